@@ -47,8 +47,9 @@ from mcframe.backends import (
 from mcframe.answer import Fit
 from mcframe.fitting import fit
 from mcframe.posterior.answer import Posterior
-from mcframe.posterior.conformal import ConformalIntervals
+from mcframe.posterior.conformal import ConformalPredictions
 from mcframe.posterior.fitting import posterior
+from mcframe.posterior.principal_axes import Factors
 from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
 from mcframe.pooling import Pooled, pool
 from mcframe.selection import (
@@ -85,12 +86,13 @@ __all__ = [
     "Calibration",
     "Comparison",
     "Completion",
-    "ConformalIntervals",
+    "ConformalPredictions",
     "CrossValidation",
     "DataError",
     "Declared",
     "Explanation",
     "FactoredDescent",
+    "Factors",
     "Fit",
     "History",
     "LawViolation",

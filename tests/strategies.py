@@ -22,6 +22,7 @@ from mcframe.contracts import Factored, Spectral
 from mcframe.contracts.likelihood import fits_parameters
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.sampled import Pattern
+from mcframe.posterior.fitting import refusal_of_block as why_no_posterior
 
 from . import catalogue
 
@@ -638,6 +639,36 @@ def everything(draw):
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         terms = with_scales(draw, everywhere(draw, rng, blocks, data, common))
     return mc.Model(blocks, terms), data, draw(st.integers(1, n_items))
+
+
+@st.composite
+def posterior_models(draw):
+    """(model, data): blocks of ``everything`` that have likelihoods, under a prior of any size."""
+    model, data, _ = draw(everything())
+    blocks = []
+    for block in model.blocks:
+        changed = attrs.evolve(block, reduce="sum")
+        if changed.likelihood.location and draw(st.booleans()):
+            changed = attrs.evolve(changed, likelihood=mc.Gaussian(variance=None))
+        if why_no_posterior(changed) is None:
+            blocks.append(changed)
+    assume(blocks)
+    data = {block.name: data[block.name] for block in blocks}
+    wide = [np.repeat(values_of(data[b.name]), b.likelihood.width, 1) for b in blocks]
+    kind = draw(st.sampled_from(["learned", "norm", "rows", "given rows"]))
+    if kind.endswith("rows"):  # whose mean is what biases are elsewhere
+        plain = {"bias": False, "row_effects": False, "effects_weight": None}
+        blocks = [attrs.evolve(block, **plain) for block in blocks]
+    if kind == "norm":
+        terms = [mc.NuclearNorm(draw(MAGNITUDES) / draw(POWERS))]
+    elif kind == "learned":
+        terms = [mc.NuclearNorm()]
+    elif kind == "rows":
+        terms = [mc.GaussianRows(components=draw(st.sampled_from([1, 1, 2, "auto"])))]
+    else:
+        rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+        terms = [rows_of_any_scale(draw, rng, blocks, wide)]
+    return mc.Model(blocks, terms), data
 
 
 def everywhere(draw, rng, blocks, data, scale):

@@ -1,4 +1,4 @@
-"""Conformal intervals: their level holds whatever the model, and infinite ones are honest."""
+"""Conformal intervals and sets hold their level whatever the model; infinite ones are honest."""
 
 import argparse
 
@@ -56,7 +56,7 @@ def test_the_level_holds_on_average(made):
     for seed in range(40):
         truth = made(rng, (30, 12))
         x = np.where(rng.random(truth.shape) < 0.7, truth, np.nan)
-        intervals = posterior_of(x).conformalize(LEVEL, max_iter=3, random_state=seed)
+        intervals = posterior_of(x).conformalize(LEVEL, random_state=seed)
         found.append(share_covered(intervals, truth, x))
     error = np.std(found) / np.sqrt(len(found))
     assert LEVEL - 2.0 * error < np.mean(found) < LEVEL + 1 / 50 + 2.0 * error
@@ -71,7 +71,7 @@ def test_weights_make_up_for_entries_missing_where_noise_is_large(how):
         truth = low_rank(rng, share.shape) + 0.5 / share**2 * rng.standard_normal(share.shape)
         x = np.where(rng.random(share.shape) < share, truth, np.nan)
         posterior = posterior_of(x)
-        options = {"max_iter": 3, "random_state": seed}
+        options = {"random_state": seed}
         alike.append(share_covered(posterior.conformalize(LEVEL, **options), truth, x))
         missingness = 1.0 - share if how == "given" else how
         intervals = posterior.conformalize(LEVEL, missingness, **options)
@@ -90,9 +90,7 @@ def test_columns_of_their_own_hold_the_level_each():
         x = np.where(rng.random(truth.shape) < 0.7, truth, np.nan)
         model = model_of(mc.Gaussian(variance=1.0))
         posterior = posterior_of(x, model)
-        lower, upper = posterior.conformalize(
-            LEVEL, by="column", max_iter=3, random_state=seed
-        ).interval("x")
+        lower, upper = posterior.conformalize(LEVEL, by="column", random_state=seed).interval("x")
         inside = (lower <= truth) & (truth <= upper)
         found.append([inside[np.isnan(x[:, j]), j].mean() for j in range(8)])
     error = np.std(found, axis=0) / np.sqrt(len(found))
@@ -131,9 +129,9 @@ def test_quantiles_by_their_definition():
 
 def test_scores_repeat_by_their_seed_and_units_change_nothing():
     truth = gaussian(np.random.default_rng(5), (40, 8))
-    one = posterior_of(truth, model_of(standardize=True)).conformalize(max_iter=3)
-    again = posterior_of(truth, model_of(standardize=True)).conformalize(max_iter=3)
-    large = posterior_of(1e6 * truth + 1e8, model_of(standardize=True)).conformalize(max_iter=3)
+    one = posterior_of(truth, model_of(standardize=True)).conformalize()
+    again = posterior_of(truth, model_of(standardize=True)).conformalize()
+    large = posterior_of(1e6 * truth + 1e8, model_of(standardize=True)).conformalize()
     np.testing.assert_array_equal(one.interval("x")[0], again.interval("x")[0])
     np.testing.assert_allclose(large.interval("x")[1], 1e6 * one.interval("x")[1] + 1e8, rtol=1e-6)
     other = posterior_of(truth, model_of(standardize=True)).conformalize(random_state=1)
@@ -147,8 +145,8 @@ def test_frames_come_back_as_frames_and_missing_weights_and_offsets_go_along():
     frame = frame.mask(rng.random(frame.shape) < 0.3)
     weights, offset = rng.uniform(0.5, 2.0, (30, 6)), rng.standard_normal((1, 6))
     data = mc.Observations(frame, weights=weights, offset=offset)
-    posterior = mc.posterior(model_of(), {"x": data}, factors=2, max_iter=3)
-    intervals = posterior.conformalize(max_iter=3)
+    posterior = mc.posterior(model_of(), {"x": data}, factors=2)
+    intervals = posterior.conformalize()
     lower, upper = intervals.interval("x")
     pd.testing.assert_index_equal(lower.index, frame.index)
     pd.testing.assert_index_equal(upper.columns, frame.columns)
@@ -177,7 +175,7 @@ def test_posteriors_of_gaussian_rows_have_them_too(rows):
 
 def test_zeros_of_a_sparse_matrix_are_observed():
     x = sp.coo_array((np.zeros(30), (np.arange(30) % 10, np.arange(30) % 7)), shape=(10, 7))
-    intervals = posterior_of(x).conformalize(0.5, max_iter=3)
+    intervals = posterior_of(x).conformalize(0.5)
     assert intervals.posterior.problem.tables["x"].n_entries == 24
 
 
@@ -193,20 +191,126 @@ def test_counts_and_levels_stay_within_what_there_is():
     ]
     model = mc.Model(blocks, [mc.NuclearNorm()])
     data = {"counts": counts, "levels": levels, "labels": labels}
-    posterior = mc.posterior(model, data, factors=1, max_iter=3)
-    intervals = posterior.conformalize(max_iter=3, by={"counts": "column", "levels": "block"})
-    assert set(intervals.blocks) == {"counts", "levels"}
-    assert intervals.posterior.problem.tables["labels"].n_entries == labels.size
+    posterior = mc.posterior(model, data, factors=1)
+    by = {"counts": "column", "levels": "block", "labels": [0, 0, 1]}
+    intervals = posterior.conformalize(by=by)
+    assert set(intervals.blocks) == {"counts", "levels", "labels"}
+    assert intervals.posterior.problem.tables["labels"].n_entries == 0.8 * labels.size
     assert (intervals.interval("counts")[0] >= 0.0).all()
     assert limits(mc.Poisson()) == limits(mc.Gamma()) == (0.0, np.inf)
     assert limits(mc.Gaussian()) == (-np.inf, np.inf)
     lower, upper = intervals.interval("levels")
     assert (lower >= 1.0).all()
     assert (upper <= 5.0).all()
-    with pytest.raises(mc.ModelError, match=r"block 'labels'.*posterior.set"):
+    assert intervals.set("levels").shape == (40, 5, 5)
+    assert intervals.set("labels").shape == (40, 3, 2)
+    assert "'labels': 24 entries held out, by 2 groups" in repr(intervals)
+    with pytest.raises(mc.ModelError, match=r"block 'labels'.*take \.set\('labels'\)"):
         intervals.interval("labels")
+    with pytest.raises(mc.ModelError, match=r"block 'counts'.*take \.interval\('counts'\)"):
+        intervals.set("counts")
     with pytest.raises(mc.ModelError, match="by: the dict has nothing for block 'levels'"):
         posterior.conformalize(by={"counts": "column"})
+
+
+# Likelihoods of few values, and others that are wrong of the data that are drawn from these.
+DRAWN = {
+    "labels": (mc.Bernoulli(), mc.Bernoulli(scale=0.2)),
+    "levels": (mc.Ordinal(5, (-1.5, -0.5, 0.5, 1.5)), mc.Ordinal(5, (-9.0, 0.0, 0.1, 0.2))),
+    "classes": (mc.Multinomial(4), mc.Multinomial(4)),
+}
+
+
+def drawn_values(rng, likelihood, share):
+    """Labels, levels or classes, and what is observed of them with these probabilities."""
+    n, d, width = *share.shape, likelihood.width
+    z = 2.0 * low_rank(rng, (n, d * width)).reshape(n * d, width)
+    values = likelihood.sample(z if width > 1 else z[:, 0], rng).reshape(n, d).astype(float)
+    return values, np.where(rng.random((n, d)) < share, values, np.nan)
+
+
+def share_in_sets(predictions, values, x, level=None):
+    """The share of the missing entries whose value is in its set."""
+    likelihood = predictions.posterior.model.block("x").likelihood
+    places = values.astype(int) - getattr(likelihood, "lowest", 0)
+    chosen = np.take_along_axis(predictions.set("x", level), places[:, :, None], axis=2)[:, :, 0]
+    return np.mean(chosen[np.isnan(x)])
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_level_of_sets_holds_on_average_though_the_model_is_wrong(name):
+    """From above too: ties aside, by no more than 1 / (held-out entries + 1)."""
+    rng, found = np.random.default_rng(11), {0.6: [], 0.9: []}
+    likelihood, wrong = DRAWN[name]
+    for seed in range(24):
+        values, x = drawn_values(rng, likelihood, np.full((30, 10), 0.7))
+        predictions = posterior_of(x, model_of(wrong)).conformalize(random_state=seed)
+        for level, shares in found.items():
+            shares.append(share_in_sets(predictions, values, x, level))
+    for level, shares in found.items():
+        error = np.std(shares) / np.sqrt(len(shares))
+        assert np.mean(shares) > level - 2.0 * error
+        if name == "levels" or level == 0.9:  # at .6 the likeliest label alone is right more often
+            assert np.mean(shares) < level + 1 / 42 + 2.0 * error
+
+
+@pytest.mark.parametrize("how", ["given", "rank1", "bernoulli"])
+def test_weights_make_up_for_levels_missing_where_they_are_extreme(how):
+    """Rows with few entries have the first or the last level by chance, which no model tells."""
+    rng, alike, weighted = np.random.default_rng(12), [], []
+    share = np.where(np.arange(80) < 40, 0.25, 0.9)[:, None] * np.ones(30)
+    likelihood = mc.Ordinal(5, (-1.5, -0.5, 0.5, 1.5))
+    for seed in range(8):
+        values, _ = drawn_values(rng, likelihood, share)
+        values[:40] = rng.choice([1.0, 5.0], (40, 30))
+        x = np.where(rng.random(share.shape) < share, values, np.nan)
+        posterior = posterior_of(x, model_of(likelihood))
+        missingness = 1.0 - share if how == "given" else how
+        for kept, way in ((alike, "uniform"), (weighted, missingness)):
+            predictions = posterior.conformalize(LEVEL, way, random_state=seed)
+            kept.append(share_in_sets(predictions, values, x))
+    assert np.mean(alike) < 0.84
+    error = np.std(weighted) / np.sqrt(len(weighted))
+    assert np.mean(weighted) > LEVEL - 2.0 * error - (0.0 if how == "given" else 0.02)
+    assert np.mean(weighted) < LEVEL + 0.04
+
+
+def test_sets_are_those_of_the_definition():
+    """Values whose probability is at least one less the quantile, and the likeliest one."""
+    rng = np.random.default_rng(13)
+    _, x = drawn_values(rng, mc.Multinomial(4), np.full((40, 6), 0.7))
+    predictions = posterior_of(x, model_of(mc.Multinomial(4))).conformalize(0.4)
+    probabilities = predictions.posterior.probabilities("x")
+    np.testing.assert_allclose(probabilities.sum(axis=2), 1.0)
+    [scores] = predictions.blocks["x"].sets
+    quantile = np.sort(scores.values)[int(np.ceil(0.4 * (scores.values.size + 1))) - 1]
+    expected = probabilities >= 1.0 - quantile - 1e-12
+    empty = ~expected.any(axis=2)
+    assert 0 < empty.sum() < empty.size
+    chosen = predictions.set("x")
+    np.testing.assert_array_equal(chosen[~empty], expected[~empty])
+    assert np.all(chosen[empty].sum(axis=1) == 1)
+    assert np.all(np.argmax(chosen[empty], axis=1) == np.argmax(probabilities[empty], axis=1))
+    np.testing.assert_array_equal(
+        predictions.set("x", rows=[3, 5], columns=[0, 2]), chosen[[3, 5], [0, 2]]
+    )
+    assert np.all(predictions.set("x", 0.9) >= chosen)
+
+
+@pytest.mark.parametrize(("n_held", "whole"), [(8, True), (9, False)])
+def test_too_few_entries_give_sets_of_every_value(n_held, whole):
+    labels = np.ones((n_held * 5, 1))
+    sets = posterior_of(labels, model_of(mc.Bernoulli(), bias=True)).conformalize(LEVEL)
+    assert sets.set("x").all() == whole
+
+
+def test_the_posterior_without_held_out_entries_has_the_same_options():
+    x = gaussian(np.random.default_rng(14), (30, 8))
+    posterior = mc.posterior(model_of(), {"x": x}, factors=3, tol=0.0, max_iter=4, n_jobs=1)
+    rest = posterior.conformalize().posterior
+    assert rest.options == posterior.options
+    assert len(rest.history) == 4
+    assert rest.history[0].n_factors == 3
 
 
 @pytest.mark.parametrize(
@@ -226,16 +330,15 @@ def test_counts_and_levels_stay_within_what_there_is():
 def test_messages_name_what_is_wrong(options, message):
     x = np.random.default_rng(8).standard_normal((20, 4))
     with pytest.raises(mc.McframeError, match=message):
-        posterior_of(x).conformalize(max_iter=1, **options)
+        posterior_of(x).conformalize(**options)
 
 
-def test_what_has_no_intervals():
-    labels = np.random.default_rng(9).integers(0, 2, (20, 4)).astype(float)
-    with pytest.raises(mc.ModelError, match="every block has labels or classes"):
-        posterior_of(labels, model_of(mc.Bernoulli())).conformalize()
+def test_new_rows_are_refused():
     x = np.random.default_rng(9).standard_normal((20, 4))
     with pytest.raises(mc.ModelError, match="new rows"):
         posterior_of(x).condition({"x": x[:3]}).conformalize()
+    with pytest.raises(mc.DataError, match="of 1 observed entries none can be held out"):
+        posterior_of(np.ones((1, 1))).conformalize()
 
 
 @pytest.mark.parametrize("name", ["sparse", "coherent", "logistic5", "unrelated"])

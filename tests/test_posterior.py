@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import mcframe as mc
+from mcframe.numerics.counts import poisson_counts
+from mcframe.posterior.predictive import Predictive
 
 LEARNED = mc.Gaussian(variance=None)
 ROWS = mc.Model([mc.Block("x", LEARNED)], [mc.GaussianRows()])
@@ -95,3 +98,62 @@ def test_what_has_no_posterior_is_refused(table):
     for verb in (mc.fit, mc.weight_max, mc.explain, mc.verify):
         with pytest.raises(mc.ModelError, match="posterior"):
             verb(FACTORS, {"x": table})
+
+
+def distribution(likelihood, mean, sd, **given):
+    """The predictive distribution where z is one Gaussian."""
+    one = np.array([[mean]], dtype=float)
+    return Predictive(likelihood, np.ones((1, 1)), one, one * 0.0 + sd**2, None, np.array, **given)
+
+
+@pytest.mark.parametrize("likelihood", [mc.Poisson(), mc.NegativeBinomial(0.01), mc.Exponential()])
+@pytest.mark.parametrize(("mean", "sd"), [(0.0, 0.3), (7.0, 0.7), (-3.0, 8.0), (30.0, 12.0)])
+def test_quantiles_of_counts_and_durations_over_orders_of_magnitude(likelihood, mean, sd):
+    """Beside draws: also where z is far wider than what an observation tells of it."""
+    rng = np.random.default_rng(0)
+    z = mean + sd * stats.norm.ppf((np.arange(100_000) + 0.5) / 100_000)
+    draws = likelihood.sample(z, rng)
+    for level in (0.05, 0.5, 0.95):
+        [found] = distribution(likelihood, mean, sd).quantile(level)
+        assert np.mean(draws <= found) >= level - 0.008
+        assert np.mean(draws < found) <= level + 0.008
+
+
+@pytest.mark.parametrize("sd", [0.1, 3.0, 40.0, 1e6])
+@pytest.mark.parametrize("likelihood", [mc.Huber(0.5), mc.Quantile(0.3)])
+def test_densities_of_locations_integrate_to_the_distribution(likelihood, sd):
+    found = distribution(likelihood, 2.0, sd, units=np.array([10.0]))
+    [low], [high] = found.quantile(0.05), found.quantile(0.95)
+    points = np.linspace(low, high, 2001)
+    density = np.exp([found.log_density(np.array([y]))[0] for y in points])
+    np.testing.assert_allclose(np.trapezoid(density, points), 0.9, atol=2e-3)
+    noise = likelihood.response_variance(np.zeros(1))[0]
+    np.testing.assert_allclose(found.sd(), 10.0 * np.sqrt(sd**2 + noise), rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.01, 1e-9])
+def test_labels_of_a_small_scale_have_probabilities_of_a_step(scale):
+    [found] = distribution(mc.Bernoulli("probit", scale=scale), 0.4, 0.7).mean()
+    expected = stats.norm.cdf(0.4 / np.sqrt(0.49 + scale**2))
+    np.testing.assert_allclose(found, expected, atol={1.0: 1e-9, 0.01: 2e-4, 1e-9: 0.01}[scale])
+
+
+def test_a_standardised_loss_has_deviations_in_units_of_the_data(table):
+    blocks = [mc.Block("x", mc.Huber(1.0), standardize=units) for units in (True, "ranks")]
+    for block in blocks:
+        posterior = mc.posterior(
+            mc.Model([block], [mc.NuclearNorm()]), {"x": 1e6 * table}, factors=2
+        )
+        draws = posterior.sample("x", 4000)
+        spread = 0.08 if block.standardize is True else 0.2
+        np.testing.assert_allclose(draws.std(axis=0), posterior.sd("x"), rtol=spread)
+        error = np.max(np.abs(draws.mean(axis=0) - posterior.predict("x")) / posterior.sd("x"))
+        assert error < spread + 0.05
+
+
+def test_poisson_counts_of_any_mean():
+    rng = np.random.default_rng(1)
+    found = poisson_counts(np.array([0.0, 4.0, 1e20, np.inf]), rng)
+    assert found[0] == 0.0
+    assert found[2] == pytest.approx(1e20, rel=1e-8)
+    assert found[3] == np.inf

@@ -16,7 +16,7 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import moderate
-from mcframe.numerics.counts import least_count
+from mcframe.numerics.counts import least_count, poisson_counts
 from mcframe.numerics.gaussian_bounds import logistic_bound
 
 __all__ = ["NegativeBinomial"]
@@ -37,7 +37,9 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution,
     ----------
     dispersion : float
         Positive, from 1e-150 to 1e150; (variance - mean) / mean^2 of a count. It is not fitted:
-        take it from repeated counts, or choose it by prediction.
+        take it from repeated counts, or choose it by prediction. Below 0.1 ``mc.posterior`` is
+        too sure of z, at 0.01 and a mean of 1 by a factor of 11 in the precision of a
+        count (see ``gaussian_bound``); ``Poisson`` is the better choice there.
 
     Examples
     --------
@@ -121,7 +123,7 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution,
     def sample(self, z: Array, rng: Any) -> Array:
         """A Poisson count whose mean is a gamma draw with mean exp(z) and shape r."""
         rate = rng.gamma(self.size, self.dispersion * self.mean(z))
-        return rng.poisson(rate).astype(np.float64)
+        return poisson_counts(rate, rng)
 
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """The log of the mass Gamma(y + r) / (Gamma(r) y!) p^y (1 - p)^r."""
@@ -155,8 +157,12 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution,
         """The bound of Jaakkola and Jordan (2000) of y successes and r failures at t.
 
         ``log p = log_coefficient + y log s(t) + r log s(-t)`` with ``t = z + log(dispersion)``
-        and s(t) = 1 / (1 + exp(-t)). For a dispersion well below 1 / exp(z), where the
-        distribution is almost Poisson, the bound is valid and far from tight.
+        and s(t) = 1 / (1 + exp(-t)). Below a dispersion of 0.1, where the distribution is almost
+        Poisson, the bound is valid and loose. For z of variance 0.1 around the logs of 1, 5 and
+        20 it loses 0.05, 0.01 and 0.03 nats an entry at a dispersion of 0.1, 0.49, 0.55 and 0.40
+        at 0.01, and 3.6, 4.4 and 5.3 at 0.001, where its precision is 72, 19 and 6 times the
+        curvature: posteriors are too sure. Take ``Poisson`` there, whose predictors get a noise
+        that is learned.
         """
         r = np.full_like(y, self.size)
         value, precision, constant = logistic_bound(self.logit(mean), variance, y, r)

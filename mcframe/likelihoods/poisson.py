@@ -15,7 +15,7 @@ from mcframe.contracts.likelihood import (
     Likelihood,
     TwiceDifferentiable,
 )
-from mcframe.numerics.counts import least_count
+from mcframe.numerics.counts import least_count, poisson_counts
 
 __all__ = ["Poisson"]
 
@@ -86,7 +86,7 @@ class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Expected
 
     def sample(self, z: Array, rng: Any) -> Array:
         """A Poisson count with mean exp(z)."""
-        return rng.poisson(self.mean(z)).astype(np.float64)
+        return poisson_counts(self.mean(z), rng)
 
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """-l(z, y) - log y!."""

@@ -1,15 +1,18 @@
-"""The least count with a given probability, for the quantiles of likelihoods of counts."""
+"""Quantiles of counts, and draws of Poisson counts of any mean."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from mcframe.contracts.arrays import Array
 
-__all__ = ["least_count"]
+__all__ = ["least_count", "poisson_counts"]
 
 # Doubling ends here, where a mean is infinite.
 LARGEST = 1e307
+# Poisson counts of larger means are normal to within a rounding; NumPy draws none above 9e18.
+NORMAL = 1e15
 
 
 def least_count(cdf: Callable[[Array], Array], near: Array, probability: Array) -> Array:
@@ -33,3 +36,14 @@ def least_count(cdf: Callable[[Array], Array], near: Array, probability: Array) 
         reached = cdf(middle) >= probability
         high = np.where(open_yet & reached, middle, high)
         low = np.where(open_yet & ~reached, middle, low)
+
+
+def poisson_counts(mean: Array, rng: Any) -> Array:
+    """Draws of Poisson counts with these means, which may be infinite."""
+    counts: Array = rng.poisson(np.minimum(mean, NORMAL)).astype(np.float64)
+    large = mean > NORMAL
+    if np.any(large):
+        with np.errstate(invalid="ignore"):
+            normal = mean + np.sqrt(mean) * rng.standard_normal(np.shape(mean))
+        counts = np.where(large, np.where(np.isinf(mean), np.inf, np.rint(normal)), counts)
+    return counts

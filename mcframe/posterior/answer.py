@@ -12,13 +12,15 @@ from mcframe.contracts.validators import number, whole
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
+from mcframe.model.units import AffineUnits
 from mcframe.new_rows import tables_of_new_rows
 from mcframe.posterior.observed import Observed, nothing
 from mcframe.posterior.predictive import Predictive, columns_of, has_few_values
 from mcframe.prediction import Axes, best_columns, check_ranked, check_size, checked_places
 
 if TYPE_CHECKING:
-    from mcframe.posterior.conformal import ConformalIntervals
+    from mcframe.posterior.conformal import ConformalPredictions
+    from mcframe.posterior.principal_axes import Factors
 
 # How many cells are answered at a time.
 BATCH = 200_000
@@ -58,6 +60,8 @@ class Posterior:
     history : tuple of Sweep
     random_state : int
         The seed of the factors to begin with, and of draws.
+    options : dict
+        The other options that it was found with.
     tables : mapping from block name to Table
         The tables of the rows that are answered for: those of the data, or of new rows.
     """
@@ -69,6 +73,7 @@ class Posterior:
     message: str
     history: tuple[Sweep, ...]
     random_state: int
+    options: Mapping[str, Any]
     tables: Mapping[str, Table]
 
     @property
@@ -147,15 +152,17 @@ class Posterior:
             levels and classes they are all in their order.
         """
         level = checked_level(level)
-        places, shape = self._cells(block, rows, columns)
-        found = [here.likeliest(level) for here in self._predictives(block, *places)]
-        chosen = np.concatenate(found) if found else np.zeros((0, 0), dtype=bool)
-        return chosen.reshape(*shape, -1)
+        return self._of_values(block, rows, columns, lambda here: here.likeliest(level))
+
+    def probabilities(self, block: str, rows: Any = None, columns: Any = None) -> Array:
+        """The probability of each label, level or class, in the shape of ``set``."""
+        return self._of_values(block, rows, columns, lambda here: here.probabilities()[1])
 
     def log_predictive_density(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
         """log p(value | data) of observations at some entries that were not given.
 
-        Of a standardised block the density of the data in their own units.
+        Of a standardised block the density of the data in their own units; where these are ranks,
+        which have none, in standard units.
 
         Parameters
         ----------
@@ -291,6 +298,37 @@ class Posterior:
         spreads = getattr(getattr(self._standard(block), "units", None), "spread", 1.0)
         return self.tables[block].wrap_row(noise * np.square(spreads))
 
+    def factors(self) -> "Factors":
+        """Scores of rows and loadings of columns along the principal axes of Z.
+
+        Factors are known up to a rotation. Here they are turned so that scores and loadings are
+        orthogonal, sorted by the mean square that they explain, and signed so that the largest
+        loading of each is positive; factors that are switched off are left out. With
+        ``GaussianRows`` of one component the axes are those of the covariance, and scores are
+        expected ones. Standard deviations are those along the axes, which are taken as they are:
+        of scores given the loadings, of loadings given the scores.
+
+        Of blocks of different units standardise all, or the axes are those of the largest.
+
+        Raises
+        ------
+        ModelError
+            Where the rows are a mixture of Gaussians, or new ones.
+
+        Examples
+        --------
+        >>> import numpy as np, mcframe as mc
+        >>> x = np.outer(np.arange(9.0) - 4.0, [1.0, 2.0, 3.0, 4.0])
+        >>> x[0, 3] = np.nan
+        >>> model = mc.Model([mc.Block("x", mc.Gaussian(variance=0.01))], [mc.NuclearNorm()])
+        >>> factors = mc.posterior(model, {"x": x}).factors()
+        >>> print(factors.shares.round(3), (factors.loadings["x"][:, 0] ** 2).round(0))
+        [1.] [  7.  27.  60. 107.]
+        """
+        from mcframe.posterior.principal_axes import factors_of
+
+        return factors_of(self)
+
     def conformalize(
         self,
         confidence_level: float = 0.9,
@@ -299,15 +337,20 @@ class Posterior:
         by: Any = "block",
         share: float = 0.2,
         random_state: int | None = 0,
-        **options: Any,
-    ) -> "ConformalIntervals":
-        """Intervals that hold when the model does not: weighted split conformal prediction.
+    ) -> "ConformalPredictions":
+        """Intervals and sets that hold when the model does not: weighted split conformal ones.
 
-        A share of the observed entries is held out, the posterior is found without them, and each
-        has the score |y - mean| / sd with the sd of a new observation. An interval is mean plus
-        and minus sd times a quantile of the scores, in which entries count by their odds of being
-        missing, h = (1 - p) / p with p the probability of being observed, and one at infinity by
-        the odds of the cell asked for (Gui, Barber and Ma, Conformalized matrix completion, 2023).
+        A share of the observed entries is held out, the posterior is found without them, with the
+        options of this one, and each has a score: |y - mean| / sd with the sd of a new
+        observation, of labels, levels and classes also 1 - P(y). An interval is mean plus and
+        minus sd times a quantile of the scores, a set has the values whose 1 - P is at most one
+        (Sadinle, Lei and Wasserman, Least ambiguous set-valued classifiers, 2019), and always the
+        likeliest. In the quantile entries count by their odds of being missing, h = (1 - p) / p
+        with p the probability of being observed, and one at infinity by the odds of the cell
+        asked for (Gui, Barber and Ma, Conformalized matrix completion, 2023). Nothing is drawn at
+        a boundary: where scores are equal, or the likeliest value alone has more than the level,
+        more is covered.
+
         Of all missing entries a share of at least ``confidence_level`` is covered on average,
         whatever the distribution of the entries and however bad the model, if entries are
         observed independently with these probabilities; where these are estimated, up to the
@@ -324,20 +367,18 @@ class Posterior:
             spreads over that. Of several blocks perhaps a dict from block name to one of these.
         by : "block", "column" or a label for each column of the block
             For which entries together the level holds; perhaps a dict from block name. The fewer
-            they are, the longer the intervals; they are infinite where there are too few.
+            they are, the longer the intervals; where there are too few, these are infinite, and
+            sets have every value.
         share : float, default 0.2
             The share of the observed entries that is held out.
         random_state : int or None, default 0
             Draws these.
-        **options
-            Of ``mc.posterior``, for the posterior without them; by default it begins with as many
-            factors and the seed of this one.
 
         Returns
         -------
-        ConformalIntervals
-            With ``interval(block, rows=None, columns=None)``. Blocks of labels and of classes
-            have none.
+        ConformalPredictions
+            With ``interval`` for numbers, counts and levels, and ``set`` for labels, levels and
+            classes, which are called as those of the posterior.
 
         Raises
         ------
@@ -358,11 +399,18 @@ class Posterior:
         """
         from mcframe.posterior.conformal import conformalized
 
-        return conformalized(self, confidence_level, missingness, by, share, random_state, options)
+        return conformalized(self, confidence_level, missingness, by, share, random_state)
 
     def _standard(self, block: str) -> Any:
         given = self.problem.tables[block].given
         return None if given is None else given.standard
+
+    def _units(self, block: str, columns: IntArray) -> Any:
+        """One standard unit of some columns in the data's own; None where units are ranks."""
+        units = getattr(self._standard(block), "units", None)
+        if units is None:
+            return 1.0
+        return units.spread[columns] if isinstance(units, AffineUnits) else None
 
     def _likelihood(self, block: str) -> Any:
         self.model.block(block)
@@ -417,7 +465,15 @@ class Posterior:
                 np.maximum(variances, 0.0),
                 None if noise is None else noise[column],
                 natural,
+                self._units(block, column),
             )
+
+    def _of_values(self, block: str, rows: Any, columns: Any, ask: Any) -> Array:
+        """Something of each label, level or class of cells."""
+        places, shape = self._cells(block, rows, columns)
+        found = [ask(here) for here in self._predictives(block, *places)]
+        numbers = np.concatenate(found) if found else np.zeros((0, 0))
+        return numbers.reshape(*shape, -1)
 
     def _answer(self, block: str, rows: Any, columns: Any, ask: Any) -> Any:
         places, shape = self._cells(block, rows, columns)

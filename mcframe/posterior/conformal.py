@@ -1,4 +1,4 @@
-"""Intervals that hold when the model does not: weighted split conformal prediction."""
+"""Intervals and sets that hold when the model does not: weighted split conformal prediction."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -10,18 +10,19 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
+from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import probability
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model, Observations, Problem
 from mcframe.model.table import Table
 from mcframe.options import checked_seed
-from mcframe.posterior.answer import Posterior
-from mcframe.posterior.factors import FactorPosterior
+from mcframe.posterior.answer import Posterior, checked_level
 from mcframe.posterior.fitting import posterior
+from mcframe.posterior.predictive import has_few_values
 from mcframe.prediction import check_size, checked_places
 from mcframe.regularizers import NuclearNorm
 
-__all__ = ["ConformalIntervals", "conformalized"]
+__all__ = ["ConformalPredictions", "conformalized"]
 
 Odds = Callable[[IntArray, IntArray], Array]
 
@@ -72,34 +73,44 @@ class CalibratedBlock:
     Attributes
     ----------
     groups : array of integers (n_columns,)
-        From 0, the place in ``scores``.
-    scores : tuple of WeightedScores
+        From 0, the place in ``intervals`` and in ``sets``.
+    intervals, sets : tuples of WeightedScores
+        The scores of intervals, and those of sets; empty where the block has none.
     odds : function of rows and columns (N,)
     """
 
     groups: IntArray
-    scores: tuple[WeightedScores, ...]
+    intervals: tuple[WeightedScores, ...]
+    sets: tuple[WeightedScores, ...]
     odds: Odds
 
-    def quantiles(self, level: float, rows: IntArray, columns: IntArray) -> Array:
-        """The factor of the standard deviation at each cell (N,)."""
+    @property
+    def scores(self) -> tuple[WeightedScores, ...]:
+        """Those of intervals, or those of sets where there are no intervals."""
+        return self.intervals or self.sets
+
+    def quantiles(
+        self, of: tuple[WeightedScores, ...], level: float, rows: IntArray, columns: IntArray
+    ) -> Array:
+        """The quantile of some of its scores at each cell (N,)."""
         odds, groups = self.odds(rows, columns), self.groups[columns]
         found = np.empty(rows.size)
         for group in np.unique(groups):
             here = groups == group
-            found[here] = self.scores[group].quantile(level, odds[here])
+            found[here] = of[group].quantile(level, odds[here])
         return found
 
 
 @attrs.frozen(eq=False, repr=False)
-class ConformalIntervals:
-    """Intervals from scores of held-out entries, of ``Posterior.conformalize``.
+class ConformalPredictions:
+    """Intervals and sets from scores of held-out entries, of ``Posterior.conformalize``.
 
     Attributes
     ----------
     posterior : Posterior
         Without the held-out entries: intervals lie around its means.
     confidence_level : float
+        The level where none is given.
     blocks : dict from block name to CalibratedBlock
     tables : dict from block name to Table
         Of the posterior of all entries.
@@ -110,7 +121,9 @@ class ConformalIntervals:
     blocks: Mapping[str, CalibratedBlock]
     tables: Mapping[str, Table]
 
-    def interval(self, block: str, rows: Any = None, columns: Any = None) -> tuple[Any, Any]:
+    def interval(
+        self, block: str, level: float | None = None, rows: Any = None, columns: Any = None
+    ) -> tuple[Any, Any]:
         """Lower and upper ends, for every entry or for those at positions counted from 0.
 
         In the shape of ``Posterior.predict``: DataFrames if the data were one. Ends of levels and
@@ -122,32 +135,73 @@ class ConformalIntervals:
         ModelError
             Where the block has labels or classes.
         """
-        self.posterior.model.block(block)
-        if block not in self.blocks:
-            raise ModelError(
-                f"block {block!r}: labels and classes have no conformal intervals; take"
-                f" posterior.set({block!r}, {self.confidence_level!r})"
-            )
-        n_rows, n_columns = self.tables[block].shape
-        if rows is None and columns is None:
-            check_size(self.posterior.problem, block)
-            cells = np.repeat(np.arange(n_rows), n_columns), np.tile(np.arange(n_columns), n_rows)
-            lower, upper = self.ends(block, *cells)
-            wrap, shape = self.tables[block].wrap, (n_rows, n_columns)
-            return wrap(lower.reshape(shape)), wrap(upper.reshape(shape))
-        return self.ends(block, *checked_places(self.posterior.problem, block, rows, columns))
-
-    def ends(self, block: str, rows: IntArray, columns: IntArray) -> tuple[Array, Array]:
-        """Lower and upper ends at cells."""
-        mean, sd = moments(self.posterior, block, rows, columns)
-        factor = self.blocks[block].quantiles(self.confidence_level, rows, columns)
+        scores = self._scores(block, "interval")
+        row, column, shape = self._cells(block, rows, columns)
+        mean, sd = moments(self.posterior, block, row, column)
+        factor = self.blocks[block].quantiles(scores, self._level(level), row, column)
         with np.errstate(invalid="ignore"):
             half = np.where(np.isinf(factor), np.inf, factor * sd)
         least, most = limits(self.posterior.problem.likelihoods[block])
-        return np.maximum(mean - half, least), np.minimum(mean + half, most)
+        lower, upper = np.maximum(mean - half, least), np.minimum(mean + half, most)
+        if len(shape) == 1:
+            return lower, upper
+        wrap = self.tables[block].wrap
+        return wrap(lower.reshape(shape)), wrap(upper.reshape(shape))
+
+    def set(
+        self, block: str, level: float | None = None, rows: Any = None, columns: Any = None
+    ) -> Mask:
+        """Sets of labels, levels or classes, for every entry or for those at positions.
+
+        In the shape of ``Posterior.set``. The likeliest value is always in a set. One of all
+        values may say that too few entries like this one were held out for the level.
+
+        Raises
+        ------
+        ModelError
+            Where the block has numbers or counts.
+        """
+        scores = self._scores(block, "set")
+        row, column, shape = self._cells(block, rows, columns)
+        probabilities = self.posterior.probabilities(block, row, column)
+        most = self.blocks[block].quantiles(scores, self._level(level), row, column)
+        chosen = 1.0 - probabilities <= most[:, None]
+        chosen[np.arange(row.size), np.argmax(probabilities, axis=1)] = True
+        found: Mask = chosen.reshape(*shape, -1)
+        return found
+
+    def _scores(self, block: str, what: str) -> tuple[WeightedScores, ...]:
+        """The scores of what is asked of a block, or an error that names what it has."""
+        self.posterior.model.block(block)
+        own = self.blocks[block]
+        found = own.intervals if what == "interval" else own.sets
+        if not found:
+            held, other = ("labels or classes", "set") if own.sets else ("numbers", "interval")
+            raise ModelError(
+                f"block {block!r} has {held} and no conformal {what}; take .{other}({block!r})"
+            )
+        return found
+
+    def _level(self, level: float | None) -> float:
+        return self.confidence_level if level is None else checked_level(level)
+
+    def _cells(
+        self, block: str, rows: Any, columns: Any
+    ) -> tuple[IntArray, IntArray, tuple[int, ...]]:
+        """Rows and columns of cells, and the shape of an answer with one number for each."""
+        if rows is not None or columns is not None:
+            row, column = checked_places(self.posterior.problem, block, rows, columns)
+            return row, column, (row.size,)
+        shape = self.tables[block].shape
+        check_size(self.posterior.problem, block)
+        return (
+            np.repeat(np.arange(shape[0]), shape[1]),
+            np.tile(np.arange(shape[1]), shape[0]),
+            shape,
+        )
 
     def __repr__(self) -> str:
-        lines = [f"ConformalIntervals: level {self.confidence_level:g}"]
+        lines = [f"ConformalPredictions: level {self.confidence_level:g}"]
         for name, own in self.blocks.items():
             n_held = sum(scores.values.size for scores in own.scores)
             least = min(scores.effective_size for scores in own.scores)
@@ -165,9 +219,8 @@ def conformalized(
     by: Any,
     share: float,
     random_state: int | None,
-    options: Mapping[str, Any],
-) -> ConformalIntervals:
-    """Return conformal intervals, as ``Posterior.conformalize`` says."""
+) -> ConformalPredictions:
+    """Return conformal intervals and sets, as ``Posterior.conformalize`` says."""
     level, share = probability(confidence_level, "confidence_level"), probability(share, "share")
     seed, problem = checked_seed(random_state), whole.problem
     if whole.tables is not problem.tables:
@@ -176,12 +229,9 @@ def conformalized(
             " posterior that it was conditioned from"
         )
     data, held = split(problem, share, np.random.default_rng(seed))
-    usual: dict[str, Any] = {"random_state": whole.random_state}
-    if isinstance(whole.engine, FactorPosterior):
-        usual["factors"] = whole.history[0].n_factors  # later ones depend on what is held out
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)
-        rest = posterior(problem.model, data, **(usual | dict(options)))
+        rest = posterior(problem.model, data, random_state=whole.random_state, **whole.options)
     blocks = {}
     for name, table in held.items():
         left, how = rest.problem.tables[name], of_block(missingness, name, "missingness")
@@ -190,38 +240,32 @@ def conformalized(
         odds = odds_of(name, how, left, left.n_entries / (left.n_entries + table.n_entries), seed)
         groups = groups_of(name, of_block(by, name, "by"), table.shape[1])
         blocks[name] = calibrated(rest, name, table, groups, odds)
-    return ConformalIntervals(rest, level, blocks, problem.tables)
+    return ConformalPredictions(rest, level, blocks, problem.tables)
 
 
 def split(
     problem: Problem, share: float, rng: np.random.Generator
 ) -> tuple[dict[str, Observations], dict[str, Table]]:
-    """Return the data without a share of the observed entries, and these, as the data have them.
-
-    Nothing is held out of blocks that have no intervals.
-    """
+    """Return the data without a share of the observed entries, and these, in the data's units."""
     data, held = {}, {}
     for block in problem.model.blocks:
         table = problem.tables[block.name].as_given().observed_entries()
+        if table.n_entries < 2:
+            raise DataError(
+                f"block {block.name!r}: of {table.n_entries} observed entries none can be held"
+                " out; two at least are needed"
+            )
         chosen = np.zeros(table.n_entries, dtype=bool)
-        if has_intervals(block):
-            if table.n_entries < 2:
-                raise DataError(
-                    f"block {block.name!r}: of {table.n_entries} observed entries none can be held"
-                    " out; two at least are needed"
-                )
-            n_held = min(max(round(share * chosen.size), 1), chosen.size - 1)
-            chosen[rng.choice(chosen.size, n_held, replace=False)] = True
-            held[block.name] = table.select(chosen)
+        n_held = min(max(round(share * chosen.size), 1), chosen.size - 1)
+        chosen[rng.choice(chosen.size, n_held, replace=False)] = True
+        held[block.name] = table.select(chosen)
         data[block.name] = observations(table, ~chosen, block.likelihood.width)
-    if not held:
-        raise ModelError("every block has labels or classes, which have no conformal intervals")
     return data, held
 
 
-def has_intervals(block: Block) -> bool:
-    """Whether entries of a block are numbers, counts or levels."""
-    return block.likelihood.width == 1 and not isinstance(block.likelihood, Bernoulli)
+def has_intervals(likelihood: Likelihood) -> bool:
+    """Whether entries are numbers, counts or levels."""
+    return likelihood.width == 1 and not isinstance(likelihood, Bernoulli)
 
 
 def observations(table: Table, kept: Mask, width: int) -> Observations:
@@ -242,15 +286,25 @@ def calibrated(
     rest: Posterior, name: str, held: Table, groups: IntArray, odds: Odds
 ) -> CalibratedBlock:
     """Return a block with the scores of its held-out entries."""
-    mean, sd = moments(rest, name, held.rows, held.columns)
-    away = np.abs(held.values - mean)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scores = np.where(away > 0.0, away / sd, 0.0)
+    likelihood: Any = rest.model.block(name).likelihood
     weights, own = odds(held.rows, held.columns), groups[held.columns]
-    found = [
-        WeightedScores.of(scores[own == g], weights[own == g]) for g in range(groups.max() + 1)
-    ]
-    return CalibratedBlock(groups, tuple(found), odds)
+
+    def by_groups(scores: Array) -> tuple[WeightedScores, ...]:
+        here = [own == group for group in range(groups.max() + 1)]
+        return tuple(WeightedScores.of(scores[each], weights[each]) for each in here)
+
+    intervals: tuple[WeightedScores, ...] = ()
+    sets: tuple[WeightedScores, ...] = ()
+    if has_intervals(likelihood):
+        mean, sd = moments(rest, name, held.rows, held.columns)
+        away = np.abs(held.values - mean)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            intervals = by_groups(np.where(away > 0.0, away / sd, 0.0))
+    if has_few_values(likelihood):
+        value = held.values.astype(np.intp) - getattr(likelihood, "lowest", 0)
+        probabilities = rest.probabilities(name, held.rows, held.columns)
+        sets = by_groups(1.0 - probabilities[np.arange(value.size), value])
+    return CalibratedBlock(groups, intervals, sets, odds)
 
 
 def moments(of: Posterior, block: str, rows: IntArray, columns: IntArray) -> tuple[Array, Array]:

@@ -159,8 +159,12 @@ def posterior(
     with thread_limit(checked_jobs(n_jobs)):
         began = time.perf_counter()
         seed = checked_seed(random_state)
+        options = {"factors": factors, "tol": tol, "max_iter": max_iter}
         run = Run(
-            checked_budget(tol, max_iter, max_seconds), began, checked_switch(progress, "progress")
+            checked_budget(tol, max_iter, max_seconds),
+            began,
+            checked_switch(progress, "progress"),
+            options | {"max_seconds": max_seconds, "n_jobs": n_jobs},
         )
         given = {"client": client, "checkpoint": checkpoint, "scratch": scratch}
         if in_partitions(data):
@@ -184,12 +188,14 @@ def posterior(
 class Run:
     """Sweeps until one of them raises the bound by little, or a budget ends.
 
-    ``keep`` is called after each sweep with the engine and the history.
+    ``keep`` is called after each sweep with the engine and the history; ``options`` are what the
+    answer says it was found with.
     """
 
     budget: Budget
     began: float
     progress: bool
+    options: dict[str, Any]
     history: list[Sweep] = attrs.field(factory=list)
     engine: Any = None
     keep: Callable[[Any, list[Sweep]], None] | None = None
@@ -262,6 +268,7 @@ class Run:
             message=message,
             history=tuple(self.history),
             random_state=seed,
+            options=self.options,
             tables=problem.tables,
         )
 

@@ -31,8 +31,13 @@ from mcframe.posterior.factor_state import Gaussians, gaussians_given
 from mcframe.posterior.factors import FactorPosterior, drawn_from
 from mcframe.posterior.observed import ObservedBlock
 
-# Nodes of the quadrature over the noise that is part of a block's predictors.
-NODES = 16
+# Nodes and shares of the quadrature over the noise that is part of a block's predictors.
+NOISE_NODES = np.polynomial.hermite_e.hermegauss(16)
+NOISE_NODES = NOISE_NODES[0], NOISE_NODES[1] / np.sum(NOISE_NODES[1])
+# Moves along ellipses in a half sweep, around the same Gaussian.
+SLICES = 4
+# The width of the interval that the logarithm of a factor's scale is searched in.
+LOG_SCALES = 2.0
 # Halvings of a bracket, after which an angle is 0 up to rounding.
 SHRINKINGS = 200
 
@@ -85,6 +90,46 @@ class HalfSweep:
             )
             found.means[here], found.covariances[here] = own.means, own.covariances
         return found
+
+
+@attrs.frozen(eq=False)
+class OtherEntries:
+    """The entries of a block that is not Gaussian, of all chains.
+
+    ``places`` (N x K) are their numbers of z; ``noise`` is the variance of the noise that is part
+    of their predictors.
+    """
+
+    likelihood: Any
+    places: IntArray
+    y: Array
+    weights: Array | float
+    offset: Array | float
+    noise: float
+
+    @classmethod
+    def of(
+        cls, block: ObservedBlock, places: IntArray, noise: float, n_chains: int
+    ) -> "OtherEntries":
+        """The entries of a block, of so many chains."""
+        offset: Array | float = 0.0
+        if block.offset is not None:
+            offset = np.tile(block.offset.reshape(-1, places.shape[1]), (n_chains, 1))
+        weights = 1.0 if block.weights is None else np.tile(block.weights, n_chains)
+        return cls(block.likelihood, places, np.tile(block.y, n_chains), weights, offset, noise)
+
+    def log_likelihood(self, z: Array) -> Array:
+        """Weighted log likelihoods at predictors z (N x K) up to constants, noise integrated."""
+        z = z + self.offset
+        shaped = z if z.shape[1] > 1 else z[:, 0]
+        if not self.noise:
+            return np.asarray(-self.weights * self.likelihood.value(shaped, self.y))
+        points, shares = NOISE_NODES
+        spread = np.sqrt(self.noise)
+        terms = [
+            -self.weights * self.likelihood.value(shaped + spread * p, self.y) for p in points
+        ]
+        return np.asarray(logsumexp(np.array(terms), axis=0, b=shares[:, None]))
 
 
 @attrs.frozen(eq=False)
@@ -171,24 +216,24 @@ class Sampler:
         return np.tile(passed.values, self.n_chains), np.tile(precisions, self.n_chains)
 
     @cached_property
-    def others(self) -> tuple[tuple[ObservedBlock, IntArray], ...]:
-        """The blocks that are not Gaussian, and where their numbers are, (entries x width)."""
+    def others(self) -> tuple["OtherEntries", ...]:
+        """The entries of blocks that are not Gaussian, of all chains."""
         found = []
         for block in self.posterior.observed.blocks:
             if isinstance(block.likelihood, Gaussian) or not block.y.size:
                 continue
             shifts = self.posterior.observed.n_numbers * np.arange(self.n_chains)[:, None]
             own = (np.arange(block.part.start, block.part.stop) + shifts).ravel()
-            found.append((block, own.reshape(-1, block.likelihood.width)))
+            places = own.reshape(-1, block.likelihood.width)
+            found.append(OtherEntries.of(block, places, self.noise_of(block), self.n_chains))
         return tuple(found)
 
     def log_likelihoods(self, z: Array, units: IntArray, n: int) -> Array:
         """The sums over units, (n,), of log likelihoods that are not Gaussian."""
         total = np.zeros(n)
-        for block, own in self.others:
-            here = z[own] + tiled(block.offset, self.n_chains, own.shape)
-            each = log_likelihood(block, here, self.noise_of(block), self.n_chains)
-            total += np.bincount(units[own[:, 0]], each, n)
+        for entries in self.others:
+            each = entries.log_likelihood(z[entries.places])
+            total += np.bincount(units[entries.places[:, 0]], each, n)
         return total
 
     def noise_of(self, block: ObservedBlock) -> float:
@@ -200,23 +245,30 @@ class Sampler:
         """Draw rows (0) or columns (1) given the others."""
         own, others = self.sides[side], both[1 - side]
         gaussians = own.gaussians(others, *self.gaussian_entries)
-        drawn = drawn_from(gaussians, rng, 1)[0]
         if not self.others:
-            both[side] = drawn
+            both[side] = drawn_from(gaussians, rng, 1)[0]
             return
+        for drawn in drawn_from(gaussians, rng, SLICES):
+            both[side] = self.on_slice(side, both, gaussians.means, drawn, rng)
+
+    def on_slice(
+        self, side: int, both: list[Array], mean: Array, drawn: Array, rng: np.random.Generator
+    ) -> Array:
+        """Rows (0) or columns (1) moved along the ellipse through these and drawn ones."""
+        own, others = self.sides[side], both[1 - side]
         here, there = self.at[side], self.at[1 - side]
         units, n = own.units[here], len(own.units)
 
         def predictors(numbers: Array) -> Array:
             return np.asarray(np.einsum("nk,nk->n", numbers[here], others[there]))
 
-        mean, now = predictors(gaussians.means), predictors(both[side])
-        along, across = now - mean, predictors(drawn) - mean
+        centre, now = predictors(mean), predictors(both[side])
+        along, across = now - centre, predictors(drawn) - centre
         floor = self.log_likelihoods(now, units, n) - rng.exponential(size=n)
         angles = rng.uniform(0.0, 2.0 * np.pi, n)
         low, high = angles - 2.0 * np.pi, angles.copy()
         for _ in range(SHRINKINGS):
-            z = mean + along * np.cos(angles)[units] + across * np.sin(angles)[units]
+            z = centre + along * np.cos(angles)[units] + across * np.sin(angles)[units]
             outside = self.log_likelihoods(z, units, n) < floor
             if not outside.any():
                 break
@@ -226,8 +278,41 @@ class Sampler:
         else:
             raise BackendError("the sampler found no point on a slice: a likelihood is not finite")
         angle = angles[own.units][:, None]
-        off = (both[side] - gaussians.means) * np.cos(angle)
-        both[side] = gaussians.means + off + (drawn - gaussians.means) * np.sin(angle)
+        return mean + (both[side] - mean) * np.cos(angle) + (drawn - mean) * np.sin(angle)
+
+    def rescale(self, both: list[Array], rng: np.random.Generator) -> None:
+        """Draw the scale of each factor of each chain: rows times exp(t), columns over it.
+
+        z does not change, so that only the priors and the volume count: t has the log density
+        ``(n_rows - n_columns) t - (exp(2t) R + exp(-2t) C) / 2``, with R and C the sums of
+        squares over the variances of the priors.
+        """
+        k = self.posterior.n_factors
+        squares = [
+            np.sum((side.precisions * np.square(own)).reshape(self.n_chains, -1, own.shape[1]), 1)
+            for side, own in zip(self.sides, both, strict=True)
+        ]
+        of_rows, of_columns = (each[:, :k] for each in squares)
+        more = float(self.posterior.observed.shape[0] - self.posterior.observed.shape[1])
+
+        def log_density(t: Array) -> Array:
+            spent = of_rows * np.expm1(2.0 * t) + of_columns * np.expm1(-2.0 * t)
+            return np.asarray(more * t - 0.5 * spent)
+
+        t = np.zeros_like(of_rows)
+        floor = -rng.exponential(size=t.shape)
+        low = -LOG_SCALES * rng.random(t.shape)
+        high = low + LOG_SCALES
+        t = rng.uniform(low, high)
+        while np.any(outside := log_density(t) < floor):
+            low, high = (
+                np.where(outside & (t < 0.0), t, low),
+                np.where(outside & (t > 0.0), t, high),
+            )
+            t = np.where(outside, rng.uniform(low, high), t)
+        for side, sign in enumerate((1.0, -1.0)):
+            own = both[side].reshape(self.n_chains, -1, both[side].shape[1])
+            own[:, :, :k] *= np.exp(sign * t)[:, None]
 
     def begin(self, rng: np.random.Generator) -> list[Array]:
         """Every other chain from the variational posterior, the others from the prior."""
@@ -250,28 +335,8 @@ class Sampler:
         while True:
             for side in (0, 1):
                 self.step(side, both, rng)
+            self.rescale(both, rng)
             yield tuple(array.reshape(self.n_chains, -1, array.shape[1]) for array in both)  # type: ignore[misc]
-
-
-def tiled(offset: Array | None, n_chains: int, shape: tuple[int, ...]) -> Array | float:
-    """The offsets of the numbers of a block, of each chain."""
-    return 0.0 if offset is None else np.tile(offset.reshape(-1, shape[1]), (n_chains, 1))
-
-
-def log_likelihood(block: ObservedBlock, z: Array, noise: float, n_chains: int) -> Array:
-    """Weighted log likelihoods of entries with predictors z (N x width), noise in z integrated.
-
-    Up to constants.
-    """
-    likelihood: Any = block.likelihood
-    y = np.tile(block.y, n_chains)
-    weight = 1.0 if block.weights is None else np.tile(block.weights, n_chains)
-    shaped = z if likelihood.width > 1 else z[:, 0]
-    if not noise:
-        return np.asarray(-weight * likelihood.value(shaped, y))
-    points, shares = np.polynomial.hermite_e.hermegauss(NODES)
-    terms = [-weight * likelihood.value(shaped + np.sqrt(noise) * point, y) for point in points]
-    return np.asarray(logsumexp(np.array(terms), axis=0, b=(shares / np.sum(shares))[:, None]))
 
 
 def sampled(

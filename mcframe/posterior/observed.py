@@ -131,13 +131,25 @@ class ObservedBlock:
         start = None if likelihood is declared else np.array(likelihood.thresholds)
         z = mean if self.offset is None else mean + self.offset
         found = declared.best_parameters(z, self.y, weights, start, sd=sd)
-        return self.with_parameters(found)
+        fitted = self.with_parameters(found)
+        if sd is None or start is None:
+            return fitted
+        # Thresholds that are best at infinity stay where they are: the bound has a tail.
+        return fitted if fitted.expected_bound(mean, sd) > self.expected_bound(mean, sd) else self
 
     def with_parameters(self, found: Array) -> "ObservedBlock":
         """The block with these parameters of its likelihood."""
         declared: Any = self.block.likelihood
         likelihood = declared.with_parameters(found)
         return attrs.evolve(self, summary=attrs.evolve(self.known, likelihood=likelihood))
+
+    def expected_bound(self, mean: Array, sd: Array) -> float:
+        """The sum over entries of the expected Gaussian bounds where z has these moments."""
+        z = mean if self.offset is None else mean + self.offset
+        likelihood: Any = self.likelihood
+        value, precision, constants = likelihood.gaussian_bound(z, np.square(sd), self.y)
+        expected = constants - 0.5 * precision * (np.square(z - value) + np.square(sd))
+        return float(np.sum(expected if self.weights is None else self.weights * expected))
 
     def entries(self, first: int, last: int) -> slice:
         """The entries of some rows."""

@@ -12,7 +12,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.model import Problem
 from mcframe.posterior.factor_rows import RowPass, RowSums, row_pass, row_sums
 from mcframe.posterior.factor_state import FactorState, Gaussians
-from mcframe.posterior.observed import Observed, Summary, nothing, summaries
+from mcframe.posterior.observed import Observed, ObservedBlock, Summary, nothing, summaries
 
 
 def observed_of_part(part: Part) -> Observed:
@@ -69,7 +69,12 @@ class RowsInParts:
 
                 likelihood: Any = own.likelihood
                 known = None if state is None else np.array(likelihood.thresholds)
-                blocks[b] = own.with_parameters(parametric.parameters_by_sums(tell, known))
+                found = own.with_parameters(parametric.parameters_by_sums(tell, known))
+                if state is not None:
+                    given = PART, observed.summaries, state, b, (own.likelihood, found.likelihood)
+                    before, after = self.partitions.sum(parameter_bounds, *given)
+                    found = found if after > before else own
+                blocks[b] = found
         return attrs.evolve(observed, blocks=tuple(blocks))
 
     def gaussians(
@@ -100,18 +105,38 @@ def parameter_sums(
 
     Predictors have the moments that rows and columns give them, or are 0. They are kept.
     """
-    entries: Any = part.program
-    own = entries.summed_up(known).blocks[b]
-    mean, sd = np.zeros(own.y.size), None
-    if state is not None:
-        names = f"{state.key}/mean", f"{state.key}/sd"
-        if any(name not in part.kept for name in names):
-            mean, variance = row_pass(part, known, state).all_moments()
-            for name, array in zip(names, (mean, np.sqrt(variance)), strict=True):
-                part.keep(name, array)
-        mean, sd = (part.kept[name][own.part] for name in names)
+    own, mean, sd = moments_of_block(part, known, state, b)
     weights = np.ones(own.y.size) if own.weights is None else own.weights
     z = mean if own.offset is None else mean + own.offset
     likelihood: Any = own.block.likelihood
     sums, largest = likelihood.parameter_sums(z, own.y, weights, sd)(asked)
     return sums, Least(-largest)
+
+
+def parameter_bounds(
+    part: Part, known: tuple[Summary, ...], state: FactorState, b: int, likelihoods: Any
+) -> Array:
+    """The sums of the expected bounds of a block under several likelihoods."""
+    own, mean, sd = moments_of_block(part, known, state, b)
+    found = []
+    for likelihood in likelihoods:
+        summary = attrs.evolve(own.known, likelihood=likelihood)
+        found.append(attrs.evolve(own, summary=summary).expected_bound(mean, sd))
+    return np.array(found)
+
+
+def moments_of_block(
+    part: Part, known: tuple[Summary, ...], state: FactorState | None, b: int
+) -> tuple[ObservedBlock, Array, Array | None]:
+    """The entries of a block, and the means and deviations of their predictors, which are kept."""
+    entries: Any = part.program
+    own = entries.summed_up(known).blocks[b]
+    if state is None:
+        return own, np.zeros(own.y.size), None
+    names = f"{state.key}/mean", f"{state.key}/sd"
+    if any(name not in part.kept for name in names):
+        mean, variance = row_pass(part, known, state).all_moments()
+        for name, array in zip(names, (mean, np.sqrt(variance)), strict=True):
+            part.keep(name, array)
+    mean, sd = (part.kept[name][own.part] for name in names)
+    return own, mean, sd

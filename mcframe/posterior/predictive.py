@@ -1,6 +1,7 @@
 """The distribution of a new observation where z is a mixture of Gaussians."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -10,13 +11,23 @@ from scipy.special import logsumexp, ndtr, ndtri
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import Distribution, Likelihood
+from mcframe.contracts.likelihood import Distribution, Likelihood, TwiceDifferentiable
 from mcframe.likelihoods import Bernoulli, Multinomial, Ordinal
 
+# Numbers of z that are worked on at a time.
+BLOCK = 100_000
 # Nodes of Gauss-Hermite quadrature, and points of a Sobol sequence where there are K numbers.
 NODES, POINTS = 24, 256
+# Where z is spread over more than so many widths of a likelihood, nodes are equally spaced within
+# so many deviations, one for each width, and so many at most.
+WIDE, REACH, MOST_NODES = 2.0, 8.5, 500
+# Exponentials of more than this are not asked for.
+LARGEST = 300.0
+# Probabilities at which a likelihood stands for its distribution where units are ranks.
+MIDDLES = (np.arange(16.0) + 0.5) / 16.0
 # Halvings of the interval in which a quantile is searched.
-HALVINGS = 60
+HALVINGS = 80
+TINY = np.finfo(float).tiny
 
 
 @attrs.frozen(eq=False)
@@ -34,6 +45,8 @@ class Predictive:
         The variances of observations given z, of a Gaussian.
     natural : function
         Values in standard units -> the data's own, of arrays whose last axis are the cells.
+    units : array (N,), 1, or None
+        One standard unit in the data's own; None where units are ranks.
     """
 
     likelihood: Likelihood
@@ -42,41 +55,113 @@ class Predictive:
     variances: Array
     noise: Any
     natural: Callable[[Array], Array]
+    units: Any = 1.0
 
     @property
     def is_normal(self) -> bool:
         """Whether observations are mixtures of Gaussians in standard units."""
         return self.noise is not None
 
-    def expected(self, function: Callable[[Array], Array]) -> Array:
-        """The expectation of a function of z over its distribution, (N,) or (N x K)."""
-        points, shares = nodes(self.means.shape[2] if self.means.ndim > 2 else 1)
-        total: Any = 0.0
+    def node_blocks(self) -> Iterator[tuple[Array, Array]]:
+        """Nodes z of a quadrature over its distribution, and their shares, some at a time.
+
+        Both are (n x N); of K classes z is (N x K), for one node.
+        """
+        points, shares = self.nodes
+        step = 1 if self.has_classes else max(BLOCK // max(self.means.shape[1], 1), 1)
         for component, weight in enumerate(self.weights):
             mean, spread = self.means[component], np.sqrt(self.variances[component])
-            for point, share in zip(points, shares, strict=True):
-                found = function(mean + spread * point)
-                each = weight[:, None] if found.ndim > 1 else weight
-                total = total + share * each * found
+            for start in range(0, len(points), step):
+                here = slice(start, start + step)
+                point = points[start] if self.has_classes else points[here, None]
+                yield mean + spread * point, shares[here, None] * weight
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether there are K numbers of z at each cell."""
+        return self.means.ndim > 2
+
+    @cached_property
+    def nodes(self) -> tuple[Array, Array]:
+        """Nodes of a standard normal and their shares, as many as the likelihood needs."""
+        if self.has_classes:
+            return sobol_nodes(self.means.shape[2])
+        widths = 0.0 if self.is_normal else float(np.max(self.spread_in_widths, initial=0.0))
+        if widths <= WIDE:
+            points, shares = np.polynomial.hermite_e.hermegauss(NODES)
+        else:
+            points = np.linspace(-REACH, REACH, min(int(2.0 * REACH * widths) + 1, MOST_NODES))
+            shares = np.exp(-0.5 * np.square(points))
+        return points, shares / np.sum(shares)
+
+    @property
+    def spread_in_widths(self) -> Array:
+        """The standard deviation of z over the width of the likelihood as a function of z."""
+        likelihood: Any = self.likelihood
+        spread = np.sqrt(self.variances)
+        curvature = likelihood.curvature
+        if np.isinf(curvature) and isinstance(likelihood, TwiceDifferentiable):
+            z = np.minimum(self.means + 2.0 * spread, LARGEST)  # where counts are large
+            curvature = likelihood.second_derivative(z, self.likelihood.mean(z))
+        return spread * np.sqrt(np.where(np.isfinite(curvature), curvature, 1.0))
+
+    def expected(self, function: Callable[[Array], Array]) -> Array:
+        """The expectation of a function of z over its distribution, (N,) or (N x K).
+
+        The function is asked for arrays (n x N), or (N x K) of K classes.
+        """
+        total: Any = 0.0
+        for z, share in self.node_blocks():
+            found = function(z)
+            if self.has_classes:
+                total = total + (share[0][:, None] if found.ndim > 1 else share[0]) * found
+            else:
+                with np.errstate(over="ignore", invalid="ignore"):  # of a share that is 0
+                    total = total + np.sum(np.where(share > 0.0, share * found, 0.0), axis=0)
         result: Array = total
         return result
 
     def mean(self) -> Array:
         """E[y] in the data's own units; of classes their probabilities."""
-        return self.expected(lambda z: self.natural(self.likelihood.mean(z)))
+        likelihood: Any = self.likelihood
+        if self.is_normal and self.units is not None:
+            return self.natural(np.sum(self.weights * self.means, axis=0))
+        if self.units is None and likelihood.predicts_mean:
+            return self.expected_of_observations(self.natural)
+        return self.expected(lambda z: self.natural(likelihood.mean(z)))
 
     def sd(self) -> Array:
         """The standard deviation of y, in the data's own units."""
-        centre = self.mean()
-        if self.is_normal:
-            whole = attrs.evolve(self, variances=self.variances + self.noise)
-            return np.sqrt(whole.expected(lambda y: np.square(self.natural(y) - centre)))
         likelihood: Any = self.likelihood
+        if self.units is None:
+            centre = self.mean()
+            return np.sqrt(
+                self.expected_of_observations(lambda y: np.square(self.natural(y) - centre))
+            )
+        if self.is_normal:
+            centre = np.sum(self.weights * self.means, axis=0)
+            squares = self.variances + self.noise + np.square(self.means - centre)
+            return np.asarray(self.units * np.sqrt(np.sum(self.weights * squares, axis=0)))
+        centre = self.expected(likelihood.mean)
 
-        def squares(z: Array) -> Array:
+        def squares_at(z: Array) -> Array:
             return np.square(likelihood.mean(z) - centre) + likelihood.response_variance(z)
 
-        return np.sqrt(self.expected(squares))
+        with np.errstate(over="ignore", invalid="ignore"):  # exponentials of a wide z
+            squares = self.expected(squares_at)
+        return np.asarray(self.units * np.sqrt(np.where(np.isnan(squares), np.inf, squares)))
+
+    def expected_of_observations(self, function: Callable[[Array], Array]) -> Array:
+        """The expectation of a function of new observations of a location, in standard units."""
+        if self.is_normal:
+            return attrs.evolve(self, variances=self.variances + self.noise).expected(function)
+        likelihood: Any = self.likelihood
+
+        def given(z: Array) -> Array:
+            found = [function(likelihood.quantile(z, np.array(u))) for u in MIDDLES]
+            return np.asarray(np.mean(found, axis=0))
+
+        return self.expected(given)
 
     def log_density(self, y: Array) -> Array:
         """log p(y), in standard units."""
@@ -88,7 +173,31 @@ class Predictive:
         likelihood = self.likelihood
         if not isinstance(likelihood, Distribution):
             raise ModelError(f"{type(likelihood).__name__} is a loss without a distribution")
-        return np.log(self.expected(lambda z: np.exp(likelihood.log_likelihood(z, y))))
+        total = np.full(y.shape, -np.inf)
+        for z, share in self.node_blocks():
+            shape = y.shape if self.has_classes else z.shape
+            with np.errstate(divide="ignore"):
+                each = likelihood.log_likelihood(z, np.broadcast_to(y, shape)) + np.log(share)
+            total = np.logaddexp(total, logsumexp(each, axis=0))
+        if np.any(self.is_wide):
+            total = np.where(self.is_wide, self.as_normal.log_density(y), total)
+        return total
+
+    @cached_property
+    def is_wide(self) -> Any:
+        """Where a location's z is spread over more widths of the likelihood than nodes resolve."""
+        if not self.likelihood.location or self.is_normal:
+            return False
+        return np.all(2.0 * REACH * self.spread_in_widths > MOST_NODES, axis=0)
+
+    @cached_property
+    def as_normal(self) -> "Predictive":
+        """Observations with the moments of this one's, as a mixture of Gaussians."""
+        likelihood: Any = self.likelihood
+        zeros = np.zeros(self.means.shape[1])
+        shift = np.mean([likelihood.quantile(zeros, np.array(u)) for u in MIDDLES], axis=0)
+        noise = likelihood.response_variance(zeros)
+        return attrs.evolve(self, means=self.means + shift, noise=noise)
 
     def cdf(self, y: Array) -> Array:
         """P(Y <= y), y in standard units."""
@@ -96,7 +205,10 @@ class Predictive:
             away = (y - self.means) / np.sqrt(self.variances + self.noise)
             return np.asarray(np.sum(self.weights * ndtr(away), axis=0))
         likelihood: Any = self.likelihood
-        return self.expected(lambda z: likelihood.cdf(z, y))
+        found = self.expected(lambda z: likelihood.cdf(z, np.broadcast_to(y, z.shape)))
+        if np.any(self.is_wide):
+            found = np.where(self.is_wide, self.as_normal.cdf(y), found)
+        return found
 
     def quantile(self, level: float) -> Array:
         """The smallest y with P(Y <= y) >= level, in the data's own units."""
@@ -104,13 +216,20 @@ class Predictive:
         if self.is_normal and len(self.weights) == 1:
             return self.natural(low)
         whole = bool(np.all(self.likelihood.invalid(np.array([0.5]))))
+        positive = bool(np.all(self.likelihood.invalid(np.array([-0.5]))))
         low = low - 1.0 if whole else low
         for _ in range(HALVINGS):
             centre = low + 0.5 * (high - low)
-            centre = np.floor(centre) if whole else centre
+            if positive:  # over orders of magnitude
+                logs = np.log(np.maximum(low, 0.1 if whole else TINY)) + np.log(
+                    np.maximum(high, TINY)
+                )
+                centre = np.where(high > 2.0 * low, np.exp(0.5 * logs), centre)
+            if whole:
+                centre = np.clip(np.floor(centre), low + 1.0, np.maximum(high - 1.0, low + 1.0))
             above = self.cdf(centre) >= level
             low, high = np.where(above, low, centre), np.where(above, centre, high)
-            if np.all(high - low <= (1.0 if whole else 1e-12 * (np.abs(high) + np.abs(low)))):
+            if np.all(high - low <= (1.0 if whole else 1e-10 * (np.abs(high) + np.abs(low)))):
                 break
         return self.natural(high)
 
@@ -119,10 +238,10 @@ class Predictive:
         if self.is_normal:
             all_of = self.means + np.sqrt(self.variances + self.noise) * ndtri(level)
         else:
-            points, _ = nodes(1)
-            z = self.means[:, None] + np.sqrt(self.variances)[:, None] * points[:, None]
+            spread = np.sqrt(self.variances)
+            z = np.concatenate([self.means + point * spread for point in self.nodes[0][[0, -1]]])
             likelihood: Any = self.likelihood
-            all_of = likelihood.quantile(z.reshape(-1, z.shape[-1]), np.array(level))
+            all_of = likelihood.quantile(z, np.array(level))
         return np.min(all_of, axis=0), np.max(all_of, axis=0)
 
     def probabilities(self) -> tuple[Array, Array]:
@@ -159,11 +278,8 @@ class Predictive:
         return chosen
 
 
-def nodes(width: int) -> tuple[Array, Array]:
+def sobol_nodes(width: int) -> tuple[Array, Array]:
     """Points and weights for expectations under a standard normal of so many dimensions."""
-    if width == 1:
-        points, shares = np.polynomial.hermite_e.hermegauss(NODES)
-        return points, shares / np.sum(shares)
     drawn = scipy.stats.qmc.Sobol(width, scramble=True, rng=np.random.default_rng(0)).random(
         POINTS
     )
