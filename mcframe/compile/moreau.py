@@ -40,7 +40,7 @@ class SmoothedLoss(TwiceDifferentiable):
 
     @property
     def length_scale(self) -> float:
-        """The smallest step, in the unit of z: the width of a kink where the gradient jumps by 1."""
+        """The smallest step: the width in z of a kink where the gradient jumps by 1."""
         return float(self.step.min())
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:

@@ -118,6 +118,7 @@ def parameter_bounds(
 ) -> Array:
     """The sums of the expected bounds of a block under several likelihoods."""
     own, mean, sd = moments_of_block(part, known, state, b)
+    assert sd is not None
     found = []
     for likelihood in likelihoods:
         summary = attrs.evolve(own.known, likelihood=likelihood)

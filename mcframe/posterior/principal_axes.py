@@ -10,7 +10,8 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics import factor_loops as loops
-from mcframe.posterior.factors import FactorPosterior, Gaussians
+from mcframe.posterior.factor_state import Gaussians
+from mcframe.posterior.factors import FactorPosterior
 
 if TYPE_CHECKING:
     from mcframe.posterior.answer import Posterior
