@@ -264,9 +264,14 @@ def published_steps(program: Program) -> tuple[float, float]:
     For MC-b, L is lambda / (4 |Omega_Y|) for the labels and 1 / |Omega_X| for the features.
     """
     limits, bias_limits = [1.0 / term.curvature for term in program.terms if term.smooth], []
+    # Of a weighted norm the steps are in W; the scales of cells without a loss do not count.
+    stretches = program.entries.times_scales(np.ones(program.entries.size), 2)
     for piece in program.loss.pieces:
         fraction = 1.0 if piece.likelihood.quadratic else PUBLISHED_FRACTION
-        limits.append(fraction / (piece.curvature * program.entries.stretch**2))
+        stretch = float(np.max(stretches[piece.part], initial=0.0)) or 1.0
+        if program.background:
+            stretch = program.entries.stretch**2
+        limits.append(fraction / (piece.curvature * stretch))
         if piece.layout.n_biases:
             ridge = piece.effects.ridge
             stiffness = 0.0 if ridge is None else ridge.weight
