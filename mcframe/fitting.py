@@ -70,8 +70,8 @@ def fit(
         partitions, and so are tables of dask.dataframe.
     backend : "auto", a name, or an options object such as FPC(eta=0.5)
         "auto" takes one of a ladder by a rule (see the notes), and hands over to another where it
-        makes little headway; ``explain`` says which one and why, and why others cannot run. A
-        solver that you have written is an object, too.
+        makes little headway, on tiny tables to the reference, too; ``explain`` says which one and
+        why, and why others cannot run. A solver that you have written is an object, too.
     tol : float, default 1e-6
         The relative gap at which to stop, (objective - bound) / max(|objective|, |bound|).
     max_iter : int, default 20,000

@@ -33,7 +33,7 @@ class Tally:
     """What the examples of one run showed: by backend, and by word and backend."""
 
     def __init__(self):
-        self.seen, self.missed, self.second = 0, 0, 0
+        self.seen, self.missed, self.second, self.by_auto, self.unsolved = 0, 0, 0, 0, 0
         self.worst, self.gaps, self.counts = {}, {}, {}
         self.statuses = {}
 
@@ -54,7 +54,8 @@ class Tally:
         return (
             f"{self.seen} random models, {self.missed} on which the conic solver missed its own"
             f" tolerance (bounds compared there, objectives not), {self.second} that took a"
-            f" second backend to certify; largest relative difference"
+            f" second backend to certify, {self.by_auto} that no first-order backend certified"
+            f" by itself, {self.unsolved} that none did; largest relative difference"
             f" from the reference: {worst}; bounds above the reference: 0; {statuses}"
         )
 
@@ -112,6 +113,10 @@ def run_core(n_examples, part, record_property):
 
 
 def run_whole(n_examples, part, record_property, drawn=whole_vocabulary):
+    """A first-order backend certifies a model, or ``auto`` where the reference does.
+
+    What conic solvers leave open, too, has honest bounds, and there is little of it.
+    """
     tally = Tally()
 
     @seed(part)
@@ -122,23 +127,24 @@ def run_whole(n_examples, part, record_property, drawn=whole_vocabulary):
         reference = referred(model, data)
         words = {type(word).__name__ for word in [*model.terms]}
         words |= {type(block.likelihood).__name__ for block in model.blocks}
-        backends = able(reference, FIRST_ORDER)
-        for k, backend in enumerate(backends):
-            last = k + 1 == len(backends)
+        for k, backend in enumerate([*able(reference, FIRST_ORDER), "auto"]):
             agreement = mc.laws.check_agreement(
                 backend,
                 model,
                 data,
                 reference=reference,
                 tol=0.5 * GAP,
-                certified=GAP if last else None,
+                certified=GAP if backend == "auto" and reference.gap <= GAP else None,
                 twice=False,
             )
             tally.add(backend, agreement, words)
-            if agreement.gap <= GAP:
+            if agreement.gap <= GAP or agreement.status == "limited_by_rounding":
                 tally.second += k > 0
                 break
+        else:
+            tally.unsolved += 1
         tally.seen += 1
+        tally.by_auto += backend == "auto"
         tally.missed += not agreement.exact
 
     agrees()
@@ -150,6 +156,7 @@ def run_whole(n_examples, part, record_property, drawn=whole_vocabulary):
     # Weights over four orders of magnitude in exponential cones are hard on conic solvers.
     assert tally.missed <= max(1, 0.1 * tally.seen)
     assert tally.second <= 0.02 * tally.seen
+    assert tally.by_auto <= max(1, 0.01 * tally.seen)
 
 
 def run_far(n_examples, part, record_property):

@@ -142,3 +142,86 @@ def test_iterations_that_are_left():
     late = [*falling, record(80, 1e-4), record(100, 1e-4)]
     assert iterations_ahead(late, 1e-6) == np.inf
     assert iterations_ahead([record(0, np.inf), record(8, 0.1)], 1e-6) == 0.0
+
+
+# No first-order solver makes headway on this table; a conic solver takes a tenth of a second.
+HARD = mc.Model(
+    [
+        mc.Block("x", mc.Quantile(0.3), weight=22.3, reduce="mean"),
+        mc.Block("y", mc.Poisson(), weight=0.01, reduce="mean"),
+    ],
+    [mc.NuclearNorm(1.0, count_share=0.9), mc.OnesColumn(), mc.Box(-2.0, 0.25)],
+)
+
+
+def hard_data():
+    x = np.full((11, 4), np.nan)
+    x[[3, 5, 6], 0] = -0.15, -0.37, 0.58
+    x[[0, 1, 2, 5, 6, 8], 2] = -0.75, -1.03, -1.67, -0.42, -0.79, -2.15
+    x[[2, 4, 6, 9], 3] = -0.87, -1.16, -0.26, 0.34
+    counts = """14 0 0 20  1 1 0 5  0 3 0 3  7 44 0 98  0 4 1 10  5 34 1244 1  9 0 5 8
+                0 2 4 1  12 0 0 0  1 5 4 3  0 1 8 1"""
+    return {"x": x, "y": np.array(counts.split(), float).reshape(11, 4)}
+
+
+def fit_hard(**options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        return mc.fit(HARD, hard_data(), **options)
+
+
+def test_the_reference_is_asked_where_no_solver_makes_headway(capsys):
+    seen = []
+    found = fit_hard(callback=seen.append, progress=True)
+    assert found.backend == "reference"
+    assert found.status == "certified"
+    assert found.gap <= 1e-6
+    assert found.message.count("slower than expected, handed over after") == 2
+    assert "the reference is asked" in capsys.readouterr().out
+    history = found.history
+    assert (np.diff(history.iteration) > 0).all()
+    assert (np.diff(history.bound) >= 0).all()
+    assert (np.diff(history.gap) <= 0).all()
+    assert seen[-1] == history[-1]
+    alone = fit_hard(backend="splitting", max_iter=history[-1].iteration)
+    assert alone.status == "iteration_limit"
+    assert found.objective < alone.objective
+
+
+def test_solvers_go_on_where_the_reference_fails(monkeypatch):
+    def fails(*_):
+        raise mc.BackendError("no conic solver has an answer")
+
+    monkeypatch.setattr(choice.Reference, "solve", fails)
+    found = fit_hard(max_iter=3000)
+    assert found.status == "iteration_limit"
+    assert found.history[-1].iteration == 3000
+
+
+def test_a_reference_that_is_inexact_leaves_its_point_to_the_solvers(monkeypatch):
+    exact = fit_hard()
+    monkeypatch.setattr(
+        choice, "relative_gap", lambda objective, bound, rounding: max(1e-3, objective - bound)
+    )
+    found = fit_hard(max_iter=3000)
+    assert found.backend != "reference"
+    assert found.objective <= exact.objective * (1.0 + 1e-12)
+    assert found.gap <= 1e-6
+
+
+def test_ctrl_c_in_the_reference_keeps_the_best_point(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(choice.Reference, "solve", interrupted)
+    found = fit_hard()
+    assert found.status == "interrupted"
+    assert np.isfinite(found.objective)
+
+
+def test_a_callback_that_stops_at_the_reference_stops_for_good():
+    stopped = fit_hard(callback=lambda record: record.gap <= 1e-6, tol=1e-12)
+    assert stopped.backend == "reference"
+    assert stopped.status == "interrupted"
+    assert stopped.gap <= 1e-6

@@ -135,6 +135,22 @@ def test_multipliers_cost_little_of_the_gap_of_their_factors(noise):
         assert 0.5 * np.sum(closed) <= exact + 0.2 * gap + 1e-9 * exact
 
 
+def test_factors_of_zeros_are_no_place_to_begin_from():
+    """An optimum of 0 has no factors that tell the multipliers; the weight decides."""
+    _, dense, _ = gradients(2, (60, 45))
+    exact = dual_max_norm_bound(dense)
+    for room in (0.0, 1e-6 * exact, exact):
+        found = bounding_multipliers(dense, np.zeros((105, 3)), room)
+        assert 0.5 * np.sum(found) == pytest.approx(exact, rel=1e-8)
+    x = np.random.default_rng(3).standard_normal((11, 6)) * 5.0
+    dual = dual_max_norm_bound(np.where(x > 0.0, -0.3, 0.7))
+    for above in (1.0 + 1e-6, 1.5):
+        model = mc.Model([mc.Block("x", mc.Quantile(0.3))], [mc.MaxNorm(above * dual)])
+        found = mc.fit(model, {"x": x})
+        assert found.status == "certified"
+        assert found.history[-1].iteration <= 50
+
+
 def test_what_cannot_close_a_gap_is_not_polished(monkeypatch):
     _, dense, rng = gradients(2, (60, 45))
     exact, best = dual_max_norm_bound(dense), best_factors(dense, rng)

@@ -11,11 +11,12 @@ import attrs
 
 from mcframe.backends.alternating import Alternating
 from mcframe.backends.backend import Backend, History, Outcome, Record, Settings, Start
-from mcframe.backends.certificate import Certificate
+from mcframe.backends.certificate import Certificate, relative_gap
 from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC
+from mcframe.backends.loop import ASKED_TO_STOP, FROM_OUTSIDE
 from mcframe.backends.proximal import Proximal
-from mcframe.backends.reference import Reference
+from mcframe.backends.reference import Reference, estimate
 from mcframe.backends.rowwise import Rowwise
 from mcframe.backends.splitting import FirstOrder, Splitting
 from mcframe.compile import CompiledProblem, Program
@@ -34,6 +35,10 @@ DECOMPOSITION = 10_000
 # each change, and it keeps its turn if twice as many again would do. All backends in turn then
 # make but a few times the iterations of the best one.
 PATIENCE = 500
+# The most seconds, by its estimate, of a reference that is asked where no other makes headway.
+BRIEF_SECONDS = 20.0
+# The status of an outcome that another backend goes on from.
+HANDED_OVER = "handed over"
 # The smallest gap that iterations are counted to.
 LEAST_TOL = 1e-12
 
@@ -270,32 +275,101 @@ def backend_of_start(start: Start | None, compiled: CompiledProblem) -> Backend 
 def solve_in_turn(
     compiled: CompiledProblem, backends: Sequence[Backend], settings: Settings
 ) -> tuple[Outcome, str]:
-    """The outcome of the first backend, or of another that goes on from its point and bound."""
+    """The outcome of the first backend, or of another that goes on from its point and bound.
+
+    Once each of them has made little headway, the reference is asked where a table is tiny; what
+    it leaves open they go on with.
+    """
     names = [backend.name for backend in backends]
     # What proximal can run splitting leaves to it whole: its steps are the same.
     same = "splitting" if "proximal" in names else ""
     turn = [backends[0]]
     turn += [b for b in backends[1:] if b.start_refusal is None and b.name != same]
+    reference = brief_reference(backends[1:], compiled)
     changes = ""
     records: tuple[Record, ...] = ()
     for n_changes in count():
-        patience = PATIENCE * 2.0**n_changes if len(turn) > 1 else math.inf
+        has_next = len(turn) > 1 or (reference is not None and n_changes == 0)
+        patience = PATIENCE * 2.0**n_changes if has_next else math.inf
         headway = Headway(settings.callback, settings.budget.tol, patience)
         outcome = solve_by(turn[0], compiled, attrs.evolve(settings, callback=headway))
         # The first record of a later backend is the last one of the one before.
         records += outcome.history.records[min(n_changes, 1) :]
         if not headway.is_poor or outcome.status != "interrupted":
             break
-        made, effects = records[-1].iteration, dict(outcome.effects)
-        objective = compiled.problem.objective(outcome.point.latent, effects)
-        known = Certificate(objective, outcome.bound, effects, outcome.rounding)
-        settings = attrs.evolve(settings, start=Start(outcome.point, known), made=made)
+        made = records[-1].iteration
         changes += f"; {turn[0].name}, slower than expected, handed over after {made} iterations"
-        if settings.progress:
-            print(f"{turn[0].name} hands over to {turn[1].name}", flush=True)
+        if reference is not None and n_changes + 1 == len(turn):
+            outcome = with_reference(reference, compiled, outcome, made, settings)
+            records += outcome.history.records
+            made = records[-1].iteration
+            if outcome.status != HANDED_OVER:
+                message, history = outcome.message + changes, History(records)
+                return attrs.evolve(outcome, message=message, history=history), reference.name
+        known = Certificate(
+            compiled.problem.objective(outcome.point.latent, dict(outcome.effects)),
+            outcome.bound,
+            dict(outcome.effects),
+            outcome.rounding,
+        )
+        settings = attrs.evolve(settings, start=Start(outcome.point, known), made=made)
         turn = [*turn[1:], turn[0]]
+        if settings.progress:
+            print(f"{turn[-1].name} hands over to {turn[0].name}", flush=True)
     message, history = outcome.message + changes, History(records)
     return attrs.evolve(outcome, message=message, history=history), turn[0].name
+
+
+def brief_reference(backends: Sequence[Backend], compiled: CompiledProblem) -> Reference | None:
+    """The reference among the backends, if it takes seconds at most."""
+    for backend in backends:
+        if isinstance(backend, Reference):
+            size = estimate(compiled.problem, backend.max_iters)
+            return backend if size.most <= BRIEF_SECONDS else None
+    return None
+
+
+def with_reference(
+    reference: Reference, compiled: CompiledProblem, known: Outcome, made: int, settings: Settings
+) -> Outcome:
+    """A known outcome or the reference's, whichever is better, with the better bound.
+
+    Its history has the record of that, which counts as one iteration more than the ``made`` ones;
+    none where the reference fails. The status is ``HANDED_OVER`` where the others may go on.
+    """
+    known = attrs.evolve(known, status=HANDED_OVER, history=History(()))
+    if settings.progress:
+        print("the reference is asked", flush=True)
+    try:
+        exact = reference.solve(compiled, attrs.evolve(settings, start=None, callback=None))
+    except BackendError:
+        return known
+    except KeyboardInterrupt:
+        return attrs.evolve(known, status="interrupted", message=FROM_OUTSIDE)
+
+    def objective_of(outcome: Outcome) -> float:
+        return compiled.problem.objective(outcome.point.latent, dict(outcome.effects))
+
+    better, other = sorted((known, exact), key=objective_of)
+    objective, bound, rounding = objective_of(better), better.bound, better.rounding
+    if other.bound > bound:
+        bound, rounding = other.bound, rounding.with_bound_of(other.rounding)
+    gap = relative_gap(objective, bound, rounding)
+    rank, seconds = better.point.latent.rank, exact.history[-1].seconds
+    record = Record(made + 1, seconds, objective, bound, gap, rank)
+    status, message = HANDED_OVER, exact.message
+    if settings.callback is not None and settings.callback(record):
+        status, message = "interrupted", ASKED_TO_STOP
+    elif gap <= settings.budget.tol:
+        status, message = "certified", f"the gap is at most tol={settings.budget.tol:g}"
+    return attrs.evolve(
+        better,
+        bound=bound,
+        rounding=rounding,
+        status=status,
+        message=message,
+        history=History((record,)),
+    )
 
 
 @attrs.define(eq=False)

@@ -42,6 +42,7 @@ GRACE = 3.0
 # The most iterations without a feasible point.
 SEARCHED = 100
 FROM_OUTSIDE = "interrupted from outside; this is the best point so far"
+ASKED_TO_STOP = "the callback asked to stop"
 LIMITED = (
     "objective and bound differ by no more than their rounding error in double precision and the"
     " error of the norms in the bound; columns of one scale, or a larger tol, help"
@@ -244,7 +245,7 @@ class Watch:
         if self.limited:
             return "limited_by_rounding", LIMITED
         if self.stopped:
-            return "interrupted", "the callback asked to stop"
+            return "interrupted", ASKED_TO_STOP
         return None
 
     def status_when_spent(self, in_time: bool) -> tuple[str, str]:

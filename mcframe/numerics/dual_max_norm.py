@@ -23,6 +23,8 @@ SHORT_ROW = 1e-20
 # gap that a bound from there would have, at most the first where that may do, and the second where
 # it is too large anyway; and as a share of the whole.
 STEPS, SETTLED, HOPELESS, ASCENDED = 300, 1e-4, 1e-2, 1e-13
+# The columns of the random factors that an ascent begins from where those given are 0.
+FIRST_WIDTH = 20
 
 
 def max_norm_multipliers(gradient: Matrix, stacked: Array) -> Array:
@@ -169,6 +171,8 @@ def bounding_multipliers(gradient: Matrix, stacked: Array, allowed_gap: float = 
     <-G, U V'> by, rows of W scaled to norm 1 at most, in units of the longest one squared. Up to
     1000 rows and columns together interior-point steps follow where they may bring that gap
     below ``allowed_gap`` or, where none is given, where D is to blame for a tenth of it and more.
+    Where W is 0, as at an optimum of 0, the ascent begins from random factors, and the best bound
+    is sought.
 
     Parameters
     ----------
@@ -179,6 +183,11 @@ def bounding_multipliers(gradient: Matrix, stacked: Array, allowed_gap: float = 
     allowed_gap : float
         The gap that will do, as an absolute number; 0 asks for the best bound.
     """
+    is_zero = not np.any(stacked)
+    if is_zero:
+        # No direction to begin from, and no gap that is a multiple of the longest row.
+        rng = np.random.default_rng(0)
+        stacked, allowed_gap = rng.standard_normal((stacked.shape[0], FIRST_WIDTH)), 0.0
     ascent, side = ascend(gradient, stacked, allowed_gap), side_of(gradient)
     # A shift that costs this much can make up for more.
     shift = SHIFTED * max(ascent.final - ascent.begun, 0.0) / (0.5 * sum(gradient.shape))
@@ -190,7 +199,8 @@ def bounding_multipliers(gradient: Matrix, stacked: Array, allowed_gap: float = 
         aim = ascent.begun + allowed_gap / ascent.longest
         polish = ascent.final + HOPED * (bound - ascent.final) <= aim < bound
     else:
-        aim, polish = 0.0, bound - ascent.final > OWED * (bound - ascent.begun)
+        aim = 0.0
+        polish = is_zero or bound - ascent.final > OWED * (bound - ascent.begun)
     if polish:
         best, bound = side.polish(best, bound, aim)
     return side.whole(best, bound)
