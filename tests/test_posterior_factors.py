@@ -173,6 +173,20 @@ def test_the_bound_never_falls_in_many_models(seed):
     assert falls(case(seed), 60) <= 1.0
 
 
+@pytest.mark.parametrize("number", [1, 3, 4])
+def test_offsets_that_factors_make_up_for_leave_digits_of_z(number):
+    """Levels in units of 1 beside offsets of 1e6: inverses of normal equations lost z."""
+    rng = np.random.default_rng(number)
+    y = rng.integers(1, 5, (10, 3)).astype(float)
+    y[rng.random(y.shape) < 0.4] = np.nan
+    levels = mc.Ordinal(4, (-1.0, 0.0, 1.5))
+    model = mc.Model([mc.Block("x", levels, weight=9.9, row_effects=True)], [mc.NuclearNorm()])
+    data = {"x": mc.Observations(y, offset=1e6 * rng.standard_normal(y.shape))}
+    found = mc.posterior(model, data, tol=0.0, max_iter=30)
+    evidence = [record.evidence for record in found.history]
+    assert np.all(np.diff(evidence) >= 0.0)
+
+
 def test_the_verb_gives_a_rising_bound():
     for seed in range(8):
         drawn = case(seed, largest=15)
