@@ -189,16 +189,14 @@ def check_agreement(
     reference: Fit | None = None,
     tol: float = 1e-6,
     certified: float | None = None,
-    twice: bool = True,
 ) -> Agreement:
     """Hold one fit of one example to the laws; a reference already at hand may be passed in.
 
     These are bounds, the objective, the bits of a second run, and the reference's value. With
     ``certified`` the gap must be at most that, or as small as double precision tells.
-    ``twice=False`` leaves out the second run.
     """
     trial = TrialFit.of(backend, (model, data), reference, tol, certified)
-    trial.hold(name for name in OF_ONE_FIT if twice or name != TWICE)
+    trial.hold(OF_ONE_FIT)
     return trial.agreement
 
 
