@@ -52,7 +52,10 @@ class Predictive:
 
 def normal(scores, sd):
     """Normal distributions of one standard deviation around predictions."""
-    around = lambda users, films: stats.norm(np.clip(scores[users, films], 1.0, 5.0), sd)  # noqa: E731
+
+    def around(users, films):
+        return stats.norm(np.clip(scores[users, films], 1.0, 5.0), sd)
+
     return Predictive(
         scores,
         lambda users, films, ratings: around(users, films).logpdf(ratings),

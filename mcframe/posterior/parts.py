@@ -91,11 +91,8 @@ class RowsInParts:
                 found.append(attrs.astuple(own, recurse=False))
         return Gaussians(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        return (self.partitions,)
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowsInParts, (self.partitions,)
 
 
 def parameter_sums(
