@@ -484,3 +484,31 @@ def test_no_probability_is_so_small_that_one_entry_outweighs_all():
     np.testing.assert_allclose(losses, [-np.log(1e-4), np.log(2.0)])
     zero = coding.Counts().losses(np.array([0.0, 2.0]), np.array([0.0, 2.0]))
     np.testing.assert_allclose(zero, 0.0, atol=1e-300)
+
+
+def test_intervals_are_tables_with_both_ends_at_holes():
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(200)
+    whole = pd.DataFrame(
+        {
+            "x": z + 0.3 * rng.standard_normal(200),
+            "n": pd.array(rng.poisson(np.exp(z + 1.0)), dtype="Int64"),
+            "group": np.where(z > 0.0, "a", "b"),
+            7: 1e-200 * z,
+        }
+    )
+    holes = rng.random(whole.shape) < 0.3
+    holes[:, 2] = False
+    frame = whole.mask(holes)
+    lower, upper = mc.complete(frame).interval(0.9)
+    assert list(lower) == list(upper) == ["x", "n", 7]
+    assert (lower.dtypes == frame[["x", "n", 7]].dtypes).all()
+    for name in lower:
+        hidden = frame[name].isna()
+        assert (lower[name] == frame[name])[~hidden].all()
+        assert (upper[name] == frame[name])[~hidden].all()
+        inside = (lower[name] <= whole[name]) & (whole[name] <= upper[name])
+        assert inside[hidden].mean() > 0.8
+        assert (lower[name] <= upper[name]).all()
+    with pytest.raises(mc.ModelError, match="level"):
+        mc.complete(frame).interval(90)

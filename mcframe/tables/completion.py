@@ -74,8 +74,8 @@ class Completion:
 
         At holes of numbers, counts and dates the standard deviation of the entry, in its unit
         (days of dates); of labels, levels and categories 1 minus the probability of the value
-        that was filled in. 0 at observed entries, missing where nothing was filled in. Interval
-        estimates of numbers are ``completed.posterior.interval("columns", 0.9)``.
+        that was filled in. 0 at observed entries, missing where nothing was filled in. See
+        ``interval`` for both ends of an interval.
         """
         found, columns = self.rows_of("standard deviations").sd, []
         for each in self.declared.columns:
@@ -87,6 +87,38 @@ class Completion:
             columns.append(numbers)
         names = [each.name for each in self.declared.columns]
         return self.declared.like_frame(names, np.column_stack(columns))
+
+    def interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Lower and upper ends of intervals that hold the missing entry with this probability.
+
+        Two tables in the library and with the dtypes of the table, which have its columns of
+        numbers, counts and dates. At holes stand the ends, within the bounds of the column, and
+        whole numbers are rounded outwards; at observed entries stands what was observed. Of
+        labels, levels and categories see ``sd`` and ``predict``.
+
+        Parameters
+        ----------
+        level : float, default 0.9
+            Between 0 and 1: the probability under the posterior. How many entries such intervals
+            really hold is told by ``completed.posterior.conformalize()``.
+
+        Raises
+        ------
+        ModelError
+            Of ``method="optimum"``, which has no distribution of rows, or of another level.
+
+        Examples
+        --------
+        >>> import pandas as pd, mcframe as mc
+        >>> frame = pd.DataFrame({
+        ...     "height": [1.5, 1.6, None, 1.9] * 6, "size": ["S", "S", "L", None] * 6,
+        ... })
+        >>> completed = mc.complete(frame)
+        >>> lower, upper = completed.interval(0.9)
+        >>> bool(lower["height"][2] < completed.table["height"][2] < upper["height"][2])
+        True
+        """
+        return self.rows_of("intervals").interval(level)
 
     def rows_of(self, what: str) -> TableModel:
         """The table as rows of numbers, or a ``ModelError``."""

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 import attrs
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
@@ -14,7 +15,7 @@ from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.splitters import RowFolds
 from mcframe.tables.as_numbers import BLOCK, as_numbers
-from mcframe.tables.coding import Choice, Dates, Means, Numbers
+from mcframe.tables.coding import Choice, Dates, Means, Metric, Numbers
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import DeclaredColumn, data_of
 from mcframe.tables.held_out import ColumnScores, calibrated_columns
@@ -89,6 +90,26 @@ class TableModel:
                 assert isinstance(coding, Numbers | Dates)
                 found[each.name] = unit * spread[:, 0]
         return found
+
+    def interval(self, level: float) -> tuple[Any, Any]:
+        """The table twice, holes filled with lower and with upper ends; see ``Completion``."""
+        rows, columns = self.holes()
+        kept = [
+            k
+            for k, each in enumerate(self.declared.columns)
+            if each.place is not None and isinstance(each.modelled[0], Metric)
+        ]
+        tables = []
+        ends = self.posterior.interval(BLOCK, level, rows, columns)
+        for end, outwards in zip(ends, (np.floor, np.ceil), strict=True):
+            codes = {}
+            for each, own in self.parts(np.asarray(end)):
+                coding = each.modelled[0]
+                assert isinstance(coding, Means)
+                whole = isinstance(coding, Numbers) and coding.whole is not None
+                codes[each.name] = coding.predicted(coding.read(outwards(own) if whole else own))
+            tables.append(nw.from_native(self.declared.with_codes(codes))[:, kept].to_native())
+        return tables[0], tables[1]
 
     def holed(self) -> list[tuple[DeclaredColumn, IntArray]]:
         """The columns of the block that have holes, and the rows of these."""
