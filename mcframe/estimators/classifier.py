@@ -1,4 +1,4 @@
-"""The classifier: labels and classes as columns beside the features."""
+"""The classifier: labels and classes are further columns of the table of features."""
 
 from typing import Any, Self
 

@@ -152,7 +152,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
-        """Fit the model, and fill the table that it was fitted to."""
+        """Fit the model to a table, and fill this table."""
         table = self.read(X, reset=True)
         self.gaussian_ = self.takes_gaussian()
         columns = self.columns_of(table)
@@ -186,7 +186,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         return attrs.evolve(columns, declared=rows.declared, rows=rows)
 
     def transform(self, X: Any) -> Any:
-        """Fill a table of other rows, of the columns of the fit."""
+        """Fill a table of other rows, with the columns of the fit."""
         check_is_fitted(self, "columns_")
         return self.completed(self.read(X, reset=False), fitted=False)
 

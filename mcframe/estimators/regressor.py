@@ -1,4 +1,4 @@
-"""The regressor: numbers as columns beside the features."""
+"""The regressor: targets are further columns of the table of features."""
 
 from typing import Any, Self
 

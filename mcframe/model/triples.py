@@ -34,11 +34,11 @@ class Triples:
     Attributes
     ----------
     rows, columns : arrays of integers (n_entries,)
-        For each value the places of its labels, row after row, each cell once.
+        The positions of the labels of each value, row after row, each cell once.
     values : array (n_entries,)
-        Observed ones alone.
+        Only observed values.
     index, names : AxisLabels
-        Those of the rows and of the columns.
+        The labels of the rows and of the columns.
     """
 
     rows: IntArray

@@ -28,7 +28,7 @@ BATCH = 200_000
 
 @attrs.frozen
 class Sweep:
-    """One sweep: its number, the bound on the log evidence, the number of factors, and seconds.
+    """One sweep: its number, the bound on the log evidence, factors, and seconds.
 
     With ``GaussianRows`` as the prior ``n_factors`` is the number of Gaussians in the mixture.
     """
@@ -102,7 +102,7 @@ class Posterior:
         return self._answer(block, rows, columns, lambda here: here.mean())
 
     def sd(self, block: str, rows: Any = None, columns: Any = None) -> Any:
-        """The standard deviation of a new observation, noise included; for classes of each indicator.
+        """The standard deviation of a new observation, noise included; for classes of indicators.
 
         In the shape of ``predict``.
         """
@@ -340,7 +340,7 @@ class Posterior:
         share: float = 0.2,
         random_state: int | None = 0,
     ) -> "ConformalPredictions":
-        """Intervals and sets that are valid for a wrong model, by weighted split conformal prediction.
+        """Intervals and sets that are valid for a wrong model, by split conformal prediction.
 
         A share of the observed entries is held out, and the posterior is computed without them,
         with the same options. Each held-out entry has a score: |y - mean| / sd with the sd of a
