@@ -174,7 +174,7 @@ class FrameColumns:
     def warn_of_unused(self) -> None:
         """A ``UserWarning`` that names columns which the model does not use."""
         used = [each for each in aside(self.declared.columns) if each.column.n_observed]
-        warn_of_aside("columns that are set aside play no part", used)
+        warn_of_aside("columns that are set aside are not used", used)
 
 
 def joined(types: Any, likelihoods: Any) -> Any:

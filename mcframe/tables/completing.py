@@ -21,7 +21,7 @@ from mcframe.tables.table_model import FOLDS, checked_groups, fit_table
 __all__ = ["complete"]
 
 # What is said of columns that stand in no block.
-ASIDE = "columns that are set aside play no part, and keep their holes"
+ASIDE = "columns that are set aside are neither used nor filled"
 REMOVED = {
     "gaussian": "the posterior of Gaussian rows is the default now: leave method out",
     "likelihoods": "the certified optimum of mc.declare's model is method='optimum' now",

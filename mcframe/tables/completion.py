@@ -241,14 +241,14 @@ class Completion:
         weighted = [name for name, scores in scored if scores.weighted]
         said = []
         if scored and self.table_model is None:
-            said.append("  errors hold for entries that are missing completely at random")
+            said.append("  errors assume that entries are missing completely at random")
         elif scored:
-            said.append("  errors hold for holes that do not depend on the missing value itself")
+            said.append("  errors assume that no entry is missing because of its own value")
         if weighted:
             named = ", ".join(weighted[:5])
             named += f" and {len(weighted) - 5} more" if len(weighted) > 5 else ""
             said.append(
-                f"  held-out entries are weighted where other columns tell of the holes: {named}"
+                f"  held-out entries are weighted where other columns predict missingness: {named}"
             )
         return said
 
@@ -266,7 +266,7 @@ class Completion:
         )
         head = [
             f"Completion: {n_filled} entries filled, {status}",
-            f"  {self.how()}, chosen by held-out entries; loss 1 is that of the best constant",
+            f"  {self.how()}, chosen by held-out entries; loss 1 is no better than a constant",
         ]
         rows = []
         for name, kind, missing, *numbers, measure, sd, _, _ in self.rows():

@@ -101,8 +101,8 @@ def warn_of_aside(said: str, columns: Iterable[DeclaredColumn]) -> None:
     if named:
         more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
         warnings.warn(
-            f"{said}: {', '.join(named[:SHOWN])}{more}; types={{name: kind}} says what they are,"
-            " types={name: 'skip'} that this is meant",
+            f"{said}: {', '.join(named[:SHOWN])}{more}; types={{name: kind}} declares them,"
+            " types={name: 'skip'} confirms this",
             UserWarning,
             stacklevel=4,
         )
