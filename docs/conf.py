@@ -15,12 +15,18 @@ author = "the mcframe authors"
 copyright = "the mcframe authors"  # noqa: A001  # the name that Sphinx reads
 release = version = mcframe.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "words"]
+extensions = [
+    *("myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"),
+    "words",  # it stands beside this file
+]
 exclude_patterns = ["_build"]
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 html_title = f"mcframe {release}"
 html_show_sphinx = False
 
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 napoleon_google_docstring = False
 napoleon_use_ivar = True

@@ -23,9 +23,9 @@ from mcframe.prediction import Axes, FittedRows, best_columns, check_ranked, che
 
 @attrs.frozen(eq=False)
 class Kept:
-    """The space of new rows and the notes, of a fit that has left its data behind.
+    """The space of new rows and the notes, for a fit without its data.
 
-    ``space`` is None where the model leaves new rows no meaning.
+    ``space`` is None if the model does not define new rows.
     """
 
     space: RowSpace | None
@@ -34,41 +34,42 @@ class Kept:
 
 @attrs.frozen(eq=False, repr=False)
 class Fit:
-    """The answer: Z in factors, the free effects, and a certificate of how good they are.
+    """The answer of ``fit``: Z in factors, the free effects, and a certificate.
 
     Attributes
     ----------
     status : str
-        "certified" (gap <= tol), "limited_by_rounding" where double precision does not tell
-        objective and bound apart any closer, "iteration_limit", "time_limit", "interrupted", or
-        "local" for a loss that is declared not convex.
+        "certified" (gap <= tol), "limited_by_rounding" if double precision cannot separate
+        objective and bound any further, "iteration_limit", "time_limit", "interrupted", or "local"
+        for a loss that is declared nonconvex.
     message : str
         The status in a sentence.
     problem : Problem
-        The model with its data; ``problem.objective`` is what was minimised.
+        The model with its data; ``problem.objective`` is the objective that was minimised.
     point : Point
-        Z in factors, and the point of the dual that the bound was computed from.
+        Z in factors, and the dual point of the bound.
     effects : dict from block name to array
-        The free numbers b of each block that has them, as ``Problem.objective`` takes them:
-        biases of columns, effects of rows, an intercept, thresholds, in this order and counted
-        from ``Problem.origins``. ``bias``, ``row_effects`` and ``likelihood`` give them apart and
-        counted from 0.
+        The free parameters b of each block that has them, as ``Problem.objective`` takes them:
+        biases of columns, effects of rows, an intercept, thresholds, in this order and relative to
+        ``Problem.origins``. ``bias``, ``row_effects`` and ``likelihood`` give them separately and
+        relative to 0.
     objective, bound : float
-        The objective at (Z, b), by ``Problem.objective``; a rigorous lower bound on its
-        minimum over all Z and b.
+        The objective at (Z, b), by ``Problem.objective``; a rigorous lower bound on its minimum
+        over all Z and b.
     rounding : Rounding
-        How exactly both are known in double precision.
+        The accuracy of both in double precision.
     backend : str
-        The backend that ran; where "auto" changed it in mid-fit, which ``message`` says, the last.
+        The backend that ran. If "auto" changed it during the fit, which ``message`` says, the last
+        one.
     history : History
-        One record for each time the certificate was computed.
+        One record for each certificate.
     random_state : int
-        The seed of all that was random.
+        The seed.
     notes : tuple of str
-        Remarks on the data, such as columns without an entry, and on effects that diverge.
+        Remarks on the data, such as columns without an entry, and on diverging effects.
     paused : Paused or None
-        Where the solver stood, of the size of a few thin factors: ``fit(..., start=this)`` goes on
-        from there. None in fits of paths and after a conic solver.
+        The state of the solver, of the size of a few thin factors: ``fit(..., start=this)``
+        continues from it. None in fits of paths and after a conic solver.
     """
 
     problem: Problem
@@ -87,7 +88,7 @@ class Fit:
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, backend: str, random_state: int = 0) -> "Fit":
-        """The fit that an outcome of a backend is; the objective is computed by the problem.
+        """The fit for the outcome of a backend; the problem computes the objective.
 
         A certificate that this objective and the bound contradict is withdrawn.
         """
@@ -113,7 +114,7 @@ class Fit:
     def latent(self) -> LowRank:
         """Z (n_items x n_columns) as the product of two thin factors; see ``.dense()``.
 
-        In the standard units of blocks that have them.
+        Blocks with standard units have Z in these units.
         """
         return self.point.latent
 
@@ -124,20 +125,20 @@ class Fit:
 
     @property
     def gap(self) -> float:
-        """(objective - bound) / max(|objective|, |bound|): how far from optimal at most.
+        """(objective - bound) / max(|objective|, |bound|): a bound on the distance to the optimum.
 
-        Never below what rounding may have moved both by; 0 where the objective is 0 up to
+        It is never below the effect of rounding on both, and 0 if the objective is 0 up to
         rounding.
         """
         return relative_gap(self.objective, self.bound, self.rounding)
 
     @property
     def allowed_excess(self) -> float:
-        """The most by which a valid lower bound may lie above this objective.
+        """The largest amount by which a valid lower bound may lie above this objective.
 
-        That is rounding and, under constraints, a bound on the change of the objective that their
-        feasibility tolerance of 1e-9 of their size allows: a point outside by that much may have a
-        lower objective.
+        It is the rounding error plus, under constraints, a bound on the change of the objective
+        due to their feasibility tolerance of 1e-9 of their size: a point outside by that much may
+        have a lower objective.
         """
         return self.rounding.moved + self.rounding.room
 
@@ -156,17 +157,17 @@ class Fit:
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on the data and on effects that diverge."""
+        """Remarks on the data and on diverging effects."""
         if self._kept is not None:
             return self._kept.notes
         return (*self.problem.notes, *notes_on_effects(self.problem))
 
     def natural(self, block: str, rows: Any = None, columns: Any = None) -> Any:
-        """The linear predictor of a block: Z, its biases and row effects, and its offset if any.
+        """The linear predictor of a block: Z plus its biases, row effects and offset.
 
-        Of a standardised location in the units of the data: centre + spread * (Z + effects).
-        (n_items x its columns); for classes one column for each class of each. Entries by
-        ``rows`` and ``columns`` as in ``predict``.
+        (n_items x its columns); for classes one column for each class of each. For a standardised
+        location it is in the units of the data: centre + spread * (Z + effects). ``rows`` and
+        ``columns`` select entries as in ``predict``.
         """
         if rows is not None or columns is not None:
             return self._rows.predictor_at(block, rows, columns)
@@ -176,10 +177,11 @@ class Fit:
     def predict(self, block: str, rows: Any = None, columns: Any = None) -> Any:
         """The mean response of a block: probabilities for labels and classes.
 
-        Every entry, in a DataFrame with the labels of the data if they were a DataFrame or a
-        Series, else in an array. With ``rows`` and ``columns``, equally long, the entries at
-        these positions, counted from 0, as an array: one number each, or one a class. That
-        never forms the whole block, which of a large sparse table fits in no memory.
+        Without ``rows`` and ``columns`` it gives every entry, in a DataFrame with the labels of
+        the data if they were a DataFrame or a Series, else in an array. With ``rows`` and
+        ``columns``, of equal length and counted from 0, it gives the entries at these positions as
+        an array, one number each or one for each class. The whole block is then never formed,
+        which for a large sparse table would not fit into memory.
         """
         if rows is not None or columns is not None:
             return self.likelihood(block).mean(self._rows.predictor_at(block, rows, columns))
@@ -188,18 +190,18 @@ class Fit:
     def predict_rows(self, block: str, data: Mapping[str, Any]) -> Any:
         """The mean response of a block for new items, which were not in the fit.
 
-        Of its rows of Z see ``latent_rows``. Biases, thresholds and what losses were scaled by are
-        those of the fit; a row effect is estimated for each new item, together with its row.
+        ``latent_rows`` explains their rows of Z. Biases, thresholds and the scales of losses are
+        those of the fit. A row effect is estimated for each new item, together with its row.
 
         Parameters
         ----------
         block : str
-            The block that is asked for, given or not. An offset counts where it is given.
+            The block to predict, given in the data or not. Its offset counts if it is given.
         data : dict from block name to array, DataFrame, scipy.sparse matrix, ... as in ``fit``
-            Of the new items: some or all blocks, in the columns of the fit. NaN is missing; a
-            block may hold nothing else, as the labels of new items do. Columns with names come in
-            any order, triples by the labels of columns; those that are absent count as missing,
-            of frames with an ``UnobservedWarning``.
+            Some or all blocks of the new items, with the columns of the fit. NaN is missing; a
+            whole block may be missing, such as the labels of new items. Columns with names may be
+            in any order, and triples are matched by column labels. Absent columns count as
+            missing, for frames with an ``UnobservedWarning``.
 
         Returns
         -------
@@ -208,16 +210,17 @@ class Fit:
         Raises
         ------
         ModelError
-            Where terms tie rows to each other (``MaxNorm``, ``MaxNormBall``, ``Calibration``,
-            ``ResidualNuclearNorm``), a ``NuclearBall`` does not bind, or a loss is not convex.
+            If terms tie rows to each other (``MaxNorm``, ``MaxNormBall``, ``Calibration``,
+            ``ResidualNuclearNorm``), if a ``NuclearBall`` is not active, or if a loss is not
+            convex.
         DataError
-            Where the new data do not fit the model.
+            If the new data do not fit the model.
 
         Notes
         -----
-        Cost: one ridge regression of rank columns a row, or some Newton steps of it; of losses
-        without a gradient and of boxes some dozens. Rows are worked on by batches: memory is that
-        of the data and of the answer.
+        A row costs one ridge regression with rank columns, or some Newton steps of it. With losses
+        without a gradient and with boxes it costs some dozens. Rows are solved in batches, so the
+        memory is that of the data and of the answer.
 
         Examples
         --------
@@ -234,18 +237,18 @@ class Fit:
     def impute_rows(self, block: str, data: Mapping[str, Any]) -> Any:
         """A block of new items with observed entries kept and missing ones filled.
 
-        As ``impute`` does for the rows of the fit: numbers and counts by ``predict_rows``, labels,
-        levels and classes by the most probable one.
+        As ``impute`` for the rows of the fit: numbers and counts are filled with ``predict_rows``;
+        labels, levels and classes with the most probable value.
 
         Parameters
         ----------
         block, data : as in ``predict_rows``
-            Of a block that is not among the data every entry is filled.
+            If the block is not in the data, every entry is filled.
 
         Returns
         -------
         array (n_new x columns of the block), or DataFrame if the new data were one
-            The data themselves are left as they are.
+            The data themselves are not changed.
 
         Raises
         ------
@@ -265,19 +268,20 @@ class Fit:
         return new_rows(self, data).imputed(block)
 
     def latent_rows(self, data: Mapping[str, Any]) -> LowRank:
-        """The rows of Z of new items, which were not in the fit: ``latent`` for them.
+        """The rows of Z of new items, which were not in the fit.
 
-        With Z = U V' in balanced factors, singular values s, a new item's row u minimises
-        ``sum of its losses at (V u + what is free) + sum_k d_k u_k^2 / 2`` over its observed
-        entries, where ``d_k = weight of the NuclearNorm + weight of the Ridge * s_k``. A
-        ``NuclearBall`` counts by its multiplier at the optimum; bounds of a ``Box`` hold, and a
-        ``OnesColumn`` is 1. V and all that items share stay as they were fitted: this is the rule
-        of Zheng and Hastie (2015, section 3) for any convex loss. Under ``GaussianRows`` a row
-        costs what a row of the fit does; with a ``count_share`` the square is times that of its
-        scale, by the counts of its entries. On the rows of the fit it gives
-        the fitted rows, as exactly as the fit is optimal; of an item without an entry V u is 0, or
-        as close to it as bounds and a column of ones allow. Refitting with the new rows would let
-        them change V.
+        Let Z = U V' in balanced factors with singular values s. The row u of a new item minimises
+        ``sum of its losses at (V u + free effects) + sum_k d_k u_k^2 / 2`` over its observed
+        entries, with ``d_k = weight of the NuclearNorm + weight of the Ridge * s_k``. A
+        ``NuclearBall`` counts with its multiplier at the optimum; bounds of a ``Box`` hold, and a
+        ``OnesColumn`` is 1. V and everything that items share stay as fitted. This is the rule of
+        Zheng and Hastie (2015, section 3) for any convex loss.
+
+        Under ``GaussianRows`` a row has the same cost as a row of the fit. With a ``count_share``
+        the square is multiplied by that of the scale of the row, which depends on the number of
+        its entries. For the rows of the fit this gives the fitted rows, as exactly as the fit is
+        optimal. For an item without an entry V u is 0, or as close to 0 as bounds and a column of
+        ones allow. A refit with the new rows would also change V.
 
         Parameters
         ----------
@@ -286,8 +290,8 @@ class Fit:
         Returns
         -------
         LowRank (n_new x columns of Z)
-            The product of two thin factors, ``.left`` with one row for each item and ``.right``,
-            the same for all data; see ``.dense()``. Biases and row effects are no part of it.
+            The product of two thin factors: ``.left`` with one row for each item, and ``.right``,
+            the same for all data; see ``.dense()``. It does not contain biases and row effects.
 
         Raises
         ------
@@ -308,10 +312,11 @@ class Fit:
         return new_rows(self, data).latent
 
     def impute(self, block: str) -> Any:
-        """The block with observed entries kept and missing ones filled, all of one kind.
+        """The block with observed entries kept and missing ones filled.
 
-        Numbers and counts by their mean, labels, levels and classes by the most probable one, as
-        the data have it; ``predict`` has the probabilities and the expected levels.
+        Numbers and counts are filled with their mean; labels, levels and classes with the most
+        probable value, coded as in the data. ``predict`` gives the probabilities and the expected
+        levels.
 
         Examples
         --------
@@ -324,29 +329,30 @@ class Fit:
         return self._rows.imputed(block)
 
     def predict_pairs(self, block: str, pairs: Any, *, unknown: str = "refuse") -> Array:
-        """The mean response of a block at pairs of labels, (row, column) by (row, column).
+        """The mean response of a block at pairs (row label, column label).
 
-        The whole block is not formed. Labels are those of triples or of a DataFrame; of data
-        without labels they are positions from 0.
+        The whole block is not formed. Labels are those of triples or of a DataFrame; data without
+        labels use positions from 0.
 
         Parameters
         ----------
         block : str
         pairs : list of tuples, array (n x 2), or DataFrame of pandas, polars or pyarrow
-            A frame has a column of row labels and one of column labels, called as in the triples
-            that were fitted; others are ignored.
+            A frame has a column of row labels and one of column labels, with the same names as in
+            the fitted triples; other columns are ignored.
         unknown : "refuse" or "nan", default "refuse"
-            A pair with a label that was not in the fit is an error, or has no prediction.
+            With "refuse" a label that was not in the fit raises an error; with "nan" the
+            prediction is NaN.
 
         Returns
         -------
-        array (n,), of classes (n x classes)
+        array (n,), for classes (n x classes)
             In the order of the pairs, in the units of the data; probabilities for labels.
 
         Raises
         ------
         DataError
-            Where a label is unknown; the message names it.
+            If a label is unknown; the message names it.
 
         Examples
         --------
@@ -368,35 +374,35 @@ class Fit:
         return predicted
 
     def top(self, block: str, row: Any, n: int = 10, *, observed: bool = False) -> Any:
-        """The n columns of a row with the largest mean response, best first, by their labels.
+        """The n columns of a row with the largest mean response, best first, by label.
 
-        Only the rows that are asked for are formed. Of equal predictions the column further left
-        comes first.
+        Only the requested rows are formed. Of equal predictions the column further left comes
+        first.
 
         Parameters
         ----------
         block : str
-            A block of columns of one number each; classes have no best one.
+            A block whose columns have one number each; classes have no order.
         row : label, or list of labels
-            Of triples or of a DataFrame; of data without labels a position from 0.
+            Of triples or of a DataFrame; for data without labels a position from 0.
         n : int, default 10
-            How many columns a row; fewer where there are no more.
+            The number of columns for each row; fewer if there are no more.
         observed : bool, default False
-            Whether columns with an observed entry in the row are among them.
+            Include columns with an observed entry in the row.
 
         Returns
         -------
         DataFrame or list
-            The row, the column and the prediction, row after row as asked: in a frame of the
-            library of the data, with the columns "predicted" and those of the triples; tuples in
-            a list where the data were no frames.
+            Row, column and prediction, in the order of the requested rows. A frame in the library
+            of the data, with the columns of the triples and "predicted"; or a list of tuples if
+            the data were no frames.
 
         Raises
         ------
         DataError
-            Where the fit has no such row.
+            If the fit has no such row.
         ModelError
-            Where the block has classes, or n is no whole number from 1 on.
+            If the block has classes, or n is not a whole number of at least 1.
 
         Examples
         --------
@@ -425,20 +431,19 @@ class Fit:
     ) -> Any:
         """The n columns of each new row with the largest mean response, best first.
 
-        As ``top`` says it of rows of the fit, by the predictions of ``predict_rows``.
+        As ``top`` for rows of the fit, with the predictions of ``predict_rows``.
 
         Parameters
         ----------
         block, data : as in ``predict_rows``
-            Triples have some of the columns of the fit, by their labels; the others are not
-            observed.
+            Triples have some of the columns of the fit, by label; the others are not observed.
         n, observed : as in ``top``
-            Observed are the entries of the new rows.
+            The observed entries are those of the new rows.
 
         Returns
         -------
         DataFrame or list
-            As of ``top``, for all new rows, in a frame of the library of the new data.
+            As from ``top``, for all new rows, in a frame of the library of the new data.
 
         Raises
         ------
@@ -463,14 +468,15 @@ class Fit:
         return Axes.of(block, table).as_triples(*best)
 
     def compact(self) -> "Fit":
-        """The fit without the data that it was fitted to: small, and fast to pickle.
+        """The fit without its training data: small, and fast to pickle.
 
-        It keeps Z in its factors, effects, labels of rows and columns, the certificate's numbers
-        and the history, and with them ``predict``, ``natural``, ``bias``, ``row_effects``,
-        ``likelihood``, and all that is asked of new rows. What needs an observed entry, as
-        ``impute``, ``log_likelihood``, ``problem.objective`` or a start of another ``fit``, raises
-        a ``ModelError``. Offsets of the data are part of predictions, and are kept, but for those
-        of rows in partitions, which no process holds: their predictions raise a ``ModelError``.
+        It keeps the factors of Z, the effects, the labels of rows and columns, the numbers of the
+        certificate and the history. So ``predict``, ``natural``, ``bias``, ``row_effects``,
+        ``likelihood`` and all methods for new rows still work. Everything that needs an observed
+        entry raises a ``ModelError``: ``impute``, ``log_likelihood``, ``problem.objective``, or a
+        start of another ``fit``. Offsets of the data are part of predictions and are kept. Those
+        of rows in partitions are not, since no process holds them; predictions with them raise a
+        ``ModelError``.
 
         Returns
         -------
@@ -504,12 +510,12 @@ class Fit:
         )
 
     def bias(self, block: str) -> Any:
-        """The fitted biases of a block, one a column; a Series if the data were a DataFrame.
+        """The fitted biases of columns, one for each; a Series if the data were a DataFrame.
 
-        For classes an array, one for each class of each column, (columns x classes). Where all
-        observed labels of a column are alike the best bias is infinite; one is given that is
-        large enough for a loss of exactly 0. An ``offset`` of the data is no part of it. Of a
-        standardised location the value of each column where Z is 0, in the units of the data.
+        For classes an array (columns x classes). If all observed labels of a column are equal the
+        best bias is infinite; the value given is large enough for a loss of exactly 0. An
+        ``offset`` of the data is not included. For a standardised location it is the value of each
+        column where Z is 0, in the units of the data.
         """
         declared = self.model.block(block)
         if not declared.bias:
@@ -525,9 +531,9 @@ class Fit:
         return table.wrap_row(biases)
 
     def row_effects(self, block: str) -> Any:
-        """Fitted effects of a block's rows, one an item; a Series if the data were a DataFrame.
+        """The fitted effects of rows, one for each item; a Series if the data were a DataFrame.
 
-        Of a standardised location in its standard units, which all of its columns share.
+        For a standardised location they are in standard units, which all of its columns share.
         """
         if not self.model.block(block).row_effects:
             raise ModelError(
@@ -538,17 +544,17 @@ class Fit:
         return self.problem.tables[block].wrap_column(effects)
 
     def likelihood(self, block: str) -> Likelihood:
-        """A block's likelihood, with its thresholds if they were fitted and its estimates.
+        """A block's likelihood, with its fitted thresholds and its estimates.
 
-        Of a standardised location its parameters are in standard units.
+        For a standardised location its parameters are in standard units.
         """
         self.model.block(block)
         return self.problem.likelihood(block, self.effects)
 
     def log_likelihood(self, block: str) -> Any:
-        """log p(y | z) of each observed entry with every constant, NaN where none is observed.
+        """log p(y | z) of each observed entry with all constants, NaN at missing entries.
 
-        Of a standardised block the density in the units of the data; of ranks there is none.
+        For a standardised block it is the density in the units of the data; ranks have none.
         """
         if self.model.block(block).standardize == "ranks":
             raise ModelError(
@@ -570,14 +576,14 @@ class Fit:
     def losses_at(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
         """The losses l of values at some entries of a block, without any weight.
 
-        Of a standardised block in its standard units, as the objective has them: parameters of
-        its likelihood are in these, and no column outweighs another by its unit.
+        For a standardised block they are in standard units, as in the objective: the parameters of
+        its likelihood are in these units, and no column dominates because of its unit.
 
         Parameters
         ----------
         block : str
         rows, columns, values : of one length
-            Positions counted from 0, and values as the data have them.
+            Positions counted from 0, and values as in the data.
         """
         return self._rows.losses_at(block, rows, columns, values)
 
@@ -611,7 +617,7 @@ class Fit:
 def withdrawn(fit: Fit, tol: float) -> Fit:
     """The fit without the certificate of its backend, which its gap contradicts.
 
-    Where rounding explains the difference the message says so; else it is a bug of the package.
+    If rounding explains the difference, the message says so; otherwise it is a bug of the package.
     """
     allowed = tol * max(abs(fit.objective), abs(fit.bound)) + fit.rounding.moved
     if abs(fit.objective - fit.bound) <= allowed:
@@ -627,12 +633,12 @@ def withdrawn(fit: Fit, tol: float) -> Fit:
 
 
 def row_space(fit: Fit) -> RowSpace:
-    """The rows that Z may have and their cost, or a ``ModelError`` where terms tie rows."""
+    """The possible rows of Z and their cost; a ``ModelError`` if terms tie rows together."""
     refuse_rows(fit.problem)
     kept = None if fit._kept is None else fit._kept.space
     return fit._row_space if kept is None else kept
 
 
 def new_rows(fit: Fit, data: Mapping[str, Any]) -> NewRows:
-    """New items as a fit predicts them: ``predicted(block)``, ``imputed(block)``, ``latent``."""
+    """New items for the predictions of a fit: ``predicted``, ``imputed``, ``latent``."""
     return NewRows.of(fit.problem, fit.effects, row_space(fit), data)

@@ -57,75 +57,75 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     scratch: str | os.PathLike[str] | None = None,
 ) -> Fit:
-    """Minimise a model's objective on data until the certificate says that it is done.
+    """Minimise a model's objective on data until its certified gap is at most ``tol``.
 
     Parameters
     ----------
     model : Model
     data : dict from block name to array, DataFrame, scipy.sparse matrix or Observations
-        Each (n_items x columns of the block). NaN is missing; in a sparse matrix, what is
-        not stored. ``Observations`` adds weights and offsets; ``from_triples`` reads lists of
-        (row, column, value). Or data whose rows come in partitions, on disk or elsewhere, which
-        no process holds all of; collections of Dask are read as such, chunks of rows as
-        partitions, and so are tables of dask.dataframe.
+        Each (n_items x columns of the block). NaN is missing; in a sparse matrix, entries that are
+        not stored are missing. ``Observations`` adds weights and offsets; ``from_triples`` reads
+        lists of (row, column, value). Data may also come in partitions of rows, on disk or
+        elsewhere, so that no process holds all of them. Collections of Dask are read in this way,
+        with chunks of rows as partitions, and so are tables of dask.dataframe.
     backend : "auto", a name, or an options object such as FPC(eta=0.5)
-        "auto" takes one of a ladder by a rule (see the notes), and hands over to another where it
-        makes little headway, on tiny tables to the reference, too; ``explain`` says which one and
-        why, and why others cannot run. A solver that you have written is an object, too.
+        "auto" chooses one from a list by a rule (see the notes). It changes to another if progress
+        is slow, on tiny tables also to the reference. ``explain`` prints the choice and the
+        reasons. A solver of your own is an object, too.
     tol : float, default 1e-6
         The relative gap at which to stop, (objective - bound) / max(|objective|, |bound|).
     max_iter : int, default 20,000
     max_seconds : float, default inf
-        The budget; what ends it first is named in ``status``. ``reference`` passes what is left of
-        ``max_seconds`` to its conic solvers, and ``Reference(max_iters=...)`` limits iterations.
+        The budget; ``status`` names the limit that ended the fit. ``reference`` passes the rest of
+        ``max_seconds`` to its conic solvers; ``Reference(max_iters=...)`` limits its iterations.
     start : Fit, optional
-        A fit of the same shape whose Z is the starting point. From a fit of the same model to the
-        same data the solver goes on where it stopped: several short runs come as far as one long
-        one, none ends above its start, and the bound is carried over.
+        A fit of the same shape whose Z is the starting point. After a fit of the same model to the
+        same data the solver continues where it stopped: several short runs get as far as one long
+        run, none ends above its start, and the bound is carried over.
     callback : function of a Record, optional
         Called at every certificate; the fit stops if it returns something true.
     progress : bool, default False
         Print a line at every certificate.
     random_state : int or None, default 0
-        Seeds what is random: truncated decompositions, and, together with the bits of the data,
-        the random starts of certificates of sparse tables. Equal seeds give equal bits. None draws
-        a fresh seed, which ``Fit.random_state`` records.
+        The seed of truncated decompositions and, together with the bits of the data, of the random
+        starts of certificates of sparse tables. Equal seeds give equal bits. None draws a fresh
+        seed, which ``Fit.random_state`` records.
     n_jobs : int, optional
-        How many threads, 1 to 1024, share its loops and large products; -1 for one on each
-        processor. By default what ``MCFRAME_NUM_THREADS``, ``NUMBA_NUM_THREADS`` or
-        ``OMP_NUM_THREADS`` says, else -1. It changes sums of products of dense matrices by their
-        rounding alone.
+        The number of threads, 1 to 1024, for loops and large products; -1 for one on each
+        processor. The default is ``MCFRAME_NUM_THREADS``, ``NUMBA_NUM_THREADS`` or
+        ``OMP_NUM_THREADS``, else -1. It changes sums in products of dense matrices by rounding
+        only.
     force : bool, default False
         Run the backend although its estimate of size or time is above the limit.
     client : distributed.Client, or the address of a scheduler, optional
-        Of data in partitions: the Dask cluster whose workers compute; by default that of the
-        current client where the data are Dask's, else this process does, one partition after the
-        other. The answer is the same, to the last bit where all have processors of one kind. The
+        For data in partitions: the Dask cluster whose workers compute. The default is the current
+        client if the data are Dask's; otherwise this process computes one partition after the
+        other. The answer is the same, to the last bit if all processors are of one kind. The
         connection to an address lasts as long as the fit.
     checkpoint : str or Path, optional
-        Of data in partitions: a file that keeps the best point and the solver's state at each
-        certificate, and between two every ten seconds, as soon as a piece of a step is done. Where
-        it is there already, of the same model and data, the fit goes on from there.
+        For data in partitions: a file for the best point and the state of the solver. It is
+        written at each certificate, and every ten seconds in between as soon as a part of a step
+        is done. If it exists already, for the same model and data, the fit continues from there.
     scratch : str or Path, optional
-        Of data in partitions: a folder on a disk for what does not fit into memory, some 60 bytes
-        for each entry; by default the system's temporary one, and that of each worker of a
-        cluster. Its space is given back when the fit ends, however it ends.
+        For data in partitions: a folder on a disk for what does not fit into memory, some 60 bytes
+        for each entry. The default is the system's temporary folder, and that of each worker of a
+        cluster. Its space is freed however the fit ends.
 
     Returns
     -------
     Fit
-        With ``status`` "certified", or another and a ``NotCertifiedWarning``. Ctrl-C returns
-        the best point so far; before the first one, and from a conic solver, which has none until
-        its end, the ``KeyboardInterrupt`` is passed on.
+        With ``status`` "certified", or another status and a ``NotCertifiedWarning``. Ctrl-C
+        returns the best point so far. Before the first point it raises a ``KeyboardInterrupt``; a
+        conic solver has no point until its end.
 
     Raises
     ------
     DataError
-        Where the data do not fit the model, or the start not the data.
+        If the data do not fit the model, or the start does not fit the data.
     ModelError
-        Where an option is wrong.
+        If an option is wrong.
     BackendError
-        Where the backend cannot run the problem, or not at this size.
+        If the backend cannot run the problem, or not at this size.
 
     Notes
     -----
@@ -133,10 +133,10 @@ def fit(
 
     {ladder}
 
-    Where a backend has made 500 iterations and would take 1,000 more at the rate at which its gap
-    fell, the next one that can run goes on from its point with its bound; with each change the
-    next one has twice as many iterations. ``Fit.message`` says so. Clocks have no part in it:
-    equal tables are fitted by equal steps.
+    If a backend has made 500 iterations and would take 1,000 more at the rate of its gap, the next
+    one that can run continues from its point and bound. After each change the next one makes twice
+    as many iterations. ``Fit.message`` records it. Clock times are not used: equal tables are
+    fitted by equal steps.
 
     Examples
     --------

@@ -103,12 +103,10 @@ def test_columns_that_say_nothing_keep_their_holes_with_one_warning():
         frame[kind] = pd.Series(values)
         frame.loc[3, kind] = None
     aside = list(frame)[7:]
-    with pytest.warns(UserWarning, match="keep their holes") as told:
+    with pytest.warns(UserWarning, match="neither used nor filled") as told:
         found = mc.complete(frame)
     [said] = [str(each.message) for each in told]
-    assert said.startswith(
-        "columns that are set aside play no part, and keep their holes: 'nothing'"
-    )
+    assert said.startswith("columns that are set aside are neither used nor filled: 'nothing'")
     for name in aside:
         assert f"'{name}' (" in said
     pd.testing.assert_frame_equal(found.table[aside], frame[aside])

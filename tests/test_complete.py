@@ -269,15 +269,15 @@ def test_what_is_printed(completed):
     said = f"Completion: {n_holes} entries filled, "
     posterior = completed.table_model is not None
     assert lines[0].startswith(said + ("posterior converged" if posterior else "certified (gap "))
-    assert lines[1].endswith("chosen by held-out entries; loss 1 is that of the best constant")
+    assert lines[1].endswith("chosen by held-out entries; loss 1 is no better than a constant")
     assert lines[2].split() == [
         *("column", "type", "missing", "loss", "error", "error_of_constant", "measure", "sd")
     ]
     assert [line.split()[0] for line in lines[3:11]] == list(mixed().columns)
     assert lines[11:] == [
-        "  errors hold for holes that do not depend on the missing value itself"
+        "  errors assume that no entry is missing because of its own value"
         if posterior
-        else "  errors hold for entries that are missing completely at random"
+        else "  errors assume that entries are missing completely at random"
     ]
 
 
@@ -309,10 +309,9 @@ def test_columns_that_keep_their_holes_are_named():
     with pytest.warns(UserWarning, match="set aside") as told:
         completed = mc.complete(frame)
     assert [str(each.message) for each in told] == [
-        "columns that are set aside play no part, and keep their holes: 'day' (dates;"
+        "columns that are set aside are neither used nor filled: 'day' (dates;"
         " types={'day': 'date'} takes them as days), 'name' (text, and all 51 values differ, as of"
-        " an identifier); types={name: kind} says what they are, types={name: 'skip'} that this is"
-        " meant"
+        " an identifier); types={name: kind} declares them, types={name: 'skip'} confirms this"
     ]
     pd.testing.assert_series_equal(completed.table["name"], frame["name"])
     report = completed.report().set_index("column")
@@ -409,7 +408,7 @@ def test_errors_are_those_of_holes_that_other_columns_tell_of(monkeypatch):
     assert reported == pytest.approx(true, rel=0.2)
     assert completed.report()["auc_of_holes"][2] > 0.75
     last = str(completed).splitlines()[-1]
-    assert last == "  held-out entries are weighted where other columns tell of the holes: 'ill'"
+    assert last == "  held-out entries are weighted where other columns predict missingness: 'ill'"
     monkeypatch.setattr(missingness, "LEAST_AUC", 2.0)
     true, reported, _ = errors_of_labels("age")
     assert reported / true < 0.75
@@ -421,7 +420,7 @@ def test_holes_by_chance_are_not_weighted_and_those_by_the_value_are_not_promise
     assert reported == pytest.approx(true, rel=0.2)
     true, reported, completed = errors_of_labels("itself")
     assert true > 1.3 * reported
-    said = "  errors hold for holes that do not depend on the missing value itself"
+    said = "  errors assume that no entry is missing because of its own value"
     assert said in str(completed).splitlines()
 
 

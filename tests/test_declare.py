@@ -202,7 +202,7 @@ def texts(n_rows=40, seed=0):
 SAID = (
     "columns of text are read as numbers: 'real' ('?' (12x) as missing), 'whole' (' N/A ' (10x)"
     " as missing), 'yes' ('' (13x) as missing), 'mixed' ('-' (12x) as missing);"
-    " types={name: 'number'} says that this is meant, 'category' or 'skip' that it is not"
+    " types={name: 'number'} confirms this, 'category' or 'skip' prevents it"
 )
 
 

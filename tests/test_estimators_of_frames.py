@@ -120,8 +120,8 @@ def test_columns_without_an_observed_entry_are_dropped_or_kept(kept):
         assert list(imputer.fit_transform(frame)) == list(frame)[:-2]
         assert list(imputer.transform(frame.iloc[:2])) == list(imputer.get_feature_names_out())
         return
-    said = "columns that are set aside play no part, and keep their holes: 'nothing' (not on"
-    with pytest.warns(UserWarning, match="keep their holes") as told:
+    said = "columns that are set aside are neither used nor filled: 'nothing' (not on"
+    with pytest.warns(UserWarning, match="neither used nor filled") as told:
         filled = imputer.fit_transform(frame)
     assert [str(each.message)[: len(said)] for each in told] == [said]
     assert list(filled) == list(frame)
@@ -130,12 +130,12 @@ def test_columns_without_an_observed_entry_are_dropped_or_kept(kept):
 
 
 def test_columns_that_keep_their_holes_are_named():
-    with pytest.warns(UserWarning, match="keep their holes") as told:
+    with pytest.warns(UserWarning, match="neither used nor filled") as told:
         filled = imputer_of(types=None).fit_transform(mixed())
     assert [str(each.message) for each in told] == [
-        "columns that are set aside play no part, and keep their holes: 'day' (dates;"
-        " types={'day': 'date'} takes them as days); types={name: kind} says what they are,"
-        " types={name: 'skip'} that this is meant"
+        "columns that are set aside are neither used nor filled: 'day' (dates;"
+        " types={'day': 'date'} takes them as days); types={name: kind} declares them,"
+        " types={name: 'skip'} confirms this"
     ]
     assert filled["day"].isna().any()
     assert imputer_of(types={"day": "skip"}).fit_transform(mixed())["day"].isna().any()
@@ -162,7 +162,7 @@ def test_options_of_tables_of_numbers_are_refused_beside_others():
 
 def test_types_and_likelihoods_say_what_columns_are():
     imputer = imputer_of(likelihoods={"length": mc.Huber()}, types={"visits": "count"})
-    with pytest.warns(UserWarning, match="keep their holes: 'day'"):
+    with pytest.warns(UserWarning, match="neither used nor filled: 'day'"):
         imputer.fit(mixed())
     kinds = {type(block.likelihood) for block in imputer.model_.blocks}
     assert {mc.Huber, mc.Poisson, mc.Gaussian, mc.Bernoulli} <= kinds
@@ -204,12 +204,12 @@ def test_classes_are_predicted_from_columns_of_any_kind():
 
 def test_features_that_play_no_part_are_named():
     frame = mixed().assign(name=[f"n{k}" for k in range(60)])
-    with pytest.warns(UserWarning, match="play no part") as told:
+    with pytest.warns(UserWarning, match="are not used") as told:
         fitted(MatrixCompletionRegressor(weight=1.0), frame)
     assert [str(each.message) for each in told] == [
-        "columns that are set aside play no part: 'day' (dates; types={'day': 'date'} takes them"
+        "columns that are set aside are not used: 'day' (dates; types={'day': 'date'} takes them"
         " as days), 'name' (text, and all 60 values differ, as of an identifier); types={name:"
-        " kind} says what they are, types={name: 'skip'} that this is meant"
+        " kind} declares them, types={name: 'skip'} confirms this"
     ]
 
 

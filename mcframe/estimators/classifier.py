@@ -1,4 +1,4 @@
-"""The classifier: labels and classes as columns beside the features."""
+"""The classifier: labels and classes are further columns of the table of features."""
 
 from typing import Any, Self
 
@@ -22,58 +22,58 @@ NEAREST = 1e-300
 
 
 class MatrixCompletionClassifier(ClassifierMixin, Prediction):
-    """Classify by completing one table: features, and labels as columns beside them.
+    """Classify by completing one table of features, with the labels as further columns.
 
-    Features and labels may have holes, and labels several columns (multi-label); unlabeled
-    samples among the rows of the fit help. By default rows of features and of 0/1 indicators of
-    the labels are draws of one Gaussian distribution, whose posterior answers, and probabilities
-    those of a logistic curve, or of a linear discriminant of several classes, of the indicators'
-    means. Under terms such as a ``NuclearNorm`` labels have the logistic loss, or the softmax loss
-    of several classes, and share their low-rank structure with the features (Goldberg et al.,
-    2010). On rows of the fit ``predict`` is the transductive answer, which knows the labels
-    observed there; on others the rule for new rows.
+    Features and labels may have missing entries, and there may be several columns of labels
+    (multi-label). Unlabeled samples in the fit help. By default rows of features and of 0/1
+    indicators of the labels are draws from one Gaussian distribution, and predictions come from
+    its posterior. Probabilities are those of a logistic curve of the indicators' means, or of a
+    linear discriminant for several classes. With terms such as a ``NuclearNorm`` labels have the
+    logistic loss, or the softmax loss for several classes, and share their low-rank structure with
+    the features (Goldberg et al., 2010). On rows of the fit ``predict`` is transductive: it uses
+    the labels observed there. On others it uses the rule for new rows.
 
     Parameters
     ----------
     likelihoods : "auto", a likelihood, or a dict from column to likelihood, default "auto"
-        Of the features, by name or position; "auto" and those left out: ``Gaussian()`` in a
-        table of numbers. DataFrames with text, categories, truth values or dates are read as
-        ``mcframe.declare`` reads them.
+        For the features, by name or position. "auto", and columns that a dict leaves out, mean
+        ``Gaussian()`` in a table of numbers. DataFrames with text, categories, booleans or dates
+        are read as by ``mcframe.declare``.
     terms : "gaussian", list of regularizers and constraints, or None, default None
-        "gaussian" takes the rows for draws of a Gaussian distribution, and answers by their
-        posterior; those of a wide table have factors (see ``mcframe.complete``). None is that
-        where ``likelihoods``, ``model`` and ``weight`` are as by default, else a
-        ``NuclearNorm``, whose optimum is certified.
+        "gaussian" treats the rows as draws from a Gaussian distribution, and predicts with their
+        posterior; wide tables have factors (see ``mcframe.complete``). None means "gaussian" if
+        ``likelihoods``, ``model`` and ``weight`` have their defaults, else a ``NuclearNorm``,
+        whose optimum is certified.
     model : Model, optional
-        Of the features, in place of likelihoods and terms; the block "targets" is put beside
-        its own: one for a table of numbers, else those of ``mcframe.declare(X, types)``.
+        For the features, instead of likelihoods and terms. The block "targets" is added to its
+        own: one block for a table of numbers, else those of ``mcframe.declare(X, types)``.
     types : dict from column name to a kind, optional
-        What columns of a DataFrame are, as in ``mcframe.declare``.
+        Overrides the detected types of the columns of a DataFrame, as in ``mcframe.declare``.
     unseen : "missing" or "error", default "missing"
-        What a category is in ``predict`` that was not in the fit: missing, with one warning that
-        names them, or a ``DataError``.
+        In ``predict``, a category that was not in the fit counts as missing, with one warning that
+        names it, or raises a ``DataError``.
     weight : "cv", float or None, default "cv"
-        Of the norm: the one with the least held-out loss of labels, a number, or that of
-        ``terms`` or ``model``. With Gaussian rows: how many rows of independent columns a prior
-        counts as.
+        The weight of the norm: the one with the least held-out loss of labels, a number, or that
+        of ``terms`` or ``model``. With Gaussian rows: the number of rows of independent columns
+        that the prior counts as.
     n_weights, cv : int, default 12 and 3
-        How many weights of a norm are tried, and on how many folds.
-    tol, max_iter : as in ``mcframe.fit``, of an optimum
+        The number of weights of a norm that are tried, and of folds.
+    tol, max_iter : as in ``mcframe.fit``, for an optimum
     random_state, n_jobs : as in ``mcframe.fit``
 
     Attributes
     ----------
     classes_ : array
-        The labels; of several outputs [0, 1].
+        The labels; with several outputs [0, 1].
     completion_ : Posterior or Fit
         The posterior of Gaussian rows, or the fit with its certificate: ``.gap``, ``.bound``.
     model_ : Model
     declared_ : Declared
-        What the columns of a DataFrame that is no table of numbers were taken for.
+        The types of the columns, for a DataFrame that is not a table of numbers.
     cross_validation_ : CrossValidation
-        Where the weight of a norm was chosen.
+        The choice of the weight of a norm.
     prior_rows_, prior_search_ : float and RowsChoice
-        Of Gaussian rows: what the prior counts as, and how that was chosen.
+        For Gaussian rows: the size of the prior, and its choice.
     n_iter_, n_features_in_, feature_names_in_ : as elsewhere in scikit-learn
 
     Examples

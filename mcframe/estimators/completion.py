@@ -1,4 +1,4 @@
-"""What the estimators share: their options, the weight of the main regularizer, the fit."""
+"""The base class of the estimators: options, the weight of the main regularizer, the fit."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -90,9 +90,9 @@ class Completion(BaseEstimator):
         return table
 
     def takes_gaussian(self) -> bool:
-        """Whether the answer is the posterior of rows of numbers.
+        """True if the answer is the posterior of rows of numbers.
 
-        Where ``terms`` says so, and where nothing else is said.
+        That is if ``terms`` says so, or by default.
         """
         if isinstance(self.terms, str):
             if self.terms != GAUSSIAN:
@@ -117,7 +117,7 @@ class Completion(BaseEstimator):
         return NumberColumns.of(table, self.likelihoods, names, model)
 
     def given_model(self) -> Model | None:
-        """The model that was given, or a ``ModelError`` where it says not all there is to say."""
+        """The given model; a ``ModelError`` if likelihoods or terms are given too."""
         if self.model is None:
             return None
         if not isinstance(self.model, Model):
@@ -133,7 +133,7 @@ class Completion(BaseEstimator):
     def fit_model(
         self, blocks: Sequence[Block], data: Mapping[str, Array], criterion: Criterion
     ) -> None:
-        """Fit the model of these blocks, its weight chosen where it is to be."""
+        """Fit the model of these blocks, with a chosen weight if none is given."""
         with warnings.catch_warnings():
             # Empty rows and columns have a meaning of their own in scikit-learn.
             warnings.simplefilter("ignore", UnobservedWarning)
@@ -141,7 +141,7 @@ class Completion(BaseEstimator):
         self.fit_complete(model, data)
 
     def fit_complete(self, model: Model, data: Mapping[str, Array]) -> None:
-        """Fit a model that lacks no weight."""
+        """Fit a model whose weights are all known."""
         self.model_ = model
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
@@ -183,7 +183,7 @@ class Completion(BaseEstimator):
         return held_means
 
     def given_prior(self) -> float | None:
-        """How many rows the prior counts as, where that was given."""
+        """The given number of rows that the prior counts as, or None."""
         if isinstance(self.weight, str) and self.weight == "cv":
             return None
         given = number(self.weight, "weight")
@@ -195,7 +195,7 @@ class Completion(BaseEstimator):
         return given
 
     def keep_rows(self, chosen: RowsChoice, found: Posterior) -> None:
-        """Keep the posterior of rows, and how its prior was chosen."""
+        """Keep the posterior of rows, and the choice of its prior."""
         self.model_, self.n_iter_ = found.model, len(found.history)
         self.completion_ = found
         self.prior_rows_ = chosen.prior_rows
@@ -205,7 +205,7 @@ class Completion(BaseEstimator):
     def model_of(
         self, blocks: Sequence[Block], data: Mapping[str, Array], criterion: Criterion
     ) -> Model:
-        """The model with the weight that was given, or with the one that is chosen."""
+        """The model with the given or the chosen weight."""
         model = self.unweighted_model(blocks)
         if self.weight is None:
             return model

@@ -1,4 +1,4 @@
-"""A DataFrame of any columns as blocks of a model, by what ``mcframe.declare`` takes them for."""
+"""A DataFrame of any columns as blocks of a model, with types as in ``mcframe.declare``."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -172,9 +172,9 @@ class FrameColumns:
         return answer
 
     def warn_of_unused(self) -> None:
-        """A ``UserWarning`` that names columns which tell the model nothing."""
+        """A ``UserWarning`` that names columns which the model does not use."""
         used = [each for each in aside(self.declared.columns) if each.column.n_observed]
-        warn_of_aside("columns that are set aside play no part", used)
+        warn_of_aside("columns that are set aside are not used", used)
 
 
 def joined(types: Any, likelihoods: Any) -> Any:

@@ -24,55 +24,56 @@ __all__ = ["MatrixCompletionImputer"]
 
 
 class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion):
-    """Fill missing entries by one model of the whole table.
+    """Fill missing entries with one model of the whole table.
 
-    By default the rows are draws of a Gaussian distribution, or of a mixture of several, and
-    holes are filled by their posterior, as by ``mcframe.complete``. With likelihoods, terms or a
-    weight the objective is that of ``mcframe.Model``: the losses of the observed entries, in
-    standard units of each column, plus the terms; its optimum is certified. ``fit_transform``
-    answers by the fit itself, ``transform`` by the rule for new rows, which on the rows of the fit
-    gives the same up to ``tol``. Observed entries are never changed.
+    By default the rows are draws from a Gaussian distribution, or from a mixture of several, and
+    missing entries are filled with their posterior, as by ``mcframe.complete``. With likelihoods,
+    terms or a weight the objective is that of ``mcframe.Model``: the losses of the observed
+    entries, in standard units of each column, plus the terms. Its optimum is certified.
+    ``fit_transform`` uses the fit itself. ``transform`` uses the rule for new rows, which on the
+    rows of the fit gives the same up to ``tol``. Observed entries are never changed.
 
-    X is an array or a DataFrame. A DataFrame with a column of text, categories, truth values or
-    dates is read as ``mcframe.declare`` reads it, and comes back as a DataFrame of its library
-    with its own dtypes: each label, level and category the most probable one.
+    X is an array or a DataFrame. A DataFrame with a column of text, categories, booleans or dates
+    is read as by ``mcframe.declare``. It comes back as a DataFrame of its library with its own
+    dtypes; labels, levels and categories are filled with the most probable value.
 
     Parameters
     ----------
     likelihoods : "auto", a likelihood, or a dict from column to likelihood, default "auto"
-        Columns by name or position; "auto", and columns that a dict leaves out: ``Gaussian()``
-        in a table of numbers, what ``types`` say in others. Filled as by ``Fit.impute``: numbers
-        and counts by their mean, labels, levels and codes of classes by the most probable one.
+        Columns by name or position. "auto", and columns that a dict leaves out, mean
+        ``Gaussian()`` in a table of numbers, and ``types`` in other tables. Filled as by
+        ``Fit.impute``: numbers and counts with their mean; labels, levels and codes of classes
+        with the most probable value.
     terms : "gaussian", list of regularizers and constraints, or None, default None
-        "gaussian" takes the rows for draws of a Gaussian distribution, or of a mixture of
-        several, and answers by their posterior; those of a wide table have factors (see
-        ``mcframe.complete``). None is that where ``likelihoods``, ``model`` and ``weight`` are as
-        by default, else a ``NuclearNorm``, whose optimum is certified.
+        "gaussian" treats the rows as draws from a Gaussian distribution, or from a mixture of
+        several, and predicts with their posterior; wide tables have factors (see
+        ``mcframe.complete``). None means "gaussian" if ``likelihoods``, ``model`` and ``weight``
+        have their defaults, else a ``NuclearNorm``, whose optimum is certified.
     model : Model, optional
-        In place of likelihoods and terms: of one block, whatever its name, for a table of
-        numbers; for other DataFrames with the blocks of ``mcframe.declare(X, types)``.
+        Instead of likelihoods and terms. For a table of numbers a model of one block with any
+        name; for other DataFrames a model with the blocks of ``mcframe.declare(X, types)``.
     types : dict from column name to a kind, optional
-        What columns of a DataFrame are, as in ``mcframe.declare``. With it a DataFrame of
-        numbers alone is read as that does, too.
+        Overrides the detected types of the columns of a DataFrame, as in ``mcframe.declare``. With
+        it a DataFrame of only numbers is also read as by ``declare``.
     unseen : "missing" or "error", default "missing"
-        What a label or a category is to the model in ``transform`` that was not in the fit:
-        missing, with one warning that names them, or a ``DataError``. It is never replaced.
+        In ``transform``, a label or a category that was not in the fit counts as missing, with one
+        warning that names it, or raises a ``DataError``. It is never replaced.
     weight : "cv", float or None, default "cv"
         The weight of the norm among the terms: chosen by cross-validation on held-out entries, a
         number, or that of ``terms`` or ``model``. Tables with fewer than ``2 * cv`` observed
-        entries are given a tenth of the least weight at which nothing is left to learn. With
-        Gaussian rows: how many rows of independent columns a prior counts as.
+        entries use a tenth of ``weight_max``. With Gaussian rows: the number of rows of
+        independent columns that the prior counts as.
     n_weights, cv : int, default 12 and 3
-        How many weights of a norm are tried, and on how many folds.
+        The number of weights of a norm that are tried, and of folds.
     min_value, max_value : float or array of one a column, default -inf and inf
-        What is filled into a table of numbers is clipped to that.
+        Filled numbers are clipped to this range, in a table of numbers.
     missing_values : number, default NaN
-        What stands for a missing entry in a table of numbers; None and pandas.NA always do.
+        The code of a missing entry in a table of numbers; None and pandas.NA are always missing.
     keep_empty_features : bool, default False
-        Columns without one observed entry: dropped, or filled with 0 where they are of numbers.
+        Columns without an observed entry are dropped, or filled with 0 if they are numbers.
     add_indicator : bool, default False
-        Whether 0/1 columns follow that say what was missing, as of ``MissingIndicator``.
-    tol, max_iter : as in ``mcframe.fit``, of an optimum
+        Append 0/1 columns that mark missing entries, as by ``MissingIndicator``.
+    tol, max_iter : as in ``mcframe.fit``, for an optimum
     random_state, n_jobs : as in ``mcframe.fit``
 
     Attributes
@@ -80,13 +81,13 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
     completion_ : Posterior or Fit
         The posterior of Gaussian rows, or the fit with its certificate: ``.gap``, ``.bound``.
     model_ : Model
-        As fitted; ``print`` writes it as mathematics.
+        The fitted model; ``print`` writes it as a formula.
     declared_ : Declared
-        What the columns of a DataFrame that is no table of numbers were taken for.
+        The types of the columns, for a DataFrame that is not a table of numbers.
     cross_validation_ : CrossValidation
-        Where the weight of a norm was chosen.
+        The choice of the weight of a norm.
     prior_rows_, prior_search_ : float and RowsChoice
-        Of Gaussian rows: what the prior counts as, and how that was chosen.
+        For Gaussian rows: the size of the prior, and its choice.
     n_iter_, n_features_in_, feature_names_in_, indicator_ : as elsewhere in scikit-learn
 
     Examples
@@ -151,7 +152,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
-        """Fit the model, and fill the table that it was fitted to."""
+        """Fit the model to a table, and fill this table."""
         table = self.read(X, reset=True)
         self.gaussian_ = self.takes_gaussian()
         columns = self.columns_of(table)
@@ -185,7 +186,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
         return attrs.evolve(columns, declared=rows.declared, rows=rows)
 
     def transform(self, X: Any) -> Any:
-        """Fill a table of other rows, of the columns of the fit."""
+        """Fill a table of other rows, with the columns of the fit."""
         check_is_fitted(self, "columns_")
         return self.completed(self.read(X, reset=False), fitted=False)
 

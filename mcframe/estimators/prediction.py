@@ -1,4 +1,4 @@
-"""What the estimators with a target share: features and targets in one table."""
+"""The base class of the classifier and the regressor: features and targets in one table."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ TARGETS = "targets"
 
 
 class Prediction(Completion):
-    """An estimator whose targets are columns beside the features, missing in new rows.
+    """An estimator whose targets are further columns of the table, missing in new rows.
 
-    Rows of the fit are answered by the fit: their own targets, where they were observed, and
-    those of all others have their part in it. Other rows are answered by the rule for new rows.
-    A row that stood in the fit more than once counts as new.
+    Rows of the fit are predicted by the fit, which uses all observed targets, their own included.
+    Other rows are predicted by the rule for new rows. A row that was in the fit more than once
+    counts as new.
     """
 
     def fit_targets(self, table: Any, block: Block, targets: Array) -> Array | None:

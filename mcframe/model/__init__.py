@@ -1,4 +1,4 @@
-"""Floor 3: the sentence, and the sentence with data."""
+"""Floor 3: the model, and the model with data."""
 
 from mcframe.model.block import Block
 from mcframe.model.layout import Layout

@@ -48,14 +48,14 @@ def one_of(*allowed: object) -> Any:
 class Block:
     """A group of columns: ``weight / N * sum over observed (i, j) of l(z_ij + b_j + a_i, y_ij)``.
 
-    The effects b and a exist where they are declared. With ``effects_weight`` = v the sum gets
-    ``+ v / 2 * (sum_j b_j^2 + sum_i a_i^2)`` inside the same factor: v is counted in losses of one
-    entry. With both kinds of effects there is then an intercept c, too, with the same penalty:
-    without it the ridge would divide a common level among all effects, and an item without an
-    entry would be predicted at half of it.
+    The effects b and a exist if they are declared. With ``effects_weight`` = v the sum also
+    contains ``v / 2 * (sum_j b_j^2 + sum_i a_i^2)``, inside the same factor, so v is measured in
+    losses of one entry. With both kinds of effects there is then also an intercept c with the same
+    penalty. Without it the ridge would divide a common level among all effects, and an item
+    without an entry would be predicted at half of it.
 
-    Where unlabeled entries carry loss (``RiskMixture``) the sum is over all entries. Weights
-    and offsets of single entries are data: see ``Observations``.
+    If unlabeled entries carry loss (``RiskMixture``) the sum is over all entries. Weights and
+    offsets of single entries are data: see ``Observations``.
 
     Parameters
     ----------
@@ -66,17 +66,17 @@ class Block:
     weight : float, default 1
         Positive; the factor of the block's losses.
     reduce : "sum" or "mean", default "sum"
-        N = 1 for "sum"; for "mean", N is the number of entries in the sum (where they have
-        weights, the sum of those).
+        N = 1 for "sum". For "mean" N is the number of entries in the sum, or the sum of their
+        weights.
     bias : bool, default False
         If True, each column has an unpenalised offset b_j, fitted with Z.
     row_effects : bool, default False
-        If True, each item has an unpenalised offset a_i within the block, fitted with Z: together
-        with ``bias`` the main effects of a two-way table, or the fixed effects of units and times
-        in a panel (MC-NNM; Athey et al., 2021).
+        If True, each item has an unpenalised offset a_i within the block, fitted with Z. Together
+        with ``bias`` these are the main effects of a two-way table, or the fixed effects of units
+        and times in a panel (MC-NNM; Athey et al., 2021).
     effects_weight : float, optional
         Positive; the weight v of a ridge on the effects. Without it they are unpenalised, and
-        infinite where all labels of a column are alike, or all its counts 0: probabilities are
+        infinite if all labels of a column are equal, or all its counts are 0: probabilities are
         then exactly 0 or 1. A weight of 0.1 counts as a tenth of an entry, and keeps predictions
         away from 0 and 1. Effects of locations (``Gaussian``, ``Huber``, ``Quantile``,
         ``Equality``) are finite without it, and would be shrunk to 0.
@@ -86,21 +86,22 @@ class Block:
         observed entries of each column:
 
         - True: ``(y - mean) / deviation``, the deviation of all entries (divided by their number)
-        - "robust": ``(y - median) / (interquartile range / 1.349)``; the deviation where that
-          range is 0
+        - "robust": ``(y - median) / (interquartile range / 1.349)``; the deviation if that range
+          is 0
         - "ranks": normal scores ``Phi^-1((rank - 1/2) / number)``, ties by their average rank; the
           inverse is linear between observed values, and not beyond them
 
-        Weights of entries count as repetitions; the values are those less their offsets; a column
-        of equal values has spread 1. Z, the effects, the parameters of the likelihood (``delta``,
-        ``variance``) and the terms are then in standard units; ``predict``, ``impute``,
-        ``natural``, ``bias``, ``log_likelihood`` and answers for new rows in those of the data.
+        Weights of entries count as repetitions, and offsets are subtracted from the values first.
+        A column of equal values has spread 1. Z, the effects, the parameters of the likelihood
+        (``delta``, ``variance``) and the terms are then in standard units; ``predict``,
+        ``impute``, ``natural``, ``bias``, ``log_likelihood`` and answers for new rows are in the
+        units of the data.
 
         For all likelihoods with True, and for those of locations with any value, the losses of a
         column are also divided by its mean loss at the best constant: half the variance of a
         ``Gaussian``, the entropy of labels and classes, half the deviance per entry of counts
         (Udell et al., 2016, Generalized low rank models, section 4). A column whose loss is 0
-        there is not scaled. One weight of a nuclear norm then suits columns of all kinds.
+        there is not scaled. One weight of a nuclear norm then suits columns of all types.
 
     Examples
     --------
@@ -168,10 +169,10 @@ class Block:
 
     @property
     def scales_losses(self) -> bool:
-        """True where the losses of each column are divided by the loss at its best constant."""
+        """True if the losses of each column are divided by the loss at its best constant."""
         return bool(self.standardize) and not self.likelihood.indicator
 
     @property
     def intercept(self) -> bool:
-        """True where a common intercept is fitted with the effects of columns and of rows."""
+        """True if a common intercept is fitted with the effects of columns and of rows."""
         return self.bias and self.row_effects and self.effects_weight is not None

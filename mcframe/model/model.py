@@ -269,20 +269,20 @@ def terms_with_weight(terms: tuple[Term, ...], place: int, weight: float) -> tup
 
 @attrs.frozen(repr=False)
 class Model:
-    """A declared model of an incomplete table: words only, no data.
+    """A declared model of an incomplete table: blocks and terms, without data.
 
     minimise over Z, b:
     ``sum_k w_k / N_k * sum over observed (i, j) of block k of l_k(z_ij + b_j, y_ij)
-    + regularizers(Z)`` subject to ``constraints(Z)``, where Z (n_items x n_columns) holds all
-    blocks side by side and b exists for blocks with ``bias=True``.
+    + regularizers(Z)`` subject to ``constraints(Z)``. Z (n_items x n_columns) holds all blocks
+    side by side, and b exists for blocks with ``bias=True``.
 
-    ``print(model)`` writes the objective as mathematics; notebooks show it as LaTeX. Models
-    are compared by value and cannot be changed; ``attrs.evolve`` makes a changed copy.
+    ``print(model)`` writes the objective as a formula; notebooks show it as LaTeX. Models are
+    compared by value and are immutable; ``attrs.evolve`` makes a changed copy.
 
     Parameters
     ----------
     blocks : list of Block
-        At least one; names differ.
+        At least one, with different names.
     terms : list of regularizers and constraints
         At least one of them over all of Z; each kind at most once for a block.
 
@@ -317,7 +317,7 @@ class Model:
         return sum(constraint.extra_columns for constraint in self.constraints)
 
     def block(self, name: str) -> Block:
-        """The block of that name; ``ModelError`` names the ones there are."""
+        """The block of that name; the ``ModelError`` for another name lists the blocks."""
         for block in self.blocks:
             if block.name == name:
                 return block

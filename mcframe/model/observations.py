@@ -9,29 +9,28 @@ from mcframe.contracts.errors import DataError
 
 @attrs.frozen(eq=False)
 class Observations:
-    """A block's data with weights w and offsets o: an entry counts ``w * l(z + o, y)``.
+    """A block's data with weights w and offsets o: the loss of an entry is ``w * l(z + o, y)``.
 
-    Stands in ``data`` where a matrix stands: ``{"visits": mc.Observations(counts,
-    exposure=days)}``.
+    It replaces a matrix in ``data``: ``{"visits": mc.Observations(counts, exposure=days)}``.
 
     Parameters
     ----------
     values : array, DataFrame, scipy.sparse matrix or triples (n_items x columns of the block)
         As without weights.
     weights : number or array, optional
-        How often each entry counts: survey weights, inverse propensities for entries that are
-        not missing at random, repetitions (a whole weight w is w equal observations). At
-        least 0; 0 means not observed. With ``reduce="mean"`` N is the sum of the weights.
+        Survey weights, inverse propensities for entries that are not missing at random, or
+        repetitions (an integer w is w equal observations). At least 0; 0 means not observed. With
+        ``reduce="mean"`` N is the sum of the weights.
     offset : number or array, optional
-        A known part of the linear predictor, in its units; needed for every entry, observed
-        or not, since predictions use it.
+        A known part of the linear predictor, in its units. Every entry needs one, observed or not,
+        since predictions use it.
     exposure : number or array, optional
-        For likelihoods with a log link (Poisson and alike), others are refused: the offset is
-        log(exposure); above 0. Give this or ``offset``.
+        For likelihoods with a log link, such as Poisson; others raise an error. The offset is
+        log(exposure), with exposure above 0. Give this or ``offset``.
 
-    Each may be of the block's shape, a column (n_items x 1), a row (1 x columns) or one
-    number. A vector is a row, or a column where the block has one; where the block is square it
-    is refused. What a sparse matrix does not store is 0; every exposure has to be stored. For
+    Each may have the block's shape, be a column (n_items x 1), a row (1 x columns) or one number.
+    A vector is a row, or a column if the block has one column; for a square block it raises an
+    error. Values that a sparse matrix does not store are 0; every exposure must be stored. For
     triples they may be triples with the same labels, one for each of the values.
 
     Examples

@@ -38,11 +38,11 @@ LIGHTEST_RIDGE = 1e-300
 
 @attrs.frozen(eq=False, repr=False)
 class Problem:
-    """A model with data, checked. ``Problem.bind(model, data)`` makes one.
+    """A model with checked data. ``Problem.bind(model, data)`` makes one.
 
-    ``objective`` is what every backend minimises, computed apart from all of them. Effects are
-    counted from ``origins``, where a block has one: a number for each of them that is close to
-    the data, so that a column far from 0 is fitted as exactly as one around 0.
+    ``objective`` is the objective that every backend minimises, computed independently of them.
+    Effects are relative to ``origins``, numbers close to the data, so that a column far from 0 is
+    fitted as exactly as one around 0.
     """
 
     model: Model
@@ -56,7 +56,7 @@ class Problem:
 
     @classmethod
     def bind(cls, model: Model, data: Mapping[str, Any]) -> "Problem":
-        """Check data against a model: every message names block, column, value and remedy.
+        """Check data against a model; every message names block, column, value and remedy.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class Problem:
         Raises
         ------
         DataError
-            For anything in the data that the model cannot mean.
+            If the data do not fit the model.
         """
         tables = tables_of(model, data)
         problem = cls.of_tables(model, tables)
@@ -80,16 +80,16 @@ class Problem:
     def of_tables(
         cls, model: Model, tables: Mapping[str, Table], totals: Totals | None = None
     ) -> "Problem":
-        """Return the problem of tables that are read, without notes; a table may be empty.
+        """Return the problem of tables that are already read, without notes; a table may be empty.
 
-        With ``totals`` of other tables these are some of their rows, and what is counted over rows
-        is counted over theirs, units of standardised blocks among it. Terms are those of the rows
-        that are here.
+        With ``totals`` of other tables, these tables are some of their rows. Quantities over all
+        rows, such as units of standardised blocks, then come from ``totals``. Terms are those of
+        the rows that are here.
 
         Raises
         ------
         DataError
-            Where the tables have different rows, or do not fit a likelihood or a term.
+            If the tables have different rows, or do not fit a likelihood or a term.
         """
         n_items, index = same_rows(tables.items())
         tables = standardised(model, tables, None if totals is None else totals.standards)

@@ -34,11 +34,11 @@ class Triples:
     Attributes
     ----------
     rows, columns : arrays of integers (n_entries,)
-        For each value the places of its labels, row after row, each cell once.
+        The positions of the labels of each value, row after row, each cell once.
     values : array (n_entries,)
-        Observed ones alone.
+        Only observed values.
     index, names : AxisLabels
-        Those of the rows and of the columns.
+        The labels of the rows and of the columns.
     """
 
     rows: IntArray
@@ -89,10 +89,10 @@ def from_triples(
     columns: Any = None,
     duplicates: str = "refuse",
 ) -> Triples:
-    """Read a list of (row, column, value), one entry of a table each, as data of a block.
+    """Read a list of (row, column, value), one for each entry of a table, as data of a block.
 
-    The table is never written out: each entry has its value and the places of its row and its
-    column. Answers are by label: ``Fit.predict_pairs``, ``Fit.top``.
+    The table is never formed: each entry has its value and the positions of its row and column.
+    Predictions are asked for by label: ``Fit.predict_pairs``, ``Fit.top``.
 
     Parameters
     ----------
@@ -100,14 +100,14 @@ def from_triples(
         One entry in each row. Without it ``row``, ``column`` and ``value`` are sequences.
     row, column, value : name of a column, or sequence
         The labels of rows and of columns: text, numbers, times, tuples, anything that can be a key
-        of a dict. Values are numbers; an entry whose value is missing is not observed, and its
-        labels stand in the table all the same.
+        of a dict. Values are numbers; an entry whose value is missing is not observed, but its
+        labels are in the table.
     rows, columns : sequence of labels, optional
-        All rows or columns of the table, in order; an entry elsewhere is refused. Rows that other
-        blocks have too are given so: ``rows=features.index``. By default those that occur, by
-        their first appearance.
+        All rows or columns of the table, in order; an entry elsewhere raises an error. Use it for
+        rows that other blocks have too: ``rows=features.index``. The default is the labels of the
+        list, by their first appearance.
     duplicates : "refuse", "mean", "last" or "sum", default "refuse"
-        The value of a pair that occurs more than once.
+        The value of a pair that occurs more than once; "refuse" raises an error.
 
     Returns
     -------
@@ -117,10 +117,10 @@ def from_triples(
     Raises
     ------
     DataError
-        Where there is no triple, a label is missing, a pair stands more than once, or a value is
-        no finite number. The message names pair, value and remedy.
+        If there is no triple, a label is missing, a pair is duplicate, or a value is not a finite
+        number. The message names pair, value and remedy.
     ModelError
-        Where ``duplicates`` is none of these.
+        If ``duplicates`` is none of these.
 
     Examples
     --------

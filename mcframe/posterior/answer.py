@@ -28,9 +28,9 @@ BATCH = 200_000
 
 @attrs.frozen
 class Sweep:
-    """One sweep: its number, the bound on the log evidence after it, factors, and seconds.
+    """One sweep: its number, the bound on the log evidence, factors, and seconds.
 
-    ``n_factors`` counts the Gaussians that are mixed where the prior is ``GaussianRows``.
+    With ``GaussianRows`` as the prior ``n_factors`` is the number of Gaussians in the mixture.
     """
 
     iteration: int
@@ -41,7 +41,7 @@ class Sweep:
 
 @attrs.frozen(eq=False, repr=False)
 class Posterior:
-    """The distribution of everything that was not observed, given what was.
+    """The distribution of all entries given the observed ones.
 
     Attributes
     ----------
@@ -50,20 +50,20 @@ class Posterior:
     engine : FactorPosterior or JointPosterior
         The distributions of z after the last sweep.
     evidence : float
-        A lower bound on the log evidence of the data, with every constant; it never falls from
-        one sweep to the next. Data of standardised blocks count in standard units. Of two models
-        of the same data that with the larger bound is preferred.
+        A lower bound on the log evidence of the data, with all constants; it never falls from one
+        sweep to the next. Standardised blocks count in standard units. Of two models of the same
+        data the one with the larger bound is preferred.
     status : str
         "converged", "iteration_limit", "time_limit" or "interrupted".
     message : str
         The status in a sentence.
     history : tuple of Sweep
     random_state : int
-        The seed of the factors to begin with, and of draws.
+        The seed of the initial factors and of draws.
     options : dict
-        The other options that it was found with.
+        The other options of the call.
     tables : mapping from block name to Table
-        The tables of the rows that are answered for: those of the data, or of new rows.
+        The tables of the rows that are predicted: those of the data, or of new rows.
     """
 
     problem: Problem
@@ -78,17 +78,16 @@ class Posterior:
 
     @property
     def model(self) -> Model:
-        """The model that was read."""
+        """The declared model."""
         return self.problem.model
 
     def predict(self, block: str, rows: Any = None, columns: Any = None) -> Any:
         """E[y] of a block: the mean of a new observation, probabilities for labels and classes.
 
-        Of a ``Quantile`` block the posterior mean of the quantile.
-
-        Every entry, in a DataFrame if the data were one, else in an array (of K classes with K
-        columns for each); with ``rows`` and ``columns``, equally long, the entries at these
-        positions, counted from 0.
+        For a ``Quantile`` block it is the posterior mean of the quantile. Without ``rows`` and
+        ``columns`` it gives every entry, in a DataFrame if the data were one, else in an array (K
+        columns for each column of K classes). With ``rows`` and ``columns``, of equal length and
+        counted from 0, it gives the entries at these positions.
 
         Examples
         --------
@@ -103,7 +102,7 @@ class Posterior:
         return self._answer(block, rows, columns, lambda here: here.mean())
 
     def sd(self, block: str, rows: Any = None, columns: Any = None) -> Any:
-        """The standard deviation of a new observation, noise included; of classes of each 0 or 1.
+        """The standard deviation of a new observation, noise included; for classes of indicators.
 
         In the shape of ``predict``.
         """
@@ -112,15 +111,15 @@ class Posterior:
     def interval(
         self, block: str, level: float = 0.9, rows: Any = None, columns: Any = None
     ) -> tuple[Any, Any]:
-        """Lower and upper ends between which a new observation lies with this probability.
+        """Lower and upper bounds between which a new observation lies with this probability.
 
         The quantiles (1 - level) / 2 and (1 + level) / 2, each in the shape of ``predict``. Counts
-        and levels are whole, so that their intervals hold with at least this probability.
+        and levels are whole numbers, so their intervals have at least this probability.
 
         Raises
         ------
         ModelError
-            Where the block has classes, which have no order: ask for ``set``.
+            If the block has classes, which have no order: use ``set``.
 
         Examples
         --------
@@ -143,13 +142,13 @@ class Posterior:
         return lower, upper
 
     def set(self, block: str, level: float = 0.9, rows: Any = None, columns: Any = None) -> Array:
-        """The smallest sets of labels, levels or classes that have at least this probability.
+        """The smallest sets of labels, levels or classes with at least this probability.
 
         Returns
         -------
         array of bool (rows x columns x V), or (N x V) with ``rows`` and ``columns``
-            True where a value is in the set: of labels V = 2 and the values are 0 and 1, of
-            levels and classes they are all in their order.
+            True where a value is in the set. For labels V = 2 and the values are 0 and 1; for
+            levels and classes they are all values in their order.
         """
         level = checked_level(level)
         return self._of_values(block, rows, columns, lambda here: here.likeliest(level))
@@ -159,16 +158,16 @@ class Posterior:
         return self._of_values(block, rows, columns, lambda here: here.probabilities()[1])
 
     def log_predictive_density(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
-        """log p(value | data) of observations at some entries that were not given.
+        """log p(value | data) of new observations at some entries.
 
-        Of a standardised block the density of the data in their own units; where these are ranks,
-        which have none, in standard units.
+        For a standardised block it is the density in the units of the data, or in standard units
+        if these are ranks.
 
         Parameters
         ----------
         block : str
         rows, columns, values : of one length
-            Positions counted from 0, and values as the data have them.
+            Positions counted from 0, and values as in the data.
 
         Returns
         -------
@@ -193,10 +192,10 @@ class Posterior:
         return density
 
     def sample(self, block: str, m: int, rows: Any = None) -> Array:
-        """m draws of new observations of a block, (m x rows x columns), of all rows or of some.
+        """m draws of new observations of a block, (m x rows x columns), for all rows or for some.
 
-        Rows are drawn jointly, so that what is computed from a draw has the spread that the
-        posterior says; the columns' factors are drawn once for all rows of a draw.
+        Rows are drawn jointly, so a statistic computed from each draw has the right spread. The
+        factors of the columns are drawn once for all rows of a draw.
         """
         n_rows, n_columns = self.tables[block].shape
         m = whole(m, "m", least=1)
@@ -222,7 +221,8 @@ class Posterior:
     def impute(self, block: str) -> Any:
         """The block with observed entries kept and missing ones filled.
 
-        Numbers and counts by their mean, labels, levels and classes by the most probable one.
+        Numbers and counts are filled with their mean; labels, levels and classes with the most
+        probable value.
         """
         check_size(self.problem, block)
         table, likelihood = self.tables[block].observed_entries(), self._likelihood(block)
@@ -239,19 +239,19 @@ class Posterior:
         return table.wrap(entries)
 
     def condition(self, data: Mapping[str, Any]) -> "Posterior":
-        """The posterior of new rows given their data, columns and priors as they are.
+        """The posterior of new rows given their data, with columns and priors unchanged.
 
-        ``predict``, ``interval``, ``sample`` and the others then answer for the new rows.
+        ``predict``, ``interval``, ``sample`` and the other methods then apply to the new rows.
 
         Parameters
         ----------
         data : dict from block name to array, DataFrame, ... as in ``mc.posterior``
-            Some or all blocks, in the columns of the fit. NaN is missing.
+            Some or all blocks, with the columns of the fit. NaN is missing.
 
         Raises
         ------
         DataError
-            Where the new data do not fit the model.
+            If the new data do not fit the model.
         """
         tables = tables_of_new_rows(self.problem, data)
         observed = Observed.of(self.problem, tables, known=self.engine.observed)
@@ -269,7 +269,7 @@ class Posterior:
         return self.condition(data).predict(block)
 
     def top(self, block: str, row: Any, n: int = 10, *, observed: bool = False) -> Any:
-        """The n columns of a row with the largest mean, best first, by their labels.
+        """The n columns of a row with the largest mean, best first, by label.
 
         As ``Fit.top``.
         """
@@ -287,9 +287,10 @@ class Posterior:
         )
 
     def noise(self, block: str) -> Any:
-        """The noise variance of each column of a Gaussian block, in the data's own units squared.
+        """The noise variance of each column of a Gaussian block, in squared units of the data.
 
-        A Series if the data were a DataFrame. Of a block standardised by ranks in their units.
+        A Series if the data were a DataFrame. For a block standardised by ranks it is in units of
+        the ranks.
         """
         noise = self._noise(block)
         if noise is None:
@@ -301,19 +302,20 @@ class Posterior:
     def factors(self) -> "Factors":
         """Scores of rows and loadings of columns along the principal axes of Z.
 
-        Factors are known up to a rotation. Here they are turned so that scores and loadings are
-        orthogonal, sorted by the mean square that they explain, and signed so that the largest
-        loading of each is positive; factors that are switched off are left out. With
-        ``GaussianRows`` of one component the axes are those of the covariance, and scores are
-        expected ones. Standard deviations are those along the axes, which are taken as they are:
-        of scores given the loadings, of loadings given the scores.
+        Factors are determined up to a rotation. Here scores and loadings are orthogonal, and
+        sorted by the mean square that they explain. The largest loading of each factor is
+        positive, and removed factors are left out. With ``GaussianRows`` of one component the axes
+        are those of the covariance, and scores are expected scores. Standard deviations are along
+        the axes, with the axes taken as known: of scores given the loadings, of loadings given the
+        scores.
 
-        Of blocks of different units standardise all, or the axes are those of the largest.
+        Standardise blocks with different units; otherwise the axes are those of the block with the
+        largest values.
 
         Raises
         ------
         ModelError
-            Where the rows are a mixture of Gaussians, or new ones.
+            If the rows are a mixture of Gaussians, or new rows.
 
         Examples
         --------
@@ -338,52 +340,53 @@ class Posterior:
         share: float = 0.2,
         random_state: int | None = 0,
     ) -> "ConformalPredictions":
-        """Intervals and sets that hold when the model does not: weighted split conformal ones.
+        """Intervals and sets that are valid for a wrong model, by split conformal prediction.
 
-        A share of the observed entries is held out, the posterior is found without them, with the
-        options of this one, and each has a score: |y - mean| / sd with the sd of a new
-        observation, of labels, levels and classes also 1 - P(y). An interval is mean plus and
-        minus sd times a quantile of the scores, a set has the values whose 1 - P is at most one
-        (Sadinle, Lei and Wasserman, Least ambiguous set-valued classifiers, 2019), and always the
-        likeliest. In the quantile entries count by their odds of being missing, h = (1 - p) / p
-        with p the probability of being observed, and one at infinity by the odds of the cell
-        asked for (Gui, Barber and Ma, Conformalized matrix completion, 2023). Nothing is drawn at
-        a boundary: where scores are equal, or the likeliest value alone has more than the level,
-        more is covered.
+        A share of the observed entries is held out, and the posterior is computed without them,
+        with the same options. Each held-out entry has a score: |y - mean| / sd with the sd of a
+        new observation, and for labels, levels and classes also 1 - P(y). An interval is mean plus
+        and minus sd times a quantile of the scores. A set has the values whose 1 - P is at most a
+        quantile (Sadinle, Lei and Wasserman, Least ambiguous set-valued classifiers, 2019), and
+        always the most probable value. In the quantile entries are weighted by their odds of being
+        missing, h = (1 - p) / p with p the probability of being observed. One more score at
+        infinity has the odds of the predicted cell as its weight (Gui, Barber and Ma,
+        Conformalized matrix completion, 2023). There is no randomisation at a boundary: with equal
+        scores, or if the most probable value alone exceeds the level, the coverage is higher.
 
-        Of all missing entries a share of at least ``confidence_level`` is covered on average,
-        whatever the distribution of the entries and however bad the model, if entries are
-        observed independently with these probabilities; where these are estimated, up to the
-        error of the estimate. A good model makes the intervals short.
+        On average at least the share ``confidence_level`` of the missing entries is covered, for
+        every distribution of the entries and every model, if entries are observed independently
+        with these probabilities. If the probabilities are estimated, this holds up to the error of
+        the estimate. A good model makes the intervals short.
 
         Parameters
         ----------
         confidence_level : float, default 0.9
         missingness : "uniform", "rank1", "bernoulli" or array
-            How the probabilities of being missing are found: one for all cells; a number for the
-            row times one for the column; logistic with effects of rows and columns and two
-            factors, by a posterior of which cells are observed (it writes out all cells); or the
-            probabilities themselves, strictly between 0 and 1, (rows x columns) or what numpy
-            spreads over that. Of several blocks perhaps a dict from block name to one of these.
+            The model of the probabilities of being missing. "uniform": one for all cells. "rank1":
+            a number for the row times one for the column. "bernoulli": logistic with effects of
+            rows and columns and two factors, by a posterior of the observed cells (it forms all
+            cells). Or the probabilities themselves, strictly between 0 and 1, (rows x columns) or
+            any shape that NumPy broadcasts to it. For several blocks it may be a dict from block
+            name to one of these.
         by : "block", "column" or a label for each column of the block
-            For which entries together the level holds; perhaps a dict from block name. The fewer
-            they are, the longer the intervals; where there are too few, these are infinite, and
-            sets have every value.
+            The groups of entries within which the level holds; it may be a dict from block name.
+            Smaller groups have longer intervals. If a group is too small, its intervals are
+            infinite, and its sets have every value.
         share : float, default 0.2
             The share of the observed entries that is held out.
         random_state : int or None, default 0
-            Draws these.
+            The seed of the held-out entries.
 
         Returns
         -------
         ConformalPredictions
             With ``interval`` for numbers, counts and levels, and ``set`` for labels, levels and
-            classes, which are called as those of the posterior.
+            classes, which are called like those of the posterior.
 
         Raises
         ------
         ModelError, DataError
-            Where an argument is none of these, or a block has fewer than two observed entries.
+            If an argument is none of these, or a block has fewer than two observed entries.
 
         Examples
         --------

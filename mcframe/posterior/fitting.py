@@ -63,56 +63,59 @@ def posterior(
     checkpoint: str | os.PathLike[str] | None = None,
     scratch: str | os.PathLike[str] | None = None,
 ) -> Posterior:
-    """Find the posterior of a model: what is likely given the data, and how sure that is.
+    """Compute the posterior of a model: likely values given the data, with their uncertainty.
 
-    The third reading of a model. Its losses are minus log likelihoods, and its regularizer minus
-    the logarithm of a prior:
+    The losses of the model are negative log likelihoods, and its regularizer is the negative
+    logarithm of a prior density:
 
-    - ``NuclearNorm(w)`` is the mode of Gaussian factors, since ``||Z||_*`` is the least
-      ``(||U||_F^2 + ||V||_F^2) / 2`` over Z = U V': here U and V have distributions, with
-      precisions 1 and w^2; a w below 1e-6 over the root mean square of the values counts as that,
-      beyond which double precision tells nothing. ``NuclearNorm()`` without a weight learns one
-      precision a factor, which switches factors off that explain nothing.
-    - ``GaussianRows(covariance, mean)`` has rows that are draws of that Gaussian: their posterior
-      is exact for Gaussian blocks. ``GaussianRows()`` estimates mean and covariance,
-      ``GaussianRows(components="auto")`` those of a mixture, and how many are mixed.
+    - ``NuclearNorm(w)`` is the mode of Gaussian factors, since ``||Z||_*`` is the minimum of
+      ``(||U||_F^2 + ||V||_F^2) / 2`` over Z = U V'. The posterior is over U and V, with precisions
+      1 and w^2. A w below 1e-6 divided by the root mean square of the values counts as that, the
+      limit of double precision. ``NuclearNorm()`` without a weight learns one precision for each
+      factor, which removes useless factors.
+    - ``GaussianRows(covariance, mean)`` has rows that are draws from this Gaussian. Their
+      posterior is exact for Gaussian blocks. ``GaussianRows()`` estimates mean and covariance.
+      ``GaussianRows(components="auto")`` estimates those of a mixture, and the number of its
+      components.
 
     ``Gaussian(variance=None)`` learns a noise variance for each column; with ``GaussianRows`` it
     is a hundredth of the mean square of the column's values. Biases and row effects are Gaussian,
-    with the precision that ``effects_weight`` says or a learned one.
+    with the precision ``effects_weight`` or a learned one.
 
     Parameters
     ----------
     model : Model
     data : dict from block name to array, DataFrame, scipy.sparse matrix or Observations
-        As in ``mc.fit``. Weights multiply log likelihoods; of a learned variance they divide it.
-        Offsets are known. Or data whose rows come in partitions, on disk or elsewhere, and
-        collections of Dask, for ``NuclearNorm``: no process holds all rows then.
+        As in ``mc.fit``. Weights multiply log likelihoods; they divide a learned variance. Offsets
+        are known. With ``NuclearNorm`` data may also be in partitions of rows, on disk or
+        elsewhere, or be collections of Dask, so that no process holds all rows.
     factors : "auto" or int, default "auto"
-        How many factors there are, at most; "auto" takes 24, or as many as the shorter side has.
-        An error with ``GaussianRows``, which has none.
+        The largest number of factors. "auto" is 24, or the length of the shorter side if that is
+        less. An error with ``GaussianRows``, which has no factors.
     tol : float, default 1e-3
-        The sweep is the last that raises the bound on the log evidence by less than this for each
-        entry. A smaller one finds more evidence, with fewer factors; on ratings it predicts less
+        Stop after a sweep that raises the bound on the log evidence by less than this for each
+        entry. A smaller value finds more evidence with fewer factors; on ratings it predicts less
         well (see the guide).
     max_iter : int, default 500
-        The largest number of sweeps. The steps that estimate ``GaussianRows()`` are no sweeps;
+        The largest number of sweeps. The steps that estimate ``GaussianRows()`` are not sweeps;
         each estimate makes 100 at most.
     max_seconds : float, default inf
     random_state : int or None, default 0
-        Seeds the factors to begin with, and draws.
+        The seed of the initial factors and of draws.
     n_jobs : int, optional
-        How many threads share the rows; -1 for one on each processor. By default as in ``mc.fit``.
+        The number of threads for the rows; -1 for one on each processor. The default is that of
+        ``mc.fit``.
     progress : bool, default False
         Print a line at every sweep.
     client : distributed.Client, or the address of a scheduler, optional
-        Of data in partitions: the Dask cluster whose workers compute, as in ``mc.fit``.
+        For data in partitions: the Dask cluster whose workers compute, as in ``mc.fit``.
     checkpoint : str or Path, optional
-        Of data in partitions: a file that keeps columns and priors after a sweep, at least every
-        half minute. Where it is there already, of the same model, data, factors and seed, the
-        sweeps go on from there. Bounds of likelihoods that are no Gaussians are found anew then.
+        For data in partitions: a file for columns and priors, written after a sweep, at least
+        every half minute. If it exists already, for the same model, data, factors and seed, the
+        sweeps continue from there. Bounds of likelihoods that are not Gaussian are then computed
+        again.
     scratch : str or Path, optional
-        Of data in partitions: a folder on a disk for what does not fit into memory, as in
+        For data in partitions: a folder on a disk for what does not fit into memory, as in
         ``mc.fit``.
 
     Returns
@@ -123,26 +126,27 @@ def posterior(
     Raises
     ------
     DataError
-        Where the data do not fit the model.
+        If the data do not fit the model.
     ModelError
-        Where an option is wrong.
+        If an option is wrong.
     BackendError
-        Where the model has no posterior: with the reason.
+        If the model has no posterior; the message gives the reason.
 
     Notes
     -----
-    Rows and columns are Gaussian given each other, and their product approximates the posterior:
-    variational Bayes (Lim and Teh, 2007; Raiko, Ilin and Karhunen, 2007). Likelihoods that are no
-    Gaussians count by the best parabola below their logarithm (Jaakkola and Jordan, 2000), counts
-    and durations by a Gaussian for each entry. The lower bound on the evidence rises with every
-    half sweep; a fall from one sweep to the next beyond rounding is an error. Variances are too
-    small by what a product of distributions leaves out: measure it by ``mc.verify_posterior``.
+    The posterior of rows and columns is approximated by a product of Gaussians: variational Bayes
+    (Lim and Teh, 2007; Raiko, Ilin and Karhunen, 2007). The logarithm of a likelihood that is not
+    Gaussian is replaced by the best quadratic lower bound (Jaakkola and Jordan, 2000); counts and
+    durations have a Gaussian for each entry. The lower bound on the evidence rises with every half
+    sweep; a fall from one sweep to the next beyond rounding is an error. Variances are too small,
+    since the product ignores dependence between rows and columns; ``mc.verify_posterior`` measures
+    by how much.
 
     A sweep over N entries of n rows and d columns with k factors takes ``N k^2`` multiplications,
-    four times as many where bounds are found anew, and (n + d) k^3; memory was some 50 bytes an
-    entry beyond the data (ten million entries, ten factors); bounds take 32 N more. In partitions
-    a sweep is one round, each partition answers with d k^2 / 2 numbers, and a hundred million
-    entries on the disk took 2.6 GB; bounds that a process has lost are found anew.
+    four times as many if bounds are recomputed, and (n + d) k^3. Memory was some 50 bytes an entry
+    beyond the data (ten million entries, ten factors); bounds take 32 N more. In partitions a
+    sweep is one round, and each partition answers with d k^2 / 2 numbers. A hundred million
+    entries on disk took 2.6 GB. Bounds that a process has lost are computed again.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The verb ``complete``: a table with holes in, the same table without them out."""
+"""The verb ``complete``: fill the missing entries of a table."""
 
 import warnings
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from mcframe.tables.table_model import FOLDS, checked_groups, fit_table
 __all__ = ["complete"]
 
 # What is said of columns that stand in no block.
-ASIDE = "columns that are set aside play no part, and keep their holes"
+ASIDE = "columns that are set aside are neither used nor filled"
 REMOVED = {
     "gaussian": "the posterior of Gaussian rows is the default now: leave method out",
     "likelihoods": "the certified optimum of mc.declare's model is method='optimum' now",
@@ -38,62 +38,65 @@ def complete(
     progress: bool = False,
     max_seconds: None = None,
 ) -> Completion:
-    """Fill the holes of a table of numbers, labels, counts, levels and categories.
+    """Fill the missing entries of a table of numbers, labels, counts, levels and categories.
 
-    What each column is follows from its dtype and values, as in ``declare``. All columns are then
-    numbers in standard units, a category one indicator for each of its values, levels their
-    places, and holes are filled by the posterior of the rows (``mc.posterior``):
+    The type of each column follows from its dtype and values, as in ``declare``. All columns are
+    then standardized numbers: a category becomes one indicator for each of its values, a level
+    becomes its position. Missing entries are filled with the posterior of the rows
+    (``mc.posterior``):
 
-    - The rows are draws of one Gaussian distribution, or of a mixture of 2, 3, 4, 6 or 8
+    - The rows are draws from one Gaussian distribution, or from a mixture of 2, 3, 4, 6 or 8
       (``GaussianRows``). Mean and covariance have distributions themselves, found by variational
-      Bayes. How many rows the prior of the covariance counts as (1, 3, 10, ... or 1,000), and how
-      many Gaussians are mixed, is chosen on 3 folds of held-out entries of every column, by the
-      mean over columns of their squared errors over the variance.
-    - Tables whose number of rows times the cube of the number of columns (as numbers) is more
-      than 1e11, as 1,000 rows of 465 columns, have Gaussian factors of rows and columns
-      (``NuclearNorm()`` without a weight), of which the evidence keeps as many as are needed.
+      Bayes. Two things are chosen on 3 folds of held-out entries of every column: the number of
+      rows that the prior of the covariance counts as (1, 3, 10, ... or 1,000), and the number of
+      Gaussians. The criterion is the mean over columns of the squared error divided by the
+      variance.
+    - Tables whose number of rows times the cube of the number of columns (as numbers) is more than
+      1e11, as 1,000 rows of 465 columns, have Gaussian factors of rows and columns
+      (``NuclearNorm()`` without a weight). The evidence keeps as many factors as are needed.
 
-    No clock plays a part in the answer. Probabilities of labels and levels are those of a logistic
-    curve of the mean, with a coefficient and cut points for each column from held-out entries;
-    those of categories are those of a linear discriminant of the means of their indicators.
-    Levels are filled by the median of their probabilities. Where held-out entries are predicted
-    worse than by the column's constant, that is the answer.
+    The answer does not depend on clock times. Probabilities of labels and levels come from a
+    logistic curve of the mean, with a coefficient and cut points for each column from held-out
+    entries. Those of categories come from a linear discriminant of the means of their indicators.
+    Levels are filled with the median of their probabilities. If held-out entries of a column are
+    predicted worse than by its constant, the constant is used.
 
-    ``method="optimum"`` is another model, that of ``declare``: each kind of column under its own
-    likelihood, and one nuclear norm, whose weight ``cross_validate`` chooses among 10. Its optimum
-    is certified. On mixed tables the posterior predicts better (see the page on how good answers
+    ``method="optimum"`` uses the model of ``declare``: each type of column has its own likelihood,
+    and one nuclear norm has a weight that ``cross_validate`` chooses among 10. Its optimum is
+    certified. On mixed tables the posterior predicts better (see the page on how good the answers
     are), in less time.
 
     Parameters
     ----------
     frame, types : as in ``declare``
     method : "posterior" or "optimum", optional
-        Default: "posterior", but "optimum" where ``types`` gives a likelihood, which the other
-        has no use for.
+        The default is "posterior", or "optimum" if ``types`` contains a likelihood, which the
+        posterior cannot use.
     random_state : int, default 0
-        Draws what is held out.
+        The seed of the held-out entries.
     groups : sequence with a label for each row, optional
-        Rows that belong together, such as ``groups=frame["patient"]`` of several visits: all of a
-        group are held out together, and what is chosen is chosen for rows of groups that the fit
-        has seen nothing of. Of a table with factors single entries are held out all the same.
+        Rows that belong together, such as ``groups=frame["patient"]`` for several visits. All rows
+        of a group are held out together, so the choices are made for new groups. Tables with
+        factors hold out single entries all the same.
     progress : bool, default False
         Print what is tried, and the steps of the estimate.
     max_seconds : None
-        There is no limit of time: giving one is an error.
+        There is no time limit: giving one is an error.
 
     Returns
     -------
     Completion
-        ``table`` is the completed table in its own library, with its own dtypes; ``sd`` says how
-        far off what was filled in may be; ``report()`` says of each column how well it is
-        predicted where it was held out; ``draws(m)`` are m tables filled by draws. A
-        ``UserWarning`` names columns that are set aside.
+        ``table`` is the completed table, in its own library and dtypes. ``sd`` is the expected
+        error of each filled entry. ``report()`` says how well each column is predicted at held-out
+        entries. ``draws(m)`` are m tables filled by random draws. A ``UserWarning`` names columns
+        that are set aside.
 
     Raises
     ------
     DataError, ModelError
-        As in ``declare``; a ``random_state`` below 0; fewer groups than 3, or not a label for each
-        row; a method that is neither, or "posterior" beside a likelihood.
+        As in ``declare``; if ``random_state`` is below 0; if there are fewer than 3 groups, or not
+        one label for each row; if the method is neither, or is "posterior" together with a
+        likelihood.
 
     Examples
     --------
@@ -126,7 +129,7 @@ def complete(
 
 
 def checked_method(method: Any, types: Mapping[Any, Any] | None) -> str:
-    """Return the method, or raise a ``ModelError`` where there is none or types have no use."""
+    """Return the method, or raise a ``ModelError`` if it is unknown or cannot use the types."""
     if isinstance(method, str) and method in REMOVED:
         raise ModelError(f"method={method!r} was given; {REMOVED[method]}")
     if method not in (None, "posterior", "optimum"):

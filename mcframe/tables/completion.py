@@ -1,4 +1,4 @@
-"""The answer of ``complete``: the completed table, and how good its columns are."""
+"""The answer of ``complete``: the completed table, and the errors of its columns."""
 
 from typing import Any, Literal
 
@@ -25,23 +25,23 @@ __all__ = ["Completion"]
 
 @attrs.frozen(eq=False, repr=False)
 class Completion:
-    """A completed table, with the posterior, or the fit, that completed it.
+    """A completed table, with the posterior or the fit that filled it.
 
     Attributes
     ----------
     table : DataFrame or Table
-        In the library and with the dtypes that came in; observed entries are untouched.
+        The completed table, in its own library and dtypes; observed entries are unchanged.
     answer : Posterior or Fit
         See ``posterior`` and ``fit``.
     declared : Declared
-        What each column was taken for; of the posterior all columns are numbers of one block.
+        The type of each column. For the posterior all columns are numbers of one block.
     chosen : RowsChoice or CrossValidation
-        How the prior or the weight was chosen: ``best_weight``, and ``means``, the mean losses of
-        all that were tried.
+        The choice of the prior or of the weight: ``best_weight``, and ``means``, the mean losses
+        of all candidates.
     scores : tuple of ColumnScores or None
-        What was lost on held-out entries at the best, column by column of the table.
+        The losses on held-out entries at the best candidate, one for each column of the table.
     table_model : TableModel or None
-        The table as rows of numbers; None of an optimum.
+        The table as rows of numbers; None for ``method="optimum"``.
     """
 
     table: Any
@@ -53,14 +53,14 @@ class Completion:
 
     @property
     def posterior(self) -> Posterior:
-        """The posterior of the rows; a ``ModelError`` of ``method="optimum"``."""
+        """The posterior of the rows; a ``ModelError`` for ``method="optimum"``."""
         if not isinstance(self.answer, Posterior):
             raise ModelError("method='optimum' has no posterior; leave method out in complete")
         return self.answer
 
     @property
     def fit(self) -> Fit:
-        """The fit with its certificate; a ``ModelError`` of the posterior, which has none."""
+        """The fit with its certificate; a ``ModelError`` for the posterior, which has none."""
         if not isinstance(self.answer, Fit):
             raise ModelError(
                 "a posterior is no optimum and has no certificate: see completed.posterior, or"
@@ -70,11 +70,11 @@ class Completion:
 
     @property
     def sd(self) -> Any:
-        """How far off what was filled in may be: a table of numbers, in the library of the table.
+        """Expected errors of the filled entries: a table of numbers, in the library of the table.
 
-        At holes of numbers, counts and dates the standard deviation of the entry, in its unit
-        (days of dates); of labels, levels and categories 1 minus the probability of the value
-        that was filled in. 0 at observed entries, missing where nothing was filled in. See
+        For numbers, counts and dates this is the standard deviation of the entry, in its unit
+        (days for dates). For labels, levels and categories it is 1 minus the probability of the
+        filled value. It is 0 at observed entries and missing where nothing was filled in. See
         ``interval`` for both ends of an interval.
         """
         found, columns = self.rows_of("standard deviations").sd, []
@@ -135,23 +135,25 @@ class Completion:
         return self.answer.model
 
     def predict(self, name: Any) -> Any:
-        """What the fit says of a column in every row: probabilities of its values, or its mean.
+        """Predictions of a column in every row: probabilities of its values, or its mean.
 
-        As ``Declared.predict``.
+        See ``Declared.predict``.
         """
         return self.declared.predict(self.answer, name)
 
     def complete_rows(self, frame: Any, *, unseen: Literal["missing", "error"] = "missing") -> Any:
-        """New rows, which were not in the table, with their holes filled: same library and dtypes.
+        """New rows with their missing entries filled, in their own library and dtypes.
 
-        As ``Declared.complete_rows``, by this fit.
+        As ``Declared.complete_rows``, with this fit or posterior. The rows need not be in the
+        table.
 
         Parameters
         ----------
         frame : DataFrame or Table
             With the columns of the table, in any order.
         unseen : "missing" or "error", default "missing"
-            What values are to the model that no row of the table has; they are never replaced.
+            Values that no row of the table has count as missing for the model, or raise an error.
+            They are never replaced.
 
         Examples
         --------
@@ -167,35 +169,35 @@ class Completion:
         return self.declared.complete_rows(self.answer, frame, unseen=unseen)
 
     def draws(self, m: int, random_state: int = 0) -> list[Any]:
-        """Return m completed tables whose filled entries are drawn: multiple imputation.
+        """Return m completed tables with random draws in the missing entries: multiple imputation.
 
-        In the library and with the dtypes of the table, in its order; observed entries are
-        untouched. What one table says of the mean or of a regression is too sure, for the holes
-        are filled with means; what m draws say, pooled by ``mc.pool``, has the uncertainty of what
-        is missing.
+        The tables have the library, dtypes and order of the table; observed entries are unchanged.
+        ``table`` is filled with means, so standard errors computed from it are too small. Analyse
+        each of the m tables and combine the answers by ``mc.pool``, which includes the uncertainty
+        of the missing entries.
 
-        Each draw estimates means and covariances anew from rows drawn with replacement (Honaker
+        Each draw estimates means and covariances again from rows drawn with replacement (Honaker
         and King, What to do about missing values in time-series cross-section data, American
-        Journal of Political Science 54, 2010), under the prior that was chosen or, of n rows of d
-        numbers, one of max(1, n / 100, d^2 / n) rows if that is weaker, which biases correlations
-        less. It then draws the missing entries of each row jointly, given what is observed in it.
-        Labels, levels and categories are drawn by their probabilities, one column after the
-        other, given what is drawn already. Numbers are drawn from the mixture, and stay within
-        bounds of their column and dtype. Factors of a wide table are drawn from their posterior,
-        labels given what is observed. Rows are taken to be independent. Holes that depend on the
-        missing value itself are not drawn as they are; see ``report``.
+        Journal of Political Science 54, 2010). The prior is the chosen one, or for n rows of d
+        numbers one of max(1, n / 100, d^2 / n) rows if that is weaker, which biases correlations
+        less. The missing entries of each row are then drawn jointly, given its observed entries.
+        Labels, levels and categories are drawn by their probabilities, one column after the other,
+        given what is drawn already. Numbers are drawn from the mixture, within the bounds of their
+        column and dtype. For a wide table factors are drawn from their posterior, and labels given
+        the observed entries. Rows are assumed to be independent. The draws do not model entries
+        that are missing because of their own value; see ``report``.
 
         Parameters
         ----------
         m : int
-            How many; 20 or more for intervals.
+            The number of tables; 20 or more for intervals.
         random_state : int, default 0
             Draw k is the same for every m.
 
         Raises
         ------
         ModelError
-            Of ``method="optimum"``, which has no distribution of rows.
+            For ``method="optimum"``, which has no distribution of rows.
 
         Examples
         --------
@@ -211,23 +213,23 @@ class Completion:
         return DrawnRows.of(self.rows_of("draws")).tables(m, seed)
 
     def report(self) -> Any:
-        """How well each column is predicted where it was held out, in the library of the table.
+        """Errors of each column on held-out entries, as a table in the library of the table.
 
-        One row for each column of the table: ``column``, ``type``, ``missing`` (a share),
-        ``loss`` (of held-out entries, relative to that of the best constant: 1 is no better),
-        ``error`` and ``error_of_constant`` by ``measure`` (the root mean square, the share of
-        wrong labels, or how many levels off), ``sd``, what the posterior expects of that error at
-        the holes (of levels, that one is wrong), ``auc_of_holes``, and the ``weight`` that was
-        chosen: of the nuclear norm, or of the prior, in rows. Losses and errors are missing of
-        columns that stand in no block.
+        There is one row for each column: ``column``, ``type``, ``missing`` (a share), ``loss``
+        (held-out loss relative to filling with the mean or mode: 1 is no better), ``error`` and
+        ``error_of_constant`` by ``measure`` (the root mean square, the share of wrong labels, or
+        the mean distance in levels), ``sd`` (the error at missing entries that the posterior
+        expects; for levels the probability that one is wrong), ``auc_of_holes``, and the chosen
+        ``weight`` (of the nuclear norm, or of the prior in rows). Losses and errors are missing
+        for columns that are in no block.
 
-        **For which holes they hold.** Entries were held out at random from those that are
-        observed. Of the posterior ``auc_of_holes`` is how well the other columns tell which
-        entries are missing: the area under the curve on rows that were left out, 1/2 where they
-        tell nothing. Where it is clearly above 1/2, held-out entries count by the odds of being
-        missing, so that loss and errors are about those of the holes (missing at random). Where
-        an entry is missing because of its own value, as where the rich do not tell their income,
-        nothing that is observed says so, and errors at holes may be far larger than these.
+        **When they hold.** The held-out entries are a random sample of the observed ones. For the
+        posterior ``auc_of_holes`` measures how well the other columns predict which entries are
+        missing: the area under the ROC curve on left-out rows, 1/2 if they predict nothing. If it
+        is clearly above 1/2, held-out entries are weighted by their odds of being missing, so that
+        loss and errors are those of missing entries (missing at random). If an entry is missing
+        because of its own value, as when the rich do not tell their income, no observed entry
+        shows it, and errors at missing entries may be far larger.
         """
         rows = self.rows()
         columns = {name: [row[k] for row in rows] for k, name in enumerate(HEADER)}
@@ -256,13 +258,13 @@ class Completion:
         return rows
 
     def how(self) -> str:
-        """What was chosen, in words."""
+        """The choice in words."""
         if isinstance(self.chosen, RowsChoice):
             return str(self.chosen)
         return f"NuclearNorm({self.chosen.best_weight:.6g})"
 
     def notes(self) -> list[str]:
-        """What the errors hold for, in lines."""
+        """The conditions under which the errors hold, in lines."""
         scored = [
             (repr(plain(each.name)), scores)
             for each, scores in zip(self.declared.columns, self.scores, strict=True)
@@ -271,14 +273,14 @@ class Completion:
         weighted = [name for name, scores in scored if scores.weighted]
         said = []
         if scored and self.table_model is None:
-            said.append("  errors hold for entries that are missing completely at random")
+            said.append("  errors assume that entries are missing completely at random")
         elif scored:
-            said.append("  errors hold for holes that do not depend on the missing value itself")
+            said.append("  errors assume that no entry is missing because of its own value")
         if weighted:
             named = ", ".join(weighted[:5])
             named += f" and {len(weighted) - 5} more" if len(weighted) > 5 else ""
             said.append(
-                f"  held-out entries are weighted where other columns tell of the holes: {named}"
+                f"  held-out entries are weighted where other columns predict missingness: {named}"
             )
         return said
 
@@ -296,7 +298,7 @@ class Completion:
         )
         head = [
             f"Completion: {n_filled} entries filled, {status}",
-            f"  {self.how()}, chosen by held-out entries; loss 1 is that of the best constant",
+            f"  {self.how()}, chosen by held-out entries; loss 1 is no better than a constant",
         ]
         rows = []
         for name, kind, missing, *numbers, measure, sd, _, _ in self.rows():

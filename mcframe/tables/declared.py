@@ -25,19 +25,19 @@ SHOWN = 60
 class Declared:
     """A table as a model and its data; ``model, data = mc.declare(frame)`` unpacks them.
 
-    ``print`` says what each column was taken for, and why.
+    ``print`` shows the type of each column, and the reason.
 
     Attributes
     ----------
     model : Model
-        A block for each kind of column, and a ``NuclearNorm``.
+        A block for each type of column, and a ``NuclearNorm``.
     data : dict from block name to DataFrame or array
-        Codes of the columns of each block, NaN where missing: DataFrames where the table is one
-        of pandas, with its index.
+        The codes of the columns of each block, NaN where missing. They are DataFrames with the
+        index of the table if it is of pandas.
     columns : tuple of DeclaredColumn
         All columns in the order of the table.
     frame : narwhals.DataFrame
-        The table as it was given.
+        The original table.
     """
 
     model: Model
@@ -49,12 +49,12 @@ class Declared:
         return iter((self.model, self.data))
 
     def table(self, fit: Any) -> Any:
-        """The table with its missing entries filled by a fit, in the library it came in.
+        """The table with its missing entries filled by a fit, in its own library.
 
-        Observed entries are untouched, and dtypes stay: numbers by their mean, rounded where the
-        dtype holds whole numbers alone, labels, classes and levels by the most probable one, as
-        the value that the column has for it. Columns that are set aside are returned as they
-        were, holes included; a constant one is filled with its constant.
+        Observed entries and dtypes do not change. Numbers are filled with their mean, rounded if
+        the dtype holds whole numbers only. Labels, classes and levels are filled with the most
+        probable value, as it is written in the column. Columns that are set aside are returned
+        unchanged; a constant column is filled with its constant.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class Declared:
         )
 
     def with_codes(self, codes: Mapping[Any, Array]) -> Any:
-        """The table with these codes of columns at their missing entries; constants are filled."""
+        """The table with the given codes at its missing entries; constants are filled."""
         changed = [
             each.filled_with(codes.get(each.name, np.zeros(0)))
             for each in self.columns
@@ -81,16 +81,16 @@ class Declared:
     def rows(
         self, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
     ) -> dict[str, Any]:
-        """The data of new rows, coded as this table was: ``fit.predict_rows`` takes them.
+        """The data of new rows, coded like this table, for ``fit.predict_rows``.
 
         Parameters
         ----------
         frame : DataFrame or Table
-            With the columns of this table in any order; of those that are absent every entry
-            counts as missing, with a ``UserWarning`` that names them.
+            With the columns of this table in any order. Absent columns count as missing, with a
+            ``UserWarning`` that names them.
         unseen : "missing" or "error", default "missing"
-            What values are to the model that no row of this table has, as a category that is
-            new: missing, with one ``UserWarning`` that names them, or a ``DataError``.
+            Values that no row of this table has, such as a new category, count as missing, with
+            one ``UserWarning`` that names them; or they raise a ``DataError``.
 
         Returns
         -------
@@ -99,32 +99,32 @@ class Declared:
         Raises
         ------
         DataError
-            Where the frame is no table, has a column that this one has not, or values of another
-            form.
+            If the frame is not a table, has a column that this one does not have, or values of
+            another form.
         """
         return CodedRows.of(self.columns, frame, unseen).data(self.model)
 
     def complete_rows(
         self, fit: Any, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
     ) -> Any:
-        """New rows with their missing entries filled by a fit, in the library they came in.
+        """New rows with their missing entries filled by a fit, in their own library.
 
-        By the rule for new rows (``Fit.impute_rows``), as ``table`` fills those of the fit: with
-        the most probable value of a label, a category or levels, with the mean of a number.
-        Observed entries and dtypes stay; where a dtype cannot hold what is filled in, as that of
-        categories without this one, it becomes that of the declared table, or is given the
-        category. Columns that are set aside come back as they were.
+        By the rule for new rows (``Fit.impute_rows``), as ``table`` does for the rows of the fit:
+        labels, categories and levels are filled with the most probable value, numbers with the
+        mean. Observed entries and dtypes do not change. If a dtype cannot hold a filled value, it
+        becomes that of the declared table, or is given the missing category. Columns that are set
+        aside are returned unchanged.
 
         Parameters
         ----------
         fit : Fit or Posterior
             As for ``table``.
         frame : DataFrame or Table
-            With the columns of this table in any order. Those that are absent count as missing,
-            with a ``UserWarning`` that names them, and stand filled behind the others.
+            With the columns of this table in any order. Absent columns count as missing, with a
+            ``UserWarning`` that names them; they are filled and appended.
         unseen : "missing" or "error", default "missing"
-            What values are to the model that no row of this table has: missing, with one
-            ``UserWarning`` that names them; they stay where they are. Or a ``DataError``.
+            Values that no row of this table has count as missing, with one ``UserWarning`` that
+            names them, and are not replaced; or they raise a ``DataError``.
 
         Returns
         -------
@@ -136,7 +136,7 @@ class Declared:
         DataError
             As in ``rows``.
         ModelError
-            Where the model leaves new rows no meaning; see ``Fit.predict_rows``.
+            If the model does not define new rows; see ``Fit.predict_rows``.
 
         Examples
         --------
@@ -156,18 +156,18 @@ class Declared:
         return completed_rows(rows, filled)
 
     def predict(self, fit: Any, name: Any) -> Any:
-        """What a fit says of a column in every row, in the library that the table came in.
+        """Predictions of a column in every row, in the library of the table.
 
-        Of a label, a category or levels one column of probabilities for each of its values,
-        whose name is the value (its text in polars and pyarrow, where names are texts); of a
-        number or a count its mean, in a table of one column.
+        For a label, a category or levels there is one column of probabilities for each value,
+        named by the value (by its text in polars and pyarrow, where names are text). For a number
+        or a count there is one column with its mean.
 
         Parameters
         ----------
         fit : Fit or Posterior
             As for ``table``.
         name : object
-            A column that stands in a block; a ``ModelError`` says why another one does not.
+            A column that is in a block; otherwise a ``ModelError`` gives the reason.
         """
         each = self.column(name)
         if each.place is None:
@@ -185,7 +185,7 @@ class Declared:
         return self.like_frame([plain(value) for value in coding.places], answer)
 
     def column(self, name: Any) -> DeclaredColumn:
-        """The column of that name; ``ModelError`` where there is none."""
+        """The column of that name; a ``ModelError`` if there is none."""
         for each in self.columns:
             if each.name == name:
                 return each

@@ -1,4 +1,4 @@
-"""A column of a table, what it was taken for, and where it stands in the blocks of the model."""
+"""A column of a table, its type, and its position in the blocks of the model."""
 
 import warnings
 from collections.abc import Iterable, Mapping
@@ -25,16 +25,16 @@ SHOWN = 5
 
 @attrs.frozen(eq=False)
 class DeclaredColumn:
-    """A column of a table, what it was taken for, and where it stands in the model.
+    """A column of a table, its type, and its position in the model.
 
     Attributes
     ----------
     column : Column
-        As it was read.
+        The column as it was read.
     taken : Taken
-        Its kind, and why.
+        Its type, and the reason.
     place : int or None
-        Which column of its block it is; None of one that stands in no block.
+        Its column number in its block; None if it is in no block.
     """
 
     column: Column
@@ -48,7 +48,7 @@ class DeclaredColumn:
 
     @property
     def kind(self) -> str:
-        """What it was taken for, in a word or two."""
+        """The type, in a word or two."""
         return "set aside" if self.taken.kind == "skip" else self.taken.kind
 
     @property
@@ -101,8 +101,8 @@ def warn_of_aside(said: str, columns: Iterable[DeclaredColumn]) -> None:
     if named:
         more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
         warnings.warn(
-            f"{said}: {', '.join(named[:SHOWN])}{more}; types={{name: kind}} says what they are,"
-            " types={name: 'skip'} that this is meant",
+            f"{said}: {', '.join(named[:SHOWN])}{more}; types={{name: kind}} declares them,"
+            " types={name: 'skip'} confirms this",
             UserWarning,
             stacklevel=4,
         )

@@ -1,4 +1,4 @@
-"""What a column was declared to be, checked against its values."""
+"""The declared type of a column, checked against its values."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ __all__ = ["contradiction", "declared_kind", "what"]
 
 
 def declared_kind(column: Column, given: Any) -> Taken:
-    """Return what a column was declared to be.
+    """Return the declared type of a column.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def declared_kind(column: Column, given: Any) -> Taken:
 
 
 def contradiction(column: Column, given: Any, why: str) -> DataError:
-    """The error of a column that is not what it was declared to be."""
+    """The error of a column whose values do not match its declared type."""
     said = repr(given) if isinstance(given, str) else str(given)
     return DataError(f"column {plain(column.name)!r} was declared {said}, but {why}")
 

@@ -30,53 +30,54 @@ STARTING_SHARE = 0.1
 
 
 def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
-    """Read a table of any columns as a model and its data.
+    """Turn a table of any columns into a model and its data.
 
-    Each column is taken for what its dtype and its values say, unless ``types`` says it:
+    The type of each column is detected from its dtype and values. ``types`` overrides it.
 
-    - numbers for a number (``Gaussian``); 0 and 1 alone for a label;
-    - true and false, or text or categories of two values, for a label (``Bernoulli``: the
-      second value, in the order of the categories or the alphabet, has the probability);
-    - text of which nine in ten or more read as numbers, as " 3" and "1e5" do, for numbers, with
-      a ``UserWarning``: signs of a missing value such as "?", "n/a" and "" are missing, and
-      other text counts as missing for the model, and stays as it is;
-    - ordered categories for levels (``Ordinal``: each column a block, as thresholds are of one);
-    - text and other categories for a category (``Multinomial``: a block for each number of
-      classes; only those that are observed count);
-    - set aside, with a sentence: columns without an observed value, dates, text whose values all
-      or mostly differ or are numbers with commas, more than 100 categories, whole numbers that
-      count the rows or are called an id, values of mixed types. A column with a single observed
-      value stands in no block either; its holes are filled with that value.
+    - Number (``Gaussian``): numbers. Columns of only 0 and 1 are labels.
+    - Label (``Bernoulli``): true and false, or text or categories of two values. The probability
+      is that of the second value, in the order of the categories or the alphabet.
+    - Number, with a ``UserWarning``: text of which at least nine in ten read as numbers, such as "
+      3" and "1e5". Signs of a missing value such as "?", "n/a" and "" are missing. Other text
+      counts as missing for the model and is not changed.
+    - Levels (``Ordinal``): ordered categories. Each column is a block, since thresholds belong to
+      one.
+    - Category (``Multinomial``): text and other categories. There is a block for each number of
+      classes; only observed classes count.
+    - Set aside, with a reason: columns without an observed value; dates; text whose values all or
+      mostly differ or are numbers with commas; more than 100 categories; whole numbers that count
+      the rows or have the name of an id; values of mixed types. A column with a single observed
+      value is in no block either; its missing entries are filled with that value.
 
-    Every block has ``standardize=True``, so that one ``NuclearNorm`` serves columns of any unit
-    and kind, and a bias where that has a meaning. Its weight is a tenth of that from which on
-    nothing is left of Z; ``cross_validate`` chooses a better one, ``attrs.evolve`` changes
-    anything.
+    Every block has ``standardize=True``, so one ``NuclearNorm`` suits columns of any unit and
+    type, and a bias if that makes sense. The weight is a tenth of ``weight_max``, as a first
+    guess. ``cross_validate`` chooses a better one, and ``attrs.evolve`` changes any part of the
+    model.
 
     Parameters
     ----------
     frame : DataFrame of pandas or polars, or Table of pyarrow
-        Of pandas with dtypes of numpy, nullable ones or those of Arrow.
+        For pandas with NumPy, nullable or Arrow dtypes.
     types : dict from column name to a word, a list or a likelihood, optional
         ``"number"``, ``"count"`` (``Poisson``), ``"label"``, ``"category"``, ``"ordinal"``,
         ``"date"`` (days as a number), ``"skip"``; bounds of a number, such as
-        ``("number", 0, None)``, within which it is predicted; levels from the lowest to the
-        highest, such as ``["I", "II", "III"]``; or a likelihood such as ``mc.Huber()``. Of more
-        than 100 declared categories the 100 most frequent are classes.
+        ``("number", 0, None)``, to which predictions are limited; levels from the lowest to the
+        highest, such as ``["I", "II", "III"]``; or a likelihood such as ``mc.Huber()``. If a
+        declared category has more than 100 values, the 100 most frequent are classes.
 
     Returns
     -------
     Declared
-        ``model, data = mc.declare(frame)`` unpacks it; ``print`` says what each column was taken
-        for and why, and ``table(fit)`` is the completed table.
+        ``model, data = mc.declare(frame)`` unpacks it. ``print`` shows the type of each column and
+        the reason, and ``table(fit)`` is the completed table.
 
     Raises
     ------
     DataError
-        Where the frame is no table, or empty, or has a name twice; where a column is sparse or
-        holds an infinite value, or is not what it was declared to be; where no column is left.
+        If the frame is not a table, is empty, or has a name twice; if a column is sparse, holds an
+        infinite value, or does not match its declared type; if no column is left.
     ModelError
-        Where ``types`` names no column, or is none of the above.
+        If ``types`` names no column, or is none of the above.
 
     Examples
     --------
@@ -111,7 +112,7 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
 def read_table(
     frame: Any, types: Mapping[Any, Any] | None
 ) -> tuple[Any, tuple[DeclaredColumn, ...]]:
-    """Return a table as a ``narwhals.DataFrame``, and what each column was taken for."""
+    """Return a table as a ``narwhals.DataFrame``, and the type of each column."""
     table = read_frame(frame)
     columns = read_columns(table)
     given = checked_types(types, columns)
@@ -129,7 +130,7 @@ def read_table(
 
 
 def checked_types(types: Any, columns: list[Column]) -> dict[Any, Any]:
-    """What was declared, by column name; a ``ModelError`` where it is none of the words."""
+    """The declared types by column name; a ``ModelError`` if one is unknown."""
     if types is None:
         return {}
     if not isinstance(types, Mapping):
@@ -180,7 +181,7 @@ def placed_columns(columns: list[Column], taken: list[Taken]) -> tuple[DeclaredC
 
 
 def warn_of_rare(placed: Iterable[DeclaredColumn]) -> None:
-    """A ``UserWarning`` that names columns of so many categories that some are no classes."""
+    """A ``UserWarning`` that names columns with too many categories to be classes."""
     for each in placed:
         if isinstance(each.taken.coding, Classes):
             n_rare = np.count_nonzero(np.isnan(each.codes) & ~each.column.missing)

@@ -1,4 +1,4 @@
-"""Draws of completed tables, given what is observed, under the distribution of the rows."""
+"""Draws of completed tables from the distribution of the rows, given the observed entries."""
 
 from typing import Any
 

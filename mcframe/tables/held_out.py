@@ -1,4 +1,4 @@
-"""What was held out of columns: probabilities fitted to it, and how far off predictions were."""
+"""Predictions of held-out entries: probabilities fitted to them, and their errors."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ __all__ = ["ColumnScores", "calibrated_columns", "errors_of_constant", "observed
 
 @attrs.frozen
 class ColumnScores:
-    """How far off the predictions of a column were where it was held out.
+    """Errors of the predictions of a column at its held-out entries.
 
     Attributes
     ----------
@@ -27,8 +27,8 @@ class ColumnScores:
     n_held : int
         How many entries were held out, over all folds.
     auc_of_holes : float or None
-        How well the other columns tell which entries are missing: the area under the curve on
-        rows that were left out; None where that was not looked at.
+        How well the other columns tell which entries are missing: the area under the curve on rows
+        that were left out; None where that was not looked at.
     weighted : bool
         Whether held-out entries are weighted by how likely they were to be missing.
     """
@@ -112,7 +112,7 @@ def calibrated_columns(
 
 @attrs.frozen(eq=False)
 class HeldOut:
-    """What was held out of a column, and what was predicted of it.
+    """The held-out entries of a column, and their predictions.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The weight of a declared table's nuclear norm, by what fits lose column by column."""
+"""The weight of a declared table's nuclear norm, chosen by the losses of its columns."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -122,7 +122,7 @@ class JudgedColumns:
 def chosen_weight(
     declared: Declared, cv: Splitter, seed: int
 ) -> tuple[CrossValidation, tuple[ColumnScores | None, ...]]:
-    """Return the cross-validation of the weight, and what was lost of each column at the best."""
+    """Return the cross-validation of the weight, and the losses of each column at the best one."""
     judged = JudgedColumns(declared)
     with edges_unsaid():
         chosen = cross_validate(

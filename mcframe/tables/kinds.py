@@ -1,4 +1,4 @@
-"""What a column is taken for, and why, by its dtype and values."""
+"""The detected type of a column, and the reason, by its dtype and values."""
 
 import re
 
@@ -19,7 +19,7 @@ WORDS_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 def kind_of(column: Column) -> Taken:
-    """Return what the dtype and the values of a column say that it is."""
+    """Return the type of a column by its dtype and values."""
     if column.form == "other":
         return Taken("skip", column.trouble)
     if column.n_observed == 0:

@@ -1,11 +1,4 @@
-"""How far the holes of a column can be told from the other columns, and weights that say so.
-
-Errors at entries that were held out are those of holes if entries are missing completely at
-random. Where other columns tell which entries are missing (missing at random), held-out entries
-that look like holes count for more: by the odds of being missing, as in inverse probability
-weighting (Little and Rubin, Statistical Analysis with Missing Data, 3rd edition, 2019, section
-3.3). Where that depends on the missing value itself no weights help, and nothing observed tells.
-"""
+"""Prediction of the missing entries of a column from the other columns, and weights from it."""
 
 import attrs
 import numpy as np
@@ -27,7 +20,7 @@ MOST_WEIGHT = 10.0
 
 @attrs.frozen(eq=False)
 class Missingness:
-    """What other columns tell of the holes of a column.
+    """The predictability of the missing entries of a column by the other columns.
 
     Attributes
     ----------
@@ -44,7 +37,7 @@ class Missingness:
 
     @property
     def is_told(self) -> bool:
-        """Whether held-out entries are weighted."""
+        """True if held-out entries are weighted."""
         return bool(np.ptp(self.weights) > 0.0)
 
     @classmethod
@@ -76,7 +69,7 @@ class Missingness:
 
 
 def area_under_the_curve(labels: Mask, scores: Array) -> float:
-    """Return the share of pairs of a true and a false label whose scores say which is which.
+    """Return the area under the ROC curve of scores of labels.
 
     Equal scores count half: from the mean ranks of the scores (Mann and Whitney, 1947).
     """

@@ -1,4 +1,4 @@
-"""New rows of a declared table: coded as the table was, and with their missing entries filled."""
+"""New rows of a declared table: coded like the table, and with their missing entries filled."""
 
 import datetime as dt
 import warnings
@@ -30,7 +30,7 @@ SHOWN = 5
 
 @attrs.frozen(eq=False)
 class CodedRows:
-    """New rows of a declared table: as they were given, and as the table's codes.
+    """New rows of a declared table: the original rows, and their codes.
 
     Attributes
     ----------

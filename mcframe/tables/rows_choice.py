@@ -1,4 +1,4 @@
-"""The prior of the rows of a table of numbers, chosen by what was held out."""
+"""The prior of the rows of a table of numbers, chosen on held-out entries."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -138,7 +138,7 @@ class RowsFold:
 
 @attrs.frozen(eq=False)
 class RowsChoice:
-    """How many Gaussians rows are draws of, and how strong the prior of their covariance is.
+    """The number of Gaussians in the mixture of rows, and the strength of the prior covariance.
 
     Attributes
     ----------
@@ -163,7 +163,7 @@ class RowsChoice:
 
     @property
     def best_weight(self) -> float:
-        """How many rows the prior counts as, NaN of factors."""
+        """The number of rows that the prior counts as, NaN for factors."""
         return np.nan if self.prior_rows is None else self.prior_rows
 
     def model(self, blocks: Sequence[Block]) -> Model:

@@ -1,4 +1,4 @@
-"""A table of any columns as rows of numbers: their posterior, and what it says of entries."""
+"""A table of any columns as rows of numbers, with their posterior and its predictions."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -59,7 +59,7 @@ class TableModel:
     scores: tuple[ColumnScores | None, ...]
 
     def table(self) -> Any:
-        """The table with its holes filled, as ``Declared.table``."""
+        """The table with its missing entries filled, as ``Declared.table``."""
         rows, columns = self.holes()
         means = self.posterior.predict(BLOCK, rows, columns)
         codes = {
@@ -70,7 +70,7 @@ class TableModel:
 
     @cached_property
     def sd(self) -> dict[Any, Array]:
-        """How far off what each hole of a column is filled with may be, column by column.
+        """Expected errors of the filled entries, column by column.
 
         Of numbers, counts and dates the standard deviation of the entry, of labels, levels and
         categories 1 minus the probability of the value that is filled in.

@@ -1,4 +1,4 @@
-"""What a column is taken for: a kind, with its likelihood, its block and its coding."""
+"""The type of a column, with its likelihood, its block and its coding."""
 
 from collections import Counter
 from typing import Any
@@ -35,7 +35,7 @@ MOST_CLASSES = 100
 
 @attrs.frozen
 class Taken:
-    """What a column is taken for.
+    """The type of a column.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Taken:
 
 @attrs.frozen
 class Bounds:
-    """Bounds of numbers, which a column was declared to have: ``("number", lower, upper)``."""
+    """Declared bounds of a number: ``("number", lower, upper)``."""
 
     lower: float = -np.inf
     upper: float = np.inf

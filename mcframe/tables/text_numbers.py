@@ -192,7 +192,7 @@ def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
         more = f" and {len(said) - SHOWN} more" if len(said) > SHOWN else ""
         warnings.warn(
             f"columns of text are read as numbers: {', '.join(said[:SHOWN])}{more};"
-            " types={name: 'number'} says that this is meant, 'category' or 'skip' that it is not",
+            " types={name: 'number'} confirms this, 'category' or 'skip' prevents it",
             UserWarning,
             stacklevel=5,
         )
