@@ -254,17 +254,9 @@ def check_table_of_any_columns(drawn, method):
 
 
 def check_order_of_columns(frame, library, method, completed):
-    """Numbers agree up to rounding, all else exactly, whatever the order of the columns."""
+    """Every filled entry is the same to the last bit, whatever the order of the columns."""
     turned = quietly(lambda: mc.complete(library(frame[frame.columns[::-1]]), method=method))
-    wanted, found = (lists_of(each.table) for each in (completed, turned))
-    for each in completed.declared.columns:
-        pair = wanted[each.name], found[each.name]
-        if each.kind == "number":
-            ours, theirs = (pd.to_numeric(pd.Series(v, dtype=object), "coerce") for v in pair)
-            ulp = 1.0 if each.modelled[0].whole else 1e-15 * ours.abs().max()
-            assert (ours - theirs).abs().max() <= 1e-5 * (ours.max() - ours.min()) + ulp
-        else:
-            assert pair[0] == pair[1]
+    assert lists_of(completed.table) == lists_of(turned.table)
 
 
 @settings(max_examples=8)

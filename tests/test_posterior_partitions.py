@@ -318,6 +318,7 @@ def test_a_sweep_that_took_long_is_written_at_once_and_short_ones_now_and_then(m
     assert written == [1, 3]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_returns_the_last_whole_sweep(monkeypatch, tmp_path):
     model, data = model_of(mc.Bernoulli()), RowsInMemory({"x": table(mc.Bernoulli())}, 3)
     sweep, begun = engine.sweep, []

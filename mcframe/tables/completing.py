@@ -13,8 +13,8 @@ from mcframe.options import checked_switch
 from mcframe.selection import EntryFolds, RowFolds
 from mcframe.selection.splitters import fewest_free
 from mcframe.tables.completion import Completion
-from mcframe.tables.declared_column import aside, warn_of_aside
-from mcframe.tables.declaring import declare, read_table
+from mcframe.tables.declared_column import aside, in_content_order, warn_of_aside
+from mcframe.tables.declaring import declared_of, read_table
 from mcframe.tables.judging import chosen_weight
 from mcframe.tables.table_model import FOLDS, checked_groups, fit_table
 
@@ -149,7 +149,8 @@ def optimum(
     frame: Any, types: Mapping[Any, Any] | None, seed: int, groups: Any, progress: bool
 ) -> Completion:
     """Return the completion by the certified optimum of the model of ``declare``."""
-    declared = declare(frame, types)
+    table, columns = read_table(frame, types)
+    declared = declared_of(in_content_order(columns), table)
     labels = checked_groups(groups, declared.frame.shape[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the fit at the end says it once

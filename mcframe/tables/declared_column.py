@@ -1,8 +1,9 @@
 """A column of a table, its type, and its position in the blocks of the model."""
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -12,12 +13,23 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Block
+from mcframe.selection.column_order import places_by_content
 from mcframe.tables.coding import Choice, Coding
 from mcframe.tables.columns import Column
 from mcframe.tables.filling import filled_series
 from mcframe.tables.taken import Taken
 
-__all__ = ["DeclaredColumn", "aside", "blocks_of", "data_of", "warn_of_aside"]
+__all__ = [
+    "DeclaredColumn",
+    "aside",
+    "blocks_of",
+    "data_of",
+    "in_content_order",
+    "in_table_order",
+    "members_of",
+    "placed_columns",
+    "warn_of_aside",
+]
 
 # How many columns a warning names.
 SHOWN = 5
@@ -108,6 +120,46 @@ def warn_of_aside(said: str, columns: Iterable[DeclaredColumn]) -> None:
         )
 
 
+def placed_columns(pairs: Iterable[tuple[Column, Taken]]) -> tuple[DeclaredColumn, ...]:
+    """Return columns, each with its place in its block."""
+    filled: dict[str, int] = {}
+    placed = []
+    for column, taken in pairs:
+        place = None
+        if taken.block is not None:
+            place = filled.setdefault(taken.block, 0)
+            filled[taken.block] += 1
+        placed.append(DeclaredColumn(column, taken, place))
+    return tuple(placed)
+
+
+def in_content_order(columns: Sequence[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
+    """Return columns by what they hold, with places in this order; those in no block come last.
+
+    So that an answer does not depend, not even by rounding, on the order of a table's columns.
+    """
+    inside = [each for each in columns if each.place is not None]
+    outside = [each for each in columns if each.place is None]
+    order = np.argsort(places_by_content(np.column_stack([each.codes for each in inside])))
+    ordered = [*(inside[k] for k in order), *outside]
+    return placed_columns((each.column, each.taken) for each in ordered)
+
+
+def in_table_order(columns: Iterable[DeclaredColumn], table: Any) -> tuple[DeclaredColumn, ...]:
+    """Return columns in the order in which the table has them."""
+    position = {name: k for k, name in enumerate(table.columns)}
+    return tuple(sorted(columns, key=lambda each: position[each.name]))
+
+
+def members_of(columns: Iterable[DeclaredColumn]) -> dict[str, list[DeclaredColumn]]:
+    """Return the columns of each block, by their places."""
+    inside = [each for each in columns if each.place is not None]
+    found: dict[str, list[DeclaredColumn]] = {}
+    for each in sorted(inside, key=attrgetter("place")):
+        found.setdefault(each.modelled[1], []).append(each)
+    return found
+
+
 def blocks_of(placed: Iterable[DeclaredColumn]) -> list[Block]:
     """A block for each kind, in the order in which they appear.
 
@@ -137,14 +189,11 @@ def data_of(
     table : narwhals.DataFrame
         Whose index a DataFrame gets.
     """
-    members: dict[str, list[DeclaredColumn]] = {block.name: [] for block in blocks}
-    for each in columns:
-        if each.place is not None:
-            members[each.modelled[1]].append(each)
-    data: dict[str, Any] = {
-        block: np.column_stack([each.modelled[0].numbers(codes[each.name]) for each in own])
-        for block, own in members.items()
-    }
+    members = members_of(columns)
+    data: dict[str, Any] = {}
+    for block in blocks:
+        own = [each.modelled[0].numbers(codes[each.name]) for each in members[block.name]]
+        data[block.name] = np.column_stack(own)
     if not table.implementation.is_pandas():
         return data
     native = table.to_native()

@@ -2,7 +2,7 @@
 
 import contextlib
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,16 @@ from mcframe.selection import weight_max
 from mcframe.tables.coding import Classes
 from mcframe.tables.columns import Column, read_columns, read_frame
 from mcframe.tables.declared import Declared
-from mcframe.tables.declared_column import DeclaredColumn, blocks_of, data_of
+from mcframe.tables.declared_column import (
+    DeclaredColumn,
+    blocks_of,
+    data_of,
+    in_table_order,
+    placed_columns,
+)
 from mcframe.tables.declared_kinds import declared_kind
 from mcframe.tables.kinds import kind_of
-from mcframe.tables.taken import KINDS, MOST_CLASSES, Bounds, Taken
+from mcframe.tables.taken import KINDS, MOST_CLASSES, Bounds
 from mcframe.tables.text_numbers import read_text, warn_of_text
 
 __all__ = ["declare", "read_table"]
@@ -97,16 +103,21 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
     >>> declared.table(mc.fit(model, data))["town"].tolist()
     ['Ulm', 'Bonn', 'Ulm', 'Bonn', 'Kiel']
     """
-    table, placed = read_table(frame, types)
-    blocks = blocks_of(placed)
-    codes = {each.name: each.codes for each in placed if each.place is not None}
-    data = data_of(blocks, placed, codes, table)
+    table, columns = read_table(frame, types)
+    return declared_of(columns, table)
+
+
+def declared_of(columns: Sequence[DeclaredColumn], table: Any) -> Declared:
+    """Return the model and the data of columns that have their places."""
+    blocks = blocks_of(columns)
+    codes = {each.name: each.codes for each in columns if each.place is not None}
+    data = data_of(blocks, columns, codes, table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
         model = Model(blocks, [NuclearNorm(1.0)])
         with contextlib.suppress(NoInfluence):  # of one row nothing is learnt beyond its levels
             model = Model(blocks, [NuclearNorm(STARTING_SHARE * weight_max(model, data))])
-    return Declared(model, data, placed, table)
+    return Declared(model, data, in_table_order(columns, table), table)
 
 
 def read_table(
@@ -121,7 +132,7 @@ def read_table(
         declared_kind(column, given[column.name]) if column.name in given else kind_of(column)
         for column in columns
     ]
-    placed = placed_columns(columns, taken)
+    placed = placed_columns(zip(columns, taken, strict=True))
     if all(each.place is None for each in placed):
         raise nothing_left(placed)
     warn_of_text(columns, given)
@@ -165,19 +176,6 @@ def is_kind(given: Any) -> bool:
         differ = all(value not in given[:k] for k, value in enumerate(given))
         return len(given) > 1 and differ and not bounds and None not in given
     return isinstance(given, Likelihood | Bounds) or (isinstance(given, str) and given in KINDS)
-
-
-def placed_columns(columns: list[Column], taken: list[Taken]) -> tuple[DeclaredColumn, ...]:
-    """The columns, each with its place in its block."""
-    filled: dict[str, int] = {}
-    placed = []
-    for column, kind in zip(columns, taken, strict=True):
-        place = None
-        if kind.block is not None:
-            place = filled.setdefault(kind.block, 0)
-            filled[kind.block] += 1
-        placed.append(DeclaredColumn(column, kind, place))
-    return tuple(placed)
 
 
 def warn_of_rare(placed: Iterable[DeclaredColumn]) -> None:

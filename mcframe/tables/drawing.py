@@ -11,6 +11,7 @@ from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows
 from mcframe.tables.as_numbers import BLOCK
 from mcframe.tables.coding import Choice, Means
+from mcframe.tables.declared_column import members_of
 from mcframe.tables.rows_choice import TOLERANCE, RowsChoice, standard_units
 from mcframe.tables.table_model import TableModel
 
@@ -104,7 +105,7 @@ class DrawnRows:
         """
         codes: dict[Any, Array] = {}
         known = self.values.copy()
-        columns = [each for each in self.model.declared.columns if each.place is not None]
+        [columns] = members_of(self.model.declared.columns).values()
         for each in sorted(columns, key=lambda each: isinstance(each.modelled[0], Choice)):
             coding, missing = each.modelled[0], np.flatnonzero(each.column.missing)
             if not missing.size:

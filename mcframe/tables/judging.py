@@ -13,6 +13,7 @@ from mcframe.selection import CrossValidation, Held, cross_validate
 from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.splitters import Splitter
 from mcframe.tables.declared import Declared
+from mcframe.tables.declared_column import members_of
 from mcframe.tables.held_out import ColumnScores, errors_of_constant, observed
 
 __all__ = ["JudgedColumns", "chosen_weight"]
@@ -48,12 +49,12 @@ class JudgedColumns:
 
     @cached_property
     def members(self) -> dict[str, IntArray]:
-        """The columns of each block, by their position in the table."""
-        found: dict[str, list[int]] = {block.name: [] for block in self.declared.model.blocks}
-        for position, each in enumerate(self.declared.columns):
-            if each.place is not None:
-                found[each.modelled[1]].append(position)
-        return {block: np.array(positions) for block, positions in found.items()}
+        """The columns of each block by their places, each as its position in the table."""
+        position = {each.name: k for k, each in enumerate(self.declared.columns)}
+        return {
+            block: np.array([position[each.name] for each in own])
+            for block, own in members_of(self.declared.columns).items()
+        }
 
     @cached_property
     def losses_of_constants(self) -> Array:

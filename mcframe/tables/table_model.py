@@ -17,7 +17,12 @@ from mcframe.selection.splitters import RowFolds
 from mcframe.tables.as_numbers import BLOCK, as_numbers
 from mcframe.tables.coding import Choice, Dates, Means, Metric, Numbers
 from mcframe.tables.declared import Declared
-from mcframe.tables.declared_column import DeclaredColumn, data_of
+from mcframe.tables.declared_column import (
+    DeclaredColumn,
+    data_of,
+    in_content_order,
+    in_table_order,
+)
 from mcframe.tables.held_out import ColumnScores, calibrated_columns
 from mcframe.tables.missingness import Missingness
 from mcframe.tables.rows_choice import (
@@ -170,7 +175,7 @@ def fit_table(
     progress : bool
         Whether what is tried is printed.
     """
-    columns = as_numbers(columns)
+    columns = as_numbers(in_content_order(columns))
     rng = np.random.default_rng(seed)
     own = [each for each in columns if each.place is not None]
     widths = [each.modelled[0].width for each in own]
@@ -197,6 +202,8 @@ def fit_table(
     columns, scores = calibrated_columns(columns, codes, held, means, told)
     declared = as_one_block(columns, frame, chosen)
     found = chosen.posterior(declared.model, declared.data, random_state=seed, progress=progress)
+    named = {each.name: own for each, own in zip(columns, scores, strict=True)}
+    scores = tuple(named[each.name] for each in declared.columns)
     return TableModel(declared, found, chosen, scores)
 
 
@@ -207,7 +214,8 @@ def as_one_block(
     codes = {each.name: each.codes for each in columns if each.place is not None}
     block = number_block(BLOCK)
     model = Model([block], [NuclearNorm()]) if chosen is None else chosen.model([block])
-    return Declared(model, data_of([block], columns, codes, frame), columns, frame)
+    data = data_of([block], columns, codes, frame)
+    return Declared(model, data, in_table_order(columns, frame), frame)
 
 
 def rows_to_choose_by(n_rows: int, width: int, rng: np.random.Generator) -> IntArray:
