@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import Phase, given, settings
 from sklearn.metrics import roc_auc_score
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import mcframe as mc
 from mcframe.selection import EntryFolds, RowFolds
@@ -511,3 +512,19 @@ def test_intervals_are_tables_with_both_ends_at_holes():
         assert (lower[name] <= upper[name]).all()
     with pytest.raises(mc.ModelError, match="level"):
         mc.complete(frame).interval(90)
+
+
+def test_blas_has_one_thread_while_a_table_is_filled(monkeypatch):
+    """Threads of BLAS wait by spinning: beside a busy process a table took seven times as long."""
+    counts, cholesky = [], np.linalg.cholesky
+
+    def counted(matrix):
+        pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+        counts.append({pool["num_threads"] for pool in pools})
+        return cholesky(matrix)
+
+    monkeypatch.setattr(np.linalg, "cholesky", counted)
+    with threadpool_limits(2, user_api="blas"):
+        mc.complete(mixed(), TYPES)
+    assert len(counts) > 10
+    assert all(found == {1} for found in counts)

@@ -23,7 +23,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.kernels import FAST
 from mcframe.numerics.machine import check_time, compiled
-from mcframe.numerics.threads import share
+from mcframe.numerics.threads import limits_blas, share
 
 __all__ = ["Expectation", "Incomplete", "RowMixture", "conditionals", "expectation"]
 
@@ -274,6 +274,7 @@ def conditionals(table: Incomplete, rows: RowMixture) -> Conditionals:
     return Conditionals(evidence + table.constants, weights, means, variances)
 
 
+@limits_blas
 def over_blocks(
     table: Incomplete,
     form: Form,
@@ -324,27 +325,59 @@ def over_blocks(
     return widths, found
 
 
-@compiled(nogil=True, fastmath=FAST)
-def invert(matrix, column):  # type: ignore[no-untyped-def]
-    """matrix = -matrix^-1 in its lower triangle, by sweeps; the log determinant."""
-    size, total = column.size, 0.0
-    for k in range(size):
-        pivot = max(matrix[k, k], 1e-15)
-        total += np.log(pivot)
-        for i in range(k):
-            column[i] = matrix[k, i]
-        for i in range(k + 1, size):
-            column[i] = matrix[i, k]
-        column[k] = 0.0
+@compiled(nogil=True, fastmath={"contract", "nsz"})
+def invert(matrix, panel, columns, factors):  # type: ignore[no-untyped-def]
+    """matrix = -matrix^-1 in its lower triangle, by sweeps; the log determinant.
+
+    Four sweeps change their own columns one after the other, as stable as Cholesky, and all others
+    together: each element is read and written once for four products, which takes half the time
+    of single sweeps at 60 columns. The products are subtracted one after the other, since what is
+    left is small beside them where the matrix is nearly singular.
+
+    Parameters
+    ----------
+    matrix : array (size x size)
+    panel, columns, factors : arrays (4 x at least size)
+        Overwritten.
+    """
+    size, total = len(matrix), 0.0
+    for first in range(0, size, 4):
+        count = min(4, size - first)
+        for q in range(4):
+            columns[q, :size], factors[q, :size] = 0.0, 0.0
+        for q in range(count):
+            k = first + q
+            for i in range(k):
+                panel[q, i] = matrix[k, i]
+            for i in range(k, size):
+                panel[q, i] = matrix[i, k]
+        for q in range(count):
+            k = first + q
+            pivot = max(panel[q, k], 1e-15)
+            total += np.log(pivot)
+            for i in range(size):
+                columns[q, i] = panel[q, i]
+                factors[q, i] = panel[q, i] / pivot
+            columns[q, k] = factors[q, k] = 0.0
+            for p in range(count):
+                other = columns[q, first + p]
+                for i in range(size):
+                    panel[p, i] -= factors[q, i] * other
+                panel[p, k] = factors[q, first + p]
+            panel[q, :size] = factors[q, :size]
+            panel[q, k] = -1.0 / pivot
+        one, two = columns[0, :size], columns[1, :size]
+        three, four = columns[2, :size], columns[3, :size]
         for i in range(size):
-            factor = column[i] / pivot
+            a, b, c, d = factors[0, i], factors[1, i], factors[2, i], factors[3, i]
+            line = matrix[i]
             for j in range(i + 1):
-                matrix[i, j] -= factor * column[j]
-        for j in range(k):
-            matrix[k, j] = column[j] / pivot
-        for i in range(k + 1, size):
-            matrix[i, k] = column[i] / pivot
-        matrix[k, k] = -1.0 / pivot
+                line[j] = line[j] - a * one[j] - b * two[j] - c * three[j] - d * four[j]
+        for q in range(count):
+            k = first + q
+            matrix[k, : k + 1] = panel[q, : k + 1]
+            for i in range(k + 1, size):
+                matrix[i, k] = panel[q, i]
     return total
 
 
@@ -362,6 +395,7 @@ def solve_rows(  # type: ignore[no-untyped-def]
     n_components, count = base.size, 0
     longest = int(np.sqrt(work.shape[1]) + 0.5)
     column, image = np.empty(longest), np.empty(longest)
+    panel, columns, factors = np.empty((3, 4, longest))
     logs, pending = np.zeros(n_components), np.zeros(n_components)
     for row in range(starts.size - 1):
         first = starts[row]
@@ -376,7 +410,7 @@ def solve_rows(  # type: ignore[no-untyped-def]
                     for b in range(a + 1):
                         system[a, b] = root * roots[first + b] * line[places[first + b]]
                     system[a, a] += 1.0
-                logs[c] = invert(system, column[:count])
+                logs[c] = invert(system, panel, columns, factors)
                 for a in range(count):
                     root = -roots[first + a]
                     for b in range(a + 1):

@@ -14,15 +14,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, wraps
 from itertools import pairwise
 from threading import Lock
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from mcframe.contracts.arrays import Array, IntArray
 
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 # Multiplications that take about as long as handing them to a thread and back, twenty times over.
 WORTH_SHARING = 1_000_000
 # Multiplications of a matrix product in the time of one in a loop over entries.
@@ -104,6 +106,17 @@ def blas_of(process: int) -> BlasAlone:
 def blas_alone() -> BlasAlone:
     """BLAS with one thread inside."""
     return blas_of(os.getpid())
+
+
+def limits_blas(function: FunctionT) -> FunctionT:
+    """Return a function that runs with one thread of BLAS."""
+
+    @wraps(function)
+    def limited(*given: Any, **options: Any) -> Any:
+        with blas_alone():
+            return function(*given, **options)
+
+    return cast("FunctionT", limited)
 
 
 @cache

@@ -29,7 +29,7 @@ from mcframe.contracts.validators import whole
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import worth_a_warning
 from mcframe.numerics.machine import OutOfTime, stop_at
-from mcframe.numerics.threads import thread_limit
+from mcframe.numerics.threads import blas_alone, thread_limit
 from mcframe.options import checked_budget, checked_jobs, checked_seed, checked_switch
 from mcframe.partitions import executor_for, in_partitions, read_partitions
 from mcframe.posterior.answer import Posterior, Sweep
@@ -160,7 +160,7 @@ def posterior(
     >>> bool(lower[0] < hidden < upper[0])
     True
     """
-    with thread_limit(checked_jobs(n_jobs)):
+    with thread_limit(checked_jobs(n_jobs)), blas_alone():
         began = time.perf_counter()
         seed = checked_seed(random_state)
         options = {"factors": factors, "tol": tol, "max_iter": max_iter}

@@ -24,6 +24,7 @@ from mcframe.numerics.row_mixtures import (
     conditionals,
     expectation,
 )
+from mcframe.numerics.threads import limits_blas
 from mcframe.posterior.rows_parameters import RowsParameters, RowsPrior
 
 __all__ = ["RowsPosterior", "fit_rows", "given_rows"]
@@ -205,6 +206,7 @@ def given_posterior(table: Incomplete, rows: RowMixture) -> RowsPosterior:
     return RowsPosterior(rows, table, found.responsibilities, float(np.sum(found.evidence)))
 
 
+@limits_blas
 def fit_rows(
     values: Array,
     precisions: Array,

@@ -13,6 +13,7 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.model.units import AffineUnits, affine_units
 from mcframe.numerics.left_out import left_out_means
+from mcframe.numerics.threads import limits_blas
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.fitting import posterior
 from mcframe.posterior.joint import NOISE
@@ -186,6 +187,7 @@ class RowsChoice:
         return f"Gaussian rows{several}, a prior of {self.prior_rows:g} rows"
 
 
+@limits_blas
 def choose_rows(
     folds: Sequence[RowsFold],
     wide: bool = False,
