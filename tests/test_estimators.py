@@ -8,7 +8,7 @@ import pytest
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV
@@ -350,3 +350,11 @@ def test_one_column_has_nothing_to_choose_a_weight_by():
     x[::7] = np.nan
     filled = MatrixCompletionImputer().fit(x).transform(x)
     assert np.isfinite(filled).all()
+
+
+@pytest.mark.parametrize("weight", ["cv", 10.0])
+def test_probabilities_of_classes_fit_held_out_ones_for_a_given_prior_too(weight):
+    """Of three classes one lies between the others; indicators alone never name it."""
+    features, classes = load_iris(return_X_y=True)
+    model = MatrixCompletionClassifier(weight=weight, terms="gaussian")
+    assert model.fit(features[::2], classes[::2]).score(features[1::2], classes[1::2]) > 0.93
