@@ -89,6 +89,7 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
 
     # Of mixtures means of indicators are nearer to the labels, but order them less well.
     components_tried = ()
+    calibrates = True
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to features (n_samples x n_features) and labels, NaN or None where missing."""

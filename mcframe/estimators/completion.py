@@ -42,6 +42,8 @@ class Completion(BaseEstimator):
     completion_: Fit | Posterior
     # The numbers of Gaussians that are mixed beside one where they predict better.
     components_tried: tuple[int, ...] = COMPONENTS
+    # Whether probabilities are fitted to what is held out, where the prior is given, too.
+    calibrates = False
 
     def __init__(
         self,
@@ -166,11 +168,13 @@ class Completion(BaseEstimator):
         """
         values, prior = np.hstack([data[block.name] for block in blocks]), self.given_prior()
         wide, held_means = takes_factors(values.shape), np.full(values.shape, np.nan)
-        rng = np.random.default_rng(self.random_state)
-        held_out = folds(values, whole(self.cv, "cv", 2), rng)
-        chosen, means = choose_rows(held_out, wide, prior, components=self.components_tried)
-        for fold, own in zip(held_out, means, strict=True):
-            held_means[fold.held[:, fold.owners]] = own[fold.held[:, fold.owners]]
+        chosen = RowsChoice() if wide else RowsChoice(1, prior)
+        if prior is None or self.calibrates:
+            rng = np.random.default_rng(self.random_state)
+            held_out = folds(values, whole(self.cv, "cv", 2), rng)
+            chosen, means = choose_rows(held_out, wide, prior, components=self.components_tried)
+            for fold, own in zip(held_out, means, strict=True):
+                held_means[fold.held[:, fold.owners]] = own[fold.held[:, fold.owners]]
         model = chosen.model(as_number_blocks(blocks))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
