@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import attrs
@@ -366,12 +366,7 @@ class Fit:
         """
         self.model.block(block)
         axes = Axes.of(block, self.problem.tables[block])
-        rows, columns = axes.places_of_pairs(pairs, unknown)
-        known = (rows >= 0) & (columns >= 0)
-        known_answers = self.predict(block, rows=rows[known], columns=columns[known])
-        predicted = np.full((rows.size, *known_answers.shape[1:]), np.nan)
-        predicted[known] = known_answers
-        return predicted
+        return axes.at_pairs(pairs, unknown, partial(self.predict, block))
 
     def top(self, block: str, row: Any, n: int = 10, *, observed: bool = False) -> Any:
         """The n columns of a row with the largest mean response, best first, by label.

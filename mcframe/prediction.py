@@ -219,6 +219,15 @@ class Axes:
             places.append(at)
         return places[0], places[1]
 
+    def at_pairs(self, pairs: Any, unknown: str, predict: Callable[..., Any]) -> Array:
+        """Return ``predict(rows, columns)`` at pairs of labels, NaN where one is unknown."""
+        rows, columns = self.places_of_pairs(pairs, unknown)
+        known = (rows >= 0) & (columns >= 0)
+        answers = np.asarray(predict(rows[known], columns[known]))
+        predicted = np.full((rows.size, *answers.shape[1:]), np.nan)
+        predicted[known] = answers
+        return predicted
+
     def sides_of(self, pairs: Any) -> list[Any]:
         """Return the row labels and the column labels of pairs, of a frame by their names."""
         if is_frame(pairs):
@@ -256,7 +265,7 @@ class Axes:
         unknown = np.flatnonzero(at < 0)[:LOOKED_AT]
         if unknown.size:
             names = list(dict.fromkeys(given[int(place)] for place in unknown))
-            remedy = "; fit.predict_rows and fit.top_rows take new rows" * (labels is self.rows)
+            remedy = "; predict_rows takes new rows" * (labels is self.rows)
             raise DataError(
                 f"block {self.block!r}: the fit has no {labels.name} {some_in_words(names)}"
                 f"{remedy}"

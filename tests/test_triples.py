@@ -462,7 +462,7 @@ def test_pairs_of_frames_lists_and_arrays(fit, library):
 def test_unknown_labels_are_named_or_have_no_prediction(fit):
     pairs = [("eve", "Up"), ("zed", "Up"), ("ann", "Tron"), ("zed", "Jaws"), ("yan", "Tron")]
     assert refusal(fit.predict_pairs, "stars", pairs) == (
-        "block 'stars': the fit has no user 'zed', 'yan'; fit.predict_rows and fit.top_rows take"
+        "block 'stars': the fit has no user 'zed', 'yan'; predict_rows takes"
         " new rows"
     )
     assert refusal(fit.predict_pairs, "stars", [("ann", film) for film in "abcde"]) == (
@@ -473,6 +473,20 @@ def test_unknown_labels_are_named_or_have_no_prediction(fit):
     with pytest.raises(mc.ModelError) as caught:
         fit.predict_pairs("stars", pairs, unknown="skip")
     assert str(caught.value) == 'unknown=\'skip\' was given; take "refuse" or "nan"'
+
+
+def test_pairs_of_a_posterior():
+    users, films = ["a", "a", "b", "b", "c"], ["x", "y", "x", "z", "y"]
+    triples = mc.from_triples(row=users, column=films, value=[5.0, 1.0, 4.0, 2.0, 1.5])
+    block = mc.Block("stars", mc.Gaussian(variance=0.1), bias=True)
+    found = mc.posterior(mc.Model([block], [mc.NuclearNorm()]), {"stars": triples}, factors=1)
+    answers = found.predict_pairs("stars", [("c", "z"), ("e", "x"), ("a", "x")], unknown="nan")
+    rows = [triples.row_labels.index(user) for user in "ca"]
+    columns = [triples.column_labels.index(film) for film in "zx"]
+    np.testing.assert_array_equal(answers[[0, 2]], found.predict("stars", rows, columns))
+    assert np.isnan(answers[1])
+    with pytest.raises(mc.DataError, match="the fit has no row 'e'; predict_rows takes new rows"):
+        found.predict_pairs("stars", [("e", "x")])
 
 
 def test_what_gives_no_pairs_is_refused(fit):
@@ -580,7 +594,7 @@ def test_equal_predictions_come_in_the_order_of_the_columns():
 
 def test_wrong_questions_for_rankings_are_refused(fit):
     assert refusal(fit.top, "stars", ["ann", "zed"]) == (
-        "block 'stars': the fit has no user 'zed'; fit.predict_rows and fit.top_rows take new rows"
+        "block 'stars': the fit has no user 'zed'; predict_rows takes new rows"
     )
     for n in (0, 1.5, "many"):
         with pytest.raises(mc.ModelError, match="n="):

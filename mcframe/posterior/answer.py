@@ -1,6 +1,7 @@
 """The answer of ``mc.posterior``: means, intervals, sets and draws of new observations."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -267,6 +268,27 @@ class Posterior:
         """E[y] of a block for new rows: ``condition(data).predict(block)``."""
         self.model.block(block)
         return self.condition(data).predict(block)
+
+    def predict_pairs(self, block: str, pairs: Any, *, unknown: str = "refuse") -> Array:
+        """The mean of a new observation at pairs (row label, column label).
+
+        Parameters
+        ----------
+        block : str
+        pairs : list of tuples, array (n x 2), or DataFrame of pandas, polars or pyarrow
+            A frame has a column of row labels and one of column labels, with the same names as in
+            the triples; other columns are ignored. Data without labels use positions from 0.
+        unknown : "refuse" or "nan", default "refuse"
+            With "refuse" an unknown label raises a ``DataError``; with "nan" the mean is NaN.
+
+        Returns
+        -------
+        array (n,), for classes (n x classes)
+            In the order of the pairs, in the units of the data; probabilities for labels.
+        """
+        self.model.block(block)
+        axes = Axes.of(block, self.tables[block])
+        return axes.at_pairs(pairs, unknown, partial(self.predict, block))
 
     def top(self, block: str, row: Any, n: int = 10, *, observed: bool = False) -> Any:
         """The n columns of a row with the largest mean, best first, by label.
