@@ -37,8 +37,9 @@ from mcframe.model.partitioned import PartitionedData, is_collection, is_partiti
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.machine import memory_gigabytes
 from mcframe.numerics.scratch import Scratch
+from mcframe.numerics.stored import Entry
 from mcframe.options import checked_start
-from mcframe.storage import Archive, fit_from_entry, fit_to_entry
+from mcframe.storage import Archive
 
 __all__ = [
     "PartitionsExplanation",
@@ -129,7 +130,7 @@ def fit_on(
         }
         archive = Archive.at_path(checkpoint, "fit of partitions", identity)
         if LATEST in archive:
-            start = fit_from_entry(problem, archive.read(LATEST))
+            start = archive.read(LATEST).value(problem=problem)
         settings = attrs.evolve(settings, keep=Keeper(archive, fit_of))
     settings = attrs.evolve(settings, start=checked_start(start, problem))
     fit = fit_of(run(solver, program, settings))
@@ -164,7 +165,7 @@ class Keeper:
             names = ("bound", "rounding", "history", "paused")
             self.last = attrs.evolve(self.last, **{n: getattr(outcome, n) for n in names})
         try:
-            self.archive.replace(LATEST, fit_to_entry(self.last))
+            self.archive.replace(LATEST, Entry.of(self.last, problem=self.last.problem))
         except DataError as error:
             warnings.warn(
                 f"{error}. The fit goes on, and the checkpoint keeps what it held before",

@@ -1,4 +1,4 @@
-"""Fits on disk: arrays and JSON in one file, where each addition is whole or not there at all."""
+"""Answers on disk: arrays and JSON in one file, where each addition is whole or not there."""
 
 import json
 import os
@@ -13,35 +13,19 @@ from typing import IO, Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
-from mcframe.backends import Alternating, Dual, History, Paused, Point, Rounding
-from mcframe.backends.alternating_steps import AlternatingState
-from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import DataError, ModelError
-from mcframe.model import Problem
+from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.numerics.machine import held
-from mcframe.numerics.operators import LowRank
-from mcframe.numerics.shrinkage import Shrinker
+from mcframe.numerics.stored import FORMAT, Entry, said
 
-__all__ = ["Archive", "Entry", "fit_from_entry", "fit_to_entry"]
+__all__ = ["Archive", "load", "save"]
 
-# Format 2 ends with a CRC of all bytes before it, of which 4 GB take a second.
-HEADER, FORMAT = "header.json", 2
+HEADER = "header.json"
+# A file ends with a CRC of all bytes before it, of which 4 GB take a second.
 CHECKSUM_BYTES = 4
 # Identities longer than this are digests, which say nothing to anybody.
 READABLE = 24
-# Before the names of the columns of a history.
-HISTORY = "history."
-# Parts of a solver's state that are computed anew: they are no numbers, or have one per entry.
-FOUND_ANEW = frozenset({"evaluation", "rng", "dtype"})
-
-
-@attrs.frozen(eq=False)
-class Entry:
-    """Arrays by name, and numbers and words that JSON holds."""
-
-    arrays: Mapping[str, Array]
-    facts: Mapping[str, Any]
+# The name of the only entry of a saved answer.
+ANSWER = "answer"
 
 
 @attrs.frozen(eq=False)
@@ -55,6 +39,7 @@ class Archive:
     """
 
     path: Path
+    word: str = "checkpoint"  # what messages call it
     whole: set[tuple[int, ...]] = attrs.field(factory=set)  # files whose checksum was compared
 
     @classmethod
@@ -76,10 +61,8 @@ class Archive:
         DataError
             Where the file is no archive, or of other work, or cannot be written.
         """
-        if not isinstance(path, str | os.PathLike):
-            raise ModelError(f"checkpoint={path!r} was given; the path of a file is needed")
-        archive = cls(Path(os.fsdecode(path)))
-        header = {"format": FORMAT, "kind": kind, "identity": dict(identity)}
+        archive = cls(path_of(path, "checkpoint"))
+        header = header_of(kind, identity)
         if archive.path.exists():
             archive.refuse_another(header)
         else:
@@ -88,25 +71,36 @@ class Archive:
 
     def refuse_another(self, header: Mapping[str, Any]) -> None:
         """Raise a ``DataError`` where the file is of another kind or of other work."""
-        with self.reading() as file:
-            there = json.loads(file.read(HEADER))
-            if there["format"] != header["format"] or there["kind"] != header["kind"]:
-                raise DataError(
-                    f"checkpoint {self.path} holds a {there['kind']} of format {there['format']},"
-                    f" and a {header['kind']} of format {header['format']} is asked for; give"
-                    " another file"
-                )
-            here, known = header["identity"], there["identity"]
-            changed = [
-                difference(key, known.get(key, "none"), here.get(key, "none"))
-                for key in dict.fromkeys([*here, *known])
-                if known.get(key) != here.get(key)
-            ]
+        there = self.header()
+        if there["kind"] != header["kind"]:
+            raise DataError(
+                f"checkpoint {self.path} holds a {there['kind']}, and a {header['kind']} is asked"
+                " for; give another file"
+            )
+        here, known = header["identity"], there["identity"]
+        changed = [
+            difference(key, known.get(key, "none"), here.get(key, "none"))
+            for key in dict.fromkeys([*here, *known])
+            if known.get(key) != here.get(key)
+        ]
         if changed:
             raise DataError(
                 f"checkpoint {self.path} holds another {header['kind']}: {'; '.join(changed)}."
                 " Give the same to go on with it, or another file, or delete this one"
             )
+
+    def header(self) -> dict[str, Any]:
+        """The header, or a ``DataError`` where the file is of another version."""
+        with self.reading() as file:
+            there: dict[str, Any] = json.loads(file.read(HEADER))
+        if there["format"] != FORMAT:
+            remedy = "upgrade mcframe" if there["format"] > FORMAT else "read it with that version"
+            raise DataError(
+                f"{self.word} {self.path} was written by mcframe {there['mcframe']} in format"
+                f" {there['format']}, and mcframe {version()} reads format {FORMAT}; {remedy}, or"
+                " give another file"
+            )
+        return there
 
     def __contains__(self, name: str) -> bool:
         with self.reading() as file:
@@ -125,16 +119,12 @@ class Archive:
 
     def add(self, name: str, entry: Entry) -> None:
         """Add an entry, which is on the disk when this returns."""
-        arrays = {f"{name}/{key}.npy": array for key, array in entry.arrays.items()}
-        self.write({**arrays, f"{name}/facts.json": json.dumps(dict(entry.facts))})
+        self.write(members_of(name, entry))
 
     def replace(self, name: str, entry: Entry) -> None:
         """Put one entry in the place of all, which is on the disk when this returns."""
-        with self.reading() as file:
-            header = file.read(HEADER).decode()
-        arrays = {f"{name}/{key}.npy": array for key, array in entry.arrays.items()}
-        facts = {f"{name}/facts.json": json.dumps(dict(entry.facts))}
-        self.write({HEADER: header, **arrays, **facts}, keep=False)
+        header = json.dumps(self.header())
+        self.write({HEADER: header, **members_of(name, entry)}, keep=False)
 
     def remove(self) -> None:
         """Delete the file, and unfinished ones of processes that died."""
@@ -158,12 +148,12 @@ class Archive:
                     raise
         except BlockingIOError:
             raise DataError(
-                f"checkpoint {self.path} is being written by another process; give each of them"
+                f"{self.word} {self.path} is being written by another process; give each of them"
                 " a file of its own"
             ) from None
         except OSError as error:
             raise DataError(
-                f"checkpoint {self.path} cannot be written ({error.strerror}); give a file in a"
+                f"{self.word} {self.path} cannot be written ({error.strerror}); give a file in a"
                 " folder that exists, on a disk with room"
             ) from None
 
@@ -206,10 +196,11 @@ class Archive:
                 with zipfile.ZipFile(file) as archive:
                     yield archive
         except (OSError, zipfile.BadZipFile):
+            remedy = "delete the file to begin afresh"
+            remedy = remedy if self.word == "checkpoint" else "save the answer again"
             raise DataError(
-                f"checkpoint {self.path} is no file of finished fits, or it is damaged: its bytes"
-                " do not agree with their checksum. Give another path, or delete the file to begin"
-                " afresh"
+                f"{self.word} {self.path} was not written by mcframe, or it is damaged: its bytes"
+                f" do not agree with their checksum. Give another path, or {remedy}"
             ) from None
 
 
@@ -232,114 +223,91 @@ def difference(key: str, there: str, here: str) -> str:
     return f"{key} is {there} there and {here} here"
 
 
-def fit_to_entry(fit: Fit) -> Entry:
-    """A fit without its problem; ``fit_from_entry`` makes it whole again, to the last bit."""
-    point, dual = fit.point, fit.point.dual
-    arrays = {"left": point.latent.left, "right": point.latent.right}
-    for position, block in enumerate(fit.model.blocks):
-        if block.name in fit.effects:
-            # Files of earlier versions call them so, too.
-            arrays[f"biases.{position}"] = fit.effects[block.name]
-    if dual is not None:
-        arrays["dual.gradient"] = dual.gradient
-        arrays |= arrays_by_position("dual.terms", dual.terms)
-        arrays |= arrays_by_position("dual.given", dual.given)
-    arrays |= {f"{HISTORY}{name}": column for name, column in fit.history.table().items()}
-    facts = {
-        "status": fit.status,
-        "message": fit.message,
-        "objective": fit.objective,
-        "bound": fit.bound,
-        "rounding": attrs.asdict(fit.rounding),
-        "backend": fit.backend,
-        "random_state": fit.random_state,
-        "dual": None if dual is None else [len(dual.terms), len(dual.given)],
-        "known": None if dual is None else dual.known,
-        "paused": paused_to_facts(fit.paused, arrays),
-    }
-    return Entry(arrays, facts)
+def version() -> str:
+    """The version of the package, which is imported as a whole by then."""
+    from mcframe import __version__
+
+    return __version__
 
 
-def fit_from_entry(problem: Problem, entry: Entry) -> Fit:
-    """The fit of a problem that ``fit_to_entry`` was given."""
-    arrays, facts = entry.arrays, entry.facts
-    latent = LowRank(arrays["left"], arrays["right"])
-    names = [block.name for block in problem.model.blocks]
-    return Fit(
-        problem=problem,
-        point=Point(latent, dual_from(entry)),
-        effects={
-            name: arrays[f"biases.{k}"] for k, name in enumerate(names) if f"biases.{k}" in arrays
-        },
-        status=facts["status"],
-        message=facts["message"],
-        objective=facts["objective"],
-        bound=facts["bound"],
-        rounding=Rounding(**facts["rounding"]),
-        backend=facts["backend"],
-        history=History.of_table(
-            {name.removeprefix(HISTORY): array for name, array in arrays.items()}
-        ),
-        random_state=facts["random_state"],
-        paused=paused_from(entry),
-    )
+def header_of(kind: str, identity: Mapping[str, str]) -> dict[str, Any]:
+    """The header of a file that this version writes."""
+    return {"format": FORMAT, "mcframe": version(), "kind": kind, "identity": dict(identity)}
 
 
-def paused_to_facts(paused: Paused | None, arrays: dict[str, Array]) -> Any:
-    """A paused state of alternation as JSON, its arrays put among others; else None."""
-    if paused is None or not isinstance(paused.state, AlternatingState):
-        return None
-    state = attrs.asdict(paused.state, filter=lambda field, _: field.name not in FOUND_ANEW)
-
-    def plain(value: Any, name: str) -> Any:
-        if isinstance(value, np.ndarray):
-            arrays[name] = value
-            return {"array": name}
-        if isinstance(value, dict):
-            return {key: plain(part, f"{name}.{key}") for key, part in value.items()}
-        if isinstance(value, tuple | list):
-            return [plain(part, f"{name}.{k}") for k, part in enumerate(value)]
-        return value.item() if isinstance(value, np.generic) else value
-
-    facts = {"wait": paused.wait, "gap_ratio": paused.gap_ratio, "judged": paused.certified}
-    return {"state": plain(state, "paused"), **facts}
+def members_of(name: str, entry: Entry) -> dict[str, Any]:
+    """The members of a file that an entry is stored as."""
+    arrays = {f"{name}/{key}.npy": array for key, array in entry.arrays.items()}
+    return {**arrays, f"{name}/facts.json": json.dumps(entry.facts)}
 
 
-def paused_from(entry: Entry) -> Paused | None:
-    """The paused state of alternation in an entry; None in files of earlier versions."""
-
-    def read(plain: Any) -> Any:
-        if isinstance(plain, list):
-            return tuple(map(read, plain))
-        if not isinstance(plain, dict):
-            return plain
-        if plain.keys() == {"array"}:
-            return entry.arrays[plain["array"]]
-        return {key: read(part) for key, part in plain.items()}
-
-    facts = read(entry.facts.get("paused"))
-    if facts is None:
-        return None
-    gone: Any = None
-    shrinker = Shrinker(**facts["state"].pop("shrinker"), rng=gone)
-    state = AlternatingState(**facts.pop("state"), evaluation=gone, shrinker=shrinker)
-    certified = facts.pop("judged", True)
-    return Paused(Alternating(), state, certified=certified, **facts)
+def path_of(path: object, name: str) -> Path:
+    """The path that was given, or a ``ModelError``."""
+    if not isinstance(path, str | os.PathLike):
+        raise ModelError(f"{name}={path!r} was given; the path of a file is needed")
+    return Path(os.fsdecode(path))
 
 
-def arrays_by_position(name: str, values: tuple[Array | None, ...]) -> dict[str, Array]:
-    """Arrays by their position; None is left out."""
-    return {f"{name}.{k}": value for k, value in enumerate(values) if value is not None}
+def save(answer: object, path: object) -> Path:
+    """Write an answer into a file, which takes the place of one that is there; see ``load``."""
+    archive = Archive(path_of(path, "path"), "file")
+    kind = type(answer).__name__
+    entry = Entry.of(answer, kind.lower())
+    header = json.dumps(header_of(kind, {}))
+    archive.write({HEADER: header, **members_of(ANSWER, entry)}, keep=False)
+    return archive.path
 
 
-def dual_from(entry: Entry) -> Dual | None:
-    """The dual information of a stored point."""
-    if entry.facts["dual"] is None:
-        return None
-    arrays, (n_terms, n_pieces) = entry.arrays, entry.facts["dual"]
-    return Dual(
-        gradient=arrays["dual.gradient"],
-        terms=tuple(arrays.get(f"dual.terms.{k}") for k in range(n_terms)),
-        given=tuple(arrays.get(f"dual.given.{k}") for k in range(n_pieces)),
-        known=tuple(None if pair is None else tuple(pair) for pair in entry.facts["known"]),
-    )
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read an answer that was saved: by ``Fit.save``, ``Posterior.save`` or ``Completion.save``.
+
+    It answers all that the saved one does, with the same bits. The file is a zip of arrays and
+    JSON, as ``numpy.savez`` writes one, and nothing in it is run: no pickle, no class but those of
+    this package. A checksum of all bytes is compared before any is made use of. Files are read by
+    the format that they were written in; a later version of mcframe may refuse them, and says so.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    Fit, Posterior or Completion
+
+    Raises
+    ------
+    DataError
+        Where there is no such file, or it is damaged, cut off, of other origin, or of another
+        format.
+    BackendError
+        Where a completed table is of a library that is not installed here.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np, mcframe as mc
+    >>> x = np.outer([1.0, 2.0, 3.0], [1.0, 2.0])
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = mc.fit(model, {"x": x}).save(os.path.join(folder, "fit.npz"))
+    ...     fit = mc.load(path)
+    >>> print(fit.status, fit.predict("x").round(1)[2])
+    certified [3. 6.]
+    """
+    archive = Archive(path_of(path, "path"), "file")
+    if not archive.path.exists():
+        raise DataError(f"there is no file {archive.path}; give the path that save was given")
+    try:
+        kind = archive.header()["kind"]
+        if ANSWER not in archive:
+            raise DataError(
+                f"file {archive.path} is a checkpoint that holds a {kind}; give it as checkpoint="
+                " to the function that wrote it"
+            )
+        return archive.read(ANSWER).value()
+    except (DataError, BackendError):
+        raise
+    except Exception as error:  # whatever other hands have written into it
+        raise DataError(
+            f"file {archive.path} holds no answer that mcframe {version()} can read"
+            f" ({said(error)}). Give another path, or save the answer again"
+        ) from None

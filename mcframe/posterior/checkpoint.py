@@ -10,11 +10,12 @@ import numpy as np
 from mcframe.contracts.errors import DataError
 from mcframe.model import Problem
 from mcframe.numerics.digest import digest_of
+from mcframe.numerics.stored import Entry
 from mcframe.posterior.answer import Sweep
-from mcframe.posterior.factor_state import Design, FactorState, Gaussians, Priors
+from mcframe.posterior.factor_state import Design, FactorState
 from mcframe.posterior.factors import FactorPosterior
-from mcframe.posterior.observed import Observed, Summary, nothing
-from mcframe.storage import Archive, Entry
+from mcframe.posterior.observed import Observed, nothing
+from mcframe.storage import Archive
 
 # The name of the only entry of a checkpoint.
 LATEST = "latest"
@@ -51,21 +52,21 @@ class Checkpoint:
         """What is known of the blocks, the state, and the history; None of a file without any."""
         if LATEST not in self.archive:
             return None
-        entry = self.archive.read(LATEST)
+        found = self.archive.read(LATEST).value()
         n_rows, blocks = problem.n_items, problem.model.blocks
         empty = {block.name: nothing(problem, block.name, n_rows) for block in blocks}
         known = []
-        for b, block in enumerate(blocks):
+        for block, summary, parameters in zip(
+            blocks, found["summaries"], found["parameters"], strict=True
+        ):
             likelihood: Any = problem.likelihoods[block.name]
-            if f"parameters.{b}" in entry.arrays:
-                likelihood = likelihood.with_parameters(entry.arrays[f"parameters.{b}"])
-            known.append(fields_from(Summary, f"block.{b}", entry, likelihood=likelihood))
+            if parameters is not None:
+                likelihood = likelihood.with_parameters(parameters)
+            known.append(attrs.evolve(summary, likelihood=likelihood))
         observed = Observed.of_tables(problem, empty).summed_up(tuple(known))
-        design = Design.of(observed, entry.facts["n_factors"])
-        columns = fields_from(Gaussians, "columns", entry)
-        priors = fields_from(Priors, "priors", entry)
-        history = [Sweep(*row) for row in entry.facts["history"]]
-        return observed, FactorState(design, columns, priors, entry.facts["key"]), history
+        design = Design.of(observed, found["n_factors"])
+        state = FactorState(design, found["columns"], found["priors"], found["key"])
+        return observed, state, list(found["history"])
 
     def __call__(self, engine: FactorPosterior, history: list[Sweep]) -> None:
         """Write the state after a sweep, unless the last one was written a moment ago."""
@@ -89,35 +90,24 @@ class Checkpoint:
 
 
 def entry_of(engine: FactorPosterior, history: list[Sweep]) -> Entry:
-    """The state and the history, which ``Checkpoint.read`` makes whole again, to the last bit."""
+    """The state and the history, which ``Checkpoint.read`` makes whole again, to the last bit.
+
+    Likelihoods, which may be of the user's own, are those of the model.
+    """
+    gone: Any = None
+    summaries, parameters = engine.observed.summaries, []
+    for block, known in zip(engine.observed.blocks, summaries, strict=True):
+        likelihood: Any = known.likelihood
+        parameters.append(np.array(likelihood.thresholds) if block.layout.n_parameters else None)
     state = engine.state
-    arrays: dict[str, Any] = {}
-    facts: dict[str, Any] = {
-        "n_factors": state.design.n_factors,
-        "key": state.key,
-        "history": [attrs.astuple(sweep) for sweep in history],
-    }
-    named: dict[str, Any] = {"columns": state.columns, "priors": state.priors}
-    for b, known in enumerate(engine.observed.summaries):
-        named[f"block.{b}"] = known
-        if engine.observed.blocks[b].layout.n_parameters:
-            likelihood: Any = known.likelihood
-            arrays[f"parameters.{b}"] = np.array(likelihood.thresholds)
-    for name, value in named.items():
-        for field in attrs.fields(type(value)):
-            found = getattr(value, field.name)
-            if isinstance(found, np.ndarray):
-                arrays[f"{name}.{field.name}"] = found
-            elif found is None or isinstance(found, float):
-                facts[f"{name}.{field.name}"] = found
-    return Entry(arrays, facts)
-
-
-def fields_from(kind: Any, name: str, entry: Entry, **given: Any) -> Any:
-    """An object of arrays and numbers by the name under which ``entry_of`` has put its fields."""
-    found = {}
-    for field in attrs.fields(kind):
-        key = f"{name}.{field.name}"
-        if field.name not in given:
-            found[field.name] = entry.arrays[key] if key in entry.arrays else entry.facts[key]
-    return kind(**found, **given)
+    return Entry.of(
+        {
+            "n_factors": state.design.n_factors,
+            "key": state.key,
+            "columns": state.columns,
+            "priors": state.priors,
+            "summaries": tuple(attrs.evolve(each, likelihood=gone) for each in summaries),
+            "parameters": tuple(parameters),
+            "history": tuple(history),
+        }
+    )

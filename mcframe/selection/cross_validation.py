@@ -19,6 +19,7 @@ from mcframe.contracts.errors import ModelError, NotCertifiedWarning, Unobserved
 from mcframe.contracts.validators import number, whole
 from mcframe.model import Model, Problem
 from mcframe.numerics.digest import digest_of
+from mcframe.numerics.stored import Entry
 from mcframe.options import checked_budget
 from mcframe.selection.choice import AT_EDGE, CrossValidation
 from mcframe.selection.criteria import (
@@ -34,7 +35,7 @@ from mcframe.selection.jobs import progress as progress_of
 from mcframe.selection.paths import CertifiedPath, descending, identity_of
 from mcframe.selection.splitters import EntryFolds, Splitter
 from mcframe.selection.weight_max import chosen_place
-from mcframe.storage import Archive, Entry
+from mcframe.storage import Archive
 
 # The relative amount by which the middle weight of a grid may lie above its geometric mean.
 ROUNDING = 1e-9
