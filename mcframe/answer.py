@@ -12,12 +12,13 @@ import numpy as np
 
 from mcframe.backends import History, Outcome, Paused, Point, Rounding, relative_gap
 from mcframe.backends.new_rows import RowSpace, refuse_rows
-from mcframe.compile import notes_on_effects
+from mcframe.compile import PartitionedProblem, notes_on_effects
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import ModelError
+from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.term import Sums
 from mcframe.model import Model, Problem
+from mcframe.model.table import LeftBehind
 from mcframe.new_rows import NewRows
 from mcframe.numerics.operators import LowRank
 from mcframe.prediction import Axes, FittedRows, best_columns, check_ranked, check_size
@@ -112,6 +113,26 @@ class Fit:
         if fit.status == "certified" and not fit.gap <= outcome.tol:
             return withdrawn(fit, outcome.tol)
         return fit
+
+    def check_read(self) -> None:
+        """Raise a ``DataError`` where the numbers of a file contradict the certificate.
+
+        The objective is computed anew, of a fit with its data. A bound is not: it is as good as
+        whoever wrote the file.
+        """
+        certified = self.status == "certified"
+        if not any(isinstance(table, LeftBehind) for table in self.problem.tables.values()):
+            found = self.problem.objective(self.latent, self.effects)
+            allowed = self.rounding.moved + self.rounding.nothing
+            if not (found == self.objective or abs(found - self.objective) <= allowed):
+                raise DataError(
+                    f"the fit says that its objective is {self.objective!r}, and it is {found!r}"
+                )
+        if not self.bound <= self.objective + self.allowed_excess or certified > (self.gap < 1.0):
+            raise DataError(
+                f"the fit says that it is {self.status}, with objective {self.objective!r} and"
+                f" bound {self.bound!r}"
+            )
 
     @property
     def latent(self) -> LowRank:
@@ -474,12 +495,12 @@ class Fit:
         """Write the fit into a file, which ``mc.load`` reads.
 
         Stored are the model, the entries of the data with their labels, Z in its factors,
-        effects, the certificate, the history, and where the solver stood: some 24 bytes
-        for each observed entry, 40 of standardised blocks, and ``8 rank (n_items +
+        effects, the certificate, the history, and the state of the solver: some 32 bytes
+        for each observed entry, 56 of standardised blocks, and about ``32 rank (n_items +
         n_columns)`` bytes. What is loaded answers all that this fit does, with the same
         bits, and ``fit(..., start=loaded)`` goes on from it. ``fit.compact().save(path)``
-        leaves the entries out. The state of ``Splitting`` and ``Rowwise`` is not stored: a
-        fit that starts there begins from the point.
+        leaves the entries and the state out, and so does ``save`` of a fit whose rows are in
+        partitions, on disk or elsewhere: these stay where they are.
 
         A file that is there is replaced at once when the new one is whole and on the disk; a
         process that dies before, or a full disk, leaves it as it was. The file is a zip of arrays
@@ -497,8 +518,7 @@ class Fit:
         Raises
         ------
         ModelError
-            Where the fit holds what no file can: a likelihood or a term of your own,
-            rows in partitions (save ``fit.compact()`` then).
+            Where the fit holds what no file can: a likelihood or a term of your own.
         DataError
             Where the file cannot be written.
 
@@ -513,7 +533,8 @@ class Fit:
         >>> again.gap == fit.gap
         True
         """
-        return save(self, path)
+        in_partitions = isinstance(self.problem, PartitionedProblem)
+        return save(self.compact() if in_partitions else self, path)
 
     def compact(self) -> "Fit":
         """The fit without its training data: small, and fast to pickle.

@@ -1,6 +1,7 @@
 """Answers on disk: arrays and JSON in one file, where each addition is whole or not there."""
 
 import json
+import math
 import os
 import shutil
 import zipfile
@@ -13,9 +14,10 @@ from typing import IO, Any
 import attrs
 import numpy as np
 
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.numerics.machine import held
-from mcframe.numerics.stored import FORMAT, Entry, said
+from mcframe.numerics.stored import FORMAT, put_together, said, taken_apart
 
 __all__ = ["Archive", "load", "save"]
 
@@ -35,7 +37,8 @@ class Archive:
     ``numpy.load`` reads it. Each addition is written to another file, which then takes the
     place of the first: whenever the process dies, the file holds all entries before that one.
     The comment at its end is a checksum of all other bytes, which is compared before any of them
-    is made use of. Nothing in it can be run: arrays without objects, and JSON.
+    is made use of. Nothing in it can be run: arrays without objects, and JSON. Nothing is
+    compressed, so that no small file holds a large array.
     """
 
     path: Path
@@ -93,12 +96,16 @@ class Archive:
         """The header, or a ``DataError`` where the file is of another version."""
         with self.reading() as file:
             there: dict[str, Any] = json.loads(file.read(HEADER))
-        if there["format"] != FORMAT:
-            remedy = "upgrade mcframe" if there["format"] > FORMAT else "read it with that version"
+            known, kind, by = there["format"], there["kind"], there["mcframe"]
+            identity = there["identity"]
+            texts = {"kind": kind, "mcframe": by, **identity}
+            if not isinstance(known, int) or not all(isinstance(t, str) for t in texts.values()):
+                raise TypeError("no header")
+        if known != FORMAT:
+            remedy = "upgrade mcframe" if known > FORMAT else "read it with that version"
             raise DataError(
-                f"{self.word} {self.path} was written by mcframe {there['mcframe']} in format"
-                f" {there['format']}, and mcframe {version()} reads format {FORMAT}; {remedy}, or"
-                " give another file"
+                f"{self.word} {self.path} was written by mcframe {by} in format {known}, and"
+                f" mcframe {version()} reads format {FORMAT}; {remedy}, or give another file"
             )
         return there
 
@@ -106,25 +113,30 @@ class Archive:
         with self.reading() as file:
             return f"{name}/facts.json" in file.namelist()
 
-    def read(self, name: str) -> Entry:
-        """The entry of that name, which must be there."""
+    def read(self, name: str, kind: str, **given: object) -> Any:
+        """The value of that name, of the class ``kind``; ``given`` as ``add`` was."""
         with self.reading() as file:
-            arrays = {}
-            for member in file.namelist():
-                if member.startswith(f"{name}/") and member.endswith(".npy"):
-                    with file.open(member) as stream:
-                        array = np.lib.format.read_array(stream, allow_pickle=False)
-                    arrays[member.removeprefix(f"{name}/").removesuffix(".npy")] = array
-            return Entry(arrays, json.loads(file.read(f"{name}/facts.json")))
+            arrays = {
+                member.filename.removeprefix(f"{name}/").removesuffix(".npy"): read_array(
+                    file, member
+                )
+                for member in file.infolist()
+                if member.filename.startswith(f"{name}/") and member.filename.endswith(".npy")
+            }
+            facts = json.loads(file.read(f"{name}/facts.json"))
+            found = put_together(arrays, facts, given)
+            if type(found).__name__ != kind:
+                raise TypeError(f"it is a {type(found).__name__}, and a {kind} is needed")
+            return found
 
-    def add(self, name: str, entry: Entry) -> None:
-        """Add an entry, which is on the disk when this returns."""
-        self.write(members_of(name, entry))
+    def add(self, name: str, value: object, **given: object) -> None:
+        """Add a value, which is on the disk when this returns; ``given`` parts are left out."""
+        self.write(members_of(name, value, given))
 
-    def replace(self, name: str, entry: Entry) -> None:
-        """Put one entry in the place of all, which is on the disk when this returns."""
+    def replace(self, name: str, value: object, **given: object) -> None:
+        """Put one value in the place of all, which is on the disk when this returns."""
         header = json.dumps(self.header())
-        self.write({HEADER: header, **members_of(name, entry)}, keep=False)
+        self.write({HEADER: header, **members_of(name, value, given)}, keep=False)
 
     def remove(self) -> None:
         """Delete the file, and unfinished ones of processes that died."""
@@ -161,7 +173,9 @@ class Archive:
         """Write members into an open file, and the checksum of all; it is on the disk then."""
         file.truncate(0)  # a process may have left it that died
         if keep and self.path.exists():
-            with self.reading(), self.path.open("rb") as before:  # no damage gets a new checksum
+            with self.reading():  # no damage gets a new checksum
+                pass
+            with self.path.open("rb") as before:
                 shutil.copyfileobj(before, file)
         with zipfile.ZipFile(file, "a") as archive:
             archive.comment = bytes(CHECKSUM_BYTES)
@@ -183,7 +197,10 @@ class Archive:
 
     @contextmanager
     def reading(self) -> Iterator[zipfile.ZipFile]:
-        """The file to read from; where it is no archive, or a damaged one, a ``DataError``."""
+        """The file to read from; a ``DataError`` for whatever is wrong with it."""
+        remedy = "delete the file to begin afresh"
+        if self.word != "checkpoint":
+            remedy = "save the answer again"
         try:
             with self.path.open("rb") as file:
                 status = os.fstat(file.fileno())
@@ -196,12 +213,36 @@ class Archive:
                 with zipfile.ZipFile(file) as archive:
                     yield archive
         except (OSError, zipfile.BadZipFile):
-            remedy = "delete the file to begin afresh"
-            remedy = remedy if self.word == "checkpoint" else "save the answer again"
             raise DataError(
                 f"{self.word} {self.path} was not written by mcframe, or it is damaged: its bytes"
                 f" do not agree with their checksum. Give another path, or {remedy}"
             ) from None
+        except BackendError:  # a library that is not installed
+            raise
+        except Exception as error:  # whatever other hands have written, with a checksum
+            raise DataError(
+                f"{self.word} {self.path} holds nothing that mcframe {version()} can read"
+                f" ({said(error)}). Give another path, or {remedy}"
+            ) from None
+
+
+def read_array(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
+    """An array without objects, of no more bytes than the file holds for it."""
+    if member.compress_type != zipfile.ZIP_STORED:
+        raise ValueError(f"{member.filename} is compressed")
+    with file.open(member) as stream:
+        if np.lib.format.read_magic(stream) != (1, 0):
+            raise ValueError(f"{member.filename} is an array of another version")
+        shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+        length = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject or length != member.file_size - stream.tell():
+            raise ValueError(f"{member.filename} has another size than its shape")
+        if not 0 <= length <= os.fstat(file.fp.fileno()).st_size:
+            raise ValueError(f"{member.filename} is longer than the file")
+        content = np.empty(length, dtype=np.uint8)
+        if stream.readinto(content) != length:
+            raise ValueError(f"{member.filename} is cut off")
+        return content.view(dtype).reshape(shape, order="F" if by_columns else "C")
 
 
 def checksums_of(file: IO[bytes]) -> tuple[bytes, bytes]:
@@ -235,10 +276,11 @@ def header_of(kind: str, identity: Mapping[str, str]) -> dict[str, Any]:
     return {"format": FORMAT, "mcframe": version(), "kind": kind, "identity": dict(identity)}
 
 
-def members_of(name: str, entry: Entry) -> dict[str, Any]:
-    """The members of a file that an entry is stored as."""
-    arrays = {f"{name}/{key}.npy": array for key, array in entry.arrays.items()}
-    return {**arrays, f"{name}/facts.json": json.dumps(entry.facts)}
+def members_of(name: str, value: object, given: Mapping[str, object]) -> dict[str, Any]:
+    """The members of a file that a value is stored as."""
+    arrays, facts = taken_apart(value, "", given)
+    members = {f"{name}/{key}.npy": array for key, array in arrays.items()}
+    return {**members, f"{name}/facts.json": json.dumps(facts)}
 
 
 def path_of(path: object, name: str) -> Path:
@@ -251,10 +293,8 @@ def path_of(path: object, name: str) -> Path:
 def save(answer: object, path: object) -> Path:
     """Write an answer into a file, which takes the place of one that is there; see ``load``."""
     archive = Archive(path_of(path, "path"), "file")
-    kind = type(answer).__name__
-    entry = Entry.of(answer, kind.lower())
-    header = json.dumps(header_of(kind, {}))
-    archive.write({HEADER: header, **members_of(ANSWER, entry)}, keep=False)
+    header = json.dumps(header_of(type(answer).__name__, {}))
+    archive.write({HEADER: header, **members_of(ANSWER, answer, {})}, keep=False)
     return archive.path
 
 
@@ -296,18 +336,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     archive = Archive(path_of(path, "path"), "file")
     if not archive.path.exists():
         raise DataError(f"there is no file {archive.path}; give the path that save was given")
-    try:
-        kind = archive.header()["kind"]
-        if ANSWER not in archive:
-            raise DataError(
-                f"file {archive.path} is a checkpoint that holds a {kind}; give it as checkpoint="
-                " to the function that wrote it"
-            )
-        return archive.read(ANSWER).value()
-    except (DataError, BackendError):
-        raise
-    except Exception as error:  # whatever other hands have written into it
+    kind = archive.header()["kind"]
+    if ANSWER not in archive:
         raise DataError(
-            f"file {archive.path} holds no answer that mcframe {version()} can read"
-            f" ({said(error)}). Give another path, or save the answer again"
-        ) from None
+            f"file {archive.path} is a checkpoint that holds a {kind}; give it as checkpoint= to"
+            " the function that wrote it"
+        )
+    return archive.read(ANSWER, kind)

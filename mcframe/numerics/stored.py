@@ -5,8 +5,10 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import attrs
 import numpy as np
@@ -15,7 +17,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, McframeError, ModelError
 from mcframe.numerics import stored_frames
 
-__all__ = ["FORMAT", "Entry", "from_text", "to_text"]
+__all__ = ["FORMAT", "from_text", "put_together", "said", "taken_apart", "to_text"]
 
 # Changes where files of earlier versions are not read any more.
 FORMAT = 3
@@ -33,6 +35,8 @@ CLASSES = {
     "backends.fpc": "FPC FPCState",
     "backends.new_rows": "RowSpace",
     "backends.proximal": "Proximal ProximalState",
+    "backends.rowwise": "Rowwise",
+    "backends.splitting": "Nonsmooth Splitting SplittingState",
     "calibration": "Calibration",
     "compile.dual": "Dual",
     "compile.partitions.work": "Work",
@@ -57,11 +61,14 @@ CLASSES = {
     "posterior.observed": "Observed ObservedBlock Summary",
     "posterior.rows": "RowsPosterior",
     "posterior.rows_parameters": "RowsParameters RowsPrior",
+    "regularizers.residual_nuclear_norm": "BoundResidualNuclearNorm",
     "selection.choice": "CrossValidation",
+    "selection.cross_validation": "PathScores",
     "tables.as_numbers": "CountedNumbers Discriminant Indicator Indicators Steps",
     "tables.coding": "Classes Counts Dates Labels Levels Numbers",
     "tables.columns": "Column",
     "tables.completion": "Completion",
+    "tables.text_numbers": "TextNumbers",
     "tables.declared": "Declared",
     "tables.declared_column": "DeclaredColumn",
     "tables.held_out": "ColumnScores",
@@ -72,49 +79,57 @@ CLASSES = {
 HOMES = {name: module for module, names in CLASSES.items() for name in names.split()}
 # Fields that are found anew from others, or are None until they are.
 FOUND_ANEW = {"FactoredState": "rng", "RowsHere": "latest", "Shrinker": "rng"}
-# Classes without which an answer is whole: None where this field of theirs cannot be stored.
-DISPENSABLE = {"Paused": "state"}
+# A class that takes the place of another one without being one.
+STANDS_FOR = {"LeftBehind": "Table"}
+# The class without which an answer is whole: None where it cannot be stored, as the state of a
+# solver of the user's own.
+DISPENSABLE = "Paused"
 # Why values that are met inside of an answer are not stored, and what to do instead.
 REMEDIES = {
-    "OneByOne": "its rows are in partitions; save fit.compact(), or take"
-    " mcframe.datasets.save_fit(folder, fit), and of a posterior give checkpoint= to mc.posterior",
+    "OneByOne": "its rows are in partitions, which stay where they are; give checkpoint= to"
+    " mc.posterior, which goes on from it with the same data",
 }
 REMEDIES |= dict.fromkeys(["OnDask", "PartitionedProblem", "RowsInParts"], REMEDIES["OneByOne"])
+# The most bytes of an array in the text for each character, and bytes that it may take anyway.
+WIDEST, SMALL = 64, 4096
 # Kinds of numpy's dtypes without Python objects.
 PLAIN_KINDS = "biufMmU"
 
 
-@attrs.frozen(eq=False)
-class Entry:
-    """Arrays by name, and numbers and words that JSON holds."""
+def taken_apart(
+    value: object, name: str = "", given: Mapping[str, object] | None = None
+) -> tuple[dict[str, Array], Any]:
+    """Arrays by name, and the JSON of all else that a value consists of.
 
-    arrays: Mapping[str, Array]
-    facts: Any
+    Parameters
+    ----------
+    value : object
+        Of classes of the package, numbers, words, arrays and frames.
+    name : str
+        What messages call the value.
+    given : dict of objects
+        Parts of the value that whoever reads it has already, by any word.
 
-    @classmethod
-    def of(cls, value: object, name: str = "", **given: object) -> "Entry":
-        """The entry that a value is stored as.
+    Raises
+    ------
+    ModelError
+        Where the value holds what cannot be stored, such as a class of the user's own.
+    """
+    writer = Writer({id(part): word for word, part in (given or {}).items()})
+    facts = writer.plain(value, name)
+    return writer.arrays, facts
 
-        Parameters
-        ----------
-        value : object
-            Of classes of the package, numbers, words, arrays and frames.
-        name : str
-            What messages call the value.
-        given : objects
-            Parts of the value that whoever reads the entry has already.
 
-        Raises
-        ------
-        ModelError
-            Where the value holds what cannot be stored, such as a class of the user's own.
-        """
-        writer = Writer({id(part): word for word, part in given.items()})
-        return cls(writer.arrays, writer.plain(value, name))
+def put_together(
+    arrays: Mapping[str, Array], facts: Any, given: Mapping[str, object] | None = None
+) -> Any:
+    """The value that ``taken_apart`` was given, with the same parts ``given``.
 
-    def value(self, **given: object) -> Any:
-        """The value that ``of`` was given, with the same parts ``given``."""
-        return Reader(self.arrays, given).value(self.facts)
+    Every field of a class is compared with its annotation, and values with the numbers that
+    follow from them (``check_read``). Any exception may come out where other hands have written
+    the facts, but nothing in them is run.
+    """
+    return Reader(arrays, given or {}).value(facts)
 
 
 @attrs.define(eq=False)
@@ -136,26 +151,35 @@ class Writer:
             return value if math.isfinite(value) else {"is": "float", "of": repr(value)}
         if kind is tuple:
             return [self.plain(part, f"{place}.{k}") for k, part in enumerate(value)]
-        needed = DISPENSABLE.get(kind.__name__)
-        if needed is not None and name_of(type(getattr(value, needed))) is None:
-            return None
         if id(value) in self.given:
             return {"is": "given", "as": self.given[id(value)]}
         if id(value) in self.written:
             return {"is": "same", "as": self.written[id(value)]}
         name, parts = self.parts(value, place)
+        if name == DISPENSABLE and not self.holds(parts):
+            return None
         found = {key: self.plain(part, f"{place}.{key}") for key, part in parts.items()}
         if not self.inline:
             self.written[id(value)] = len(self.written)
             self.alive.append(value)
         return {"is": name, **found}
 
+    def holds(self, parts: Mapping[str, Any]) -> bool:
+        """Whether all parts can be stored; nothing is."""
+        trial = Writer(self.given)
+        try:
+            for name, part in parts.items():
+                trial.plain(part, name)
+        except ModelError:
+            return False
+        return True
+
     def parts(self, value: Any, place: str) -> tuple[str, Mapping[str, Any]]:
         """The name of what a value is, and its parts."""
         kind: Any = type(value)
         name = name_of(kind)
         if name is not None:
-            fields = [f for f in attrs.fields(kind) if f.name != FOUND_ANEW.get(name)]
+            fields = [f for f in attrs.fields(kind) if f.init and f.name != FOUND_ANEW.get(name)]
             return name, {f.alias or f.name: getattr(value, f.name) for f in fields}
         if isinstance(value, np.ndarray):
             return self.array(value, place)
@@ -225,7 +249,57 @@ class Reader:
         for field in attrs.fields(kind):
             if field.name == FOUND_ANEW.get(name) and field.default is attrs.NOTHING:
                 parts[field.name] = None
-        return kind(**parts)
+        made = kind(**parts)
+        for field, hint in hints_of(kind).items():
+            if not fits(getattr(made, field), hint):
+                raise ValueError(f"{field} of {name} is no {hint}")
+        if hasattr(kind, "check_read"):
+            made.check_read()
+        return made
+
+
+@cache
+def hints_of(kind: type) -> dict[str, Any]:
+    """The annotations of the fields of a class, but of those that are found anew.
+
+    The paused state of a solver leaves any of them out.
+    """
+    hints, name = get_type_hints(kind), kind.__name__
+    paused = HOMES.get(name, "").startswith("backends.") and name.endswith("State")
+    return {
+        field.name: hints[field.name] | None if paused else hints[field.name]
+        for field in attrs.fields(kind)
+        if field.name != FOUND_ANEW.get(name)
+    }
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is as annotated, as far as this can be seen from outside."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is None or hint is type(None):
+        return value is None
+    if origin in (Union, UnionType):
+        return any(fits(value, each) for each in inner)
+    if origin is Literal:
+        return value in inner
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if inner[-1:] == (Ellipsis,):
+            return all(fits(part, inner[0]) for part in value)
+        return len(value) == len(inner) and all(map(fits, value, inner))
+    kind = origin or hint
+    if kind in (float, int):
+        numbers = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
+        return isinstance(value, numbers)
+    if not isinstance(kind, type) or kind in (object, Any):
+        return True
+    with suppress(TypeError):  # protocols that are not told apart
+        if not isinstance(value, kind) and STANDS_FOR.get(type(value).__name__) != kind.__name__:
+            return False
+    if isinstance(value, Mapping) and len(inner) == 2:
+        return all(fits(k, inner[0]) and fits(part, inner[1]) for k, part in value.items())
+    return True
 
 
 def to_text(value: object, name: str) -> str:
@@ -241,7 +315,7 @@ def from_text(text: str, kind: type) -> Any:
         told = json.loads(text)
         if told["format"] != FORMAT:
             raise ValueError(f"its format is {told['format']!r}, and {FORMAT} is read")
-        found = Reader({}, {}).value(told[name])
+        found = put_together({}, told[name])
         if not isinstance(found, kind):
             raise ValueError(f"it is a {type(found).__name__}")
         return found
@@ -296,13 +370,27 @@ def array_of(dtype: str, shape: tuple[int, ...], of: tuple[Any, ...]) -> Array:
     kind = np.dtype(dtype)
     if kind.kind not in PLAIN_KINDS:
         raise ValueError(f"arrays of {dtype} are not stored")
+    if not all(isinstance(each, bool | int | float | str) for each in flat(of)):
+        raise ValueError("elements of an array are numbers or texts")
+    if kind.itemsize * len(of) > SMALL + WIDEST * sum(len(str(each)) for each in of):
+        raise ValueError(f"arrays of {dtype} are much longer than their texts")
     read: Any = np.int64 if kind.kind in "Mm" else kind
     return np.array(of, dtype=read).astype(kind).reshape(shape)
 
 
+def flat(of: Any) -> tuple[Any, ...]:
+    """The elements of a list that was read; a ``TypeError`` for what is read as anything else.
+
+    Labels of rows that are counted may be 1e15, and nothing here counts them one by one.
+    """
+    if not isinstance(of, tuple):
+        raise TypeError(f"a {type(of).__name__} stands where a list is needed")
+    return of
+
+
 def objects_of(shape: tuple[int, ...], of: tuple[Any, ...]) -> Any:
     """The array of these Python objects."""
-    made = np.empty(len(of), dtype=object)
+    made = np.empty(len(flat(of)), dtype=object)
     for place, value in enumerate(of):
         made[place] = value
     return made.reshape(shape)
@@ -324,12 +412,12 @@ TAKEN_APART: dict[tuple[str, str], Callable[[Any], tuple[str, Mapping[str, Any]]
     **stored_frames.TAKEN_APART,
 }
 PUT_TOGETHER: dict[str, Callable[..., Any]] = {
-    "list": lambda of: list(of),
-    "dict": lambda keys, values: dict(zip(keys, values, strict=True)),
+    "list": lambda of: list(flat(of)),
+    "dict": lambda keys, values: dict(zip(flat(keys), flat(values), strict=True)),
     "slice": lambda start, stop, step: slice(start, stop, step),
     "number": lambda dtype, of: array_of(dtype, (1,), (of,))[0],
     "objects": objects_of,
-    "deque": lambda of, maxlen: deque(of, maxlen),
+    "deque": lambda of, maxlen: deque(flat(of), maxlen),
     "type": lambda of: np.dtype(of).type,
     **stored_frames.PUT_TOGETHER,
 }

@@ -46,10 +46,29 @@ def frame_of(index: Any, columns: Any, of: Any) -> Any:
     """The DataFrame of pandas with these parts."""
     if isinstance(of, np.ndarray):
         return pandas.DataFrame(of, index=index, columns=columns)
-    made = {k: pandas.Series(each, index=index, dtype=each.dtype) for k, each in enumerate(of)}
+    made = {k: pandas_series(each, index, None) for k, each in enumerate(of)}
     frame = pandas.DataFrame(made, index=index)
     frame.columns = columns
     return frame
+
+
+def pandas_series(of: Any, index: Any, name: Any) -> Any:
+    """The Series of pandas with these parts."""
+    if len(column_of(of)) != len(index):  # one number for all rows would be repeated
+        raise ValueError("a column has other rows than its frame")
+    return pandas.Series(of, index=index, dtype=of.dtype, name=name)
+
+
+def column_of(of: Any) -> Any:
+    """An array with a dimension, of numpy or of pandas; a ``TypeError`` for anything else.
+
+    Labels of rows that are counted would be written out where an array is needed.
+    """
+    if type(of) is np.ndarray and of.ndim == 1:
+        return of
+    if isinstance(of, pandas.api.extensions.ExtensionArray):
+        return of
+    raise TypeError(f"a {type(of).__name__} stands where an array is needed")
 
 
 def held(column: Any) -> Any:
@@ -101,7 +120,7 @@ def of_arrow(table: Any) -> Array:
 
 def arrow_of(of: Array) -> Any:
     """The table of Arrow with these bytes."""
-    table = pa.ipc.open_stream(of.tobytes()).read_all()
+    table = pa.ipc.open_stream(column_of(of).tobytes()).read_all()
     table.validate(full=True)
     return table
 
@@ -113,7 +132,10 @@ def of_polars(frame: Any) -> Array:
 
 def polars_of(of: Array) -> Any:
     """The frame of polars with these bytes."""
-    return polars.read_ipc(BytesIO(of.tobytes()))
+    try:
+        return polars.read_ipc(BytesIO(column_of(of).tobytes()))
+    except polars.exceptions.PanicException as error:  # which is no Exception
+        raise ValueError(f"bytes that are no frame of polars: {error}") from None
 
 
 def series_of(of: Any, name: Any) -> Any:
@@ -162,26 +184,28 @@ PUT_TOGETHER: dict[str, Callable[..., Any]] = {
     "narwhals.Series": series_of,
     "pandas.ArrowExtensionArray": lambda of: pandas.arrays.ArrowExtensionArray(of),
     "pandas.Categorical": lambda codes, categories, ordered: pandas.Categorical.from_codes(
-        codes, categories, ordered=ordered
+        column_of(codes), categories, ordered=ordered
     ),
     "pandas.DataFrame": frame_of,
     "pandas.DatetimeArray": lambda of, dtype: (
-        pandas.DatetimeIndex(of).tz_localize("UTC").astype(dtype).array
+        pandas.DatetimeIndex(column_of(of)).tz_localize("UTC").astype(dtype).array
     ),
-    "pandas.Index": lambda of, name: pandas.Index(of, dtype=of.dtype, name=name),
-    "pandas.MultiIndex": lambda arrays, names: pandas.MultiIndex.from_arrays(arrays, names=names),
+    "pandas.Index": lambda of, name: pandas.Index(column_of(of), dtype=of.dtype, name=name),
+    "pandas.MultiIndex": lambda arrays, names: pandas.MultiIndex.from_arrays(
+        [column_of(each) for each in arrays], names=names
+    ),
     "pandas.NA": lambda: pandas.NA,
     "pandas.NaT": lambda: pandas.NaT,
     "pandas.RangeIndex": lambda start, stop, step, name: pandas.RangeIndex(
         start, stop, step, name=name
     ),
-    "pandas.Series": lambda of, index, name: pandas.Series(
-        of, index=index, dtype=of.dtype, name=name
-    ),
+    "pandas.Series": pandas_series,
     "pandas.Timestamp": lambda of, zone: (
         pandas.Timestamp(of) if zone is None else pandas.Timestamp(of).tz_convert(zone)
     ),
-    "pandas.array": lambda of, dtype: pandas.array(of, dtype=dtype),
+    "pandas.array": lambda of, dtype: pandas.array(
+        list(of) if isinstance(of, tuple) else column_of(of), dtype=dtype
+    ),
     "polars.DataFrame": polars_of,
     "polars.Series": lambda of: polars_of(of).to_series(),
     "pyarrow.ChunkedArray": lambda of: arrow_of(of).column(0),

@@ -19,7 +19,6 @@ from mcframe.contracts.errors import ModelError, NotCertifiedWarning, Unobserved
 from mcframe.contracts.validators import number, whole
 from mcframe.model import Model, Problem
 from mcframe.numerics.digest import digest_of
-from mcframe.numerics.stored import Entry
 from mcframe.options import checked_budget
 from mcframe.selection.choice import AT_EDGE, CrossValidation
 from mcframe.selection.criteria import (
@@ -351,9 +350,7 @@ class Scoring:
                         scores.add(model, fold, path)
                         if archive is not None and path.ended:
                             # The scores of a complete path take the place of its fits.
-                            facts = {"largest_gap": path.largest_gap}
-                            entry = Entry({"scores": path.scores}, facts)
-                            archive.add(f"model{model}.fold{fold}", entry)
+                            archive.add(f"model{model}.fold{fold}", path)
                             Archive(Path(file_of_fits(archive, model, fold))).remove()
                     if not paths[0].ended:
                         raise KeyboardInterrupt
@@ -415,9 +412,7 @@ def taken_from(archive: Archive | None, part: Part, scores: Scores) -> bool:
     if archive is None or not all(name in archive for name in names.values()):
         return False
     for fold, name in names.items():
-        entry = archive.read(name)
-        gap = entry.facts["largest_gap"]
-        scores.add(model, fold, PathScores(entry.arrays["scores"], gap, ended=True))
+        scores.add(model, fold, archive.read(name, PathScores.__name__))
     return True
 
 

@@ -27,7 +27,6 @@ from mcframe.fitting import solve_with
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.stored import Entry
 from mcframe.numerics.threads import blas_alone
 from mcframe.options import checked_budget, checked_seed
 from mcframe.selection.weight_max import chosen_place, largest_weight
@@ -210,7 +209,7 @@ def along(
     for position, weight in enumerate(sequence):
         variant = compiled.with_weight(place, float(weight))
         if archive is not None and str(position) in archive:
-            fit = archive.read(str(position)).value(problem=variant.problem)
+            fit = archive.read(str(position), Fit.__name__, problem=variant.problem)
         else:
             warm = chosen.start_refusal is None
             with blas_alone():  # threads of products of factors would wait for one another
@@ -220,7 +219,7 @@ def along(
             fit = attrs.evolve(fit, paused=None)  # the next weight starts from its point alone
             # An interrupted fit is repeated by the next call.
             if archive is not None and fit.message != FROM_OUTSIDE:
-                archive.add(str(position), Entry.of(fit, problem=variant.problem))
+                archive.add(str(position), fit, problem=variant.problem)
         fits.append(fit)
         yield fit
 
