@@ -105,6 +105,7 @@ def test_packing_it_again_changes_nothing(answers, file, name):
 @pytest.mark.parametrize(
     "n_examples", [60, pytest.param(3000, marks=pytest.mark.slow)], ids=["few", "many"]
 )
+@pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")  # of large bytes
 def test_any_damage_is_refused(answers, file, n_examples):
     @settings(max_examples=n_examples)
     @given(st.data(), st.sampled_from(sorted(answers)))

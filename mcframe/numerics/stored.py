@@ -126,7 +126,7 @@ def put_together(
     """The value that ``taken_apart`` was given, with the same parts ``given``.
 
     Every field of a class is compared with its annotation, and values with the numbers that
-    follow from them (``check_read``). Any exception may come out where other hands have written
+    follow from them (``_check_read``). Any exception may come out where other hands have written
     the facts, but nothing in them is run.
     """
     return Reader(arrays, given or {}).value(facts)
@@ -199,6 +199,9 @@ class Writer:
     def array(self, value: Array, place: str) -> tuple[str, Mapping[str, Any]]:
         """The parts of an array: its name among the arrays, or its elements."""
         if value.dtype.kind == "O":
+            for each in value.flat:
+                if getattr(each, "ndim", 0):
+                    raise refusal(each, place)
             return "objects", {"shape": value.shape, "of": tuple(value.ravel().tolist())}
         if value.dtype.kind not in PLAIN_KINDS:
             raise refusal(value, place)
@@ -253,8 +256,8 @@ class Reader:
         for field, hint in hints_of(kind).items():
             if not fits(getattr(made, field), hint):
                 raise ValueError(f"{field} of {name} is no {hint}")
-        if hasattr(kind, "check_read"):
-            made.check_read()
+        if hasattr(kind, "_check_read"):
+            made._check_read()
         return made
 
 
@@ -392,6 +395,8 @@ def objects_of(shape: tuple[int, ...], of: tuple[Any, ...]) -> Any:
     """The array of these Python objects."""
     made = np.empty(len(flat(of)), dtype=object)
     for place, value in enumerate(of):
+        if getattr(value, "ndim", 0):  # which libraries would read as many objects
+            raise TypeError(f"a {type(value).__name__} stands among objects")
         made[place] = value
     return made.reshape(shape)
 

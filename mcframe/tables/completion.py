@@ -175,7 +175,8 @@ class Completion:
         """Write the completed table into a file, which ``mc.load`` reads.
 
         Stored are the table as it was given and as it was filled, the types, codes and
-        scores of its columns, and the posterior or the fit: about ten times the table.
+        scores of its columns, and the posterior or the fit: about fifteen times the
+        table. One of 100,000 x 20 took 243 MB and a second.
         What is loaded answers all that this one does, with the same bits, draws included;
         frames come back in their library and with their dtypes.
 
