@@ -116,13 +116,11 @@ class Archive:
     def read(self, name: str, kind: str, **given: object) -> Any:
         """The value of that name, of the class ``kind``; ``given`` as ``add`` was."""
         with self.reading() as file:
-            arrays = {
-                member.filename.removeprefix(f"{name}/").removesuffix(".npy"): read_array(
-                    file, member
-                )
-                for member in file.infolist()
-                if member.filename.startswith(f"{name}/") and member.filename.endswith(".npy")
-            }
+            arrays, most = {}, self.path.stat().st_size
+            for member in file.infolist():
+                if member.filename.startswith(f"{name}/") and member.filename.endswith(".npy"):
+                    key = member.filename.removeprefix(f"{name}/").removesuffix(".npy")
+                    arrays[key] = read_array(file, member, most)
             facts = json.loads(file.read(f"{name}/facts.json"))
             found = put_together(arrays, facts, given)
             if type(found).__name__ != kind:
@@ -226,8 +224,8 @@ class Archive:
             ) from None
 
 
-def read_array(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
-    """An array without objects, of no more bytes than the file holds for it."""
+def read_array(file: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> Array:
+    """An array without objects, of no more bytes than the file has."""
     if member.compress_type != zipfile.ZIP_STORED:
         raise ValueError(f"{member.filename} is compressed")
     with file.open(member) as stream:
@@ -237,10 +235,11 @@ def read_array(file: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
         length = math.prod(shape) * dtype.itemsize
         if dtype.hasobject or length != member.file_size - stream.tell():
             raise ValueError(f"{member.filename} has another size than its shape")
-        if not 0 <= length <= os.fstat(file.fp.fileno()).st_size:
+        if not 0 <= length <= most:
             raise ValueError(f"{member.filename} is longer than the file")
         content = np.empty(length, dtype=np.uint8)
-        if stream.readinto(content) != length:
+        reader: Any = stream
+        if reader.readinto(content) != length:
             raise ValueError(f"{member.filename} is cut off")
         return content.view(dtype).reshape(shape, order="F" if by_columns else "C")
 

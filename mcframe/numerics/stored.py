@@ -394,9 +394,7 @@ def flat(of: Any) -> tuple[Any, ...]:
 def objects_of(shape: tuple[int, ...], of: tuple[Any, ...]) -> Any:
     """The array of these Python objects."""
     made = np.empty(len(flat(of)), dtype=object)
-    for place, value in enumerate(of):
-        if getattr(value, "ndim", 0):  # which libraries would read as many objects
-            raise TypeError(f"a {type(value).__name__} stands among objects")
+    for place, value in enumerate(stored_frames.scalars(of)):
         made[place] = value
     return made.reshape(shape)
 

@@ -71,6 +71,13 @@ def column_of(of: Any) -> Any:
     raise TypeError(f"a {type(of).__name__} stands where an array is needed")
 
 
+def scalars(of: Any) -> list[Any]:
+    """A list of objects that libraries do not read as many: a ``TypeError`` for anything else."""
+    if not isinstance(of, tuple) or any(getattr(each, "ndim", 0) for each in of):
+        raise TypeError("an array stands where a list of objects is needed")
+    return list(of)
+
+
 def held(column: Any) -> Any:
     """The array of numpy or of pandas that holds a Series or labels."""
     return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
@@ -203,9 +210,7 @@ PUT_TOGETHER: dict[str, Callable[..., Any]] = {
     "pandas.Timestamp": lambda of, zone: (
         pandas.Timestamp(of) if zone is None else pandas.Timestamp(of).tz_convert(zone)
     ),
-    "pandas.array": lambda of, dtype: pandas.array(
-        list(of) if isinstance(of, tuple) else column_of(of), dtype=dtype
-    ),
+    "pandas.array": lambda of, dtype: pandas.array(scalars(of), dtype=dtype),
     "polars.DataFrame": polars_of,
     "polars.Series": lambda of: polars_of(of).to_series(),
     "pyarrow.ChunkedArray": lambda of: arrow_of(of).column(0),
