@@ -443,7 +443,7 @@ def test_a_fit_in_memory_goes_on_from_its_checkpoint(backend, tmp_path, monkeypa
         if len(seen) == 3:
             raise Killed
 
-    options = {"backend": backend, "tol": 1e-9, "checkpoint": file, "max_iter": 600}
+    options = {"backend": backend, "tol": 1e-9, "checkpoint": file, "max_iter": 200}
     try:
         mc.fit(model, {"x": X}, callback=die, **options)
         assert backend == "rowwise"  # which needs one certificate
