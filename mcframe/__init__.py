@@ -6,7 +6,8 @@ constraints or a ``Calibration``, which is either. The packages
 ``__all__``, and all of them are here: ``mc.Gaussian``, ``mc.NuclearNorm``.
 
 Verbs: ``fit``, ``posterior``, ``path``, ``cross_validate``, ``weight_max``, ``verify``,
-``explain``, ``to_cvxpy``; of tables ``declare`` and ``complete``. See the README for an example.
+``explain``, ``to_cvxpy``; of tables ``declare`` and ``complete``; ``load`` of what an answer's
+``save`` has written. See the README for an example.
 
 The packages ``mcframe.datasets``, ``mcframe.estimators`` (for scikit-learn), ``mcframe.papers``
 and ``mcframe.plots`` are loaded where they are first asked for: ``mc.datasets.on_disk(folder)``.
@@ -52,6 +53,7 @@ from mcframe.posterior.fitting import posterior
 from mcframe.posterior.principal_axes import Factors
 from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
 from mcframe.pooling import Pooled, pool
+from mcframe.storage import load
 from mcframe.selection import (
     Comparison,
     CrossValidation,
@@ -122,6 +124,7 @@ __all__ = [
     "fit",
     "from_triples",
     "laws",
+    "load",
     "path",
     "pool",
     "posterior",

@@ -13,6 +13,7 @@ from mcframe.answer import Fit
 from mcframe.backends import (
     Backend,
     BackendLike,
+    Outcome,
     Record,
     Settings,
     checked_backend,
@@ -25,6 +26,7 @@ from mcframe.contracts.errors import (
     ModelError,
     NotCertifiedWarning,
 )
+from mcframe.keeping import Keeper
 from mcframe.model import Model, Problem
 from mcframe.numerics.threads import thread_limit
 from mcframe.options import (
@@ -36,6 +38,9 @@ from mcframe.options import (
     checked_switch,
 )
 from mcframe.partitions import fit_partitions, in_partitions
+
+# Least seconds between two checkpoints of data in memory, whose certificates take little time.
+KEPT_EVERY = 10.0
 
 
 @with_ladder
@@ -103,9 +108,10 @@ def fit(
         other. The answer is the same, to the last bit if all processors are of one kind. The
         connection to an address lasts as long as the fit.
     checkpoint : str or Path, optional
-        For data in partitions: a file for the best point and the state of the solver. It is
-        written at each certificate, and every ten seconds in between as soon as a part of a step
-        is done. If it exists already, for the same model and data, the fit continues from there.
+        A file for the best point and the state of the solver. It is written at the first
+        certificate and about every ten seconds from then on (at each certificate of data in
+        partitions), and at the end. If it exists already, for the same model, data and seed, the
+        fit continues from there. The reference cannot continue, and refuses it.
     scratch : str or Path, optional
         For data in partitions: a folder on a disk for what does not fit into memory, some 60 bytes
         for each entry. The default is the system's temporary folder, and that of each worker of a
@@ -163,16 +169,39 @@ def fit(
                 model, data, client, backend, start, settings, checkpoint, scratch
             )
             return warned(fitted, settings)
-        given_beside = {"client": client, "checkpoint": checkpoint, "scratch": scratch}
-        for name, given in given_beside.items():
+        for name, given in {"client": client, "scratch": scratch}.items():
             if given is not None:
                 raise ModelError(
                     f"{name} was given, which is for data in partitions, and these are in this"
                     " process as a whole; drop it"
                 )
-        problem = Problem.bind(model, data)
-        settings = attrs.evolve(settings, start=checked_start(start, problem))
-        return fit_problem(CompiledProblem(problem), backend, settings, force=forced)
+        compiled, keeper = CompiledProblem(Problem.bind(model, data)), None
+        if checkpoint is not None:
+            keeper = keeper_at(checkpoint, compiled, backend, forced, settings.random_state)
+            settings = keeper.settings(settings, start)
+        else:
+            settings = attrs.evolve(settings, start=checked_start(start, compiled.problem))
+        answer = fit_problem(compiled, backend, settings, force=forced)
+        if keeper is not None:
+            keeper.write(answer)
+        return answer
+
+
+def keeper_at(
+    checkpoint: object, compiled: CompiledProblem, backend: BackendLike, forced: bool, seed: int
+) -> Keeper:
+    """What writes the checkpoint of a fit of data in memory."""
+    chosen = checked_backend(backend, compiled, forced)
+    if chosen.start_refusal is not None:
+        raise ModelError(
+            f"checkpoint was given, but {chosen.start_refusal}; drop it, and save the answer by"
+            " fit.save(path)"
+        )
+
+    def fit_of(outcome: Outcome) -> Fit:
+        return Fit.of(compiled.problem, outcome, chosen.name, seed)
+
+    return Keeper.at_path(checkpoint, "fit", compiled.problem, seed, fit_of, every=KEPT_EVERY)
 
 
 def fit_problem(

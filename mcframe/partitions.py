@@ -29,16 +29,15 @@ from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.work import in_bytes
-from mcframe.contracts.errors import BackendError, DataError, ModelError, UnobservedWarning
+from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
+from mcframe.keeping import Keeper
 from mcframe.model import Model
 from mcframe.model.binding import worth_a_warning
 from mcframe.model.chunks.from_dask import tables_from_dask
 from mcframe.model.partitioned import PartitionedData, is_collection, is_partitioned
-from mcframe.numerics.digest import digest_of
 from mcframe.numerics.machine import memory_gigabytes
 from mcframe.numerics.scratch import Scratch
 from mcframe.options import checked_start
-from mcframe.storage import Archive, fit_from_entry, fit_to_entry
 
 __all__ = [
     "PartitionsExplanation",
@@ -48,8 +47,6 @@ __all__ = [
     "read_partitions",
 ]
 
-# The name of the only entry of a checkpoint.
-LATEST = "latest"
 # The share of the memory at hand that compiled partitions stay in from round to round.
 KEPT_SHARE = 0.3
 # The number of columns of factors with which sizes are estimated.
@@ -121,17 +118,11 @@ def fit_on(
     def fit_of(outcome: Outcome) -> Fit:
         return Fit.of(problem, outcome, solver.name, seed)
 
-    if checkpoint is not None:
-        identity = {
-            "model": digest_of(model),
-            "data": problem.digest_of_data,
-            "random_state": str(seed),
-        }
-        archive = Archive.at_path(checkpoint, "fit of partitions", identity)
-        if LATEST in archive:
-            start = fit_from_entry(problem, archive.read(LATEST))
-        settings = attrs.evolve(settings, keep=Keeper(archive, fit_of))
-    settings = attrs.evolve(settings, start=checked_start(start, problem))
+    if checkpoint is None:
+        settings = attrs.evolve(settings, start=checked_start(start, problem))
+    else:
+        keeper = Keeper.at_path(checkpoint, "fit of partitions", problem, seed, fit_of)
+        settings = keeper.settings(settings, start)
     fit = fit_of(run(solver, program, settings))
     loss: Any = program.loss
     notes = (*problem.notes, *notes_on_pieces(problem, loss), *problem.partitions.notes)
@@ -146,31 +137,6 @@ def fit_on(
     partitions = problem.partitions.bound_to(problem.partitions.source)
     rested = attrs.evolve(problem, partitions=partitions)
     return attrs.evolve(fit, problem=rested, kept=Kept(space, notes))
-
-
-@attrs.define
-class Keeper:
-    """Writes the best point of a run into a checkpoint, unless it is there already."""
-
-    archive: Archive
-    fit_of: Callable[[Outcome], Fit]
-    last: Fit | None = None
-
-    def __call__(self, outcome: Outcome) -> None:
-        """Write an outcome; where that fails the file keeps what it has, and the fit goes on."""
-        if self.last is None or self.last.latent is not outcome.point.latent:
-            self.last = self.fit_of(outcome)
-        else:
-            names = ("bound", "rounding", "history", "paused")
-            self.last = attrs.evolve(self.last, **{n: getattr(outcome, n) for n in names})
-        try:
-            self.archive.replace(LATEST, fit_to_entry(self.last))
-        except DataError as error:
-            warnings.warn(
-                f"{error}. The fit goes on, and the checkpoint keeps what it held before",
-                UserWarning,
-                stacklevel=2,
-            )
 
 
 def solver_for(backend: object) -> Alternating:

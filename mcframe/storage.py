@@ -1,6 +1,7 @@
-"""Fits on disk: arrays and JSON in one file, where each addition is whole or not there at all."""
+"""Answers on disk: arrays and JSON in one file, where each addition is whole or not there."""
 
 import json
+import math
 import os
 import shutil
 import zipfile
@@ -13,35 +14,20 @@ from typing import IO, Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
-from mcframe.backends import Alternating, Dual, History, Paused, Point, Rounding
-from mcframe.backends.alternating_steps import AlternatingState
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import DataError, ModelError
-from mcframe.model import Problem
+from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.numerics.machine import held
-from mcframe.numerics.operators import LowRank
-from mcframe.numerics.shrinkage import Shrinker
+from mcframe.numerics.stored import FORMAT, put_together, said, taken_apart
 
-__all__ = ["Archive", "Entry", "fit_from_entry", "fit_to_entry"]
+__all__ = ["Archive", "load", "save"]
 
-# Format 2 ends with a CRC of all bytes before it, of which 4 GB take a second.
-HEADER, FORMAT = "header.json", 2
+HEADER = "header.json"
+# A file ends with a CRC of all bytes before it, of which 4 GB take a second.
 CHECKSUM_BYTES = 4
 # Identities longer than this are digests, which say nothing to anybody.
 READABLE = 24
-# Before the names of the columns of a history.
-HISTORY = "history."
-# Parts of a solver's state that are computed anew: they are no numbers, or have one per entry.
-FOUND_ANEW = frozenset({"evaluation", "rng", "dtype"})
-
-
-@attrs.frozen(eq=False)
-class Entry:
-    """Arrays by name, and numbers and words that JSON holds."""
-
-    arrays: Mapping[str, Array]
-    facts: Mapping[str, Any]
+# The name of the only entry of a saved answer.
+ANSWER = "answer"
 
 
 @attrs.frozen(eq=False)
@@ -51,10 +37,12 @@ class Archive:
     ``numpy.load`` reads it. Each addition is written to another file, which then takes the
     place of the first: whenever the process dies, the file holds all entries before that one.
     The comment at its end is a checksum of all other bytes, which is compared before any of them
-    is made use of. Nothing in it can be run: arrays without objects, and JSON.
+    is made use of. Nothing in it can be run: arrays without objects, and JSON. Nothing is
+    compressed, so that no small file holds a large array.
     """
 
     path: Path
+    word: str = "checkpoint"  # what messages call it
     whole: set[tuple[int, ...]] = attrs.field(factory=set)  # files whose checksum was compared
 
     @classmethod
@@ -76,10 +64,8 @@ class Archive:
         DataError
             Where the file is no archive, or of other work, or cannot be written.
         """
-        if not isinstance(path, str | os.PathLike):
-            raise ModelError(f"checkpoint={path!r} was given; the path of a file is needed")
-        archive = cls(Path(os.fsdecode(path)))
-        header = {"format": FORMAT, "kind": kind, "identity": dict(identity)}
+        archive = cls(path_of(path, "checkpoint"))
+        header = header_of(kind, identity)
         if archive.path.exists():
             archive.refuse_another(header)
         else:
@@ -88,53 +74,67 @@ class Archive:
 
     def refuse_another(self, header: Mapping[str, Any]) -> None:
         """Raise a ``DataError`` where the file is of another kind or of other work."""
-        with self.reading() as file:
-            there = json.loads(file.read(HEADER))
-            if there["format"] != header["format"] or there["kind"] != header["kind"]:
-                raise DataError(
-                    f"checkpoint {self.path} holds a {there['kind']} of format {there['format']},"
-                    f" and a {header['kind']} of format {header['format']} is asked for; give"
-                    " another file"
-                )
-            here, known = header["identity"], there["identity"]
-            changed = [
-                difference(key, known.get(key, "none"), here.get(key, "none"))
-                for key in dict.fromkeys([*here, *known])
-                if known.get(key) != here.get(key)
-            ]
+        there = self.header()
+        if there["kind"] != header["kind"]:
+            raise DataError(
+                f"checkpoint {self.path} holds a {there['kind']}, and a {header['kind']} is asked"
+                " for; give another file"
+            )
+        here, known = header["identity"], there["identity"]
+        changed = [
+            difference(key, known.get(key, "none"), here.get(key, "none"))
+            for key in dict.fromkeys([*here, *known])
+            if known.get(key) != here.get(key)
+        ]
         if changed:
             raise DataError(
                 f"checkpoint {self.path} holds another {header['kind']}: {'; '.join(changed)}."
                 " Give the same to go on with it, or another file, or delete this one"
             )
 
+    def header(self) -> dict[str, Any]:
+        """The header, or a ``DataError`` where the file is of another version."""
+        with self.reading() as file:
+            there: dict[str, Any] = json.loads(file.read(HEADER))
+            known, kind, by = there["format"], there["kind"], there["mcframe"]
+            identity = there["identity"]
+            texts = {"kind": kind, "mcframe": by, **identity}
+            if not isinstance(known, int) or not all(isinstance(t, str) for t in texts.values()):
+                raise TypeError("no header")
+        if known != FORMAT:
+            remedy = "upgrade mcframe" if known > FORMAT else "read it with that version"
+            raise DataError(
+                f"{self.word} {self.path} was written by mcframe {by} in format {known}, and"
+                f" mcframe {version()} reads format {FORMAT}; {remedy}, or give another file"
+            )
+        return there
+
     def __contains__(self, name: str) -> bool:
         with self.reading() as file:
             return f"{name}/facts.json" in file.namelist()
 
-    def read(self, name: str) -> Entry:
-        """The entry of that name, which must be there."""
+    def read(self, name: str, kind: str, **given: object) -> Any:
+        """The value of that name, of the class ``kind``; ``given`` as ``add`` was."""
         with self.reading() as file:
-            arrays = {}
-            for member in file.namelist():
-                if member.startswith(f"{name}/") and member.endswith(".npy"):
-                    with file.open(member) as stream:
-                        array = np.lib.format.read_array(stream, allow_pickle=False)
-                    arrays[member.removeprefix(f"{name}/").removesuffix(".npy")] = array
-            return Entry(arrays, json.loads(file.read(f"{name}/facts.json")))
+            arrays, most = {}, self.path.stat().st_size
+            for member in file.infolist():
+                if member.filename.startswith(f"{name}/") and member.filename.endswith(".npy"):
+                    key = member.filename.removeprefix(f"{name}/").removesuffix(".npy")
+                    arrays[key] = read_array(file, member, most)
+            facts = json.loads(file.read(f"{name}/facts.json"))
+            found = put_together(arrays, facts, given)
+            if type(found).__name__ != kind:
+                raise TypeError(f"it is a {type(found).__name__}, and a {kind} is needed")
+            return found
 
-    def add(self, name: str, entry: Entry) -> None:
-        """Add an entry, which is on the disk when this returns."""
-        arrays = {f"{name}/{key}.npy": array for key, array in entry.arrays.items()}
-        self.write({**arrays, f"{name}/facts.json": json.dumps(dict(entry.facts))})
+    def add(self, name: str, value: object, **given: object) -> None:
+        """Add a value, which is on the disk when this returns; ``given`` parts are left out."""
+        self.write(members_of(name, value, given))
 
-    def replace(self, name: str, entry: Entry) -> None:
-        """Put one entry in the place of all, which is on the disk when this returns."""
-        with self.reading() as file:
-            header = file.read(HEADER).decode()
-        arrays = {f"{name}/{key}.npy": array for key, array in entry.arrays.items()}
-        facts = {f"{name}/facts.json": json.dumps(dict(entry.facts))}
-        self.write({HEADER: header, **arrays, **facts}, keep=False)
+    def replace(self, name: str, value: object, **given: object) -> None:
+        """Put one value in the place of all, which is on the disk when this returns."""
+        header = json.dumps(self.header())
+        self.write({HEADER: header, **members_of(name, value, given)}, keep=False)
 
     def remove(self) -> None:
         """Delete the file, and unfinished ones of processes that died."""
@@ -158,12 +158,12 @@ class Archive:
                     raise
         except BlockingIOError:
             raise DataError(
-                f"checkpoint {self.path} is being written by another process; give each of them"
+                f"{self.word} {self.path} is being written by another process; give each of them"
                 " a file of its own"
             ) from None
         except OSError as error:
             raise DataError(
-                f"checkpoint {self.path} cannot be written ({error.strerror}); give a file in a"
+                f"{self.word} {self.path} cannot be written ({error.strerror}); give a file in a"
                 " folder that exists, on a disk with room"
             ) from None
 
@@ -171,7 +171,9 @@ class Archive:
         """Write members into an open file, and the checksum of all; it is on the disk then."""
         file.truncate(0)  # a process may have left it that died
         if keep and self.path.exists():
-            with self.reading(), self.path.open("rb") as before:  # no damage gets a new checksum
+            with self.reading():  # no damage gets a new checksum
+                pass
+            with self.path.open("rb") as before:
                 shutil.copyfileobj(before, file)
         with zipfile.ZipFile(file, "a") as archive:
             archive.comment = bytes(CHECKSUM_BYTES)
@@ -193,7 +195,10 @@ class Archive:
 
     @contextmanager
     def reading(self) -> Iterator[zipfile.ZipFile]:
-        """The file to read from; where it is no archive, or a damaged one, a ``DataError``."""
+        """The file to read from; a ``DataError`` for whatever is wrong with it."""
+        remedy = "delete the file to begin afresh"
+        if self.word != "checkpoint":
+            remedy = "save the answer again"
         try:
             with self.path.open("rb") as file:
                 status = os.fstat(file.fileno())
@@ -207,10 +212,36 @@ class Archive:
                     yield archive
         except (OSError, zipfile.BadZipFile):
             raise DataError(
-                f"checkpoint {self.path} is no file of finished fits, or it is damaged: its bytes"
-                " do not agree with their checksum. Give another path, or delete the file to begin"
-                " afresh"
+                f"{self.word} {self.path} was not written by mcframe, or it is damaged: its bytes"
+                f" do not agree with their checksum. Give another path, or {remedy}"
             ) from None
+        except BackendError:  # a library that is not installed
+            raise
+        except Exception as error:  # whatever other hands have written, with a checksum
+            raise DataError(
+                f"{self.word} {self.path} holds nothing that mcframe {version()} can read"
+                f" ({said(error)}). Give another path, or {remedy}"
+            ) from None
+
+
+def read_array(file: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> Array:
+    """An array without objects, of no more bytes than the file has."""
+    if member.compress_type != zipfile.ZIP_STORED:
+        raise ValueError(f"{member.filename} is compressed")
+    with file.open(member) as stream:
+        if np.lib.format.read_magic(stream) != (1, 0):
+            raise ValueError(f"{member.filename} is an array of another version")
+        shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+        length = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject or length != member.file_size - stream.tell():
+            raise ValueError(f"{member.filename} has another size than its shape")
+        if not 0 <= length <= most:
+            raise ValueError(f"{member.filename} is longer than the file")
+        content = np.empty(length, dtype=np.uint8)
+        reader: Any = stream
+        if reader.readinto(content) != length:
+            raise ValueError(f"{member.filename} is cut off")
+        return content.view(dtype).reshape(shape, order="F" if by_columns else "C")
 
 
 def checksums_of(file: IO[bytes]) -> tuple[bytes, bytes]:
@@ -232,114 +263,82 @@ def difference(key: str, there: str, here: str) -> str:
     return f"{key} is {there} there and {here} here"
 
 
-def fit_to_entry(fit: Fit) -> Entry:
-    """A fit without its problem; ``fit_from_entry`` makes it whole again, to the last bit."""
-    point, dual = fit.point, fit.point.dual
-    arrays = {"left": point.latent.left, "right": point.latent.right}
-    for position, block in enumerate(fit.model.blocks):
-        if block.name in fit.effects:
-            # Files of earlier versions call them so, too.
-            arrays[f"biases.{position}"] = fit.effects[block.name]
-    if dual is not None:
-        arrays["dual.gradient"] = dual.gradient
-        arrays |= arrays_by_position("dual.terms", dual.terms)
-        arrays |= arrays_by_position("dual.given", dual.given)
-    arrays |= {f"{HISTORY}{name}": column for name, column in fit.history.table().items()}
-    facts = {
-        "status": fit.status,
-        "message": fit.message,
-        "objective": fit.objective,
-        "bound": fit.bound,
-        "rounding": attrs.asdict(fit.rounding),
-        "backend": fit.backend,
-        "random_state": fit.random_state,
-        "dual": None if dual is None else [len(dual.terms), len(dual.given)],
-        "known": None if dual is None else dual.known,
-        "paused": paused_to_facts(fit.paused, arrays),
-    }
-    return Entry(arrays, facts)
+def version() -> str:
+    """The version of the package, which is imported as a whole by then."""
+    from mcframe import __version__
+
+    return __version__
 
 
-def fit_from_entry(problem: Problem, entry: Entry) -> Fit:
-    """The fit of a problem that ``fit_to_entry`` was given."""
-    arrays, facts = entry.arrays, entry.facts
-    latent = LowRank(arrays["left"], arrays["right"])
-    names = [block.name for block in problem.model.blocks]
-    return Fit(
-        problem=problem,
-        point=Point(latent, dual_from(entry)),
-        effects={
-            name: arrays[f"biases.{k}"] for k, name in enumerate(names) if f"biases.{k}" in arrays
-        },
-        status=facts["status"],
-        message=facts["message"],
-        objective=facts["objective"],
-        bound=facts["bound"],
-        rounding=Rounding(**facts["rounding"]),
-        backend=facts["backend"],
-        history=History.of_table(
-            {name.removeprefix(HISTORY): array for name, array in arrays.items()}
-        ),
-        random_state=facts["random_state"],
-        paused=paused_from(entry),
-    )
+def header_of(kind: str, identity: Mapping[str, str]) -> dict[str, Any]:
+    """The header of a file that this version writes."""
+    return {"format": FORMAT, "mcframe": version(), "kind": kind, "identity": dict(identity)}
 
 
-def paused_to_facts(paused: Paused | None, arrays: dict[str, Array]) -> Any:
-    """A paused state of alternation as JSON, its arrays put among others; else None."""
-    if paused is None or not isinstance(paused.state, AlternatingState):
-        return None
-    state = attrs.asdict(paused.state, filter=lambda field, _: field.name not in FOUND_ANEW)
-
-    def plain(value: Any, name: str) -> Any:
-        if isinstance(value, np.ndarray):
-            arrays[name] = value
-            return {"array": name}
-        if isinstance(value, dict):
-            return {key: plain(part, f"{name}.{key}") for key, part in value.items()}
-        if isinstance(value, tuple | list):
-            return [plain(part, f"{name}.{k}") for k, part in enumerate(value)]
-        return value.item() if isinstance(value, np.generic) else value
-
-    facts = {"wait": paused.wait, "gap_ratio": paused.gap_ratio, "judged": paused.certified}
-    return {"state": plain(state, "paused"), **facts}
+def members_of(name: str, value: object, given: Mapping[str, object]) -> dict[str, Any]:
+    """The members of a file that a value is stored as."""
+    arrays, facts = taken_apart(value, "", given)
+    members = {f"{name}/{key}.npy": array for key, array in arrays.items()}
+    return {**members, f"{name}/facts.json": json.dumps(facts)}
 
 
-def paused_from(entry: Entry) -> Paused | None:
-    """The paused state of alternation in an entry; None in files of earlier versions."""
-
-    def read(plain: Any) -> Any:
-        if isinstance(plain, list):
-            return tuple(map(read, plain))
-        if not isinstance(plain, dict):
-            return plain
-        if plain.keys() == {"array"}:
-            return entry.arrays[plain["array"]]
-        return {key: read(part) for key, part in plain.items()}
-
-    facts = read(entry.facts.get("paused"))
-    if facts is None:
-        return None
-    gone: Any = None
-    shrinker = Shrinker(**facts["state"].pop("shrinker"), rng=gone)
-    state = AlternatingState(**facts.pop("state"), evaluation=gone, shrinker=shrinker)
-    certified = facts.pop("judged", True)
-    return Paused(Alternating(), state, certified=certified, **facts)
+def path_of(path: object, name: str) -> Path:
+    """The path that was given, or a ``ModelError``."""
+    if not isinstance(path, str | os.PathLike):
+        raise ModelError(f"{name}={path!r} was given; the path of a file is needed")
+    return Path(os.fsdecode(path))
 
 
-def arrays_by_position(name: str, values: tuple[Array | None, ...]) -> dict[str, Array]:
-    """Arrays by their position; None is left out."""
-    return {f"{name}.{k}": value for k, value in enumerate(values) if value is not None}
+def save(answer: object, path: object) -> Path:
+    """Write an answer into a file, which takes the place of one that is there; see ``load``."""
+    archive = Archive(path_of(path, "path"), "file")
+    header = json.dumps(header_of(type(answer).__name__, {}))
+    archive.write({HEADER: header, **members_of(ANSWER, answer, {})}, keep=False)
+    return archive.path
 
 
-def dual_from(entry: Entry) -> Dual | None:
-    """The dual information of a stored point."""
-    if entry.facts["dual"] is None:
-        return None
-    arrays, (n_terms, n_pieces) = entry.arrays, entry.facts["dual"]
-    return Dual(
-        gradient=arrays["dual.gradient"],
-        terms=tuple(arrays.get(f"dual.terms.{k}") for k in range(n_terms)),
-        given=tuple(arrays.get(f"dual.given.{k}") for k in range(n_pieces)),
-        known=tuple(None if pair is None else tuple(pair) for pair in entry.facts["known"]),
-    )
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read an answer that was saved: by ``Fit.save``, ``Posterior.save`` or ``Completion.save``.
+
+    It answers all that the saved one does, with the same bits. The file is a zip of arrays and
+    JSON, as ``numpy.savez`` writes one, and nothing in it is run: no pickle, no class but those of
+    this package. A checksum of all bytes is compared before any is made use of. Files are read by
+    the format that they were written in; a later version of mcframe may refuse them, and says so.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Returns
+    -------
+    Fit, Posterior or Completion
+
+    Raises
+    ------
+    DataError
+        Where there is no such file, or it is damaged, cut off, of other origin, or of another
+        format.
+    BackendError
+        Where a completed table is of a library that is not installed here.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np, mcframe as mc
+    >>> x = np.outer([1.0, 2.0, 3.0], [1.0, 2.0])
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = mc.fit(model, {"x": x}).save(os.path.join(folder, "fit.npz"))
+    ...     fit = mc.load(path)
+    >>> print(fit.status, fit.predict("x").round(1)[2])
+    certified [3. 6.]
+    """
+    archive = Archive(path_of(path, "path"), "file")
+    if not archive.path.exists():
+        raise DataError(f"there is no file {archive.path}; give the path that save was given")
+    kind = archive.header()["kind"]
+    if ANSWER not in archive:
+        raise DataError(
+            f"file {archive.path} is a checkpoint that holds a {kind}; give it as checkpoint= to"
+            " the function that wrote it"
+        )
+    return archive.read(ANSWER, kind)

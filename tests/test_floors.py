@@ -24,6 +24,7 @@ FLOORS = {
     "new_rows": 6,
     "options": 6,
     "fitting": 6,
+    "keeping": 6,
     "partitions": 6,
     "pooling": 6,
     "posterior": 6,

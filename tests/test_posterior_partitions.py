@@ -358,7 +358,7 @@ def test_what_has_no_posterior_in_partitions_is_named():
             mc.posterior(model, data)
     with pytest.raises(mc.DataError, match="block 'x' has no data"):
         mc.posterior(model_of(LEARNED), RowsInMemory({"y": table(LEARNED)}, 2))
-    for name in ("client", "checkpoint", "scratch"):
+    for name in ("client", "scratch"):
         with pytest.raises(mc.ModelError, match=f"{name} was given, which is for data in part"):
             mc.posterior(model_of(LEARNED), {"x": table(LEARNED)}, **{name: "somewhere"})
     wrong = table(mc.Bernoulli())

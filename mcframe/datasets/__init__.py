@@ -6,7 +6,7 @@ from mcframe.datasets.mulan import fetch_multilabel, read_mulan
 from mcframe.datasets.multilabel import MultiLabel, digits, hide, read_multilabel
 from mcframe.datasets.partitions.on_disk import PartitionsOnDisk, on_disk
 from mcframe.datasets.partitions.parquet import ParquetTriples, parquet_triples
-from mcframe.datasets.partitions.saving import impute_to, load_fit, save_fit
+from mcframe.datasets.partitions.saving import impute_to
 from mcframe.datasets.partitions.writing import write_partitions
 from mcframe.datasets.ratings import Ratings, read_ratings
 from mcframe.model.chunks.from_dask import DaskPartitions, from_dask
@@ -23,13 +23,11 @@ __all__ = [
     "from_dask",
     "hide",
     "impute_to",
-    "load_fit",
     "on_disk",
     "parquet_triples",
     "read_csv",
     "read_mulan",
     "read_multilabel",
     "read_ratings",
-    "save_fit",
     "write_partitions",
 ]

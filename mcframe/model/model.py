@@ -17,6 +17,7 @@ from mcframe.contracts.term import (
     Term,
 )
 from mcframe.model.block import Block
+from mcframe.numerics.stored import from_text, to_text
 
 # The formulas of an entry in standard units, by the value of ``standardize``.
 STANDARD = {
@@ -323,6 +324,37 @@ class Model:
                 return block
         names = ", ".join(repr(block.name) for block in self.blocks)
         raise ModelError(f"there is no block {name!r}; the blocks are {names}")
+
+    def to_json(self) -> str:
+        """The model as text: its words by their public names, with all that they were given.
+
+        ``Model.from_json`` reads it back, to the last bit. Numbers that no JSON has, as infinite
+        bounds, and arrays stand as ``{"is": "float", "of": "inf"}`` and ``{"is": "array", ...}``.
+
+        Raises
+        ------
+        ModelError
+            Where a word of the model is a class of your own: a text names words of mcframe alone.
+
+        Examples
+        --------
+        >>> import mcframe as mc
+        >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
+        >>> mc.Model.from_json(model.to_json()) == model
+        True
+        """
+        return to_text(self, "model")
+
+    @classmethod
+    def from_json(cls, text: str) -> "Model":
+        """The model of a text that ``to_json`` has written; nothing in it is run.
+
+        Raises
+        ------
+        DataError
+            Where the text is no such model, or one of another version.
+        """
+        return from_text(text, cls)
 
     def __str__(self) -> str:
         return text_of(self.blocks, self.regularizers, self.constraints)

@@ -39,7 +39,7 @@ from mcframe.posterior.factor_state import begin
 from mcframe.posterior.factors import HELD, FactorPosterior, factor_sweeps
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed
-from mcframe.posterior.parts import RowsInParts, observed_of_part
+from mcframe.posterior.parts import RowsInParts, observed_of_part, without_entries
 from mcframe.regularizers import GaussianRows, NuclearNorm
 
 # The number of factors where none is given, if the table has so many rows and columns.
@@ -110,10 +110,9 @@ def posterior(
     client : distributed.Client, or the address of a scheduler, optional
         For data in partitions: the Dask cluster whose workers compute, as in ``mc.fit``.
     checkpoint : str or Path, optional
-        For data in partitions: a file for columns and priors, written after a sweep, at least
-        every half minute. If it exists already, for the same model, data, factors and seed, the
-        sweeps continue from there. Bounds of likelihoods that are not Gaussian are then computed
-        again.
+        With ``NuclearNorm``: a file for columns and priors, written after a sweep, at least every
+        half minute. If it exists already, for the same model, data, factors and seed, the sweeps
+        continue from there. Bounds of likelihoods that are not Gaussian are then computed again.
     scratch : str or Path, optional
         For data in partitions: a folder on a disk for what does not fit into memory, as in
         ``mc.fit``.
@@ -170,9 +169,11 @@ def posterior(
             checked_switch(progress, "progress"),
             options | {"max_seconds": max_seconds, "n_jobs": n_jobs},
         )
-        given = {"client": client, "checkpoint": checkpoint, "scratch": scratch}
+        given = {"client": client, "scratch": scratch}
         if in_partitions(data):
-            return posterior_of_partitions(model, data, factors, seed, run, **given)
+            return posterior_of_partitions(
+                model, data, factors, seed, run, checkpoint=checkpoint, **given
+            )
         for name, value in given.items():
             if value is not None:
                 raise ModelError(
@@ -181,10 +182,9 @@ def posterior(
                 )
         problem = Problem.bind(model, data)
         demand_posterior(problem.model, problem.terms)
-        observed = Observed.of(problem)
-        status, message = run.through(
-            sweeps_of(problem, observed, factors, run.budget, seed), observed
-        )
+        observed, sweeps = sweeps_of(problem, factors, seed, run, checkpoint)
+        status, message = run.through(sweeps, observed)
+        run.finish()
         return run.answer(problem, status, message, seed)
 
 
@@ -202,7 +202,12 @@ class Run:
     options: dict[str, Any]
     history: list[Sweep] = attrs.field(factory=list)
     engine: Any = None
-    keep: Callable[[Any, list[Sweep]], None] | None = None
+    keep: Checkpoint | None = None
+
+    def finish(self) -> None:
+        """Write the last sweep into the checkpoint, if there is one."""
+        if self.keep is not None:
+            self.keep.write(self.engine, self.history)
 
     def through(self, sweeps: Iterator[Any], observed: Observed) -> tuple[str, str]:
         """Take sweeps; return the status, and that in a sentence."""
@@ -302,25 +307,19 @@ def posterior_of_partitions(
             problem, _ = problem_of_partitions(model, executor)
             for note in worth_a_warning(problem.notes):
                 warnings.warn(note, UnobservedWarning, stacklevel=4)
-            n_factors = number_of_factors(factors, problem)
             rows = RowsInParts(problem.partitions)
-            term: Any = problem.terms[0]
-            kept = None
-            if checkpoint is not None:
-                kept = Checkpoint.at_path(checkpoint, problem, n_factors, seed)
-            found = None if kept is None else kept.read(problem)
-            if found is None:
-                observed = rows.observed(problem)
-                state = begin(observed, n_factors, term.weight, np.random.default_rng(seed))
-            else:
-                observed, state, run.history = found
-                run.engine = FactorPosterior(rows, observed, state)
-            run.keep = kept
-            status, message = run.through(
-                factor_sweeps(rows, observed, state, len(run.history)), observed
+            observed, sweeps = sweeps_of_factors(
+                problem,
+                lambda: without_entries(problem),
+                lambda: rows.observed(problem),
+                lambda _: rows,
+                number_of_factors(factors, problem),
+                seed,
+                run,
+                checkpoint,
             )
-            if kept is not None:
-                kept.write(run.engine, run.history)
+            status, message = run.through(sweeps, observed)
+            run.finish()
             # Parts, and what a cluster was sent, are not kept for as long as the answer.
             alone = OneByOne(problem.partitions.source, KeptParts(most=0.0))
             run.engine = attrs.evolve(run.engine, rows=RowsInParts(alone))
@@ -329,9 +328,9 @@ def posterior_of_partitions(
 
 
 def sweeps_of(
-    problem: Problem, observed: Observed, factors: int | str, budget: Budget, seed: int
-) -> Iterator[Any]:
-    """Iterate over sweeps: the engine, the bound on the log evidence, and its rounding.
+    problem: Problem, factors: int | str, seed: int, run: Run, checkpoint: object
+) -> tuple[Observed, Iterator[Any]]:
+    """The entries, and an iterator over sweeps: engine, bound on the log evidence, its rounding.
 
     An engine is a ``FactorPosterior`` or a ``JointPosterior``: the distributions of z.
     """
@@ -339,12 +338,52 @@ def sweeps_of(
     if isinstance(term, GaussianRows):
         if factors != "auto":
             raise ModelError(f"factors={factors!r} was given; GaussianRows() has none: drop it")
-        steps = joint_sweeps(observed, term, budget.tol, budget.max_iter, seed)
-        return ((found, found.evidence, 0.0) for found in steps)
-    assert isinstance(term, NuclearNorm)
-    rng = np.random.default_rng(seed)
-    state = begin(observed, number_of_factors(factors, problem), term.weight, rng)
-    return factor_sweeps(RowsHere(observed), observed, state)
+        if checkpoint is not None:
+            raise ModelError(
+                "checkpoint was given, and the steps of GaussianRows() are not kept; drop it, and"
+                " save the answer by posterior.save(path)"
+            )
+        observed = Observed.of(problem)
+        steps = joint_sweeps(observed, term, run.budget.tol, run.budget.max_iter, seed)
+        return observed, ((found, found.evidence, 0.0) for found in steps)
+    n_factors = number_of_factors(factors, problem)
+    return sweeps_of_factors(
+        problem,
+        lambda: Observed.of_tables(problem),
+        lambda: Observed.of(problem),
+        RowsHere,
+        n_factors,
+        seed,
+        run,
+        checkpoint,
+    )
+
+
+def sweeps_of_factors(
+    problem: Problem,
+    entries: Callable[[], Observed],
+    summed_up: Callable[[], Observed],
+    rows_of: Callable[[Observed], RowsHere | RowsInParts],
+    n_factors: int,
+    seed: int,
+    run: Run,
+    checkpoint: object,
+) -> tuple[Observed, Iterator[Any]]:
+    """What ``sweeps_of`` returns, of factors: from the beginning, or where a checkpoint ended."""
+    term: Any = problem.terms[0]
+    found = None
+    if checkpoint is not None:
+        run.keep = Checkpoint.at_path(checkpoint, problem, n_factors, seed)
+        found = run.keep.read(problem, entries)
+    if found is None:
+        observed = summed_up()
+        state = begin(observed, n_factors, term.weight, np.random.default_rng(seed))
+        rows = rows_of(observed)
+    else:
+        observed, state, run.history = found
+        rows = rows_of(observed)
+        run.engine = FactorPosterior(rows, observed, state)
+    return observed, factor_sweeps(rows, observed, state, len(run.history))
 
 
 def number_of_factors(factors: int | str, problem: Problem) -> int:

@@ -22,6 +22,14 @@ def observed_of_part(part: Part) -> Observed:
     return attrs.evolve(found, blocks=blocks)
 
 
+def without_entries(problem: Problem) -> Observed:
+    """The blocks of a problem without an entry."""
+    names = [block.name for block in problem.model.blocks]
+    return Observed.of_tables(
+        problem, {name: nothing(problem, name, problem.n_items) for name in names}
+    )
+
+
 @attrs.define(eq=False)
 class RowsInParts:
     """The rows of all partitions; a sweep is one round.
@@ -36,9 +44,7 @@ class RowsInParts:
 
     def observed(self, problem: Problem) -> Observed:
         """What is known of all blocks, without an entry; thresholds are those at 0."""
-        n_rows, names = problem.n_items, [block.name for block in problem.model.blocks]
-        empty = {name: nothing(problem, name, n_rows) for name in names}
-        found = Observed.of_tables(problem, empty)
+        found = without_entries(problem)
 
         def total(question: Any, *given: Any) -> Any:
             return self.partitions.sum(question, PROGRAM, *given)

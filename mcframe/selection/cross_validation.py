@@ -34,7 +34,7 @@ from mcframe.selection.jobs import progress as progress_of
 from mcframe.selection.paths import CertifiedPath, descending, identity_of
 from mcframe.selection.splitters import EntryFolds, Splitter
 from mcframe.selection.weight_max import chosen_place
-from mcframe.storage import Archive, Entry
+from mcframe.storage import Archive
 
 # The relative amount by which the middle weight of a grid may lie above its geometric mean.
 ROUNDING = 1e-9
@@ -350,9 +350,7 @@ class Scoring:
                         scores.add(model, fold, path)
                         if archive is not None and path.ended:
                             # The scores of a complete path take the place of its fits.
-                            facts = {"largest_gap": path.largest_gap}
-                            entry = Entry({"scores": path.scores}, facts)
-                            archive.add(f"model{model}.fold{fold}", entry)
+                            archive.add(f"model{model}.fold{fold}", path)
                             Archive(Path(file_of_fits(archive, model, fold))).remove()
                     if not paths[0].ended:
                         raise KeyboardInterrupt
@@ -414,9 +412,7 @@ def taken_from(archive: Archive | None, part: Part, scores: Scores) -> bool:
     if archive is None or not all(name in archive for name in names.values()):
         return False
     for fold, name in names.items():
-        entry = archive.read(name)
-        gap = entry.facts["largest_gap"]
-        scores.add(model, fold, PathScores(entry.arrays["scores"], gap, ended=True))
+        scores.add(model, fold, archive.read(name, PathScores.__name__))
     return True
 
 

@@ -30,7 +30,7 @@ from mcframe.numerics.operators import LowRank
 from mcframe.numerics.threads import blas_alone
 from mcframe.options import checked_budget, checked_seed
 from mcframe.selection.weight_max import chosen_place, largest_weight
-from mcframe.storage import Archive, fit_from_entry, fit_to_entry
+from mcframe.storage import Archive
 
 HEADER = (
     f"{'weight':>12}  {'status':<15}  {'objective':>15}  {'gap':>7}  {'rank':>4}  {'seconds':>7}"
@@ -209,7 +209,7 @@ def along(
     for position, weight in enumerate(sequence):
         variant = compiled.with_weight(place, float(weight))
         if archive is not None and str(position) in archive:
-            fit = fit_from_entry(variant.problem, archive.read(str(position)))
+            fit = archive.read(str(position), Fit.__name__, problem=variant.problem)
         else:
             warm = chosen.start_refusal is None
             with blas_alone():  # threads of products of factors would wait for one another
@@ -219,7 +219,7 @@ def along(
             fit = attrs.evolve(fit, paused=None)  # the next weight starts from its point alone
             # An interrupted fit is repeated by the next call.
             if archive is not None and fit.message != FROM_OUTSIDE:
-                archive.add(str(position), fit_to_entry(fit))
+                archive.add(str(position), fit, problem=variant.problem)
         fits.append(fit)
         yield fit
 

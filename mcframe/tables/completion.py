@@ -1,5 +1,7 @@
 """The answer of ``complete``: the completed table, and the errors of its columns."""
 
+import os
+from pathlib import Path
 from typing import Any, Literal
 
 import attrs
@@ -13,6 +15,7 @@ from mcframe.contracts.validators import whole
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.selection import CrossValidation
+from mcframe.storage import save
 from mcframe.tables.coding import Choice
 from mcframe.tables.declared import Declared, lines_of
 from mcframe.tables.drawing import DrawnRows
@@ -167,6 +170,50 @@ class Completion:
         0    1.85    L
         """
         return self.declared.complete_rows(self.answer, frame, unseen=unseen)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the completed table into a file, which ``mc.load`` reads.
+
+        Stored are the table as it was given and as it was filled, the types, codes and
+        scores of its columns, and the posterior or the fit: about fifteen times the
+        table. One of 100,000 x 20 took 243 MB and a second.
+        What is loaded answers all that this one does, with the same bits, draws included;
+        frames come back in their library and with their dtypes.
+
+        A file that is there is replaced at once when the new one is whole and on the disk; a
+        process that dies before, or a full disk, leaves it as it was. The file is a zip of arrays
+        and JSON as ``numpy.savez`` writes one, without pickle, under exactly this path.
+
+        Parameters
+        ----------
+        path : str or Path
+            Usually with the ending ``.npz``.
+
+        Returns
+        -------
+        Path
+
+        Raises
+        ------
+        ModelError
+            Where the completed table holds what no file can: objects in its columns
+            that are no numbers, texts or times.
+        DataError
+            Where the file cannot be written.
+
+        Examples
+        --------
+        >>> import os, tempfile, pandas as pd, mcframe as mc
+        >>> frame = pd.DataFrame({
+        ...     "height": [1.5, 1.6, None, 1.9] * 6, "size": ["S", "S", "L", None] * 6,
+        ... })
+        >>> completed = mc.complete(frame)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     again = mc.load(completed.save(os.path.join(folder, "completed.npz")))
+        >>> again.table.equals(completed.table)
+        True
+        """
+        return save(self, path)
 
     def draws(self, m: int, random_state: int = 0) -> list[Any]:
         """Return m completed tables with random draws in the missing entries: multiple imputation.

@@ -12,7 +12,7 @@ from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.real_numbers import plain
 from mcframe.model import Model
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection import weight_max
+from mcframe.selection.weight_max import weight_max
 from mcframe.tables.coding import Classes
 from mcframe.tables.columns import Column, read_columns, read_frame
 from mcframe.tables.declared import Declared

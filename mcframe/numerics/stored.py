@@ -1,0 +1,426 @@
+"""Values of the package as JSON and arrays, and back: nothing that is stored can be run."""
+
+import json
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import DataError, McframeError, ModelError
+from mcframe.numerics import stored_frames
+
+__all__ = ["FORMAT", "from_text", "put_together", "said", "taken_apart", "to_text"]
+
+# Changes where files of earlier versions are not read any more.
+FORMAT = 3
+# Packages whose public classes are stored by name.
+WORDS = ("likelihoods", "risks", "regularizers", "constraints")
+# Further classes that are stored field by field, by the module where they stand. No other class is
+# ever made from a file.
+CLASSES = {
+    "answer": "Fit Kept",
+    "backends.alternating": "Alternating",
+    "backends.alternating_steps": "AlternatingState",
+    "backends.backend": "History Paused Record",
+    "backends.certificate": "Point Rounding",
+    "backends.factored": "FactoredDescent FactoredState",
+    "backends.fpc": "FPC FPCState",
+    "backends.new_rows": "RowSpace",
+    "backends.proximal": "Proximal ProximalState",
+    "backends.rowwise": "Rowwise",
+    "backends.splitting": "Nonsmooth Splitting SplittingState",
+    "calibration": "Calibration",
+    "compile.dual": "Dual",
+    "compile.partitions.work": "Work",
+    "model.binding": "LossCounts Totals",
+    "model.block": "Block",
+    "model.labels": "AxisLabels",
+    "model.layout": "Layout",
+    "model.model": "Model",
+    "model.problem": "Problem",
+    "model.table": "CellNumbers Given LeftBehind Table",
+    "model.units": "AffineUnits RankUnits Standard",
+    "numerics.operators": "LowRank",
+    "numerics.quasi_newton": "Memory",
+    "numerics.row_mixtures": "Form Incomplete RowMixture",
+    "numerics.sampled": "Compressed",
+    "numerics.shrinkage": "Shrinker Shrunk",
+    "posterior.answer": "Posterior Sweep",
+    "posterior.factor_rows": "RowsHere",
+    "posterior.factor_state": "Design FactorState Gaussians Priors",
+    "posterior.factors": "FactorPosterior",
+    "posterior.joint": "JointPosterior",
+    "posterior.observed": "Observed ObservedBlock Summary",
+    "posterior.rows": "RowsPosterior",
+    "posterior.rows_parameters": "RowsParameters RowsPrior",
+    "regularizers.residual_nuclear_norm": "BoundResidualNuclearNorm",
+    "selection.choice": "CrossValidation",
+    "selection.cross_validation": "PathScores",
+    "tables.as_numbers": "CountedNumbers Discriminant Indicator Indicators Steps",
+    "tables.coding": "Classes Counts Dates Labels Levels Numbers",
+    "tables.columns": "Column",
+    "tables.completion": "Completion",
+    "tables.text_numbers": "TextNumbers",
+    "tables.declared": "Declared",
+    "tables.declared_column": "DeclaredColumn",
+    "tables.held_out": "ColumnScores",
+    "tables.rows_choice": "RowsChoice",
+    "tables.table_model": "TableModel",
+    "tables.taken": "Taken",
+}
+HOMES = {name: module for module, names in CLASSES.items() for name in names.split()}
+# Fields that are found anew from others, or are None until they are.
+FOUND_ANEW = {"FactoredState": "rng", "RowsHere": "latest", "Shrinker": "rng"}
+# A class that takes the place of another one without being one.
+STANDS_FOR = {"LeftBehind": "Table"}
+# The class without which an answer is whole: None where it cannot be stored, as the state of a
+# solver of the user's own.
+DISPENSABLE = "Paused"
+# Why values that are met inside of an answer are not stored, and what to do instead.
+REMEDIES = {
+    "OneByOne": "its rows are in partitions, which stay where they are; give checkpoint= to"
+    " mc.posterior, which goes on from it with the same data",
+}
+REMEDIES |= dict.fromkeys(["OnDask", "PartitionedProblem", "RowsInParts"], REMEDIES["OneByOne"])
+# The most bytes of an array in the text for each character, and bytes that it may take anyway.
+WIDEST, SMALL = 64, 4096
+# Kinds of numpy's dtypes without Python objects.
+PLAIN_KINDS = "biufMmU"
+
+
+def taken_apart(
+    value: object, name: str = "", given: Mapping[str, object] | None = None
+) -> tuple[dict[str, Array], Any]:
+    """Arrays by name, and the JSON of all else that a value consists of.
+
+    Parameters
+    ----------
+    value : object
+        Of classes of the package, numbers, words, arrays and frames.
+    name : str
+        What messages call the value.
+    given : dict of objects
+        Parts of the value that whoever reads it has already, by any word.
+
+    Raises
+    ------
+    ModelError
+        Where the value holds what cannot be stored, such as a class of the user's own.
+    """
+    writer = Writer({id(part): word for word, part in (given or {}).items()})
+    facts = writer.plain(value, name)
+    return writer.arrays, facts
+
+
+def put_together(
+    arrays: Mapping[str, Array], facts: Any, given: Mapping[str, object] | None = None
+) -> Any:
+    """The value that ``taken_apart`` was given, with the same parts ``given``.
+
+    Every field of a class is compared with its annotation, and values with the numbers that
+    follow from them (``_check_read``). Any exception may come out where other hands have written
+    the facts, but nothing in them is run.
+    """
+    return Reader(arrays, given or {}).value(facts)
+
+
+@attrs.define(eq=False)
+class Writer:
+    """Turns a value into JSON, and its arrays into a dict; what occurs twice is stored once."""
+
+    given: Mapping[int, str]
+    arrays: dict[str, Array] = attrs.field(factory=dict)
+    written: dict[int, int] = attrs.field(factory=dict)  # by identity, in order
+    alive: list[Any] = attrs.field(factory=list)  # so that no identity is used again
+    inline: bool = False  # arrays as lists
+
+    def plain(self, value: Any, place: str) -> Any:
+        """The JSON of a value that stands at this place."""
+        kind = type(value)
+        if value is None or kind in (bool, int, str):
+            return value
+        if kind is float:
+            return value if math.isfinite(value) else {"is": "float", "of": repr(value)}
+        if kind is tuple:
+            return [self.plain(part, f"{place}.{k}") for k, part in enumerate(value)]
+        if id(value) in self.given:
+            return {"is": "given", "as": self.given[id(value)]}
+        if id(value) in self.written:
+            return {"is": "same", "as": self.written[id(value)]}
+        name, parts = self.parts(value, place)
+        if name == DISPENSABLE and not self.holds(parts):
+            return None
+        found = {key: self.plain(part, f"{place}.{key}") for key, part in parts.items()}
+        if not self.inline:
+            self.written[id(value)] = len(self.written)
+            self.alive.append(value)
+        return {"is": name, **found}
+
+    def holds(self, parts: Mapping[str, Any]) -> bool:
+        """Whether all parts can be stored; nothing is."""
+        trial = Writer(self.given)
+        try:
+            for name, part in parts.items():
+                trial.plain(part, name)
+        except ModelError:
+            return False
+        return True
+
+    def parts(self, value: Any, place: str) -> tuple[str, Mapping[str, Any]]:
+        """The name of what a value is, and its parts."""
+        kind: Any = type(value)
+        name = name_of(kind)
+        if name is not None:
+            fields = [f for f in attrs.fields(kind) if f.init and f.name != FOUND_ANEW.get(name)]
+            return name, {f.alias or f.name: getattr(value, f.name) for f in fields}
+        if isinstance(value, np.ndarray):
+            return self.array(value, place)
+        if isinstance(value, np.generic) and value.dtype.kind in PLAIN_KINDS:
+            told = value.astype(np.int64) if value.dtype.kind in "Mm" else value
+            return "number", {"dtype": value.dtype.str, "of": told.item()}
+        if isinstance(value, Mapping):
+            return "dict", {"keys": tuple(value), "values": tuple(value.values())}
+        library = kind.__module__.partition(".")[0]
+        for base in kind.__mro__:  # kinds of labels and of columns have one class above them
+            take = TAKEN_APART.get((library, base.__name__))
+            if take is not None:
+                with suppress(TypeError):  # of a dtype that is not stored
+                    return take(value)
+        raise refusal(value, place)
+
+    def array(self, value: Array, place: str) -> tuple[str, Mapping[str, Any]]:
+        """The parts of an array: its name among the arrays, or its elements."""
+        if value.dtype.kind == "O":
+            for each in value.flat:
+                if getattr(each, "ndim", 0):
+                    raise refusal(each, place)
+            return "objects", {"shape": value.shape, "of": tuple(value.ravel().tolist())}
+        if value.dtype.kind not in PLAIN_KINDS:
+            raise refusal(value, place)
+        if self.inline:
+            told = value.view(np.int64) if value.dtype.kind in "Mm" else value
+            elements = tuple(told.ravel().tolist())
+            return "array", {"dtype": value.dtype.str, "shape": value.shape, "of": elements}
+        name = place.lstrip(".").replace(".", "/") or "value"
+        self.arrays[name] = value
+        return "array", {"at": name}
+
+
+@attrs.define(eq=False)
+class Reader:
+    """Makes values whole again that a ``Writer`` has turned into JSON and arrays."""
+
+    arrays: Mapping[str, Array]
+    given: Mapping[str, Any]
+    made: list[Any] = attrs.field(factory=list)
+
+    def value(self, plain: Any) -> Any:
+        """The value of some JSON."""
+        if isinstance(plain, list):
+            return tuple([self.value(part) for part in plain])
+        if not isinstance(plain, dict):
+            return plain
+        parts = dict(plain)
+        name = parts.pop("is")
+        if name == "float":
+            return float(parts["of"])
+        if name == "given":
+            return self.given[parts["as"]]
+        if name == "same":
+            return self.made[parts["as"]]
+        made = self.make(name, {key: self.value(part) for key, part in parts.items()})
+        self.made.append(made)
+        return made
+
+    def make(self, name: str, parts: dict[str, Any]) -> Any:
+        """The value of that name with these parts."""
+        if name == "array":
+            return self.arrays[parts["at"]] if "at" in parts else array_of(**parts)
+        if name in PUT_TOGETHER:
+            return PUT_TOGETHER[name](**parts)
+        kind = class_of(name)
+        if kind is None:
+            raise ValueError(f"{name!r} is nothing that a file may name")
+        for field in attrs.fields(kind):
+            if field.name == FOUND_ANEW.get(name) and field.default is attrs.NOTHING:
+                parts[field.name] = None
+        made = kind(**parts)
+        for field, hint in hints_of(kind).items():
+            if not fits(getattr(made, field), hint):
+                raise ValueError(f"{field} of {name} is no {hint}")
+        if hasattr(kind, "_check_read"):
+            made._check_read()
+        return made
+
+
+@cache
+def hints_of(kind: type) -> dict[str, Any]:
+    """The annotations of the fields of a class, but of those that are found anew.
+
+    The paused state of a solver leaves any of them out.
+    """
+    hints, name = get_type_hints(kind), kind.__name__
+    paused = HOMES.get(name, "").startswith("backends.") and name.endswith("State")
+    return {
+        field.name: hints[field.name] | None if paused else hints[field.name]
+        for field in attrs.fields(kind)
+        if field.name != FOUND_ANEW.get(name)
+    }
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is as annotated, as far as this can be seen from outside."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is None or hint is type(None):
+        return value is None
+    if origin in (Union, UnionType):
+        return any(fits(value, each) for each in inner)
+    if origin is Literal:
+        return value in inner
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if inner[-1:] == (Ellipsis,):
+            return all(fits(part, inner[0]) for part in value)
+        return len(value) == len(inner) and all(map(fits, value, inner))
+    kind = origin or hint
+    if kind in (float, int):
+        numbers = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
+        return isinstance(value, numbers)
+    if not isinstance(kind, type) or kind in (object, Any):
+        return True
+    with suppress(TypeError):  # protocols that are not told apart
+        if not isinstance(value, kind) and STANDS_FOR.get(type(value).__name__) != kind.__name__:
+            return False
+    if isinstance(value, Mapping) and len(inner) == 2:
+        return all(fits(k, inner[0]) and fits(part, inner[1]) for k, part in value.items())
+    return True
+
+
+def to_text(value: object, name: str) -> str:
+    """A value as the text of JSON, its arrays as lists."""
+    plain = Writer({}, inline=True).plain(value, name)
+    return json.dumps({"format": FORMAT, name: plain}, indent=1)
+
+
+def from_text(text: str, kind: type) -> Any:
+    """The value of a class that ``to_text`` has written; a ``DataError`` of all other texts."""
+    name = kind.__name__.lower()
+    try:
+        told = json.loads(text)
+        if told["format"] != FORMAT:
+            raise ValueError(f"its format is {told['format']!r}, and {FORMAT} is read")
+        found = put_together({}, told[name])
+        if not isinstance(found, kind):
+            raise ValueError(f"it is a {type(found).__name__}")
+        return found
+    except Exception as error:  # whatever other hands have written into it
+        raise DataError(
+            f"the text is no {name} that this version of mcframe can read ({said(error)}); give"
+            f" what {kind.__name__}.to_json has written"
+        ) from None
+
+
+def said(error: Exception) -> str:
+    """What an error says, with its kind where that is not the package's own."""
+    if isinstance(error, McframeError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+def class_of(name: str) -> Any:
+    """The class of the package that is stored under a name; None where there is none."""
+    if name in HOMES:
+        return getattr(import_module(f"mcframe.{HOMES[name]}"), name)
+    for package in WORDS:
+        module = import_module(f"mcframe.{package}")
+        if name in module.__all__ and attrs.has(found := getattr(module, name)):
+            return found
+    return None
+
+
+def name_of(kind: type) -> str | None:
+    """The name that a class is stored under; None of one that is not stored.
+
+    A class behind a public one, as those of a ``Calibration``, has the name of that.
+    """
+    if not attrs.has(kind):
+        return None
+    for base in kind.__mro__:
+        if base.__module__ == kind.__module__ and class_of(base.__name__) is base:
+            return base.__name__
+    return None
+
+
+def refusal(value: Any, place: str) -> ModelError:
+    """The error of a value that cannot be stored, with the remedy."""
+    name = type(value).__name__
+    own = "files hold mcframe's own classes, numbers, texts, arrays and frames alone"
+    remedy = "keep what you need of the answer as arrays, or of a column as text"
+    return ModelError(f"{place.lstrip('.')} is a {name}: {REMEDIES.get(name, f'{own}; {remedy}')}")
+
+
+def array_of(dtype: str, shape: tuple[int, ...], of: tuple[Any, ...]) -> Array:
+    """The array of these elements."""
+    kind = np.dtype(dtype)
+    if kind.kind not in PLAIN_KINDS:
+        raise ValueError(f"arrays of {dtype} are not stored")
+    if not all(isinstance(each, bool | int | float | str) for each in flat(of)):
+        raise ValueError("elements of an array are numbers or texts")
+    if kind.itemsize * len(of) > SMALL + WIDEST * sum(len(str(each)) for each in of):
+        raise ValueError(f"arrays of {dtype} are much longer than their texts")
+    read: Any = np.int64 if kind.kind in "Mm" else kind
+    return np.array(of, dtype=read).astype(kind).reshape(shape)
+
+
+def flat(of: Any) -> tuple[Any, ...]:
+    """The elements of a list that was read; a ``TypeError`` for what is read as anything else.
+
+    Labels of rows that are counted may be 1e15, and nothing here counts them one by one.
+    """
+    if not isinstance(of, tuple):
+        raise TypeError(f"a {type(of).__name__} stands where a list is needed")
+    return of
+
+
+def objects_of(shape: tuple[int, ...], of: tuple[Any, ...]) -> Any:
+    """The array of these Python objects."""
+    made = np.empty(len(flat(of)), dtype=object)
+    for place, value in enumerate(stored_frames.scalars(of)):
+        made[place] = value
+    return made.reshape(shape)
+
+
+# What values of other classes consist of, by the first package and the name of the class; and
+# functions of these parts.
+TAKEN_APART: dict[tuple[str, str], Callable[[Any], tuple[str, Mapping[str, Any]]]] = {
+    ("collections", "deque"): lambda value: (
+        "deque",
+        {"of": tuple(value), "maxlen": value.maxlen},
+    ),
+    ("builtins", "list"): lambda value: ("list", {"of": tuple(value)}),
+    ("builtins", "type"): lambda value: ("type", {"of": np.dtype(value).str}),
+    ("builtins", "slice"): lambda value: (
+        "slice",
+        {"start": value.start, "stop": value.stop, "step": value.step},
+    ),
+    **stored_frames.TAKEN_APART,
+}
+PUT_TOGETHER: dict[str, Callable[..., Any]] = {
+    "list": lambda of: list(flat(of)),
+    "dict": lambda keys, values: dict(zip(flat(keys), flat(values), strict=True)),
+    "slice": lambda start, stop, step: slice(start, stop, step),
+    "number": lambda dtype, of: array_of(dtype, (1,), (of,))[0],
+    "objects": objects_of,
+    "deque": lambda of, maxlen: deque(flat(of), maxlen),
+    "type": lambda of: np.dtype(of).type,
+    **stored_frames.PUT_TOGETHER,
+}
