@@ -462,8 +462,7 @@ def test_pairs_of_frames_lists_and_arrays(fit, library):
 def test_unknown_labels_are_named_or_have_no_prediction(fit):
     pairs = [("eve", "Up"), ("zed", "Up"), ("ann", "Tron"), ("zed", "Jaws"), ("yan", "Tron")]
     assert refusal(fit.predict_pairs, "stars", pairs) == (
-        "block 'stars': the fit has no user 'zed', 'yan'; predict_rows takes"
-        " new rows"
+        "block 'stars': the fit has no user 'zed', 'yan'; predict_rows takes new rows"
     )
     assert refusal(fit.predict_pairs, "stars", [("ann", film) for film in "abcde"]) == (
         "block 'stars': the fit has no film 'a', 'b', 'c' and 2 more"
