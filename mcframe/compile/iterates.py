@@ -117,10 +117,6 @@ class Iterates(ABC):
     def moved_from(self, before: LowRank) -> Place:
         """Take another iterate as the one before X, as it would be held there."""
 
-    @abstractmethod
-    def double(self) -> None:
-        """Go on in 64 bits."""
-
     def dense(self) -> Array:
         """X as an array (n_rows, n_columns)."""
         return self.place().array
@@ -129,17 +125,12 @@ class Iterates(ABC):
 class DenseIterates(Iterates):
     """Four dense matrices: X, the one before, the trial, and a buffer."""
 
-    def __init__(self, program: Program, begin: LowRank, single: bool = False) -> None:
+    def __init__(self, program: Program, begin: LowRank) -> None:
         self.entries = program.entries
-        self.now: Array = begin.dense().astype(np.float32 if single else np.float64, copy=False)
+        self.now: Array = begin.dense()
         self.before: Array = self.now.copy()
         self.new, self.work = np.empty_like(self.now), np.empty_like(self.now)
         super().__init__(program, program.entries.place(self.now))  # as steps read them
-
-    def double(self) -> None:
-        """Go on in 64 bits."""
-        self.now, self.before = self.now.astype(np.float64), self.before.astype(np.float64)
-        self.new, self.work = np.empty_like(self.now), np.empty_like(self.now)
 
     def place(self) -> Place:
         """X, with its numbers at the entries."""
@@ -187,7 +178,7 @@ class DenseIterates(Iterates):
 
     def moved_from(self, before: LowRank) -> Place:
         """Write out another iterate as the one before X."""
-        self.before = before.dense().astype(self.now.dtype, copy=False)
+        self.before = before.dense()
         return self.program.entries.place(self.before)
 
 
@@ -198,9 +189,6 @@ class ThinIterates(Iterates):
         self.now = self.past = self.new = orthogonal(begin)
         self.last = self.moved = LowRank.zeros(program.shape)
         super().__init__(program, program.entries.place(begin))
-
-    def double(self) -> None:
-        """Nothing to do: factors have 64 bits already."""
 
     def place(self) -> Place:
         """X, with its numbers at the entries."""
@@ -253,11 +241,11 @@ class ThinIterates(Iterates):
         return self.program.entries.place(before)
 
 
-def iterates_of(program: Program, begin: LowRank, single: bool = False) -> Iterates:
-    """Two equal iterates at a start, as the program holds Z; ``single``: dense ones of 32 bits."""
-    if program.entries.sparse:
-        return ThinIterates(program, begin)
-    return DenseIterates(program, begin, single)
+def iterates_of(program: Program, begin: LowRank) -> Iterates:
+    """Two equal iterates at a start, as the program holds Z."""
+    return (
+        ThinIterates(program, begin) if program.entries.sparse else DenseIterates(program, begin)
+    )
 
 
 def orthogonal(latent: LowRank) -> LowRank:

@@ -236,7 +236,7 @@ class Transposed(Operator):
 
 @attrs.frozen(eq=False)
 class Dense(Operator):
-    """An array (n_rows x n_columns), of 64 or 32 bits, which its products keep."""
+    """An array (n_rows x n_columns)."""
 
     array: Array
 
@@ -244,11 +244,6 @@ class Dense(Operator):
     def shape(self) -> tuple[int, int]:
         """(n_rows, n_columns)."""
         return self.array.shape[0], self.array.shape[1]
-
-    @property
-    def dtype(self) -> Any:  # type: ignore[override]
-        """The array's type of number."""
-        return self.array.dtype
 
     @property
     def rounding(self) -> float:
