@@ -9,7 +9,7 @@ import scipy
 from mcframe.compile import DualPoint, FactoredPenalty, RowPenalty
 from mcframe.compile.entries import LARGEST_GRAM
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, NORM_SLACK, SET_ROUNDING
+from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored
 from mcframe.numerics.norms import norm_bound, norm_upper_bound, singular_value_bounds
 from mcframe.numerics.operators import Dense, LowRank
@@ -127,7 +127,7 @@ def norm_of(point: DualPoint, radius: float, excess: float) -> float:
     matrix = point.matrix
     n_rows, n_columns = matrix.shape
     if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= LARGEST_GRAM:
-        return norm_upper_bound(matrix.array, NORM_SLACK)
+        return norm_upper_bound(matrix.array)
     return norm_bound(matrix, radius, excess, point.program.entries.seed)
 
 

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
-from mcframe.contracts.rounding import NORM_SLACK, SET_ROUNDING
+from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored, Spectral
 from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import OneSphere
@@ -101,7 +101,7 @@ class NuclearBall(Constraint, Spectral, Factored):
 
     def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """radius * a bound on the spectral norm, which needs no multipliers."""
-        return self.radius * spectral_bound(dual, NORM_SLACK)
+        return self.radius * spectral_bound(dual)
 
     def feasible_scale(self, dual: Matrix, multipliers: Array) -> float:
         """1: the conjugate is finite everywhere."""

@@ -10,10 +10,10 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask, Matrix
-from mcframe.contracts.rounding import EPS, NORM_SLACK
+from mcframe.contracts.rounding import EPS
 from mcframe.numerics.machine import check_time
 from mcframe.numerics.max_norm import squared_row_norms
-from mcframe.numerics.norms import is_positive_definite, spectral_bound
+from mcframe.numerics.norms import spectral_bound
 from mcframe.numerics.operators import Operator, as_operator
 from mcframe.numerics.sampled import Sampled
 
@@ -238,7 +238,7 @@ class Side(ABC):
         """c sqrt(sum(D1) sum(D2)) for a positive diagonal; c need not be known below aim."""
         first, second = diagonal[: self.n_rows], diagonal[self.n_rows :]
         between = self.between(1.0 / np.sqrt(first), 1.0 / np.sqrt(second))
-        norm = spectral_bound(between, NORM_SLACK, aim / self.scale)
+        norm = spectral_bound(between, aim / self.scale)
         return self.scale * (norm + self.rounding(between, norm)) * self.half_sum(diagonal)
 
     def exceeds(self, diagonal: Array, bound: float) -> bool:
@@ -437,7 +437,10 @@ def feasible(matrix: Array, move: Array) -> float:
     """A step that keeps a matrix positive definite, within a factor of the longest; 0 if none."""
     step = 1.0
     while step > 1e-6:
-        if is_positive_definite(matrix + step * move):
+        try:
+            np.linalg.cholesky(matrix + step * move)
+        except np.linalg.LinAlgError:
+            step *= 0.8
+        else:
             return 1.0 if step == 1.0 else 0.95 * step
-        step *= 0.8
     return 0.0

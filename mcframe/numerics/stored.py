@@ -17,8 +17,6 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, McframeError, ModelError
 from mcframe.numerics import stored_frames
 
-__all__ = ["FORMAT", "from_text", "put_together", "said", "taken_apart", "to_text"]
-
 # Changes where files of earlier versions are not read any more.
 FORMAT = 3
 # Packages whose public classes are stored by name.

@@ -8,7 +8,7 @@ from attrs.validators import optional
 
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.rounding import DUAL_ROUNDING, NORM_SLACK
+from mcframe.contracts.rounding import DUAL_ROUNDING
 from mcframe.contracts.term import Factored, Norm, Regularizer, Spectral
 from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import Flat
@@ -83,7 +83,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
 
     def dual_norm(self, gradient: Matrix) -> float:
         """The spectral norm."""
-        return spectral_bound(gradient, NORM_SLACK)
+        return spectral_bound(gradient)
 
     def of_singular_values(self, singular_values: Array) -> float:
         """weight * sum of the singular values."""
@@ -122,12 +122,12 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
 
     def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """0 where a bound on the spectral norm is at most the weight, else inf."""
-        largest = spectral_bound(dual, NORM_SLACK)
+        largest = spectral_bound(dual)
         return self.conjugate_of_singular_values(np.array([largest]))
 
     def feasible_scale(self, dual: Matrix, multipliers: Array | None = None) -> float:
         """The weight over a bound on the spectral norm, at most 1; no multipliers are needed."""
-        norm = spectral_bound(dual, NORM_SLACK)
+        norm = spectral_bound(dual)
         return 1.0 if norm <= self.threshold else self.threshold / norm
 
     def expression(self, cp: Any, latent: Any) -> Any:
