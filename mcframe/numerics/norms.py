@@ -348,7 +348,7 @@ def add_rounding(bound: float, matrix: Operator) -> float:
 
 
 def spectral_bound(matrix: Matrix, aim: float = np.inf) -> float:
-    """An upper bound on ||S||_2: of a matrix at hand by eigenvalues, of others by Lanczos steps."""
+    """An upper bound on ||S||_2: by eigenvalues of a matrix at hand, else by Lanczos steps."""
     operator = as_operator(matrix)
     if isinstance(operator, Dense):
         return norm_upper_bound(operator.array)
