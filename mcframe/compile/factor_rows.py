@@ -33,18 +33,7 @@ class NormalEquations:
 
     def solutions(self, weight: float) -> Array:
         """(N_i + weight I)^-1 b_i, a row each."""
-        n_rows, width = self.images.shape
-        nothing: Any = np.zeros(0, dtype=np.uint32)  # as places are held
-        none = np.zeros(1)
-        lower = np.zeros((n_rows, width, width))  # all that a factorisation reads
-        for c in range(width):
-            start = c * (c + 1) // 2
-            lower[:, c, : c + 1] = self.normals[:, start : start + c + 1]
-        shared = kernels.Shared(lower, np.ones(n_rows), self.images)
-        out, starts = np.empty((n_rows, width)), np.zeros(n_rows + 1, dtype=np.int64)
-        right = np.zeros((1, width))
-        kernels.ridge_solutions(starts, nothing, nothing, none, none, right, weight, out, shared)
-        return out
+        return kernels.solutions(self.normals, self.images, weight)
 
 
 @attrs.frozen(eq=False)
@@ -115,10 +104,7 @@ class FactorRows:
             lines.starts, lines.across, lines.places, curvature, target, other, normals, images
         )
         if shared is not None:
-            below = np.tril_indices(width)
-            behind = shared.scales[:, None] * shared.normals[:, below[0], below[1]]
-            normals += behind[first:last]
-            images += shared.images[first:last]
+            shared.add_to(normals, images, slice(first, last))
         return NormalEquations(normals, images)
 
     def quadratics(self, by_rows: bool) -> tuple[Array, Array, kernels.Shared | None]:

@@ -31,6 +31,8 @@ FAST = {"reassoc", "contract", "nsz"}
 # Entries that are gathered at a time: what fits the nearest caches. Rows of them are longer, for
 # at distances of a power of two they would push each other out.
 PANEL, STRIDE = 128, 136
+# Numbers of normal equations that are held at a time: 0.5 MB.
+AT_ONCE = 65_536
 # Columns of the blocks that Lanczos steps have, for which there are loops of their own.
 FOUR = 4
 # Sums across rows are taken in so many parts at most, of so many multiplications at least: a
@@ -81,40 +83,6 @@ def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no
         for c in range(width):
             total += left[rows[p], c] * right[columns[p], c]
         out[p] = total
-
-
-def scaled_entries(
-    starts: IntArray,
-    across: IntArray,
-    places: IntArray,
-    values: Array,
-    left: Array,
-    right: Array,
-    out: Array,
-) -> None:
-    """out[place] = left[row] values[place] right[across] for every entry."""
-    over_rows(scaled_of, across.size, starts, across, places, values, left, right, out)
-
-
-@compiled(nogil=True)
-def scaled_of(first, last, starts, across, places, values, left, right, out):  # type: ignore[no-untyped-def]
-    """Scale the entries of some rows."""
-    for row in range(first, last):
-        for p in range(starts[row], starts[row + 1]):
-            out[places[p]] = left[row] * values[places[p]] * right[across[p]]
-
-
-def gather(places: IntArray, values: Array, out: Array) -> None:
-    """out[p] = values[places[p]]."""
-    pieces = even_cuts(out.size, out.size)
-    share(lambda first, last: gather_of(first, last, places, values, out), pieces)
-
-
-@compiled(nogil=True)
-def gather_of(first, last, places, values, out):  # type: ignore[no-untyped-def]
-    """out[p] = values[places[p]] for some p."""
-    for p in range(first, last):
-        out[p] = values[places[p]]
 
 
 def product(starts: IntArray, across: IntArray, values: Array, thin: Array) -> Array:
@@ -236,6 +204,13 @@ class Shared:
     scales: Array
     images: Array
 
+    def add_to(self, normals: Array, images: Array, rows: slice) -> None:
+        """Add those of some rows to sums as ``normal_sums`` has them."""
+        own = self.normals[rows] if self.normals.shape[0] > 1 else self.normals
+        lower = np.tril_indices(self.normals.shape[1])
+        normals += self.scales[rows, None] * own[:, lower[0], lower[1]]
+        images += self.images[rows]
+
 
 def ridge_solutions(
     starts: IntArray,
@@ -250,50 +225,51 @@ def ridge_solutions(
 ) -> None:
     """out[row] = argmin over u: sum of (curvature/2 <u, v>^2 - linear <u, v>) + weight/2 ||u||^2.
 
-    The normal equations of each row, by a Cholesky factorisation. ``curvature`` has one element
-    for each entry, or a single one for all. The quadratics ``shared`` are added.
+    The normal equations of some rows at a time, which stay in the cache, and a Cholesky
+    factorisation of each. ``curvature`` has one element for each entry, or a single one for all.
+    The quadratics ``shared`` are added.
     """
     n_rows, width = out.shape
-    if shared is None:
-        none = np.zeros((n_rows, width))
-        shared = Shared(np.zeros((1, width, width)), np.zeros(n_rows), none)
-    behind = (shared.normals, shared.scales, shared.images)
-    cost = across.size * width * (width + 4) / 2 + n_rows * width**3 / 6
-    arrays = (across, places, curvature, linear, right, weight, *behind, out)
-    over_rows(solve_rows, cost, starts, *arrays)
+    numbers = width * (width + 1) // 2
+    at_a_time = max(1, AT_ONCE // max(numbers, 1))
+
+    def solve(first: int, last: int) -> None:
+        for begin in range(first, last, at_a_time):
+            end = min(begin + at_a_time, last)
+            normals, images = np.empty((end - begin, numbers)), np.empty((end - begin, width))
+            entries = (starts, across, places, curvature, linear, right)
+            sum_rows(begin, end, *entries, normals, images)
+            if shared is not None:
+                shared.add_to(normals, images, slice(begin, end))
+            solve_rows(normals, images, weight, out[begin:end])
+
+    share(solve, cuts(across.size * width * (width + 4) / 2 + n_rows * width**3 / 6, starts))
+
+
+def solutions(normals: Array, images: Array, weight: float) -> Array:
+    """(N + weight I)^-1 b of each row, of sums as ``normal_sums`` has them."""
+    out = np.empty_like(images)
+
+    def solve(first: int, last: int) -> None:
+        solve_rows(normals[first:last], images[first:last], weight, out[first:last])
+
+    share(solve, even_cuts(images.size * images.shape[1] ** 2 / 6, len(images)))
+    return out
 
 
 @compiled(nogil=True, fastmath=FAST)
-def solve_rows(  # type: ignore[no-untyped-def]
-    first_row,
-    last_row,
-    starts,
-    across,
-    places,
-    curvature,
-    linear,
-    right,
-    weight,
-    behind,
-    scales,
-    images,
-    out,
-):
-    """Some rows; ``scales[row] * behind[row]`` and ``images[row]`` are added to their sums."""
-    width = out.shape[1]
-    step = 1 if behind.shape[0] > 1 else 0
-    panels, normal, image = panels_of(width), normal_of(width), np.empty(width)
-    for row in range(first_row, last_row):
+def solve_rows(normals, images, weight, out):  # type: ignore[no-untyped-def]
+    """Some rows of it."""
+    n_rows, width = out.shape
+    normal = np.empty((width, width))
+    for row in range(n_rows):
         for c in range(width):
-            image[c] = images[row, c]
+            start = c * (c + 1) // 2
             for b in range(c + 1):
-                normal[c, b] = scales[row] * behind[row * step, c, b]
-        first, last = starts[row], starts[row + 1]
-        add_row(first, last, across, places, curvature, linear, right, panels, normal, image)
-        for c in range(width):
+                normal[c, b] = normals[row, start + b]
             normal[c, c] += weight
-        solve_normal(normal, image)
-        out[row, :] = image
+            out[row, c] = images[row, c]
+        solve_normal(normal, out[row])
 
 
 def normal_sums(
@@ -312,15 +288,20 @@ def normal_sums(
     which sums alike and solves at once.
     """
     cost = across.size * right.shape[1] * (right.shape[1] + 4) / 2
-    arrays = (across, places, curvature, linear, right, normals, images)
-    over_rows(sum_rows, cost, starts, *arrays)
+    entries = (starts, across, places, curvature, linear, right)
+    share(
+        lambda first, last: sum_rows(
+            first, last, *entries, normals[first:last], images[first:last]
+        ),
+        cuts(cost, starts),
+    )
 
 
 @compiled(nogil=True, fastmath=FAST)
 def sum_rows(  # type: ignore[no-untyped-def]
     first_row, last_row, starts, across, places, curvature, linear, right, normals, images
 ):
-    """The sums of some rows."""
+    """The sums of some rows, from the first of ``normals`` and ``images`` on."""
     width = right.shape[1]
     panels, normal, image = panels_of(width), normal_of(width), np.empty(width)
     for row in range(first_row, last_row):
@@ -328,11 +309,11 @@ def sum_rows(  # type: ignore[no-untyped-def]
         image[:] = 0.0
         first, last = starts[row], starts[row + 1]
         add_row(first, last, across, places, curvature, linear, right, panels, normal, image)
-        images[row, :] = image
+        images[row - first_row, :] = image
         for c in range(width):
             start = c * (c + 1) // 2
             for b in range(c + 1):
-                normals[row, start + b] = normal[c, b]
+                normals[row - first_row, start + b] = normal[c, b]
 
 
 @compiled(nogil=True)

@@ -45,11 +45,7 @@ class Compressed:
 
     def reorder(self, values: Array) -> Array:
         """The caller's numbers in this order."""
-        if self.as_given:
-            return values
-        out = np.empty(self.places.size)
-        kernels.gather(self.places, values, out)
-        return out
+        return values if self.as_given else values[self.places]
 
     def between(self, first: int, last: int | None) -> "Compressed":
         """The rows from first to last, of which the latter is no part."""
@@ -138,9 +134,8 @@ class Sampled(Operator):
     def between(self, left: Array, right: Array) -> "Sampled":
         """diag(left) S diag(right)."""
         lines, values = self.pattern.by_rows, np.empty(self.values.size)
-        kernels.scaled_entries(
-            lines.starts, lines.across, lines.places, self.values, left, right, values
-        )
+        scales = np.repeat(left, np.diff(lines.starts)) * right[lines.across]
+        values[lines.places] = scales * self.values[lines.places]
         return Sampled(self.pattern, values)
 
     def dense(self) -> Array:
