@@ -3,7 +3,7 @@
 from typing import Any
 
 from mcframe.backends.backend import Budget, Settings
-from mcframe.backends.loop import Run
+from mcframe.backends.loop import SolverRun
 
 NOTHING: Any = None
 
@@ -11,7 +11,7 @@ NOTHING: Any = None
 def run(tol, gap_ratio=1.0):
     """A run at iteration 5 whose last certificate found so many times the gap that it expected."""
     settings = Settings(Budget(tol=tol))
-    return Run(NOTHING, NOTHING, settings, iteration=5, gap_ratio=gap_ratio)
+    return SolverRun(NOTHING, NOTHING, settings, iteration=5, gap_ratio=gap_ratio)
 
 
 def test_a_first_estimate_is_believed():

@@ -51,7 +51,7 @@ LOCAL = "a stationary point of a loss that is declared not convex; no bound is k
 
 
 @attrs.define(eq=False)
-class Run:
+class SolverRun:
     """One run: the solver's state, the best point and bound so far, the next certificate."""
 
     solver: Solver[Program, Any]
@@ -316,7 +316,7 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     if start is not None:
         begin = attrs.evolve(start.point, latent=program.variable(start.point.latent))
         start = attrs.evolve(start, point=begin)
-    here = Run(solver, program, settings)
+    here = SolverRun(solver, program, settings)
     try:
         # Overflow shows in objectives and bounds that are not finite.
         with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):

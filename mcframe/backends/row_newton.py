@@ -180,11 +180,8 @@ class RowLosses:
         if hessians is not None:
             own = own + hessians
         shared = kernels.Shared(own, np.ones(self.n_rows), np.hstack(images))
-        steps: Array = np.empty((self.n_rows, own.shape[1]))
-        rows = self.pattern.by_rows
-        order = (rows.starts, rows.across, rows.places)
-        kernels.ridge_solutions(
-            *order, curvatures, -here.gradients, self.with_effects, 0.0, steps, shared
+        steps = self.pattern.by_rows.ridge_solutions(
+            curvatures, -here.gradients, self.with_effects, 0.0, shared
         )
         return steps[:, : self.width]
 
@@ -209,11 +206,9 @@ class RowLosses:
         roots = np.sqrt(np.maximum(self.curvatures(here)[0], FLATTEST))
         moved = self.images(here.scores + self.in_scores(kept))
         wanted = np.where(alone, roots * moved - here.gradients / roots, 0.0)
-        solutions, rows = np.empty(self.rows.size), self.pattern.by_rows
-        order = (rows.starts, rows.across, rows.places)
         gram = self.loadings @ self.loadings.T
-        kernels.short_solutions(*order, np.where(alone, roots, 0.0), wanted, gram, solutions)
-        return kept - solutions
+        roots = np.where(alone, roots, 0.0)
+        return kept - self.pattern.by_rows.short_solutions(roots, wanted, gram)
 
     def curvatures(self, here: At) -> tuple[Array, Array | None]:
         """The second derivative at each number of z, and what entries of several numbers add.

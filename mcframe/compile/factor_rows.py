@@ -83,10 +83,7 @@ class FactorRows:
         """
         curvature, target, shared = self.quadratics(by_rows)
         lines = self.program.entries.pattern.lines(by_rows)
-        fresh = np.empty((self.program.shape[0 if by_rows else 1], other.shape[1]))
-        places = lines.starts, lines.across, lines.places
-        kernels.ridge_solutions(*places, curvature, target, other, weight, fresh, shared)
-        return fresh
+        return lines.ridge_solutions(curvature, target, other, weight, shared)
 
     def normal_equations(
         self, other: Array, by_rows: bool, first: int = 0, last: int | None = None
@@ -97,12 +94,7 @@ class FactorRows:
         """
         curvature, target, shared = self.quadratics(by_rows)
         lines = self.program.entries.pattern.lines(by_rows).between(first, last)
-        n_rows, width = lines.starts.size - 1, other.shape[1]
-        normals, images = np.empty((n_rows, width * (width + 1) // 2)), np.empty((n_rows, width))
-        other = np.ascontiguousarray(other)
-        kernels.normal_sums(
-            lines.starts, lines.across, lines.places, curvature, target, other, normals, images
-        )
+        normals, images = lines.normal_sums(curvature, target, np.ascontiguousarray(other))
         if shared is not None:
             shared.add_to(normals, images, slice(first, last))
         return NormalEquations(normals, images)

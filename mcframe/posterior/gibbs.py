@@ -25,7 +25,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
 from mcframe.likelihoods import Gaussian
 from mcframe.numerics import factor_loops as loops
-from mcframe.numerics.sampled import Compressed
+from mcframe.numerics.kernels import Compressed
 from mcframe.posterior.factor_rows import row_pass
 from mcframe.posterior.factor_state import Gaussians, gaussians_given
 from mcframe.posterior.factors import FactorPosterior, drawn_from

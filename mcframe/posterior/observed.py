@@ -16,7 +16,7 @@ from mcframe.model import Block, Layout, Problem
 from mcframe.model.layout import layout_of
 from mcframe.model.table import Table
 from mcframe.numerics.gaussian_bounds import best_gaussian
-from mcframe.numerics.sampled import Compressed
+from mcframe.numerics.kernels import Compressed
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
 # Mean squares of columns are shrunk towards that of all columns, which counts as so many entries.
