@@ -226,7 +226,7 @@ def test_entries_in_any_order_are_cut_by_rows():
 def test_batches_of_rows_are_all_rows(mixed, monkeypatch):
     model, data = mixed
     whole = mc.fit(model, data)
-    monkeypatch.setattr("mcframe.backends.rowwise.BATCH", 300)
+    monkeypatch.setattr("mcframe.backends.row_newton.BATCH", 300)
     parts = mc.fit(model, data)
     np.testing.assert_allclose(parts.latent.dense(), whole.latent.dense(), atol=1e-12)
 

@@ -1,5 +1,6 @@
 """Losses of rows as functions of their scores, and Newton's method for each row by itself."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -264,6 +265,17 @@ class RowLosses:
         sizes = np.bincount(self.rows, weights=sizes_of_gradients, minlength=self.n_rows)
         sizes = sizes + np.linalg.norm(here.scores, axis=1)
         return ~(np.linalg.norm(here.gradient, axis=1) <= share * sizes)
+
+
+# Numbers of rows that are worked on at a time.
+BATCH = 2_000_000
+
+
+def batches(n_rows: int, numbers: float) -> Iterator[slice]:
+    """Rows to work on at once, of which each takes so many numbers."""
+    size = max(1, int(BATCH / (1.0 + numbers)))
+    for first in range(0, n_rows, size):
+        yield slice(first, min(first + size, n_rows))
 
 
 MOST_STEPS = 300

@@ -7,14 +7,12 @@ import numpy as np
 
 from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
-from mcframe.backends.row_newton import RowLosses, newton
+from mcframe.backends.row_newton import RowLosses, batches, newton
 from mcframe.compile import Dual, Piece, Program, RowPenalty
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Solver, ToMultipliers
 
-# Numbers that rows are worked on with at a time.
-BATCH = 2_000_000
 SETTLED = "no row's objective falls any further"
 
 
@@ -142,10 +140,11 @@ class Rowwise(Solver[Program, RowwiseState]):
         squares = program.penalty.squares
         centre, loadings = squares.centre, squares.loadings
         n_rows, before = program.shape[0], state.objective
-        total, squared, size = 0.0, 0.0, rows_at_a_time(program)
+        total = squared = 0.0
+        classes = any(piece.width > 1 for piece in program.loss.pieces)
+        numbers = program.entries.size / n_rows + squares.width * (squares.width if classes else 8)
         state.gradients = np.zeros(program.entries.size)
-        for first in range(0, n_rows, size):
-            part = slice(first, min(first + size, n_rows))
+        for part in batches(n_rows, numbers):
             losses = losses_of(program, state, part, centre, loadings)
             here = newton(losses, losses.at(state.coordinates[part]))
             state.coordinates[part] = here.scores
@@ -186,11 +185,3 @@ def losses_of(
             columns.append(own)
     n_rows = part.stop - part.start
     return RowLosses.of(n_rows, tuple(pieces), tuple(columns), centre, loadings)
-
-
-def rows_at_a_time(program: Program) -> int:
-    """The number of rows to work on at once, by the numbers that are held for each of them."""
-    n_rows, width = program.shape
-    classes = any(piece.width > 1 for piece in program.loss.pieces)
-    each = program.entries.size / n_rows + width * (width if classes else 8)
-    return max(1, int(BATCH / (1.0 + each)))

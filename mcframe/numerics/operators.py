@@ -153,7 +153,7 @@ class Sum(Operator):
 
 @attrs.frozen(eq=False)
 class Derived(Operator):
-    """A matrix made of another one, of the same shape and with the same random starts."""
+    """A matrix made of another one, as a rule of the same shape, with the same random starts."""
 
     operator: Operator
 
@@ -191,21 +191,14 @@ class Scaled(Derived):
 
 
 @attrs.frozen(eq=False)
-class Transposed(Operator):
+class Transposed(Derived):
     """A', the products of A exchanged."""
-
-    operator: Operator
 
     @property
     def shape(self) -> tuple[int, int]:
         """(n_columns, n_rows) of A."""
         n_rows, n_columns = self.operator.shape
         return n_columns, n_rows
-
-    @property
-    def seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The seed of A."""
-        return self.operator.seed
 
     @property
     def rounding(self) -> float:
