@@ -1,5 +1,6 @@
 """The certificate: objective and lower bound of a candidate, and how exactly they are known."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -103,6 +104,11 @@ class Certificate:
     effects: dict[str, Array]
     rounding: Rounding = attrs.field(factory=Rounding)
 
+    @property
+    def gap(self) -> float:
+        """The relative gap."""
+        return relative_gap(self.objective, self.bound, self.rounding)
+
 
 def relative_gap(objective: float, bound: float, rounding: Rounding | None = None) -> float:
     """|objective - bound| / max(|objective|, |bound|), the most that it can be.
@@ -119,6 +125,14 @@ def relative_gap(objective: float, bound: float, rounding: Rounding | None = Non
     if size <= known.nothing:
         return 0.0
     return float(max(difference / size, min(known.moved / size, 1.0)))
+
+
+def best_of(found: Sequence[tuple[Point, Certificate]]) -> tuple[Point, Certificate]:
+    """The point with the lowest objective, and its certificate with the highest bound of all."""
+    point, best = min(found, key=lambda pair: pair[1].objective)
+    highest = max((certificate for _, certificate in found), key=lambda each: each.bound)
+    rounding = best.rounding.with_bound_of(highest.rounding)
+    return point, attrs.evolve(best, bound=highest.bound, rounding=rounding)
 
 
 @attrs.frozen(eq=False)
