@@ -218,6 +218,13 @@ def test_blas_has_one_thread_until_the_last_context_ends():
 
 def test_a_first_step_of_no_length_is_asked_for_and_ends():
     """Where the first length underflows: nothing descends then, and nothing breaks down."""
-    line = quasi_newton.AlongDirection(lambda x: (float(x @ x), 2.0 * x), np.ones(2), -np.ones(2))
-    assert line(0.0) == (2.0, -4.0)
-    assert quasi_newton.wolfe_step(line, 2.0, -4.0, 0.0) == 0.0
+    asked, begin = [], (np.ones(2), 2.0, 2.0 * np.ones(2))
+
+    def value_and_gradient(x):
+        asked.append(x)
+        return float(x @ x), 2.0 * x
+
+    memory = quasi_newton.Memory()
+    assert quasi_newton.quasi_newton_step(value_and_gradient, memory, begin, 0.0) is None
+    np.testing.assert_array_equal(asked, [np.ones(2)])
+    assert not memory.pairs

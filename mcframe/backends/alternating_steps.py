@@ -240,8 +240,9 @@ def seek(state: AlternatingState, gradient: Operator, left: Array, right: Array)
     """Start the shrinker at leading singular vectors of the gradient, less two subspaces."""
     lanczos = Lanczos(Projected(gradient, left, right), state.shrinker.rng)
     lanczos.advance(SOUGHT)
-    state.shrinker.basis, squares = lanczos.leading_of_short_side(FIRST_WIDTH)
-    state.shrinker.ritz = squares / state.curvature**2
+    squares, vectors = lanczos.ritz()
+    state.shrinker.basis = lanczos.basis @ vectors[:, :FIRST_WIDTH]
+    state.shrinker.ritz = squares[:FIRST_WIDTH] / state.curvature**2
 
 
 # The longest extrapolation relative to the last step, and the shortest that is tried.

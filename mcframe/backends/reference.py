@@ -311,7 +311,8 @@ class Reference(Backend):
                 options["time_limit_secs" if solver == "SCS" else "time_limit"] = rest
             try:
                 raw = chain.solve_via_data(scaled, data, verbose=progress, solver_opts=options)
-                if was_interrupted(raw):
+                # SCS keeps Ctrl-C from Python, and CVXPY tells it from no other failure.
+                if isinstance(raw, dict) and raw["info"]["status_val"] == SCS_INTERRUPTED:
                     raise KeyboardInterrupt
                 scaled.unpack_results(raw, chain, inverse)
             except (KeyboardInterrupt, SystemExit):
@@ -330,14 +331,6 @@ def refuse_numbers(data: dict[str, Any], solver: str) -> None:
         numbers = getattr(numbers, "data", numbers) if part in "AP" else numbers
         if numbers is not None and not np.all(np.abs(numbers) <= LARGEST):
             raise Silent(solver, f"given numbers beyond {LARGEST:g}")
-
-
-def was_interrupted(raw: Any) -> bool:
-    """True for a raw answer of SCS that ended by Ctrl-C, which it keeps from Python.
-
-    CVXPY tells it from no other failure. Clarabel leaves the signal to Python.
-    """
-    return isinstance(raw, dict) and raw["info"]["status_val"] == SCS_INTERRUPTED
 
 
 def unit_of(program: Program) -> float:

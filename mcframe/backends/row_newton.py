@@ -167,7 +167,10 @@ class RowLosses:
     def newton_steps(self, here: At) -> Array:
         """Newton's step of each row's scores, row effects moving with them (n_rows x m)."""
         curvatures, hessians = self.curvatures(here)
-        if self.short and (hessians is None or self.high_curvature(curvatures)):
+        lengths = np.sum(np.square(self.loadings), axis=1)[self.columns]
+        # Systems in the scores would then lose a row's own cost to rounding.
+        steep = bool(np.any(curvatures * lengths > STEEP))
+        if self.short and (hessians is None or steep):
             return -self.in_scores(self.next_gradients(here)) - here.scores
         largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
         damping = DAMPING * (largest or 1.0)
@@ -185,11 +188,6 @@ class RowLosses:
             curvatures, -here.gradients, self.with_effects, 0.0, shared
         )
         return steps[:, : self.width]
-
-    def high_curvature(self, curvatures: Array) -> bool:
-        """Systems in the scores would lose a row's own cost to rounding."""
-        lengths = np.sum(np.square(self.loadings), axis=1)[self.columns]
-        return bool(np.any(curvatures * lengths > STEEP))
 
     def next_gradients(self, here: At) -> Array:
         """The gradients that Newton's next scores -L's go with, one for each number of z.

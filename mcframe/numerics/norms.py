@@ -65,7 +65,9 @@ def singular_value_bounds(matrix: Array) -> Array:
         return values + 10 * max(n_rows, n_columns) * EPS * values[:1]
     # Whichever Gram matrix is smaller.
     eigenvalues = np.linalg.eigvalsh(gram(matrix if n_rows >= n_columns else matrix.T))
-    return np.sqrt(np.maximum(eigenvalues[::-1], 0.0) + gram_rounding(matrix))
+    summed = max(n_rows, n_columns) + 10 * min(n_rows, n_columns)
+    rounding = summed * EPS * float(np.vdot(matrix, matrix))
+    return np.sqrt(np.maximum(eigenvalues[::-1], 0.0) + rounding)
 
 
 def norm_upper_bound(matrix: Array) -> float:
@@ -75,16 +77,6 @@ def norm_upper_bound(matrix: Array) -> float:
     seconds of one core for 5,000 x 2,000, beside 0.3 for the Gram matrix.
     """
     return float(np.max(singular_value_bounds(matrix), initial=0.0))
-
-
-def gram_rounding(matrix: Array) -> float:
-    """A bound on the error of the computed eigenvalues of the computed Gram matrix."""
-    n_rows, n_columns = matrix.shape
-    return (
-        (max(n_rows, n_columns) + 10 * min(n_rows, n_columns))
-        * EPS
-        * float(np.vdot(matrix, matrix))
-    )
 
 
 # Columns of a block: with one, the bound takes three times the steps; with more than four, a
@@ -213,11 +205,6 @@ class Lanczos:
         short = short @ turn.T
         return (short, s, long) if self.turned else (long, s, short)
 
-    def leading_of_short_side(self, count: int) -> tuple[Array, Array]:
-        """So many Ritz vectors of M and their values, of which none takes a product."""
-        values, vectors = self.ritz()
-        return self.basis @ vectors[:, :count], values[:count]
-
     def bounds(self) -> tuple[float, float]:
         """Bounds on the norm of S from below and above; the latter inf after too few steps.
 
@@ -339,12 +326,7 @@ def norm_bound(
     """
     rng = np.random.default_rng(matrix.seed if seed is None else seed)
     _, most = Lanczos(matrix, rng).run_to_bounds(aim, tol)
-    return add_rounding(most, matrix)
-
-
-def add_rounding(bound: float, matrix: Operator) -> float:
-    """A bound on the norm of a matrix raised by what rounding of its products may hide."""
-    return bound * (1.0 + 1e-12) + matrix.rounding
+    return most * (1.0 + 1e-12) + matrix.rounding  # which products may hide
 
 
 def spectral_bound(matrix: Matrix, aim: float = np.inf) -> float:
