@@ -295,11 +295,7 @@ def check_ranked(block: Block) -> None:
 
 
 def best_columns(
-    table: Table,
-    rows: IntArray,
-    predictions: Callable[[IntArray], Array],
-    n: int,
-    observed: bool,
+    table: Table, rows: IntArray, predictions: Callable[[IntArray], Array], n: int, observed: bool
 ) -> tuple[IntArray, IntArray, Array]:
     """Return the n columns of each row where most is predicted, best first.
 

@@ -77,9 +77,7 @@ class Box(Constraint, Prox):
     def nearest_dual(self, dual: Array) -> Array:
         """Entries that point to an infinite bound set to 0."""
         return np.clip(
-            dual,
-            0.0 if math.isinf(self.lower) else None,
-            0.0 if math.isinf(self.upper) else None,
+            dual, 0.0 if math.isinf(self.lower) else None, 0.0 if math.isinf(self.upper) else None
         )
 
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:

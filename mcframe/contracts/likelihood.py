@@ -401,12 +401,7 @@ class Parametric(ABC):
 
     @abstractmethod
     def best_parameters(
-        self,
-        z: Array,
-        y: Array,
-        weights: Array,
-        start: Array | None,
-        sd: Array | None = None,
+        self, z: Array, y: Array, weights: Array, start: Array | None, sd: Array | None = None
     ) -> Array:
         """argmin over the parameters of sum of weights * l(z, y).
 
@@ -469,12 +464,7 @@ class ParametricBySums(Parametric):
         """argmin over the parameters, by what all entries ``tell``."""
 
     def best_parameters(
-        self,
-        z: Array,
-        y: Array,
-        weights: Array,
-        start: Array | None,
-        sd: Array | None = None,
+        self, z: Array, y: Array, weights: Array, start: Array | None, sd: Array | None = None
     ) -> Array:
         """argmin over the parameters of sum of weights * l(z, y), or of its expected bound."""
         return self.parameters_by_sums(self.parameter_sums(z, y, weights, sd), start)

@@ -6,12 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.likelihood import (
-    WORDS_AS_LABELS,
-    Conjugate,
-    Likelihood,
-    Proximable,
-)
+from mcframe.contracts.likelihood import WORDS_AS_LABELS, Conjugate, Likelihood, Proximable
 
 __all__ = ["Hinge"]
 

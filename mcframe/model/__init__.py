@@ -7,12 +7,4 @@ from mcframe.model.observations import Observations
 from mcframe.model.problem import Problem
 from mcframe.model.triples import Triples, from_triples
 
-__all__ = [
-    "Block",
-    "Layout",
-    "Model",
-    "Observations",
-    "Problem",
-    "Triples",
-    "from_triples",
-]
+__all__ = ["Block", "Layout", "Model", "Observations", "Problem", "Triples", "from_triples"]

@@ -132,11 +132,7 @@ def targets_of(block: Block, table: Table, origin: Array | None) -> Array:
 
 
 def origin_of(
-    layout: Layout,
-    rows: IntArray,
-    columns: IntArray,
-    values: Array,
-    centres: Array | None = None,
+    layout: Layout, rows: IntArray, columns: IntArray, values: Array, centres: Array | None = None
 ) -> Array | None:
     """Return a vector of effects close to all values, as the layout has them; None if all are 0.
 

@@ -53,9 +53,7 @@ def unknowns_of(blocks: Sequence[Block]) -> str:
 
 
 def text_of(
-    blocks: Sequence[Block],
-    regularizers: Sequence[Regularizer],
-    constraints: Sequence[Constraint],
+    blocks: Sequence[Block], regularizers: Sequence[Regularizer], constraints: Sequence[Constraint]
 ) -> str:
     """The objective as plain text, a summand a line."""
     summands = [text_of_block(block) for block in blocks]
@@ -126,9 +124,7 @@ def text_of_ridge(block: Block) -> str:
 
 
 def latex_of(
-    blocks: Sequence[Block],
-    regularizers: Sequence[Regularizer],
-    constraints: Sequence[Constraint],
+    blocks: Sequence[Block], regularizers: Sequence[Regularizer], constraints: Sequence[Constraint]
 ) -> str:
     """The objective as one displayed formula."""
     summands = [latex_of_block(block) for block in blocks]
