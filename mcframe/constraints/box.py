@@ -12,8 +12,6 @@ from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Prox
 from mcframe.contracts.validators import block_name, number
 
-__all__ = ["Box"]
-
 
 def number_or_infinity(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     """An attrs validator: a finite number or an infinity, kept as a Python float."""

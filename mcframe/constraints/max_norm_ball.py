@@ -17,8 +17,6 @@ from mcframe.numerics.dual_max_norm import (
 )
 from mcframe.numerics.max_norm import max_norm_bounds, squared_row_norms
 
-__all__ = ["MaxNormBall"]
-
 
 @attrs.frozen
 class MaxNormBall(Constraint, Factored):

@@ -12,8 +12,6 @@ from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import OneSphere
 from mcframe.numerics.norms import spectral_bound
 
-__all__ = ["NuclearBall"]
-
 
 @attrs.frozen
 class NuclearBall(Constraint, Spectral, Factored):

@@ -10,8 +10,6 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Prox
 
-__all__ = ["OnesColumn"]
-
 
 @attrs.frozen
 class OnesColumn(Constraint, Prox):

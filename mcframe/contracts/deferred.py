@@ -11,8 +11,6 @@ from typing import Any
 
 from mcframe.contracts.errors import BackendError
 
-__all__ = ["Deferred"]
-
 
 class Deferred:
     """Stands for a module, which is imported when one of its names is first asked for.

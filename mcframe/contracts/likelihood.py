@@ -10,8 +10,8 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 
 __all__ = [
-    "WORDS_AS_LABELS",
     "Approximated",
+    "BoundBySums",
     "Conjugate",
     "Distribution",
     "ExpectedLogLikelihood",
@@ -23,7 +23,6 @@ __all__ = [
     "Proximable",
     "TwiceDifferentiable",
     "UnlabeledLoss",
-    "fits_parameters",
 ]
 
 

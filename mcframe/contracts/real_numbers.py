@@ -9,16 +9,6 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 
-__all__ = [
-    "REAL_KINDS",
-    "NotANumber",
-    "as_float",
-    "floats_of",
-    "is_missing",
-    "plain",
-    "reads_as_number",
-]
-
 # Kinds of dtypes that are real numbers throughout: booleans, integers, floats.
 REAL_KINDS = "buif"
 

@@ -10,22 +10,6 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import NotANumber, floats_of
 
-__all__ = [
-    "LARGEST",
-    "LEAST",
-    "block_name",
-    "check_equations",
-    "moderate",
-    "number",
-    "positive",
-    "probability",
-    "read_only_matrix",
-    "refuse_where",
-    "same_matrix",
-    "share",
-    "whole",
-]
-
 # Parameters of losses from here to there have finite squares and inverses.
 LEAST, LARGEST = 1e-150, 1e150
 

@@ -20,8 +20,6 @@ from mcframe.contracts.likelihood import (
 from mcframe.contracts.validators import moderate
 from mcframe.likelihoods.links import LINKS, Link
 
-__all__ = ["Bernoulli"]
-
 
 def known_link(instance: object, attribute: object, value: object) -> None:
     """An attrs validator: the links there are."""

@@ -11,8 +11,6 @@ from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable
 from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.validators import number
 
-__all__ = ["Equality"]
-
 
 def as_size(value: object) -> float | None:
     """An attrs converter: a number of at least 0, or None."""

@@ -16,8 +16,6 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.validators import moderate
 
-__all__ = ["Gamma"]
-
 
 @attrs.frozen
 class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLogLikelihood):

@@ -18,8 +18,6 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.validators import moderate
 
-__all__ = ["Gaussian"]
-
 
 def moderate_if_given(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     """An attrs validator: ``moderate``, or None."""

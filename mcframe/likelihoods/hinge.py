@@ -8,8 +8,6 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.likelihood import WORDS_AS_LABELS, Conjugate, Likelihood, Proximable
 
-__all__ = ["Hinge"]
-
 
 @attrs.frozen
 class Hinge(Likelihood, Proximable, Conjugate):

@@ -16,8 +16,6 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.validators import LARGEST, LEAST, moderate
 
-__all__ = ["Huber"]
-
 
 @attrs.frozen
 class Huber(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):

@@ -24,8 +24,6 @@ from mcframe.numerics.gaussian_bounds import (
     tangent_bound,
 )
 
-__all__ = ["Multinomial"]
-
 # How far from 1 probabilities may sum, and below 0 one may lie, by rounding alone.
 ROUNDING = 1e-12
 # From so many complete rows on, columns with one 1 a row are taken for one variable.

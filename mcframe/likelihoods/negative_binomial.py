@@ -19,8 +19,6 @@ from mcframe.contracts.validators import moderate
 from mcframe.numerics.counts import least_count, poisson_counts
 from mcframe.numerics.gaussian_bounds import logistic_bound
 
-__all__ = ["NegativeBinomial"]
-
 
 @attrs.frozen
 class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):

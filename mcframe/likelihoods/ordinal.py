@@ -28,8 +28,6 @@ from mcframe.likelihoods.cumulative import (
 )
 from mcframe.numerics.gaussian_bounds import logistic_bound
 
-__all__ = ["Ordinal"]
-
 
 def as_levels(value: object) -> int:
     """An attrs converter: a Python integer, 2 or more."""

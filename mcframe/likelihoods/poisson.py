@@ -17,8 +17,6 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.numerics.counts import least_count, poisson_counts
 
-__all__ = ["Poisson"]
-
 
 @attrs.frozen
 class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLogLikelihood):

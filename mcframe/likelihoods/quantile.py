@@ -16,8 +16,6 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.validators import LEAST, number
 
-__all__ = ["Quantile"]
-
 
 def fraction(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     """An attrs validator: a number strictly between 0 and 1, kept as a Python float."""

@@ -13,8 +13,6 @@ from mcframe.contracts.term import Prox, Regularizer, RowQuadratic, SmoothTerm
 from mcframe.contracts.validators import number, positive, read_only_matrix, refuse_where
 from mcframe.numerics.row_squares import RowSquares
 
-__all__ = ["GaussianRows"]
-
 # Entries across the diagonal that differ by more than this share of the standard deviations.
 ASYMMETRY = 1e-8
 # What bounds computed norms of inverses from above.

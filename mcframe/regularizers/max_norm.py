@@ -18,8 +18,6 @@ from mcframe.numerics.dual_max_norm import (
 )
 from mcframe.numerics.max_norm import max_norm, squared_row_norms
 
-__all__ = ["MaxNorm"]
-
 
 @attrs.frozen
 class MaxNorm(Regularizer, Factored, Norm):

@@ -14,8 +14,6 @@ from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.norms import spectral_bound
 
-__all__ = ["NuclearNorm"]
-
 
 @attrs.frozen
 class NuclearNorm(Regularizer, Spectral, Factored, Norm):

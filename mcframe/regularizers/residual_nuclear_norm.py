@@ -12,8 +12,6 @@ from mcframe.contracts.term import Composed, Regularizer
 from mcframe.contracts.validators import block_name, positive
 from mcframe.regularizers.nuclear_norm import NuclearNorm
 
-__all__ = ["BoundResidualNuclearNorm", "ResidualNuclearNorm"]
-
 
 @attrs.frozen
 class ResidualNuclearNorm(Regularizer):

@@ -9,8 +9,6 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Regularizer, SmoothTerm, Spectral
 from mcframe.contracts.validators import positive
 
-__all__ = ["Ridge"]
-
 
 @attrs.frozen
 class Ridge(Regularizer, Spectral, SmoothTerm):

@@ -8,8 +8,6 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
 
-__all__ = ["TiltedLoss"]
-
 
 @attrs.frozen(eq=False)
 class TiltedLoss:

@@ -4,8 +4,6 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 
-__all__ = ["centred_conjugate", "gap_loss", "logistic_parts"]
-
 # exp of it is far from overflowing.
 LARGE = 300.0
 

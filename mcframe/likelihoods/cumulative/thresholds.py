@@ -12,8 +12,6 @@ from mcframe.likelihoods.cumulative.cumulative_logit import gap_loss, logistic_p
 from mcframe.numerics.gaussian_bounds import expected_softplus
 from mcframe.numerics.machine import check_time
 
-__all__ = ["Positions", "best_thresholds"]
-
 MAX_STEPS = 200
 # What is added to each diagonal entry of the Hessian, as a fraction of the sizes of its gradients:
 # far out, where second derivatives underflow to 0, a step stays defined.

@@ -5,8 +5,6 @@ from typing import Any
 
 from mcframe.contracts.arrays import Array
 
-__all__ = ["Link"]
-
 
 class Link(ABC):
     """A symmetric distribution function P, and the loss ``-log P(m)`` that it makes.

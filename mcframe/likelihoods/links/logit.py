@@ -10,8 +10,6 @@ from mcframe.contracts.arrays import Array
 from mcframe.likelihoods.links.link import Link
 from mcframe.numerics.gaussian_bounds import logistic_bound
 
-__all__ = ["Logit"]
-
 
 @attrs.frozen
 class Logit(Link):

@@ -9,8 +9,6 @@ from scipy.special import erfcx, log_ndtr, ndtr
 from mcframe.contracts.arrays import Array
 from mcframe.likelihoods.links.link import Link
 
-__all__ = ["Probit"]
-
 # phi(0) / Phi(0), the steepness of the loss at m = 0.
 STEEPNESS_AT_0 = float(np.sqrt(2.0 / np.pi))
 # Where tangents are taken if nothing is known of the margins, and the few that are always kept.
