@@ -168,14 +168,6 @@ class Calibration(Term, Sums):
             return f"A Z_{self.block} = B{known}"
         return f"{self.weight:g} ‖A Z_{self.block} − B‖_F²{known}"
 
-    def latex(self) -> str:
-        r"""weight \lVert A Z_{block} - B \rVert_F^2, or A Z_{block} = B."""
-        known = "" if self.equations.known.all() else r" \text{ where } B \text{ is known}"
-        z = rf"Z_{{\mathrm{{{self.block.replace('_', '-')}}}}}"
-        if self.weight is None:
-            return rf"A {z} = B{known}"
-        return rf"{self.weight:g} \lVert A {z} - B \rVert_F^2{known}"
-
 
 @attrs.frozen(repr=False)
 class CalibrationPenalty(Calibration, Regularizer, Prox, SmoothTerm):

@@ -100,14 +100,6 @@ class Box(Constraint, Prox):
         entries = "z_ij" if self.block is None else f"z_ij of {self.block}"
         return f"{self.lower:g} ≤ {entries} ≤ {self.upper:g}"
 
-    def latex(self) -> str:
-        r"""lower \le z_{ij} \le upper."""
-        entries = "z_{ij}"
-        if self.block is not None:
-            entries = rf"z^{{\mathrm{{{self.block.replace('_', '-')}}}}}_{{ij}}"
-        low, high = (f"{b:g}".replace("inf", r"\infty") for b in (self.lower, self.upper))
-        return rf"{low} \le {entries} \le {high}"
-
 
 def share(limit: float, pull: Array) -> float:
     """limit * sum of the dual; where the limit is infinite, 0 if the dual is 0 and else inf."""

@@ -96,7 +96,3 @@ class MaxNormBall(Constraint, Factored):
     def formula(self) -> str:
         """‖Z‖_max ≤ radius."""
         return f"‖Z‖_max ≤ {self.radius:g}"
-
-    def latex(self) -> str:
-        r"""\lVert Z \rVert_{\max} \le radius."""
-        return rf"\lVert Z \rVert_{{\max}} \le {self.radius:g}"

@@ -26,13 +26,6 @@ __all__ = [
 ]
 
 
-#: What to do with words where labels 0 and 1 are needed.
-WORDS_AS_LABELS = (
-    "column.map({'no': 0.0, 'yes': 1.0}) makes labels of two words, and NaN, which is missing, of"
-    " all else"
-)
-
-
 class Likelihood(ABC):
     """A convex loss l(z, y) of a linear predictor z and an observation y.
 
@@ -144,9 +137,9 @@ class Likelihood(ABC):
     def invalid(self, y: Array) -> Mask:
         """True where an observation lies outside the domain."""
 
-    @abstractmethod
     def value(self, z: Array, y: Array) -> Array:
         """l(z, y), entrywise."""
+        return self.value_and_gradient(z, y)[0]
 
     @abstractmethod
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
@@ -212,10 +205,6 @@ class Likelihood(ABC):
     @abstractmethod
     def formula(self, z: str, y: str) -> str:
         """l as plain text, for ``print(model)``."""
-
-    @abstractmethod
-    def latex(self, z: str, y: str) -> str:
-        """l as LaTeX, for notebooks."""
 
 
 class UnlabeledLoss(Protocol):

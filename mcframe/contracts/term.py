@@ -102,10 +102,6 @@ class Term(ABC):
     def formula(self) -> str:
         """The term as plain text, for ``print(model)``."""
 
-    @abstractmethod
-    def latex(self) -> str:
-        """The term as LaTeX, for notebooks."""
-
 
 class Regularizer(Term):
     """A finite convex function of Z that is added to the objective.

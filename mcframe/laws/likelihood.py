@@ -106,7 +106,6 @@ def compared_by_value(likelihood: Likelihood, z: Array, y: Array) -> None:
     twin = copy.deepcopy(likelihood)
     demand(twin == likelihood and hash(twin) == hash(likelihood), "a copy is not equal to it")
     demand(likelihood.formula("z", "y").strip() != "", "its formula is empty")
-    demand(likelihood.latex("z", "y").strip() != "", "its LaTeX is empty")
 
 
 @law_of(LIKELIHOOD_LAWS, "the bias is best", TwiceDifferentiable)

@@ -80,6 +80,8 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         "pandas.factorize(column)[0] codes the classes; put NaN where a code is -1: there the"
         " value is missing"
     )
+    curvature = 0.5  # the largest eigenvalue that diag(p) - p p' can have (Boehning, 1992)
+    infimum = 0.0  # not attained: z would have to be infinite
 
     def doubt(self, shape: tuple[int, int], rows: IntArray, y: Array) -> str | None:
         """Whether K columns are rather one variable, with a column of 0 and 1 for each class.
@@ -104,16 +106,6 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
     def width(self) -> int:
         """K."""
         return self.classes
-
-    @property
-    def curvature(self) -> float:
-        """1/2, the largest eigenvalue that diag(p) - p p' can have (Boehning, 1992)."""
-        return 0.5
-
-    @property
-    def infimum(self) -> float:
-        """0, not attained: z would have to be infinite."""
-        return 0.0
 
     def invalid(self, y: Array) -> Mask:
         """True where y is not one of the codes."""
@@ -268,10 +260,6 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
     def formula(self, z: str, y: str) -> str:
         """log Σ_k exp(z[k]) − z[y]."""
         return f"(log Σ_k exp(({z})[k]) − ({z})[{y}])"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""\log \sum_k e^{z_k} - z_y."""
-        return rf"(\log \sum_k e^{{({z})_k}} - ({z})_{{{y}}})"
 
 
 def expectation(bound: tuple[Array, Array, Array], mean: Array, variance: Array) -> Array:

@@ -103,6 +103,7 @@ class Ordinal(
 
     z_name = "a score on the scale of the thresholds"
     remedy = "Say how many levels there are by levels= and where they begin by lowest=."
+    infimum = 0.0  # which no probability reaches
 
     @property
     def words(self) -> str:  # type: ignore[override]  # a sentence with a number in it
@@ -117,11 +118,6 @@ class Ordinal(
     def curvature(self) -> float:
         """1/2: two logistic functions, each of a curvature of at most 1/4; 1/4 of two levels."""
         return 0.5 if self.levels > 2 else 0.25
-
-    @property
-    def infimum(self) -> float:
-        """0, which no probability reaches."""
-        return 0.0
 
     def invalid(self, y: Array) -> Mask:
         """True where y is not one of the levels."""
@@ -149,10 +145,6 @@ class Ordinal(
         """The thresholds below and above each observation, infinite at the ends."""
         edges, code = self.edges(), self.code(y)
         return edges[code], edges[code + 1]
-
-    def value(self, z: Array, y: Array) -> Array:
-        """-log P(y | z)."""
-        return self.value_and_gradient(z, y)[0]
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its gradient sigmoid(z - theta_y) - sigmoid(theta_{y-1} - z)."""
@@ -298,13 +290,7 @@ class Ordinal(
         )
 
     def statement(
-        self,
-        cp: Any,
-        z: Any,
-        y: Array,
-        *,
-        parameters: Any = None,
-        near: tuple[Array, float] | None = None,
+        self, cp: Any, z: Any, y: Array, *, parameters: Any = None, **_: Any
     ) -> tuple[Any, list[Any]]:
         """The three summands of the class formula: two ``logistic`` and a normaliser."""
         thresholds = self.known_thresholds() if parameters is None else parameters
@@ -340,10 +326,6 @@ class Ordinal(
     def formula(self, z: str, y: str) -> str:
         """−log(σ(θ[y] − z) − σ(θ[y−1] − z))."""
         return f"−log(σ(θ[{y}] − ({z})) − σ(θ[{y} − 1] − ({z})))"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""-\log(\sigma(\theta_y - z) - \sigma(\theta_{y-1} - z))."""
-        return rf"-\log(\sigma(\theta_{{{y}}} - ({z})) - \sigma(\theta_{{{y} - 1}} - ({z})))"
 
 
 def ones_at(rows: IntArray, columns: IntArray, shape: tuple[int, int]) -> Any:

@@ -5,15 +5,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.domains import RealValueLoss
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import (
-    Conjugate,
-    Distribution,
-    GaussianBound,
-    Likelihood,
-    Proximable,
-)
+from mcframe.contracts.likelihood import Conjugate, Distribution, GaussianBound, Proximable
 from mcframe.contracts.validators import LEAST, number
 
 
@@ -26,7 +21,7 @@ def fraction(instance: object, attribute: "attrs.Attribute[Any]", value: object)
 
 
 @attrs.frozen
-class Quantile(Likelihood, Proximable, Conjugate, Distribution, GaussianBound):
+class Quantile(RealValueLoss, Proximable, Conjugate, Distribution, GaussianBound):
     """``l(z, y) = q max(y - z, 0) + (1 - q) max(z - y, 0)``: the pinball loss.
 
     Domain: every finite real number. Its best constant is the q-quantile of the data, so z
@@ -49,34 +44,13 @@ class Quantile(Likelihood, Proximable, Conjugate, Distribution, GaussianBound):
 
     q: float = attrs.field(validator=fraction)
 
-    needs = "finite real numbers"
-    remedy = "Replace infinities by NaN if they stand for missing values."
-    symbol = "x"
-    location = True
     smooth = False
     predicts_mean = False
+    curvature = np.inf  # at the kink
 
     def in_units(self, unit: float) -> "tuple[Quantile, float]":
         """The loss itself, and the factor unit."""
         return self, unit
-
-    @property
-    def curvature(self) -> float:
-        """inf, at the kink."""
-        return np.inf
-
-    @property
-    def infimum(self) -> float:
-        """0, at z = y."""
-        return 0.0
-
-    def invalid(self, y: Array) -> Mask:
-        """True where y is not finite."""
-        return ~np.isfinite(y)
-
-    def value(self, z: Array, y: Array) -> Array:
-        """q (y - z) below y, (1 - q) (z - y) above."""
-        return self.value_and_gradient(z, y)[0]
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and the gradient -q below y, 1 - q above, 0 at y."""
@@ -106,14 +80,6 @@ class Quantile(Likelihood, Proximable, Conjugate, Distribution, GaussianBound):
     def nearest_gradient(self, gradient: Array, y: Array) -> Array:
         """Clipped to [-q, 1 - q]."""
         return np.clip(gradient, -self.q, 1.0 - self.q)
-
-    def mean(self, z: Array) -> Array:
-        """z, which is a quantile and no mean."""
-        return z.copy()
-
-    def start(self, y: Array) -> Array:
-        """y."""
-        return y.copy()
 
     def sample(self, z: Array, rng: Any) -> Array:
         """z minus an exponential variable of rate 1 - q with probability q, else plus one of q."""
@@ -163,7 +129,3 @@ class Quantile(Likelihood, Proximable, Conjugate, Distribution, GaussianBound):
     def formula(self, z: str, y: str) -> str:
         """max(q (x − z), (1 − q)(z − x))."""
         return f"max({self.q:g} ({y} − ({z})), {1.0 - self.q:g} ({z} − {y}))"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""\max(q (x - z), (1 - q)(z - x))."""
-        return rf"\max({self.q:g} ({y} - ({z})), {1.0 - self.q:g} ({z} - {y}))"

@@ -1,5 +1,6 @@
 """A declared model: blocks of columns joined by regularizers and constraints."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -25,11 +26,17 @@ STANDARD = {
     "robust": "({x}_ij − median) / (interquartile range / 1.349) of column j of {name}",
     "ranks": "normal score of {x}_ij in column j of {name}",
 }
-LATEX_STANDARD = {
-    True: r"({x}_{{ij}} - \text{{mean}}_j) / \text{{deviation}}_j",
-    "robust": r"1.349 \, ({x}_{{ij}} - \text{{median}}_j) / \text{{interquartile range}}_j",
-    "ranks": r"\text{{normal score of }} {x}_{{ij}} \text{{ in column }} j",
-}
+# The signs of formulas in LaTeX, and its functions.
+SIGNS = {"−": "-", "°": r"^{\circ}", "⁻¹": "^{-1}", "²": "^2", "‖": r"\Vert", "≤": r"\le"}
+SIGNS |= {"×": r"\times", "·": r"\cdot", "∈": r"\in", "∞": r"\infty", "√": r"\surd", "Σ": r"\sum"}
+SIGNS |= {"θ": r"\theta", "ℓ": r"\ell", "π": r"\pi", "ρ": r"\rho", "σ": r"\sigma", "Φ": r"\Phi"}
+SIGNS |= {"Ω": r"\Omega", "log": r"\log", "exp": r"\exp", "max": r"\max"}
+# What LaTeX writes in another way: subscripts, signs and functions, words, and its own characters.
+WORD = r"(?!(?:log|exp|max)\b)[A-Za-z]{2}\w*"
+TOKEN = re.compile(
+    r"_(?P<below>\([^()]*\)(?:∈\w+)?|[A-Za-z0-9Ω][A-Za-z0-9_]*)"
+    rf"|(?P<sign>{'|'.join(SIGNS)})|(?P<words> ?\b{WORD}(?: {WORD})* ?)|[{{}}%&#$]"
+)
 
 
 def predictor(block: Block) -> str:
@@ -40,30 +47,26 @@ def predictor(block: Block) -> str:
 
 def unknowns_of(blocks: Sequence[Block]) -> str:
     """The variables of the minimisation: Z, biases, row effects, intercepts, parameters."""
-    unknowns = ["Z"]
-    if any(block.bias for block in blocks):
-        unknowns.append("b")
-    if any(block.row_effects for block in blocks):
-        unknowns.append("a")
-    if any(block.intercept for block in blocks):
-        unknowns.append("c")
-    if any(fits_parameters(block.likelihood) for block in blocks):
-        unknowns.append("θ")
-    return ", ".join(unknowns)
+    declared = {
+        "Z": True,
+        "b": any(block.bias for block in blocks),
+        "a": any(block.row_effects for block in blocks),
+        "c": any(block.intercept for block in blocks),
+        "θ": any(fits_parameters(block.likelihood) for block in blocks),
+    }
+    return ", ".join(name for name, has in declared.items() if has)
 
 
-def text_of(
-    blocks: Sequence[Block], regularizers: Sequence[Regularizer], constraints: Sequence[Constraint]
-) -> str:
+def text_of(model: "Model") -> str:
     """The objective as plain text, a summand a line."""
+    blocks, constraints = model.blocks, model.constraints
     summands = [text_of_block(block) for block in blocks]
     summands += [text_of_ridge(block) for block in blocks if block.effects_weight is not None]
-    summands += [regularizer.formula() for regularizer in regularizers]
-    unknowns = unknowns_of(blocks)
-    lines = [f"minimise over {unknowns}", "    " + "\n  + ".join(summands)]
+    summands += [regularizer.formula() for regularizer in model.regularizers]
+    lines = [f"minimise over {unknowns_of(blocks)}", "    " + "\n  + ".join(summands)]
     lines += [f"subject to {constraint.formula()}" for constraint in constraints]
     columns = [block.name for block in blocks]
-    columns += ["1"] * sum(constraint.extra_columns for constraint in constraints)
+    columns += ["1"] * model.extra_columns
     lines.append(f"where Z = [{', '.join(columns)}] is n_items × n_columns")
     explained = [
         f"N_{block.name} = number of"
@@ -71,16 +74,15 @@ def text_of(
         for block in blocks
         if block.reduce == "mean"
     ]
-    terms = [*regularizers, *constraints]
     for block in filter(in_standard_units, blocks):
         x = block.likelihood.symbol
         formula = STANDARD[block.standardize].format(x=x, name=block.name)
         explained += [f"{x}°_ij = {formula}", f"Z_{block.name} is in the units of {x}°_ij"]
-        if any(isinstance(term, Sums) and term.block == block.name for term in terms):
+        if any(isinstance(term, Sums) and term.block == block.name for term in model.terms):
             explained[-1] += f", A and B in those of {x}_ij"
     if any(block.scales_losses for block in blocks):
         explained.append("ℓ_j = loss per entry of column j at its best constant, 1 where it is 0")
-    for share in count_shares(terms)[:1]:
+    for share in count_shares(model.terms)[:1]:
         squares = f"{1.0 - share:g} + {share:g} n_i / mean of n"
         explained.append(
             f"R_ii = √({squares}), n_i = number of losses in row i of Z; C_jj alike of columns"
@@ -123,59 +125,23 @@ def text_of_ridge(block: Block) -> str:
     return f"{weight} ({' + '.join(squares)}) of {block.name}"
 
 
-def latex_of(
-    blocks: Sequence[Block], regularizers: Sequence[Regularizer], constraints: Sequence[Constraint]
-) -> str:
-    """The objective as one displayed formula."""
-    summands = [latex_of_block(block) for block in blocks]
-    summands += [latex_of_ridge(block) for block in blocks if block.effects_weight is not None]
-    summands += [regularizer.latex() for regularizer in regularizers]
-    unknowns = unknowns_of(blocks)
-    formula = rf"\min_{{{unknowns}}} \; " + " + ".join(summands)
-    if constraints:
-        sets = ", ".join(constraint.latex() for constraint in constraints)
-        formula += r" \quad \text{subject to } " + sets
-    explained = []
-    for block in filter(in_standard_units, blocks):
-        x, name = block.likelihood.symbol, block.name.replace("_", "-")
-        value = LATEX_STANDARD[block.standardize].format(x=x)
-        explained.append(rf"{x}^{{\circ}}_{{ij}} = {value} \text{{ in }} \mathrm{{{name}}}")
-    if any(block.scales_losses for block in blocks):
-        explained.append(
-            r"\ell_j = \text{loss per entry of column } j \text{ at its best constant}"
-        )
-    for share in count_shares([*regularizers, *constraints])[:1]:
-        squares = rf"{1.0 - share:g} + {share:g} \, n_i / \bar n"
-        losses = r"\text{ of the losses in row } i \text{, } C \text{ alike}"
-        explained.append(rf"R_{{ii}}^2 = {squares} {losses}")
-    if explained:
-        formula += r" \quad \text{where } " + ", ".join(explained)
-    return rf"$\displaystyle {formula}$"
+def as_latex(text: str) -> str:
+    """A formula of plain text as LaTeX, line by line."""
+    lines = [TOKEN.sub(token_as_latex, line.strip()) for line in text.splitlines()]
+    return r"$\begin{aligned} & " + r" \\ & ".join(lines) + r" \end{aligned}$"
 
 
-def latex_of_block(block: Block) -> str:
-    """One summand as LaTeX."""
-    name = rf"\mathrm{{{block.name.replace('_', '-')}}}"
-    weight = "" if block.weight == 1.0 else f"{block.weight:g}"
-    if block.reduce == "mean":
-        weight = rf"\frac{{{weight or 1}}}{{N_{{{name}}}}}"
-    z = predictor(block).replace("_ij", "_{ij}")
-    symbol = symbol_of(block).replace("°", r"^{\circ}")
-    loss = block.likelihood.latex(z, f"{symbol}_{{ij}}")
-    loss = rf"\frac{{1}}{{\ell_j}} {loss}" if block.scales_losses else loss
-    return rf"{weight} \sum_{{(i,j) \in {name}}} {loss}"
-
-
-def latex_of_ridge(block: Block) -> str:
-    """The ridge on a block's effects as LaTeX."""
-    assert block.effects_weight is not None
-    name = rf"\mathrm{{{block.name.replace('_', '-')}}}"
-    squares = [r"\sum_j b_j^2"] * block.bias + [r"\sum_i a_i^2"] * block.row_effects
-    squares += ["c^2"] * block.intercept
-    weight = f"{0.5 * block.weight * block.effects_weight:g}"
-    if block.reduce == "mean":
-        weight = rf"\frac{{{weight}}}{{N_{{{name}}}}}"
-    return rf"{weight} ({' + '.join(squares)})_{{{name}}}"
+def token_as_latex(found: re.Match[str]) -> str:
+    """LaTeX for a part of a formula that ``TOKEN`` has found."""
+    text, below = found[0].replace("_", r"\_"), found["below"]
+    if below is not None:
+        if len(below) > 2 and below not in SIGNS and "(" not in below:
+            return rf"_{{\text{{{text[2:]}}}}}"
+        inner = below if below.isascii() and below.isalnum() else TOKEN.sub(token_as_latex, below)
+        return f"_{inner}" if len(inner) == 1 else f"_{{{SIGNS.get(inner, inner)}}}"
+    if found["sign"] is not None:
+        return SIGNS[text] + " " * found.string[found.end() :][:1].isalpha()
+    return rf"\text{{{text}}}" if found["words"] is not None else "\\" + text
 
 
 def as_tuple(value: object) -> tuple[Any, ...]:
@@ -353,7 +319,7 @@ class Model:
         return from_text(text, cls)
 
     def __str__(self) -> str:
-        return text_of(self.blocks, self.regularizers, self.constraints)
+        return text_of(self)
 
     def __repr__(self) -> str:
         words = ", ".join(repr(block) for block in self.blocks)
@@ -361,4 +327,4 @@ class Model:
         return f"Model(blocks=[{words}], terms=[{terms}])"
 
     def _repr_latex_(self) -> str:
-        return latex_of(self.blocks, self.regularizers, self.constraints)
+        return as_latex(str(self))

@@ -200,15 +200,6 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         last = "K" if self.components == "auto" else self.components
         return f"Σ_i −log Σ_(k=1..{last}) π_k N(z_i | m_k, C_k)"
 
-    def latex(self) -> str:
-        r"""\frac{weight}{2} \sum_i (z_i - m)^\top C^{-1} (z_i - m), or minus a log density."""
-        if self.covariance is not None:
-            return rf"\frac{{{self.weight:g}}}{{2}} \sum_i (z_i - m)^\top C^{{-1}} (z_i - m)"
-        if self.components == 1:
-            return r"\sum_i -\log N(z_i \mid m, C)"
-        last = "K" if self.components == "auto" else self.components
-        return rf"\sum_i -\log \sum_{{k=1}}^{{{last}}} \pi_k N(z_i \mid m_k, C_k)"
-
 
 def check_components(components: object, covariance: object) -> None:
     """Raise a ``ModelError`` where there is no such number of components."""

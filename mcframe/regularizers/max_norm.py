@@ -129,7 +129,3 @@ class MaxNorm(Regularizer, Factored, Norm):
     def formula(self) -> str:
         """The text ``weight ‖Z‖_max``."""
         return f"{self.weight:g} ‖Z‖_max"
-
-    def latex(self) -> str:
-        r"""weight \lVert Z \rVert_{\max}."""
-        return rf"{self.weight:g} \lVert Z \rVert_{{\max}}"

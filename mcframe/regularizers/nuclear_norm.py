@@ -136,8 +136,3 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         """The text ``weight ‖Z‖_*``."""
         weight = f"{self.weight:g}" if self.is_given else "w"
         return f"{weight} ‖{'R Z C' if self.count_share else 'Z'}‖_*"
-
-    def latex(self) -> str:
-        r"""weight \lVert Z \rVert_*."""
-        weight = f"{self.weight:g}" if self.is_given else "w"
-        return rf"{weight} \lVert {'R Z C' if self.count_share else 'Z'} \rVert_*"

@@ -71,11 +71,6 @@ class ResidualNuclearNorm(Regularizer):
         """weight ‖R_Ω(Z_block − X)‖_*."""
         return f"{self.weight:g} ‖R_Ω(Z_{self.block} − X)‖_*"
 
-    def latex(self) -> str:
-        r"""weight \lVert R_\Omega(Z_{block} - X) \rVert_*."""
-        name = self.block.replace("_", "-")
-        return rf"{self.weight:g} \lVert R_\Omega(Z_{{\mathrm{{{name}}}}} - X) \rVert_*"
-
 
 @attrs.frozen
 class BoundResidualNuclearNorm(Composed, Regularizer):
@@ -140,7 +135,3 @@ class BoundResidualNuclearNorm(Composed, Regularizer):
     def formula(self) -> str:
         """weight ‖R_Ω(Z_block − X)‖_*."""
         return ResidualNuclearNorm(self.block, self.weight).formula()
-
-    def latex(self) -> str:
-        r"""weight \lVert R_\Omega(Z_{block} - X) \rVert_*."""
-        return ResidualNuclearNorm(self.block, self.weight).latex()

@@ -6,9 +6,9 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.domains import WORDS_AS_LABELS
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.likelihood import (
-    WORDS_AS_LABELS,
     BoundBySums,
     Conjugate,
     Likelihood,
@@ -320,10 +320,6 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         """True where y is neither 0 nor 1 nor NaN."""
         return (y != 0.0) & (y != 1.0) & ~np.isnan(y)
 
-    def value(self, z: Array, y: Array) -> Array:
-        """The loss of each entry by the table above."""
-        return self.value_and_gradient(z, y)[0]
-
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its gradient."""
         return self.entries(y).value_and_gradient(z)
@@ -380,16 +376,6 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         )
         at = f" at {rate}" if self.reads_unlabeled else ""
         return f"({shares}{at})[{self.likelihood.formula(z, y)}]"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""(0.5 \mathrm{PN} + 0.5 \mathrm{PU})_{\rho = 0.8}[\log(1 + e^{-s z})]."""
-        rate = r"\hat\rho" if self.missing_rate is None else rf"\rho = {self.missing_rate:g}"
-        shares = " + ".join(
-            rf"{share:g} \, \mathrm{{{name}}}".removeprefix(r"1 \, ")
-            for name, share in self.shares()
-        )
-        at = f"_{{{rate}}}" if self.reads_unlabeled else ""
-        return rf"({shares}){at}\left[{self.likelihood.latex(z, y)}\right]"
 
     def shares(self) -> list[tuple[str, float]]:
         """The risks that take part, with their weights."""

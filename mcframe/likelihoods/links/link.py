@@ -62,7 +62,3 @@ class Link(ABC):
     @abstractmethod
     def formula(self, z: str, y: str, over_scale: str) -> str:
         """The loss as plain text; ``over_scale`` is "/scale", or nothing."""
-
-    @abstractmethod
-    def latex(self, z: str, y: str, over_scale: str) -> str:
-        """The loss as LaTeX."""

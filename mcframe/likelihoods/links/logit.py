@@ -63,7 +63,3 @@ class Logit(Link):
     def formula(self, z: str, y: str, over_scale: str) -> str:
         """log(1 + exp((1 − 2y)(z)))."""
         return f"log(1 + exp((1 − 2{y})({z}){over_scale}))"
-
-    def latex(self, z: str, y: str, over_scale: str) -> str:
-        r"""\log(1 + e^{(1 - 2y)(z)})."""
-        return rf"\log(1 + e^{{(1 - 2 {y})({z}){over_scale}}})"

@@ -139,10 +139,6 @@ class Probit(Link):
         """(−log Φ((2y − 1)(z)))."""
         return f"(−log Φ((2{y} − 1)({z}){over_scale}))"
 
-    def latex(self, z: str, y: str, over_scale: str) -> str:
-        r"""(-\log \Phi((2y - 1)(z)))."""
-        return rf"(-\log \Phi((2 {y} - 1)({z}){over_scale}))"
-
 
 def mills(m: Array) -> Array:
     """phi(m) / Phi(m), the inverse Mills ratio: never a quotient of two underflows."""
