@@ -4,23 +4,13 @@ from typing import Any
 
 import attrs
 import numpy as np
+from attrs.validators import optional
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.domains import RealValueLoss
-from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Conjugate, Proximable
 from mcframe.contracts.rounding import SET_ROUNDING
-from mcframe.contracts.validators import number
-
-
-def as_size(value: object) -> float | None:
-    """An attrs converter: a number of at least 0, or None."""
-    if value is None:
-        return None
-    size = number(value, "Equality: size")
-    if size < 0.0:
-        raise ModelError(f"Equality: size={value!r} was given; it must be at least 0")
-    return size
+from mcframe.contracts.validators import at_least_0
 
 
 @attrs.frozen
@@ -47,7 +37,7 @@ class Equality(RealValueLoss, Proximable, Conjugate):
     array([ 0., inf])
     """
 
-    size: float | None = attrs.field(default=None, converter=as_size)
+    size: float | None = attrs.field(default=None, validator=optional(at_least_0))
 
     indicator = True
     smooth = False

@@ -7,17 +7,8 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.domains import RealValueLoss
-from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Conjugate, Distribution, GaussianBound, Proximable
-from mcframe.contracts.validators import LEAST, number
-
-
-def fraction(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: a number strictly between 0 and 1, kept as a Python float."""
-    found = number(value, "Quantile: q")
-    object.__setattr__(instance, "q", found)
-    if not 0.0 < found < 1.0:
-        raise ModelError(f"Quantile: q={value!r} was given; 0 < q < 1 is needed")
+from mcframe.contracts.validators import LEAST, satisfies
 
 
 @attrs.frozen
@@ -42,7 +33,7 @@ class Quantile(RealValueLoss, Proximable, Conjugate, Distribution, GaussianBound
     array([0.9, 0.2])
     """
 
-    q: float = attrs.field(validator=fraction)
+    q: float = attrs.field(validator=satisfies(lambda q: 0.0 < q < 1.0, "0 < q < 1 is needed"))
 
     smooth = False
     predicts_mean = False

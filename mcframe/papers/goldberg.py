@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.backends import History, Point, Record, certify, relative_gap
+from mcframe.backends import History, Outcome, Point, Record, certify, relative_gap
 from mcframe.compile import Dual, compile_problem
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array, IntArray
@@ -23,16 +23,23 @@ from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.shrinkage import shrink_gram
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.paths import checked_weights
 
-FINISHED = "stopped by its own rule: the objective changed by less, relatively, than it asks"
-UNFINISHED = "max_iter iterations were made before its own rule stopped it"
+# The status and the message of a run, by whether its own rule stopped it.
+STOPPED = {
+    True: (
+        "interrupted",
+        "stopped by its own rule: the objective changed by less, relatively, than it asks",
+    ),
+    False: ("iteration_limit", "max_iter iterations were made before its own rule stopped it"),
+}
 # tau = 3.8 |Omega_Y| / lambda, where convergence is proven below 4.
 FRACTION = 3.8
-# Eigenvalues of Z'Z give singular values down to this share of the largest one, or a nuclear
-# norm, to about 8 digits; what is finer takes a decomposition of Z itself.
-GRAM_SHARE, GRAM_CHANGE = 1e-4, 1e-7
+# Eigenvalues of Z'Z give a nuclear norm to about 8 digits; changes that are finer than this take
+# a decomposition of Z itself.
+GRAM_CHANGE = 1e-7
 
 
 def mc_b(mu: float, label_weight: float = 1.0) -> Model:
@@ -73,13 +80,10 @@ def mc_1(mu: float, label_weight: float = 1.0) -> Model:
     label_weight : float, default 1
         The paper's lambda.
     """
-    return Model(
-        blocks=[
-            Block("features", Gaussian(), reduce="mean"),
-            Block("labels", Bernoulli(), weight=label_weight, reduce="mean"),
-        ],
-        terms=[NuclearNorm(mu), OnesColumn()],
-    )
+    biased = mc_b(mu, label_weight)
+    features, labels = biased.blocks
+    blocks = [features, attrs.evolve(labels, bias=False)]
+    return Model(blocks, [*biased.terms, OnesColumn()])
 
 
 @attrs.frozen(eq=False)
@@ -234,18 +238,8 @@ def flat(table: Table, first: int, width: int) -> IntArray:
 
 def shrink_singular_values(target: Array, threshold: float) -> tuple[Array, float]:
     """U max(S - threshold, 0) V', and its nuclear norm."""
-    tall = target if target.shape[0] >= target.shape[1] else target.T
-    eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
-    if threshold**2 < GRAM_SHARE**2 * eigenvalues[-1]:
-        left, values, right = np.linalg.svd(target, full_matrices=False)
-        values = np.maximum(values - threshold, 0.0)
-        return (left * values) @ right, float(values.sum())
-    first = int(np.searchsorted(eigenvalues, threshold**2, side="right"))
-    values, short = np.sqrt(eigenvalues[first:]), vectors[:, first:]
-    scaled = short * (1.0 - threshold / values)
-    thin = 2 * values.size < eigenvalues.size
-    result = (tall @ scaled) @ short.T if thin else tall @ (scaled @ short.T)
-    return result if tall is target else result.T, float((values - threshold).sum())
+    shrunk = shrink_gram(target, lambda values: np.maximum(values - threshold, 0.0), threshold)
+    return (shrunk.left * shrunk.values) @ shrunk.right.T, float(shrunk.values.sum())
 
 
 def nuclear_norm(matrix: Array, exact: bool) -> float:
@@ -257,13 +251,7 @@ def nuclear_norm(matrix: Array, exact: bool) -> float:
 
 
 def fixed_point_mc_b(
-    data: Mapping[str, Any],
-    mu: float,
-    label_weight: float = 1.0,
-    *,
-    eta: float = 0.25,
-    change: float = 1e-5,
-    max_iter: int = 20_000,
+    data: Mapping[str, Any], mu: float, label_weight: float = 1.0, **options: Any
 ) -> Fit:
     """Algorithm 1 as published: fixed-point continuation for MC-b, with their stopping rule.
 
@@ -281,17 +269,11 @@ def fixed_point_mc_b(
     max_iter : int, default 20,000
         Of all stages together.
     """
-    return last_stage(mc_b(mu, label_weight), data, eta, change, max_iter)
+    return last_stage(mc_b(mu, label_weight), data, **options)
 
 
 def fixed_point_mc_1(
-    data: Mapping[str, Any],
-    mu: float,
-    label_weight: float = 1.0,
-    *,
-    eta: float = 0.25,
-    change: float = 1e-5,
-    max_iter: int = 20_000,
+    data: Mapping[str, Any], mu: float, label_weight: float = 1.0, **options: Any
 ) -> Fit:
     """Algorithm 2 as published: gradient, shrinkage, then the ones column overwritten.
 
@@ -305,7 +287,7 @@ def fixed_point_mc_1(
     mu, label_weight : as in ``mc_1``
     eta, change, max_iter : as in ``fixed_point_mc_b``
     """
-    return last_stage(mc_1(mu, label_weight), data, eta, change, max_iter)
+    return last_stage(mc_1(mu, label_weight), data, **options)
 
 
 def fixed_point_path(
@@ -345,18 +327,16 @@ def published_weights(data: Mapping[str, Any], last: float = 1e-5, eta: float = 
 
     sigma_1 is the largest singular value of [X Y], unobserved entries 0, labels -1 and 1.
     """
-    filled = []
-    for name, coded in (("features", False), ("labels", True)):
-        table = Problem.bind(mc_b(1.0), data).tables[name]
-        block = np.zeros(table.shape)
-        block[table.rows, table.columns] = 2.0 * table.values - 1.0 if coded else table.values
-        filled.append(block)
-    sigma = float(np.linalg.norm(np.hstack(filled), 2))
-    return np.array(decreasing(sigma, last, eta))
+    return np.array(decreasing(begin(mc_b(1.0), data)[1].sigma, last, eta))
 
 
 def last_stage(
-    model: Model, data: Mapping[str, Any], eta: float, change: float, max_iter: int
+    model: Model,
+    data: Mapping[str, Any],
+    *,
+    eta: float = 0.25,
+    change: float = 1e-5,
+    max_iter: int = 20_000,
 ) -> Fit:
     """The answer at the mu of the model, with a record for every stage."""
     problem, run = begin(model, data)
@@ -415,23 +395,12 @@ def fit_of_stage(problem: Problem, stage: Stage, history: tuple[Record, ...]) ->
     if stage.multiplier is not None:
         multipliers = (stage.multiplier[:, None],)
         dual = Dual.of(program, program.evaluate(latent), multipliers)
-    point = Point(latent, dual)
-    certificate = certify(program, point)
+    point, effects = Point(latent, dual), {} if ones else {"labels": stage.biases}
+    certificate, objective = certify(program, point), problem.objective(latent, effects)
     bound, rounding = certificate.bound, certificate.rounding
-    effects = {} if ones else {"labels": stage.biases}
-    objective = problem.objective(latent, effects)
     if not history:
         gap = relative_gap(objective, bound, rounding)
         history = (Record(stage.iterations, 0.0, objective, bound, gap, latent.rank),)
-    return Fit(
-        problem=problem,
-        point=point,
-        effects=effects,
-        status="interrupted" if stage.converged else "iteration_limit",
-        message=FINISHED if stage.converged else UNFINISHED,
-        objective=objective,
-        bound=bound,
-        rounding=rounding,
-        backend="fixed_point_mc_1" if ones else "fixed_point_mc_b",
-        history=History(history),
-    )
+    status, message = STOPPED[stage.converged]
+    outcome = Outcome(point, effects, bound, rounding, status, message, History(history), tol=0.0)
+    return Fit.of(problem, outcome, "fixed_point_mc_1" if ones else "fixed_point_mc_b")

@@ -10,18 +10,18 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.backends import Budget, Dual, Point, Settings, run
-from mcframe.compile import Program, compile_problem
+from mcframe.backends import Dual, Point
+from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import number, positive
 from mcframe.likelihoods import Bernoulli, Gaussian
-from mcframe.model import Block, Model, Problem
+from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import Shrunk, shrink_full, shrink_gram
-from mcframe.papers.dense_state import DenseState
+from mcframe.papers.dense_state import DenseState, fit_by
 from mcframe.regularizers import NuclearNorm, ResidualNuclearNorm
 
 # A Gram matrix squares the condition number: it serves matrices whose singular values span less
@@ -127,11 +127,8 @@ def coco_subgradient(
     observe : function of t and Z, optional
         Called with every iterate (t from 1), Z in factors.
     """
-    problem = Problem.bind(coco(lambda_1, lambda_2, feature_weight), data)
     solver = CocoSubgradient(first_step, decay, least_step, observe)
-    settings = Settings(Budget(tol=0.0, max_iter=max_iter))
-    outcome = run(solver, compile_problem(problem), settings)
-    return Fit.of(problem, outcome, solver.name)
+    return fit_by(solver, coco(lambda_1, lambda_2, feature_weight), data, max_iter)
 
 
 @attrs.define(eq=False)

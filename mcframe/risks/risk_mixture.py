@@ -4,6 +4,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+from attrs.validators import optional
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.domains import WORDS_AS_LABELS
@@ -15,31 +16,8 @@ from mcframe.contracts.likelihood import (
     LinearDifference,
     TwiceDifferentiable,
 )
-from mcframe.contracts.validators import number
+from mcframe.contracts.validators import at_least_0, satisfies, within
 from mcframe.risks.tilted_loss import TiltedLoss
-
-
-def is_share(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: a finite number of at least 0, kept as a Python float."""
-    share = number(value, f"RiskMixture: {attribute.name}")
-    object.__setattr__(instance, attribute.name, share)
-    if share < 0.0:
-        raise ModelError(
-            f"RiskMixture: {attribute.name}={value!r} was given; it must be at least 0"
-        )
-
-
-def is_rate(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: None, or a number in [0, 1)."""
-    if value is None:
-        return
-    rate = number(value, "RiskMixture: missing_rate")
-    object.__setattr__(instance, attribute.name, rate)
-    if not 0.0 <= rate < 1.0:
-        raise ModelError(
-            f"RiskMixture: missing_rate={value!r} was given; 0 <= missing_rate < 1 is needed,"
-            " or None to estimate it"
-        )
 
 
 def takes_labels(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -83,6 +61,9 @@ def why_not_convex(pu: float, missing_rate: float | None, likelihood: Likelihood
 
 
 SUM_TOLERANCE = 1e-9
+IS_RATE = satisfies(
+    lambda rate: 0.0 <= rate < 1.0, "0 <= missing_rate < 1 is needed, or None to estimate it"
+)
 
 
 def state_of(y: Array) -> IntArray:
@@ -145,10 +126,10 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
     array([-0.6867,  1.3133,  1.3133])
     """
 
-    pn: float = attrs.field(default=0.0, validator=is_share)
-    pu: float = attrs.field(default=0.0, validator=is_share)
-    nu: float = attrs.field(default=0.0, validator=is_share)
-    missing_rate: float | None = attrs.field(default=None, validator=is_rate)
+    pn: float = attrs.field(default=0.0, validator=at_least_0)
+    pu: float = attrs.field(default=0.0, validator=at_least_0)
+    nu: float = attrs.field(default=0.0, validator=at_least_0)
+    missing_rate: float | None = attrs.field(default=None, validator=optional(IS_RATE))
     likelihood: Any = attrs.field(validator=takes_labels)
     nonconvex: bool = attrs.field(default=False, validator=is_switch)
 
@@ -168,38 +149,21 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
 
     @classmethod
     def punu(
-        cls,
-        gamma: float,
-        missing_rate: float | None = None,
-        *,
-        likelihood: Any,
-        nonconvex: bool = False,
+        cls, gamma: float, missing_rate: float | None = None, **options: Any
     ) -> "RiskMixture":
-        """(1 - gamma) PU + gamma NU, 0 <= gamma <= 1 (Eq. 89)."""
-        gamma = number(gamma, "RiskMixture.punu: gamma")
-        if not 0.0 <= gamma <= 1.0:
-            raise ModelError(f"RiskMixture.punu: gamma={gamma!r} was given; 0 to 1 is needed")
-        shares = {"pu": 1.0 - gamma, "nu": gamma}
-        return cls(**shares, missing_rate=missing_rate, likelihood=likelihood, nonconvex=nonconvex)
+        """(1 - gamma) PU + gamma NU, 0 <= gamma <= 1 (Eq. 89); with options of the class."""
+        gamma = within(gamma, "RiskMixture.punu: gamma", 0.0, 1.0)
+        return cls(pu=1.0 - gamma, nu=gamma, missing_rate=missing_rate, **options)
 
     @classmethod
-    def pnu(
-        cls,
-        eta: float,
-        missing_rate: float | None = None,
-        *,
-        likelihood: Any,
-        nonconvex: bool = False,
-    ) -> "RiskMixture":
+    def pnu(cls, eta: float, missing_rate: float | None = None, **options: Any) -> "RiskMixture":
         """(1 - eta) PN + eta PU for 0 <= eta <= 1, (1 + eta) PN - eta NU for -1 <= eta < 0.
 
-        Eqs. 90-92.
+        Eqs. 90-92; with options of the class.
         """
-        eta = number(eta, "RiskMixture.pnu: eta")
-        if not -1.0 <= eta <= 1.0:
-            raise ModelError(f"RiskMixture.pnu: eta={eta!r} was given; -1 to 1 is needed")
-        shares = {"pn": 1.0 - abs(eta), "pu": max(eta, 0.0), "nu": max(-eta, 0.0)}
-        return cls(**shares, missing_rate=missing_rate, likelihood=likelihood, nonconvex=nonconvex)
+        eta = within(eta, "RiskMixture.pnu: eta", -1.0, 1.0)
+        pn, pu, nu = 1.0 - abs(eta), max(eta, 0.0), max(-eta, 0.0)
+        return cls(pn=pn, pu=pu, nu=nu, missing_rate=missing_rate, **options)
 
     @property
     def z_name(self) -> str | None:  # type: ignore[override]
