@@ -17,7 +17,7 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import moderate
-from mcframe.likelihoods.links import LINKS, Link
+from mcframe.likelihoods.links import LINKS, Logit, Probit
 
 
 def known_link(instance: object, attribute: object, value: object) -> None:
@@ -88,7 +88,7 @@ class Bernoulli(
         return named if self.scale == 1.0 else f"{named}, times {self.scale:g}"
 
     @property
-    def of_margin(self) -> Link:
+    def of_margin(self) -> Logit | Probit:
         """The link's functions of the margin s z / scale."""
         return LINKS[self.link]
 

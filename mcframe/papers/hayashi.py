@@ -24,7 +24,7 @@ from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import above_zero, positive, within
 from mcframe.likelihoods import Bernoulli
-from mcframe.likelihoods.links.probit import mills
+from mcframe.likelihoods.links import mills
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.operators import LowRank
 from mcframe.papers.dense_state import DenseState, fit_by
