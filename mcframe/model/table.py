@@ -126,6 +126,11 @@ class Table:
         return self.shape[0] * self.shape[1]
 
     @property
+    def cells(self) -> IntArray:
+        """The places of the entries in the raveled table."""
+        return self.rows.astype(np.int64) * self.shape[1] + self.columns
+
+    @property
     def n_entries(self) -> int:
         """The number of entries that carry loss."""
         return int(self.values.size)
@@ -320,26 +325,11 @@ class Table:
 
 
 # Attributes that a table has without its entries, too.
-KEPT = frozenset(
-    {
-        "column_label",
-        "given",
-        "given_offset",
-        "index",
-        "n_cells",
-        "names",
-        "natural",
-        "natural_at",
-        "offset",
-        "offset_at",
-        "row_label",
-        "shape",
-        "unwritten",
-        "wrap",
-        "wrap_column",
-        "wrap_row",
-    }
-)
+KEPT = {
+    *("shape", "n_cells", "unwritten", "index", "names", "row_label", "column_label"),
+    *("given", "given_offset", "offset", "offset_at", "natural", "natural_at"),
+    *("wrap", "wrap_column", "wrap_row"),
+}
 
 
 @attrs.frozen(eq=False)
