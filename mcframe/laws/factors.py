@@ -7,7 +7,8 @@ from mcframe.contracts.term import Factored
 from mcframe.laws.checking import (
     STEPS,
     TERM_LAWS,
-    at_least,
+    at_most,
+    bounds_from_above,
     close,
     demand,
     feasible_samples,
@@ -27,10 +28,7 @@ def factors_bound_the_value(term: Factored, points: list[Array]) -> None:
         cut = term.prox_factors(stacked, 1.0)
         for factors in (stacked, 0.3 * stacked, cut):
             at_factors, value = term.of_factors(factors), term.value(product(factors, shape))
-            demand(
-                value <= at_factors + 1e-9 * (1 + abs(at_factors)),
-                f"the value {value:g} is above the {at_factors:g} of some factors",
-            )
+            at_most(value, at_factors, 1e-9, "the value, above that of some factors")
             turn = np.linalg.qr(np.vander(np.arange(1.0, 1.0 + factors.shape[1])))[0]
             close(term.of_factors(factors @ turn), at_factors, 1e-9, "value of turned factors")
 
@@ -55,11 +53,8 @@ def prox_of_factors(term: Factored, points: list[Array]) -> None:
                 # Also row by row: of a ball, some rows may go back where others may not.
                 rows = (there + np.eye(len(back))[:, [k]] * back for k in range(len(back)))
                 for other in (there + back, shaken, term.prox_factors(shaken, 1e-6), *rows):
-                    demand(
-                        total(other) >= lowest - 1e-8 * (1 + abs(lowest)),
-                        f"rival factors reach {total(other):g} where the prox reaches"
-                        f" {lowest:g} with step {step:g}",
-                    )
+                    what = f"rival factors are better than the prox, step {step:g}"
+                    at_most(lowest, total(other), 1e-8, what)
 
 
 @law_of(TERM_LAWS, "multipliers bound the conjugate", Factored)
@@ -76,7 +71,7 @@ def multipliers_bound_the_conjugate(term: Factored, points: list[Array]) -> None
             bound = term.conjugate_from(scale * dual, scale * multipliers)
             demand(np.isfinite(bound), f"the conjugate at the feasible scale {scale:g} is {bound}")
             for point, value in zip(inside, values, strict=True):
-                at_least(bound, scale * float(np.vdot(dual, point)) - value)
+                bounds_from_above(bound, scale * float(np.vdot(dual, point)) - value)
 
 
 @law_of(TERM_LAWS, "the best factors reach the conjugate", Factored)
@@ -94,16 +89,13 @@ def factors_reach_the_conjugate(term: Factored, points: list[Array]) -> None:
         demand(np.isfinite(at_factors), "the prox of factors leads outside of the domain")
         size = 1e-4 * (1 + float(np.vdot(target, target)))
         multipliers = term.row_multipliers(-dual, stacked)
-        demand(
-            multipliers.shape == (sum(target.shape),) and bool(np.all(multipliers >= 0.0)),
-            "there must be one multiplier for each row, none negative",
-        )
+        valid = multipliers.shape == (sum(target.shape),) and bool(np.all(multipliers >= 0.0))
+        demand(valid, "there must be one multiplier for each row, none negative")
         matrix = np.diag(multipliers)
         matrix[: target.shape[0], target.shape[0] :] = -dual
         matrix[target.shape[0] :, : target.shape[0]] = -dual.T
-        close(
-            matrix @ stacked / size, 0.0 * stacked, 1.0, "the dual matrix times the best factors"
-        )
+        image = matrix @ stacked / size
+        close(image, np.zeros_like(image), 1.0, "the dual matrix times the best factors")
         lowest = float(np.linalg.eigvalsh(matrix)[0])
         demand(lowest >= -size, f"the dual matrix has the eigenvalue {lowest:g}")
         scale = term.feasible_scale(dual, multipliers)
@@ -111,10 +103,7 @@ def factors_reach_the_conjugate(term: Factored, points: list[Array]) -> None:
         gap = at_factors + conjugate - scale * float(np.vdot(dual, latent))
         demand(-size <= gap <= size, f"the best factors leave a gap of {gap:g}")
         value = term.value(latent)
-        demand(
-            abs(at_factors - value) <= size,
-            f"the best factors reach {at_factors:g}, not {value:g}",
-        )
+        close((at_factors - value) / size, 0.0, 1.0, "the value off that of the best factors")
 
 
 def descend(term: Factored, target: Array) -> Array:

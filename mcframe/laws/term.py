@@ -13,7 +13,8 @@ from mcframe.contracts.term import Composed, Constraint, Factored, Prox, SmoothT
 from mcframe.laws.checking import (
     STEPS,
     TERM_LAWS,
-    at_least,
+    at_most,
+    bounds_from_above,
     close,
     data_of,
     demand,
@@ -69,11 +70,8 @@ def convex(term: Term, points: list[Array]) -> None:
     """The value halfway between two points is at most the mean of theirs."""
     values = [term.value(point) for point in points]
     for (x, at_x), (y, at_y) in itertools.combinations(zip(points, values, strict=True), 2):
-        mean = 0.5 * (at_x + at_y)
-        demand(
-            term.value(0.5 * (x + y)) <= mean + 1e-9 * (1 + abs(mean)),
-            "the value halfway between two points is above the mean of theirs",
-        )
+        mean, what = 0.5 * (at_x + at_y), "the value halfway between two points above their mean"
+        at_most(term.value(0.5 * (x + y)), mean, 1e-9, what)
 
 
 @law_of(TERM_LAWS, "units are exchangeable")
@@ -140,9 +138,8 @@ def spectral_parts_agree(term: Spectral, points: list[Array]) -> None:
     for point in points:
         s = np.linalg.svd(point, compute_uv=False)
         close(term.of_singular_values(s), term.value(point), 1e-9, "value of singular values")
-        close(
-            term.conjugate_of_singular_values(s), term.conjugate(point), 1e-9, "conjugate of them"
-        )
+        conjugate = term.conjugate_of_singular_values(s)
+        close(conjugate, term.conjugate(point), 1e-9, "conjugate of singular values")
         if term.quadratic_weight > 0.0:
             half = 0.5 * term.quadratic_weight * float(np.dot(s, s))
             close(term.value(point), half, 1e-9, "value of a quadratic term")
@@ -154,10 +151,8 @@ def spectral_parts_agree(term: Spectral, points: list[Array]) -> None:
             demand(np.all(shrunk[low] == 0.0), "a value below the threshold is not shrunk to 0")
             high = s > step * term.threshold * (1 + 1e-9)
             # What a set takes off a singular value depends on the others.
-            demand(
-                isinstance(term, Constraint) or np.all(shrunk[high] > 0.0),
-                "a value above the threshold is shrunk to 0",
-            )
+            kept = isinstance(term, Constraint) or np.all(shrunk[high] > 0.0)
+            demand(kept, "a value above the threshold is shrunk to 0")
 
 
 @law_of(TERM_LAWS, "the gradient is the derivative", SmoothTerm)
@@ -173,11 +168,10 @@ def gradient_is_derivative(term: Any, points: list[Array]) -> None:
             ahead, back = term.value(point + move), term.value(point - move)
             inner = float(np.vdot(gradient, move))
             allowed = 0.5 * term.curvature * float(np.vdot(move, move))
-            for excess in (ahead - value - inner, back - value + inner):
-                demand(
-                    -1e-9 * (1 + abs(value)) <= excess <= allowed + 1e-9 * (1 + abs(value)),
-                    f"the value leaves its tangent by {excess:g}, allowed are 0 to {allowed:g}",
-                )
+            for moved, tangent in ((ahead, value + inner), (back, value - inner)):
+                room = 1e-9 * (1 + abs(value))
+                demand(tangent - room <= moved, "the value lies below its tangent")
+                demand(moved <= tangent + allowed + room, "it bends more than its curvature")
 
 
 @law_of(TERM_LAWS, "prox returns the value there", Prox)
@@ -203,14 +197,10 @@ def prox_beats_rivals(term: Any, points: list[Array]) -> None:
                 shaken = there + size * rng.standard_normal(point.shape)
                 for other in (rival, shaken, term.prox(shaken, 1e-6)[0]):
                     theirs = term.value(other) + distance(other, point) / (2 * step)
-                    demand(
-                        theirs >= lowest - 1e-8 * (1 + abs(lowest)),
-                        f"a rival reaches {theirs:g} where the prox reaches {lowest:g}"
-                        f" with step {step:g}",
-                    )
+                    at_most(lowest, theirs, 1e-8, f"a rival beats the prox, step {step:g}")
 
 
-def distance(a: Array, b: Array) -> float:
+def distance(a: Array, b: Array | float) -> float:
     """||a - b||_F^2."""
     return float(np.sum(np.square(a - b)))
 
@@ -222,10 +212,7 @@ def firmly_nonexpansive(term: Any, points: list[Array]) -> None:
         for step in STEPS:
             moved = term.prox(x, step)[0] - term.prox(y, step)[0]
             inner = float(np.vdot(moved, x - y))
-            demand(
-                float(np.vdot(moved, moved)) <= inner + 1e-9 * (1 + abs(inner)),
-                f"two points move apart with step {step:g}",
-            )
+            at_most(distance(moved, 0.0), inner, 1e-9, f"two points move apart, step {step:g}")
 
 
 @law_of(TERM_LAWS, "prox solves its program")
@@ -284,8 +271,8 @@ def fenchel_young(term: Term, points: list[Array]) -> None:
         demand(np.isfinite(conjugate), f"the conjugate at a nearest dual is {conjugate}")
         close(term.nearest_dual(near), near, 1e-12, "the nearest dual to a nearest dual")
         for point, value in zip(inside, values, strict=True):
-            at_least(conjugate, float(np.vdot(near, point)) - value)
-            at_least(term.conjugate(dual), float(np.vdot(dual, point)) - value)
+            bounds_from_above(conjugate, float(np.vdot(near, point)) - value)
+            bounds_from_above(term.conjugate(dual), float(np.vdot(dual, point)) - value)
 
 
 @law_of(TERM_LAWS, "a composition is inner after forward", Composed)
@@ -296,17 +283,10 @@ def composition(term: Composed, points: list[Array]) -> None:
         image = term.forward(point)
         close(term.inner.value(image), term.value(point), 1e-12, "inner after forward")
         linear = image - shift
-        demand(
-            float(np.linalg.norm(linear)) <= float(np.linalg.norm(point)) * (1 + 1e-12),
-            "forward makes a matrix longer",
-        )
+        longer = float(np.linalg.norm(linear)) > float(np.linalg.norm(point)) * (1 + 1e-12)
+        demand(not longer, "forward makes a matrix longer")
         dual = np.resize(other, image.shape)
-        close(
-            float(np.vdot(term.adjoint(dual), point)),
-            float(np.vdot(dual, linear)),
-            1e-12,
-            "adjoint",
-        )
+        close(np.vdot(term.adjoint(dual), point), np.vdot(dual, linear), 1e-12, "adjoint")
         close(term.pairing(dual), -float(np.vdot(dual, shift)), 1e-12, "pairing")
         inner_dual = image - term.inner.prox(image, 1.0)[0]
         inner_dual = term.inner.nearest_dual(inner_dual)
@@ -314,7 +294,7 @@ def composition(term: Composed, points: list[Array]) -> None:
         demand(np.isfinite(conjugate), "inner's conjugate at its nearest dual is not finite")
         dual = term.adjoint(inner_dual)
         for rival in points:
-            at_least(conjugate, float(np.vdot(dual, rival)) - term.value(rival))
+            bounds_from_above(conjugate, float(np.vdot(dual, rival)) - term.value(rival))
 
 
 @law_of(TERM_LAWS, "arguments unharmed")
