@@ -11,8 +11,7 @@ from mcframe.compile.compiling import (
 )
 from mcframe.compile.dual import Dual, DualPoint, dual_point
 from mcframe.compile.effects import infinite_effects, notes_on_effects
-from mcframe.compile.entries import Entries, Place, pays_in_factors
-from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.entries import Entries, Evaluation, Place, pays_in_factors
 from mcframe.compile.factor_rows import SHARES, FactorRows
 from mcframe.compile.iterates import Iterates, Step, iterates_of
 from mcframe.compile.loss import EntryLoss, Known

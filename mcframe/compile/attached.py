@@ -15,22 +15,33 @@ class Attached:
 
     Of a ``Composed`` term dual matrices are those of its inner one; ``gradient_of`` carries them
     to W. The term itself is given ``factor * W``, entry by entry, where there is one.
+
+    With a ``multiplier`` it is the Moreau envelope of the term, of this ``stiffness``: see
+    ``SmoothedLoss``.
     """
 
     term: Term
     columns: slice
     factor: Array | None = None
+    multiplier: Array | None = None
+    stiffness: float = 0.0
 
     @property
     def smooth(self) -> bool:
         """Whether it has a gradient."""
-        return isinstance(self.term, SmoothTerm)
+        return isinstance(self.term, SmoothTerm) or self.multiplier is not None
 
     @property
     def curvature(self) -> float:
         """The Lipschitz constant of the gradient of a smooth term."""
-        assert isinstance(self.term, SmoothTerm)
-        return self.stretch**2 * self.term.curvature
+        term: Any = self.term
+        own = self.stiffness if self.multiplier is not None else term.curvature
+        return float(self.stretch**2 * own)
+
+    @property
+    def inner(self) -> Any:
+        """The term that the prox and dual matrices are of."""
+        return self.term.inner if isinstance(self.term, Composed) else self.term
 
     @property
     def stretch(self) -> float:
@@ -64,9 +75,17 @@ class Attached:
         return self.term.rounding(self.natural(own))
 
     def value_and_dual(self, own: Array) -> tuple[float, Array]:
-        """Value and gradient of a smooth term."""
-        assert isinstance(self.term, SmoothTerm)
-        return self.term.value_and_gradient(self.natural(own))
+        """Value and dual matrix of a smooth term; of an envelope e(v) and Y.
+
+        (Y - multiplier) / stiffness is then K Z - c - X.
+        """
+        if self.multiplier is None:
+            assert isinstance(self.term, SmoothTerm)
+            return self.term.value_and_gradient(self.natural(own))
+        shifted = self.forward(own) + self.multiplier / self.stiffness
+        nearest, value = self.prox(shifted, 1.0 / self.stiffness)
+        dual = self.stiffness * (shifted - nearest)
+        return value + 0.5 * float(np.vdot(dual, dual)) / self.stiffness, dual
 
     def forward(self, own: Array) -> Array:
         """What the prox acts on."""
@@ -79,8 +98,7 @@ class Attached:
 
     def prox(self, image: Array, step: float) -> tuple[Array, float]:
         """The prox of what the map leads to."""
-        inner: Any = self.term.inner if isinstance(self.term, Composed) else self.term
-        nearest: tuple[Array, float] = inner.prox(image, step)
+        nearest: tuple[Array, float] = self.inner.prox(image, step)
         return nearest
 
     def project(self, own: Array) -> Array:
@@ -96,6 +114,5 @@ class Attached:
 
     def nearest_dual(self, dual: Array) -> Array:
         """The nearest dual matrix at which that is finite."""
-        inner: Any = self.term.inner if isinstance(self.term, Composed) else self.term
-        nearest: Array = inner.nearest_dual(dual)
+        nearest: Array = self.inner.nearest_dual(dual)
         return nearest

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.entries import Evaluation
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.numerics import kernels

@@ -378,10 +378,6 @@ class Piece(BlockLoss):
         moved = np.where(nearest == unscaled, gradients, self.stretch * nearest)
         return np.asarray(moved).ravel()
 
-    def centre(self, gradient: Array) -> Array:
-        """The gradients (flat) with what rounding left of the sums over each effect taken off."""
-        return self.effects.centre(gradient)
-
     def start(self) -> Array:
         """A nonsmooth natural parameter for every number, flat."""
         begun = np.asarray(self.likelihood.start(self.y))

@@ -171,7 +171,10 @@ class CocoSubgradient(Solver[Program, CocoState]):
 
     def step(self, program: Program, state: CocoState) -> None:
         """Z - step * subgradient, shrunk by step * lambda_1."""
-        target = state.iterate - state.step * subgradient(program, state)
+        subgradient = state.evaluation.gradient.dense().copy()
+        for term, dual in zip(program.terms, state.duals, strict=True):
+            subgradient[:, term.columns] += term.gradient_of(dual)
+        target = state.iterate - state.step * subgradient
         shrunk = shrink_gram(
             target,
             lambda values: program.penalty.shrink(values, state.step),
@@ -205,14 +208,6 @@ class CocoSubgradient(Solver[Program, CocoState]):
         return Point(state.latent, Dual.of(program, state.evaluation, state.duals))
 
 
-def subgradient(program: Program, state: CocoState) -> Array:
-    """Return a subgradient of the losses and of the residual's nuclear norm, dense."""
-    matrix = state.evaluation.gradient.dense().copy()
-    for term, dual in zip(program.terms, state.duals, strict=True):
-        matrix[:, term.columns] += term.gradient_of(dual)
-    return matrix
-
-
 def nuclear_subgradient(matrix: Array) -> tuple[float, Array]:
     """``||A||_*``, and its subgradient U V' at A = U diag(s) V' over the positive s.
 
@@ -236,14 +231,9 @@ def nuclear_subgradient(matrix: Array) -> tuple[float, Array]:
     tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
     if eigenvalues[0] <= GRAM_SPAN**2 * eigenvalues[-1]:
-        return by_decomposition(matrix)
+        left, values, right = np.linalg.svd(matrix, full_matrices=False)
+        kept = values > RANK_ROUNDING * max(float(values[0]), np.finfo(float).tiny)
+        return float(np.sum(values)), left[:, kept] @ right[kept]
     values = np.sqrt(eigenvalues)
     factor = tall @ ((vectors / values) @ vectors.T)
     return float(np.sum(values)), factor if tall is matrix else factor.T
-
-
-def by_decomposition(matrix: Array) -> tuple[float, Array]:
-    """Return norm and polar factor by a singular value decomposition."""
-    left, values, right = np.linalg.svd(matrix, full_matrices=False)
-    kept = values > RANK_ROUNDING * max(float(values[0]), np.finfo(float).tiny)
-    return float(np.sum(values)), left[:, kept] @ right[kept]
