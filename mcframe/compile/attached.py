@@ -98,8 +98,7 @@ class Attached:
 
     def prox(self, image: Array, step: float) -> tuple[Array, float]:
         """The prox of what the map leads to."""
-        nearest: tuple[Array, float] = self.inner.prox(image, step)
-        return nearest
+        return self.inner.prox(image, step)
 
     def project(self, own: Array) -> Array:
         """A point of a set, the nearest one to its columns of W if nothing scales these."""
@@ -108,11 +107,9 @@ class Attached:
     def conjugate(self, dual: Array) -> float:
         """An upper bound on the conjugate at ``gradient_of(dual)``."""
         if isinstance(self.term, Composed):
-            value: float = self.term.inner.conjugate(dual) + self.term.pairing(dual)
-            return value
+            return self.term.inner.conjugate(dual) + self.term.pairing(dual)
         return self.term.conjugate(dual)
 
     def nearest_dual(self, dual: Array) -> Array:
         """The nearest dual matrix at which that is finite."""
-        nearest: Array = self.inner.nearest_dual(dual)
-        return nearest
+        return self.inner.nearest_dual(dual)

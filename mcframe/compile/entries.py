@@ -144,8 +144,7 @@ class Entries:
         """Numbers here, each times a power of what takes its entry of W to that of Z."""
         if self.scales is None:
             return numbers
-        scaled: Array = numbers * self.scales.at(self.rows, self.columns) ** power
-        return scaled
+        return numbers * self.scales.at(self.rows, self.columns) ** power
 
     def dot(self, numbers: Array, others: Array) -> float:
         """The sum of the products of numbers here."""

@@ -163,8 +163,7 @@ class FactorRows:
 
     def moved(self, fresh: Array, other: Array, by_rows: bool) -> Array:
         """How far the numbers at the entries move where all rows of a factor do."""
-        moved: Array = self.program.entries.of(product(fresh, other, by_rows)) - self.at.place.z
-        return moved
+        return self.program.entries.of(product(fresh, other, by_rows)) - self.at.place.z
 
     def objectives(
         self, z: Array, factor: Array, other: Array, weight: float, by_rows: bool
@@ -188,8 +187,7 @@ class FactorRows:
 
 def penalties(factor: Array, weight: float) -> Array:
     """What a nuclear norm of this weight counts of each row of a factor."""
-    found: Array = 0.5 * weight * np.einsum("ij,ij->i", factor, factor)
-    return found
+    return 0.5 * weight * np.einsum("ij,ij->i", factor, factor)
 
 
 def descended(

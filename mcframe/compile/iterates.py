@@ -160,8 +160,7 @@ class DenseIterates(Iterates):
     def moved_columns(self, columns: slice, theta: float) -> Array:
         """The columns of trial - Y."""
         momentum = self.now[:, columns] - self.before[:, columns]
-        moved: Array = self.new[:, columns] - self.now[:, columns] - theta * momentum
-        return moved
+        return self.new[:, columns] - self.now[:, columns] - theta * momentum
 
     def accept(self) -> None:
         """The buffers change places."""
@@ -196,8 +195,7 @@ class ThinIterates(Iterates):
 
     def gradient_step(self, ahead: Evaluation, curvature: float) -> Operator:
         """Y - G / L as a sum of operators."""
-        descended: Operator = ahead.place.factors + (-1.0 / curvature) * ahead.gradient
-        return descended
+        return ahead.place.factors + (-1.0 / curvature) * ahead.gradient
 
     def trial_place(self, factors: Shrunk) -> Place:
         """The trial in factors."""

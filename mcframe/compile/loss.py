@@ -274,8 +274,7 @@ class SmoothedLoss(TwiceDifferentiable):
 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """(1 - prox'(v)) / step."""
-        second: Array = (1.0 - self.inner.prox_gradient(z + self.shift, y, self.step)) / self.step
-        return second
+        return (1.0 - self.inner.prox_gradient(z + self.shift, y, self.step)) / self.step
 
 
 def smoothed_piece(piece: Piece, multiplier: Array | None, stiffness: float) -> Piece:

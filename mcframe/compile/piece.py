@@ -306,8 +306,7 @@ class Piece(BlockLoss):
         sizes = np.abs(own) + np.abs(shaped) + np.abs(self.predictor(shaped, effects))
         if self.likelihood.location:
             sizes = sizes + np.abs(self.y)
-        found: Array = ULPS * EPS * sizes
-        return found
+        return ULPS * EPS * sizes
 
     def rise(self, steps: Array) -> Array:
         """How far steps of these lengths raise a loss at most from where its gradient is 0."""

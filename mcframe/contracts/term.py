@@ -165,8 +165,7 @@ class Norm(Term):
     def in_units(self, unit: float) -> Term:
         """The norm with ``weight * unit``."""
         norm: Any = self
-        changed: Term = attrs.evolve(norm, weight=self.weight * unit)
-        return changed
+        return attrs.evolve(norm, weight=self.weight * unit)
 
     @abstractmethod
     def dual_norm(self, gradient: Matrix) -> float:
@@ -233,10 +232,7 @@ class Composed(Term):
 
     def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
         """The statement of inner at K Z - c."""
-        stated: tuple[Any, list[Any]] = self.inner.statement(
-            cp, self.forward_expression(cp, latent)
-        )
-        return stated
+        return self.inner.statement(cp, self.forward_expression(cp, latent))
 
 
 class Sums(ABC):

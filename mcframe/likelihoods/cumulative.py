@@ -44,10 +44,7 @@ def gap_loss(gap: Array) -> Array:
     # Below log 2 the difference loses digits, above it the logarithm does (Maechler, 2012).
     narrow = np.minimum(gap, 1.0)
     wide = np.maximum(gap, 0.5)
-    loss: Array = np.where(
-        gap < np.log(2.0), -np.log(-np.expm1(-narrow)), -np.log1p(-np.exp(-wide))
-    )
-    return loss
+    return np.where(gap < np.log(2.0), -np.log(-np.expm1(-narrow)), -np.log1p(-np.exp(-wide)))
 
 
 def centred_conjugate(q: Array, half: Array) -> Array:

@@ -60,8 +60,7 @@ class Equality(RealValueLoss, Proximable, Conjugate):
     def room(self, y: Array) -> Array:
         """1e-9 of the size of the values."""
         size = 1.0 if self.size is None else self.size
-        found: Array = SET_ROUNDING * np.maximum(size, np.abs(y))
-        return found
+        return SET_ROUNDING * np.maximum(size, np.abs(y))
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and 0.

@@ -104,8 +104,7 @@ class Gaussian(
 
     def sample(self, z: Array, rng: Any) -> Array:
         """A draw of N(z, variance)."""
-        draw: Array = rng.normal(z, np.sqrt(self.known_variance))
-        return draw
+        return rng.normal(z, np.sqrt(self.known_variance))
 
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """-l(z, y) - log(2 pi variance) / 2."""

@@ -37,8 +37,7 @@ class Logit:
 
     def probability(self, m: Array) -> Array:
         """1 / (1 + exp(-m))."""
-        probability: Array = expit(m)
-        return probability
+        return expit(m)
 
     def loss(self, m: Array) -> Array:
         """log(1 + exp(-m)), never overflowing."""
@@ -54,8 +53,7 @@ class Logit:
     def second_derivative(self, m: Array) -> Array:
         """P(m) P(-m)."""
         decay = np.exp(-np.abs(m))
-        second: Array = decay / np.square(1.0 + decay)
-        return second
+        return decay / np.square(1.0 + decay)
 
     def gaussian_bound(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         """The bound of Jaakkola and Jordan (2000)."""
@@ -96,13 +94,11 @@ class Probit:
 
     def probability(self, m: Array) -> Array:
         """Phi(m)."""
-        probability: Array = ndtr(m)
-        return probability
+        return ndtr(m)
 
     def loss(self, m: Array) -> Array:
         """Return -log Phi(m), entrywise."""
-        loss: Array = -log_ndtr(m)
-        return loss
+        return -log_ndtr(m)
 
     def loss_and_gradient(self, m: Array) -> tuple[Array, Array]:
         """The loss and its gradient -phi(m) / Phi(m)."""
@@ -204,8 +200,7 @@ class Probit:
 
 def mills(m: Array) -> Array:
     """phi(m) / Phi(m), the inverse Mills ratio: never a quotient of two underflows."""
-    ratio: Array = STEEPNESS_AT_0 / erfcx(-m / np.sqrt(2.0))
-    return ratio
+    return STEEPNESS_AT_0 / erfcx(-m / np.sqrt(2.0))
 
 
 LINKS: dict[str, Logit | Probit] = {"logit": Logit(), "probit": Probit()}

@@ -132,8 +132,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         _, ratios, others = softmax_parts(z)
         # The largest ratio is 1, and what its probability lacks to 1 is the sum of the others.
         rest = np.where(ratios == 1.0, others[..., None], 1.0 + others[..., None] - ratios)
-        bend: Array = ratios * rest / np.square(1.0 + others)[..., None]
-        return bend
+        return ratios * rest / np.square(1.0 + others)[..., None]
 
     def hessian_product(self, z: Array, y: Array, direction: Array) -> Array:
         """p * (direction - the mean of direction under p): the whole Hessian."""
@@ -325,8 +324,7 @@ def by_class(numbers: Array) -> list[Array]:
 
 def places(y: Array | IntArray, n_classes: int) -> IntArray:
     """The places of the classes y in an array with the classes along its last axis, raveled."""
-    codes: IntArray = np.arange(y.size) * n_classes + y.ravel().astype(np.intp)
-    return codes
+    return np.arange(y.size) * n_classes + y.ravel().astype(np.intp)
 
 
 def codes(y: Array) -> IntArray:

@@ -77,8 +77,7 @@ class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, 
     def second_derivative(self, z: Array, y: Array) -> Array:
         """(r + y) p (1 - p)."""
         t = self.logit(z)
-        bend: Array = (self.size + y) * (expit(t) * expit(-t))
-        return bend
+        return (self.size + y) * (expit(t) * expit(-t))
 
     def conjugate(self, gradient: Array, y: Array) -> Array:
         """u log p + v log(1 - p) - u log(dispersion), p = u / (u + v), else inf.

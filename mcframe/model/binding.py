@@ -151,8 +151,7 @@ class LossCounts:
 
     def row_scales(self, share: float, rows: IntArray) -> Array:
         """The roots of ``1 - share + share * count / mean count`` of rows with these counts."""
-        scales: Array = np.sqrt(1.0 - share + share * rows / self.mean_row)
-        return scales
+        return np.sqrt(1.0 - share + share * rows / self.mean_row)
 
     def scales(self, share: float, rows: IntArray, n_extra: int) -> Scales:
         """Scales of rows with these counts and of all columns; those without data have 1."""

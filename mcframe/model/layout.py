@@ -80,8 +80,7 @@ class Layout:
         if self.n_row_effects:
             of_rows = self.row_effects(vector)[rows]
             total = total + (of_rows if columns.ndim == rows.ndim else of_rows[:, None])
-        result: Array = total + self.intercept(vector)
-        return result
+        return total + self.intercept(vector)
 
 
 def layout_of(block: Block, table: Table) -> Layout:

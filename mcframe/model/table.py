@@ -35,8 +35,7 @@ class CellNumbers:
     def at(self, rows: IntArray, columns: IntArray) -> Array:
         """Return the numbers of some cells, of the shape that rows and columns have together."""
         if self.cells is None:
-            numbers: Array = np.broadcast_to(self.numbers, self.shape)[rows, columns]
-            return numbers
+            return np.broadcast_to(self.numbers, self.shape)[rows, columns]
         wanted = np.asarray(rows, dtype=np.int64) * self.shape[1] + columns
         if not self.cells.size:
             return np.zeros(wanted.shape)
@@ -168,8 +167,7 @@ class Table:
         """The logarithm of one standard unit of each entry in the units of the data."""
         if self.given is None or not isinstance(self.given.standard.units, AffineUnits):
             return 0.0
-        spreads: Array = np.log(self.given.standard.units.spread)[self.columns]
-        return spreads
+        return np.log(self.given.standard.units.spread)[self.columns]
 
     def as_given(self) -> "Table":
         """Return the table in the units of the data."""
@@ -232,16 +230,14 @@ class Table:
         """The number of cells of each row that carry loss."""
         if self.unwritten:
             return np.full(self.shape[0], self.shape[1])
-        counts: IntArray = np.bincount(self.rows, minlength=self.shape[0])
-        return counts
+        return np.bincount(self.rows, minlength=self.shape[0])
 
     @property
     def column_counts(self) -> IntArray:
         """The number of cells of each column that carry loss."""
         if self.unwritten:
             return np.full(self.shape[1], self.shape[0])
-        counts: IntArray = np.bincount(self.columns, minlength=self.shape[1])
-        return counts
+        return np.bincount(self.columns, minlength=self.shape[1])
 
     @property
     def rows_with_entries(self) -> Mask:
@@ -347,8 +343,7 @@ class LeftBehind:
     @property
     def rows_with_entries(self) -> Mask:
         """A mask of the rows with such a cell."""
-        occupied: Mask = self.row_counts > 0
-        return occupied
+        return self.row_counts > 0
 
     @property
     def why(self) -> str:

@@ -57,8 +57,7 @@ class AffineUnits:
 
     def natural(self, z: Array, columns: IntArray) -> Array:
         """Pivot + (shift + spread * z)."""
-        found: Array = self.pivot[columns] + (self.shift[columns] + self.spread[columns] * z)
-        return found
+        return self.pivot[columns] + (self.shift[columns] + self.spread[columns] * z)
 
 
 @attrs.frozen(eq=False)

@@ -280,8 +280,7 @@ def gradient_step(stacked: Array, gradient: Matrix, step: float) -> Array:
     """Eq. 107: U - tau G V over V - tau G' U."""
     n_rows = gradient.shape[0]
     left, right = stacked[:n_rows], stacked[n_rows:]
-    moved: Array = stacked - step * np.vstack([gradient @ right, gradient.T @ left])
-    return moved
+    return stacked - step * np.vstack([gradient @ right, gradient.T @ left])
 
 
 def project(stacked: Array, n_rows: int, ball: MaxNormBall, bound: float) -> tuple[Array, Array]:

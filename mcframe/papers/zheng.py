@@ -81,8 +81,7 @@ def gamma(fit: Fit, labels: str = "labels") -> Array:
     here = fit.problem.columns(labels)
     of_label, others = loadings[here], np.delete(loadings, here, axis=0)
     normal = others.T @ others + lam * np.eye(loadings.shape[1])
-    rule: Array = of_label @ np.linalg.solve(normal, others.T)
-    return rule
+    return of_label @ np.linalg.solve(normal, others.T)
 
 
 def soft_impute_iterations(

@@ -71,8 +71,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         """The weight: what ``shrink`` takes off per unit of step."""
         if not self.is_given:
             raise ModelError(self.undetermined)
-        threshold: float = self.weight
-        return threshold
+        return self.weight
 
     @property
     def dual_radius(self) -> float:

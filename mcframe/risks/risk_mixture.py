@@ -216,8 +216,7 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         is returned.
         """
         if not self.reads_unlabeled:
-            alone: Likelihood = self.likelihood.bound_to(shape, values)
-            return alone
+            return self.likelihood.bound_to(shape, values)
         return self.bound_by_sums(shape, self.sums_to_bind(values))
 
     def sums_to_bind(self, values: Array) -> Array:
@@ -308,13 +307,11 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
 
     def mean(self, z: Array) -> Array:
         """The mean response of the likelihood."""
-        mean: Array = self.likelihood.mean(z)
-        return mean
+        return self.likelihood.mean(z)
 
     def filling(self, z: Array) -> Array:
         """The label that the likelihood fills with."""
-        filling: Array = self.likelihood.filling(z)
-        return filling
+        return self.likelihood.filling(z)
 
     def start(self, y: Array) -> Array:
         """The likelihood's start for a label; halfway between both where there is none."""

@@ -286,8 +286,7 @@ class EntryEffects(Effects):
         if not self.size:
             return None
         if self.layout.n_parameters:
-            found: Array = likelihood.best_parameters(z, y, weights * np.ones(y.size), warm)
-            return found
+            return likelihood.best_parameters(z, y, weights * np.ones(y.size), warm)
         return best_effects(self, EntriesAt(self, likelihood, z, y, weights), likelihood, warm)[0]
 
     def correction(
@@ -346,14 +345,13 @@ class EntryEffects(Effects):
             means = self.sum_by_effect(gradient) / np.maximum(self.counts, 1)
             return gradient - self.at_entries(means).ravel()
         ones = self.undiverged
-        found: Array = centred(
+        return centred(
             self,
             Curvature(self, lambda: ones),
             gradient,
             lambda gradient: (self.sum_by_effect(gradient), self.sum_by_effect(np.abs(gradient))),
             lambda gradient, step: gradient + ones * self.at_entries(step),
         )
-        return found
 
     def nearest_dual(self, gradient: Array, nearest: Callable[[Array], Array]) -> Array:
         """Gradients near by at which F* is finite; ``nearest`` moves them into their domains.
