@@ -1,6 +1,5 @@
 """Floor 4: a problem becomes a program of numbers, and an answer finds its way back."""
 
-from mcframe.compile.attached import Attached
 from mcframe.compile.compiling import (
     CompiledProblem,
     compile_main,
@@ -19,6 +18,6 @@ from mcframe.compile.partitions.entries import PartitionedMatrix
 from mcframe.compile.partitions.factor_rows import factor_rows_near
 from mcframe.compile.partitions.problem import PartitionedProblem
 from mcframe.compile.partitions.work import Work
-from mcframe.compile.penalty import FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
+from mcframe.compile.penalty import Attached, FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program

@@ -5,9 +5,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.attached import Attached
 from mcframe.compile.entries import Evaluation
 from mcframe.compile.loss import Known, Solved
+from mcframe.compile.penalty import Attached
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS

@@ -239,7 +239,7 @@ def fenchel_young(likelihood: Any, z: Array, y: Array) -> None:
     for factor in (0.0, 0.3, 0.9):
         nearest = likelihood.nearest_gradient(factor * gradient, y)
         finite = np.isfinite(likelihood.conjugate(nearest, y))
-        demand(finite.all(), f"a nearest gradient to {factor:g} gradient has no finite conjugate")
+        demand(finite.all(), f"nearest gradients to {factor:g} gradient: no finite conjugate")
 
 
 @law_of(LIKELIHOOD_LAWS, "the conjugate keeps its digits", Conjugate)

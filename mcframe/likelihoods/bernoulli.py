@@ -6,13 +6,13 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.domains import LabelLoss
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Approximated,
     Conjugate,
     Distribution,
     GaussianBound,
+    LabelLoss,
     LinearDifference,
     TwiceDifferentiable,
 )

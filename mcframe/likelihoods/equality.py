@@ -7,8 +7,7 @@ import numpy as np
 from attrs.validators import optional
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.domains import RealValueLoss
-from mcframe.contracts.likelihood import Conjugate, Proximable
+from mcframe.contracts.likelihood import Conjugate, Proximable, RealValueLoss
 from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.validators import at_least_0
 

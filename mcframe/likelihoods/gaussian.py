@@ -7,13 +7,13 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.domains import RealValueLoss
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
     GaussianBound,
     LinearDifference,
+    RealValueLoss,
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import moderate

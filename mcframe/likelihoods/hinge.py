@@ -6,8 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.domains import LabelLoss
-from mcframe.contracts.likelihood import Conjugate, Proximable
+from mcframe.contracts.likelihood import Conjugate, LabelLoss, Proximable
 
 
 @attrs.frozen

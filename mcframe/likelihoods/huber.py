@@ -7,11 +7,11 @@ import numpy as np
 from scipy.special import erf, erfc, ndtr, ndtri
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.domains import RealValueLoss
 from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
     GaussianBound,
+    RealValueLoss,
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import LARGEST, LEAST, moderate

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import betainc, betaincc, betaln, expit, nbdtrik
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.domains import CountLoss
 from mcframe.contracts.likelihood import (
     Conjugate,
+    CountLoss,
     Distribution,
     GaussianBound,
     TwiceDifferentiable,

@@ -6,8 +6,13 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.domains import RealValueLoss
-from mcframe.contracts.likelihood import Conjugate, Distribution, GaussianBound, Proximable
+from mcframe.contracts.likelihood import (
+    Conjugate,
+    Distribution,
+    GaussianBound,
+    Proximable,
+    RealValueLoss,
+)
 from mcframe.contracts.validators import LEAST, satisfies
 
 

@@ -35,7 +35,7 @@ SIGNS |= {"Ω": r"\Omega", "log": r"\log", "exp": r"\exp", "max": r"\max"}
 WORD = r"(?!(?:log|exp|max)\b)[A-Za-z]{2}\w*"
 TOKEN = re.compile(
     r"_(?P<below>\([^()]*\)(?:∈\w+)?|[A-Za-z0-9Ω][A-Za-z0-9_]*)"
-    rf"|(?P<sign>{'|'.join(SIGNS)})|(?P<words> ?\b{WORD}(?: {WORD})* ?)|[{{}}%&#$]"
+    rf"|(?P<sign>{'|'.join(SIGNS)})|(?P<words>(?:(?<=[\w)\]]) )?\b{WORD}(?: {WORD})* ?)|[{{}}%&#$]"
 )
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from attrs.validators import optional
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.domains import WORDS_AS_LABELS
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.likelihood import (
+    WORDS_AS_LABELS,
     BoundBySums,
     Conjugate,
     Likelihood,
