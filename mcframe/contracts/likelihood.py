@@ -71,25 +71,17 @@ class Likelihood(ABC):
     location: bool = False
     #: Whether l is 0 on a set of predictors and infinite elsewhere.
     indicator: bool = False
-
-    @property
-    def width(self) -> int:
-        """Latent columns for one column of data."""
-        return 1
+    #: Latent columns for one column of data.
+    width: int = 1
+    #: The reason why no optimum exists as declared, with a remedy, as where a variance is learned
+    #: that only a posterior learns; None if one does.
+    undetermined: str | None = None
 
     @property
     def unlabeled(self) -> "UnlabeledLoss | None":
         """The loss of each missing entry, if any; it lets a large table stay unwritten.
 
         Where it is a quadratic, observed entries must bend by its curvature at least.
-        """
-        return None
-
-    @property
-    def undetermined(self) -> str | None:
-        """The reason why no optimum exists as declared, with a remedy; None if one does.
-
-        A variance that only a posterior learns is one.
         """
         return None
 

@@ -40,6 +40,8 @@ class Term(ABC):
     #: The share of counts in the scales of rows and columns; above 0 the methods are given the
     #: matrix ``R Z C`` of these scales in the place of Z.
     count_share: float = 0.0
+    #: The reason why no optimum exists with the term as declared, with a remedy; None if one does.
+    undetermined: str | None = None
 
     @property
     def word(self) -> str:
@@ -76,11 +78,6 @@ class Term(ABC):
         Also the place to refuse, by a ``DataError``, what does not fit the block's shape.
         """
         return self
-
-    @property
-    def undetermined(self) -> str | None:
-        """The reason why no optimum exists as declared, with a remedy; None if one does."""
-        return None
 
     def in_units(self, unit: float) -> "Term | None":
         """The term g with g(W) = f(unit W) for all W, f this one; None where it has none.
@@ -262,6 +259,9 @@ class Spectral(Term, Prox):
     analysis of unitarily invariant matrix functions, 1995).
     """
 
+    #: w where the term is exactly w / 2 * ||Z||_F^2, else 0: such a term joins any prox.
+    quadratic_weight: float = 0.0
+
     @abstractmethod
     def of_singular_values(self, singular_values: Array) -> float:
         """The value at a matrix with these singular values."""
@@ -274,11 +274,6 @@ class Spectral(Term, Prox):
     @abstractmethod
     def threshold(self) -> float:
         """Singular values up to ``step * threshold`` are shrunk to exactly 0."""
-
-    @property
-    def quadratic_weight(self) -> float:
-        """w where the term is exactly w / 2 * ||Z||_F^2, else 0: such a term joins any prox."""
-        return 0.0
 
     @property
     @abstractmethod

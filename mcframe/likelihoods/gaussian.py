@@ -54,7 +54,7 @@ class Gaussian(
     quadratic = True
 
     @property
-    def undetermined(self) -> str | None:
+    def undetermined(self) -> str | None:  # type: ignore[override]
         """The variance, where it is to be learned."""
         if self.variance is not None:
             return None

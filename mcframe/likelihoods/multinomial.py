@@ -103,7 +103,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         )
 
     @property
-    def width(self) -> int:
+    def width(self) -> int:  # type: ignore[override]
         """K."""
         return self.classes
 

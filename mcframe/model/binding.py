@@ -11,10 +11,9 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.real_numbers import is_missing
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
-from mcframe.model.block import Block
 from mcframe.model.forms import check_observed
 from mcframe.model.layout import layout_of, targets_of
-from mcframe.model.model import Model
+from mcframe.model.model import Block, Model
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table

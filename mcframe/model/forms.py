@@ -19,7 +19,7 @@ from mcframe.contracts.real_numbers import (
     plain,
     reads_as_number,
 )
-from mcframe.model.block import Block
+from mcframe.model.model import Block
 from mcframe.model.table import Table
 
 # Formats of sparse matrices that store whole blocks or diagonals, and their zeros with them.

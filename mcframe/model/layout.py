@@ -8,8 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Parametric
-from mcframe.model.block import Block
-from mcframe.model.model import Model
+from mcframe.model.model import Block, Model
 from mcframe.model.table import Table
 from mcframe.model.units import ranges_of
 

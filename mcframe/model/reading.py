@@ -12,7 +12,6 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric
 from mcframe.contracts.real_numbers import NotANumber, floats_of
-from mcframe.model.block import Block
 from mcframe.model.forms import (
     LARGEST,
     check_values,
@@ -24,6 +23,7 @@ from mcframe.model.forms import (
     table_of_numbers,
     table_of_sparse,
 )
+from mcframe.model.model import Block
 from mcframe.model.observations import EntryExposures, Observations
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.table import CellNumbers, Table

@@ -108,7 +108,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         object.__setattr__(self, "mean", checked_mean(self.mean, len(covariance)))
 
     @property
-    def undetermined(self) -> str | None:
+    def undetermined(self) -> str | None:  # type: ignore[override]
         """The number of components or the covariance, where they are to be estimated."""
         if self.components != 1:
             return (

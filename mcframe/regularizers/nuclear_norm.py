@@ -57,7 +57,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         return self.weight is not None
 
     @property
-    def undetermined(self) -> str | None:
+    def undetermined(self) -> str | None:  # type: ignore[override]
         """The weight, where it is to be learned."""
         if self.is_given:
             return None

@@ -37,7 +37,7 @@ class Ridge(Regularizer, Spectral, SmoothTerm):
     dual_radius = np.inf  # the conjugate is finite everywhere
 
     @property
-    def quadratic_weight(self) -> float:
+    def quadratic_weight(self) -> float:  # type: ignore[override]
         """The weight: the term is exactly weight / 2 * ||Z||_F^2."""
         return self.weight
 
