@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Scales, Sum
 from mcframe.numerics.sampled import Pattern, Sampled
 from mcframe.numerics.unlabeled import Behind
@@ -27,7 +27,7 @@ LARGEST_DENSE, LARGEST_GRAM = 50_000_000, 2e10
 
 
 def pays_in_factors(
-    shape: tuple[int, int], n_entries: int, in_factors: bool = False, dense: bool = True
+    shape: Shape, n_entries: int, in_factors: bool = False, dense: bool = True
 ) -> bool:
     """Whether a Z of that shape with so many observed entries is kept in factors.
 
@@ -89,7 +89,7 @@ class Entries:
     gradients among them, are those in W.
     """
 
-    shape: tuple[int, int]
+    shape: Shape
     rows: IntArray
     columns: IntArray
     values: Array

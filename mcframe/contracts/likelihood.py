@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 
 __all__ = [
     "Approximated",
@@ -27,6 +27,9 @@ __all__ = [
     "TwiceDifferentiable",
     "UnlabeledLoss",
 ]
+
+#: A function of a question about all entries, which answers with sums and with largest numbers.
+Tell = Callable[[Any], tuple[Any, Array]]
 
 
 class Likelihood(ABC):
@@ -85,11 +88,11 @@ class Likelihood(ABC):
         """
         return None
 
-    def bound_to(self, shape: tuple[int, int], values: Array) -> "Likelihood":
+    def bound_to(self, shape: Shape, values: Array) -> "Likelihood":
         """The likelihood with whatever it estimates from the observed values of its block."""
         return self
 
-    def doubt(self, shape: tuple[int, int], rows: IntArray, y: Array) -> str | None:
+    def doubt(self, shape: Shape, rows: IntArray, y: Array) -> str | None:
         """Why valid observations of a block are rather meant otherwise, as a clause; None if not.
 
         ``rows`` and ``y`` have one element for each of them. The clause says how to give them as
@@ -415,7 +418,7 @@ class BoundBySums(ABC):
         """What some of the observed values (N,) add to the sums, an array of any fixed shape."""
 
     @abstractmethod
-    def bound_by_sums(self, shape: tuple[int, int], sums: Array) -> Likelihood:
+    def bound_by_sums(self, shape: Shape, sums: Array) -> Likelihood:
         """The likelihood with whatever it estimates, from the sums over all of its block.
 
         ``shape`` is the block's. It equals ``bound_to(shape, values)`` of all values, and raises
@@ -431,9 +434,7 @@ class ParametricBySums(Parametric):
     """
 
     @abstractmethod
-    def parameter_sums(
-        self, z: Array, y: Array, weights: Array, sd: Array | None = None
-    ) -> Callable[[Any], tuple[Any, Array]]:
+    def parameter_sums(self, z: Array, y: Array, weights: Array, sd: Array | None = None) -> Tell:
         """What these entries answer: sums, and an array of which the largest numbers count.
 
         ``sd`` is that of ``best_parameters``. Sums are arrays and numbers, in tuples.
@@ -441,9 +442,7 @@ class ParametricBySums(Parametric):
         """
 
     @abstractmethod
-    def parameters_by_sums(
-        self, tell: Callable[[Any], tuple[Any, Array]], start: Array | None
-    ) -> Array:
+    def parameters_by_sums(self, tell: Tell, start: Array | None) -> Array:
         """argmin over the parameters, by what all entries ``tell``."""
 
     def best_parameters(

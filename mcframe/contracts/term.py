@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Matrix
+from mcframe.contracts.arrays import Array, IntArray, Matrix, Shape
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.rounding import SET_ROUNDING
 
@@ -70,9 +70,7 @@ class Term(ABC):
         """A dual matrix close by at which the conjugate is finite; by default the same one."""
         return dual
 
-    def bound_to(
-        self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
-    ) -> "Term":
+    def bound_to(self, shape: Shape, rows: IntArray, columns: IntArray, values: Array) -> "Term":
         """The term with the observed entries of its block, which most terms have no use for.
 
         Also the place to refuse, by a ``DataError``, what does not fit the block's shape.

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mcframe.backends.statement import cp
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import LawViolation
 from mcframe.contracts.term import Factored, Prox, Term
 
@@ -121,7 +121,7 @@ def unit_of(z: Array) -> float:
 
 
 def data_of(
-    shape: tuple[int, int], scale: float, rng: np.random.Generator
+    shape: Shape, scale: float, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray, Array]:
     """Rows, columns and values of about two thirds of the entries, at least one."""
     observed = rng.random(shape) < 2 / 3

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.statement import cp
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Shape
 from mcframe.contracts.term import Composed, Constraint, Factored, Prox, SmoothTerm, Spectral, Term
 from mcframe.laws.checking import (
     STEPS,
@@ -32,7 +32,7 @@ DESCENT_STEPS = 3000
 
 
 def check_regularizer(
-    term: Term, *, shape: tuple[int, int] = (5, 4), scale: float = 1.0, random_state: int = 0
+    term: Term, *, shape: Shape = (5, 4), scale: float = 1.0, random_state: int = 0
 ) -> None:
     """Hold a regularizer or a constraint to every law of its contract.
 

@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.likelihood import Tell
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.gaussian_bounds import expected_softplus
 from mcframe.numerics.machine import check_time
@@ -105,9 +106,7 @@ class Positions:
         return (weights, counts, moments), np.array(sides)
 
 
-def best_thresholds(
-    tell: Callable[[Any], tuple[Any, Array]], levels: int, start: Array | None
-) -> Array:
+def best_thresholds(tell: Tell, levels: int, start: Array | None) -> Array:
     """The increasing thresholds t that minimise the sum of weights * loss at given positions z.
 
     The loss of a position with code c is ``log(1 + exp(z - t_c)) + log(1 + exp(t_{c-1} - z)) -

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 from attrs.validators import optional
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Shape
 from mcframe.contracts.likelihood import Conjugate, Proximable, RealValueLoss
 from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.validators import at_least_0
@@ -46,7 +46,7 @@ class Equality(RealValueLoss, Proximable, Conjugate):
         """The equality with ``size / unit``, and the factor 1."""
         return attrs.evolve(self, size=None if self.size is None else self.size / unit), 1.0
 
-    def bound_to(self, shape: tuple[int, int], values: Array) -> "Equality":
+    def bound_to(self, shape: Shape, values: Array) -> "Equality":
         """The equality with the size of these values, where it is not given."""
         if self.size is not None:
             return self

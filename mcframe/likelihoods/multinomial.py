@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 from scipy.special import xlog1py, xlogy
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
@@ -83,7 +83,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
     curvature = 0.5  # the largest eigenvalue that diag(p) - p p' can have (Boehning, 1992)
     infimum = 0.0  # not attained: z would have to be infinite
 
-    def doubt(self, shape: tuple[int, int], rows: IntArray, y: Array) -> str | None:
+    def doubt(self, shape: Shape, rows: IntArray, y: Array) -> str | None:
         """Whether K columns are rather one variable, with a column of 0 and 1 for each class.
 
         Each column of data is a variable of its own, so that they would be read as K of them.

@@ -1,6 +1,5 @@
 """Ordered levels, such as ratings."""
 
-from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -8,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import expit, xlog1py, xlogy
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Conjugate,
@@ -16,6 +15,7 @@ from mcframe.contracts.likelihood import (
     GaussianBound,
     Likelihood,
     ParametricBySums,
+    Tell,
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import number, whole
@@ -260,15 +260,11 @@ class Ordinal(
         """The number of thresholds that are to be fitted."""
         return self.levels - 1 if self.thresholds is None else 0
 
-    def parameter_sums(
-        self, z: Array, y: Array, weights: Array, sd: Array | None = None
-    ) -> Callable[[Any], tuple[Any, Array]]:
+    def parameter_sums(self, z: Array, y: Array, weights: Array, sd: Array | None = None) -> Tell:
         """What ``best_thresholds`` asks of observations of these levels at given z."""
         return Positions.of(z, self.code(y), weights, self.levels, sd).tell
 
-    def parameters_by_sums(
-        self, tell: Callable[[Any], tuple[Any, Array]], start: Array | None
-    ) -> Array:
+    def parameters_by_sums(self, tell: Tell, start: Array | None) -> Array:
         """The thresholds that fit best at given z, by damped Newton steps."""
         return best_thresholds(tell, self.levels, start)
 
@@ -328,6 +324,6 @@ class Ordinal(
         return f"−log(σ(θ[{y}] − ({z})) − σ(θ[{y} − 1] − ({z})))"
 
 
-def ones_at(rows: IntArray, columns: IntArray, shape: tuple[int, int]) -> Any:
+def ones_at(rows: IntArray, columns: IntArray, shape: Shape) -> Any:
     """A sparse matrix of zeros and ones."""
     return csr_array((np.ones(rows.size), (rows, columns)), shape=shape)

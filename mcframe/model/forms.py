@@ -187,16 +187,6 @@ def check_stored_zeros(block: Block, frame: Any, called: str) -> None:
         )
 
 
-def check_observed(block: Block, table: Table) -> None:
-    """Raise a ``DataError`` where not one entry is observed."""
-    if table.n_observed == 0:
-        raise DataError(
-            f"block {block.name!r}: not one of its {table.shape[0]} x {table.shape[1]} entries"
-            " is observed; leave the block out of the model, or check that its missing values"
-            " and only those are NaN"
-        )
-
-
 def check_values(block: Block, table: Table) -> None:
     """Raise a ``DataError`` for infinite or huge values, and for those of another domain."""
     infinite = np.isinf(table.values)

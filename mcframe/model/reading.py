@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, Mask, Shape
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric
 from mcframe.contracts.real_numbers import NotANumber, floats_of
@@ -172,7 +172,7 @@ def read_numbers(block: Block, given: Any, what: str, table: Table) -> CellNumbe
     return CellNumbers(table.shape, numbers, rows * table.shape[1] + columns)
 
 
-def spreadable(block: Block, given: Any, what: str, shape: tuple[int, int]) -> Array:
+def spreadable(block: Block, given: Any, what: str, shape: Shape) -> Array:
     """Return weights or offsets as a matrix that numpy broadcasts to a shape.
 
     Numpy would read a vector as a row. For a square block it may as well be a column, and is
@@ -199,7 +199,7 @@ def spreadable(block: Block, given: Any, what: str, shape: tuple[int, int]) -> A
     raise unfit(block, what, shape, received)
 
 
-def unfit(block: Block, what: str, shape: tuple[int, int], received: str) -> DataError:
+def unfit(block: Block, what: str, shape: Shape, received: str) -> DataError:
     """Return the error about numbers of a wrong shape or kind."""
     return DataError(
         f"block {block.name!r}: {what} {received} were given; numbers of"

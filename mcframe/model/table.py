@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import plain
 from mcframe.model.labels import pandas_index
@@ -28,7 +28,7 @@ class CellNumbers:
         ascending order; those of all others are 0.
     """
 
-    shape: tuple[int, int]
+    shape: Shape
     numbers: Array
     cells: IntArray | None = None
 
@@ -108,7 +108,7 @@ class Table:
     by its weight and that of its column.
     """
 
-    shape: tuple[int, int]
+    shape: Shape
     rows: IntArray
     columns: IntArray
     values: Array

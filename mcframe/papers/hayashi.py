@@ -18,7 +18,7 @@ from mcframe.backends import Budget, Dual, Point, Settings, Start, run
 from mcframe.compile import Program, compile_problem
 from mcframe.compile.penalty import split_rows
 from mcframe.constraints import Box, MaxNormBall, NuclearBall
-from mcframe.contracts.arrays import Array, IntArray, Matrix
+from mcframe.contracts.arrays import Array, IntArray, Matrix, Shape
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
@@ -69,7 +69,7 @@ def max_norm_radius(alpha: float, rank: float) -> float:
     return above_zero(alpha, "alpha") * math.sqrt(above_zero(rank, "rank"))
 
 
-def trace_norm_radius(alpha: float, rank: float, shape: tuple[int, int]) -> float:
+def trace_norm_radius(alpha: float, rank: float, shape: Shape) -> float:
     """alpha sqrt(r d1 d2), that of the trace norm (Eq. 10).
 
     Examples

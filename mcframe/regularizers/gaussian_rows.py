@@ -1,12 +1,12 @@
 """A joint Gaussian of the rows of Z, or a mixture of Gaussians, given or to be estimated."""
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.term import Prox, Regularizer, RowQuadratic, SmoothTerm
@@ -135,9 +135,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         """The term as a square of each row: loadings L with L L' = covariance / weight."""
         return RowSquares.of_covariance(*self.moments, self.weight)
 
-    def bound_to(
-        self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
-    ) -> "GaussianRows":
+    def bound_to(self, shape: Shape, rows: IntArray, columns: IntArray, values: Array) -> Self:
         """The term itself; ``DataError`` where Z has another number of columns."""
         if self.mean is not None and shape[1] != self.mean.size:
             raise DataError(

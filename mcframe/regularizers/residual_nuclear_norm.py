@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.rounding import DUAL_ROUNDING
 from mcframe.contracts.term import Composed, Regularizer
@@ -43,7 +43,7 @@ class ResidualNuclearNorm(Regularizer):
     needs_values = True
 
     def bound_to(
-        self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
+        self, shape: Shape, rows: IntArray, columns: IntArray, values: Array
     ) -> "BoundResidualNuclearNorm":
         """The term with the observed entries of its block."""
         return BoundResidualNuclearNorm(self.block, self.weight, shape, rows, columns, values)
@@ -78,7 +78,7 @@ class BoundResidualNuclearNorm(Composed, Regularizer):
 
     block: str
     weight: float
-    shape: tuple[int, int]
+    shape: Shape
     rows: IntArray = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)
     columns: IntArray = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)
     values: Array = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)

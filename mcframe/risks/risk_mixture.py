@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 from attrs.validators import optional
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.likelihood import (
     WORDS_AS_LABELS,
@@ -313,7 +313,7 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
             )
         return self.missing_rate / (1.0 - self.missing_rate)
 
-    def bound_to(self, shape: tuple[int, int], values: Array) -> Likelihood:
+    def bound_to(self, shape: Shape, values: Array) -> Likelihood:
         """The mixture with ``missing_rate`` = the share of unlabeled entries, where it is None.
 
         The share estimates the rate if labels are missing completely at random, positive and
@@ -328,7 +328,7 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         """The labels 1, and the labels 0."""
         return np.array([np.sum(values == 1.0), np.sum(values == 0.0)], dtype=np.float64)
 
-    def bound_by_sums(self, shape: tuple[int, int], sums: Array) -> Likelihood:
+    def bound_by_sums(self, shape: Shape, sums: Array) -> Likelihood:
         """``bound_to`` from the numbers of labels of both kinds."""
         if not self.reads_unlabeled:
             return self.likelihood
