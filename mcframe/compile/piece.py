@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects import EntryEffects, declared_effects
+from mcframe.compile.effects import EntryEffects, described_effects
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
 from mcframe.contracts.rounding import EPS
@@ -93,17 +93,9 @@ class Piece(BlockLoss):
     ) -> "Piece":
         """The piece with the effects that its block declares; ``whole`` if it has all entries."""
         piece = cls(layout=layout, **numbers)
-        effects = declared_effects(
-            layout,
-            piece.likelihood,
-            piece.y,
-            piece.rows,
-            piece.columns,
-            piece.scale,
-            ridge,
-            origin,
-            whole,
-        )
+        places = piece.rows, piece.columns
+        effects = described_effects(layout, piece.likelihood, *places, ridge, origin)
+        effects = effects.checked(piece.likelihood, piece.y, piece.scale, whole)
         return attrs.evolve(piece, effects=effects)
 
     @cached_property

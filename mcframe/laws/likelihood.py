@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mcframe.backends.statement import cp
-from mcframe.compile.effects import declared_effects
+from mcframe.compile.effects import described_effects
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
@@ -123,9 +123,8 @@ def bias_is_best(likelihood: Any, z: Array, y: Array) -> None:
     if likelihood.reads_unlabeled:
         kept = has_best_bias(likelihood, y, columns)[columns]
         z, y, columns = z[kept], y[kept], columns[kept]
-    effects = declared_effects(
-        Layout(n_biases=3 * width), likelihood, y, np.arange(columns.size), columns, 1.0
-    )
+    layout, rows = Layout(n_biases=3 * width), np.arange(columns.size)
+    effects = described_effects(layout, likelihood, rows, columns).checked(likelihood, y, 1.0)
     bias = np.asarray(effects.solve(likelihood, z, y, 1.0, None))
     predictors = z + bias.reshape(3, *z.shape[1:])[columns]
     best = np.sum(likelihood.value(predictors, y))
