@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import mcframe as mc
-from mcframe.compile.effects import declared_effects
+from mcframe.compile.effects import described_effects
 from mcframe.model import Layout
 from mcframe.numerics import quasi_newton
 from mcframe.numerics.charts import Flat, OneSphere, ScaledSpheres, Spheres
@@ -165,7 +165,8 @@ def test_the_best_bias_against_a_scalar_search(likelihood, spread):
     y = (rng.random(40) < 0.5).astype(float)
     columns = np.arange(40) % 4
     layout = Layout(n_biases=5)
-    effects = declared_effects(layout, likelihood, y, np.arange(40), columns, 1.0)
+    effects = described_effects(layout, likelihood, np.arange(40), columns)
+    effects = effects.checked(likelihood, y, 1.0)
     bias = effects.solve(likelihood, z, y, 1.0, None)
     assert np.isclose(bias[4], bias[:4].mean())  # a column without entries: that of an average one
     gradients = likelihood.value_and_gradient(z + bias[columns], y)[1]

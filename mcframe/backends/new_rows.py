@@ -17,7 +17,7 @@ from mcframe.compile import (
     infinite_effects,
     is_quadratic,
 )
-from mcframe.compile.moreau import smoothed_piece
+from mcframe.compile.loss import smoothed_piece
 from mcframe.constraints import Box, NuclearBall
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
@@ -376,7 +376,7 @@ def bounds_of(n_rows: int, columns: slice, within: Interval, start: int) -> Piec
 def by_multipliers(losses: RowLosses) -> tuple[At, Mask]:
     """Rows under nonsmooth losses, and which of them are off: the method of multipliers.
 
-    Each nonsmooth loss is replaced by its envelope (``mcframe.compile.moreau``), whose gradient at
+    Each nonsmooth loss is replaced by its envelope (``SmoothedLoss``), whose gradient at
     the minimum is the next multiplier, and which grows stiffer from one to the next.
     """
     nonsmooth = [k for k, piece in enumerate(losses.pieces) if not piece.likelihood.smooth]

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.entries import Evaluation
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.numerics import kernels
@@ -141,8 +141,7 @@ class FactorRows:
 
     def moved(self, fresh: Array, other: Array, by_rows: bool) -> Array:
         """How far the numbers at the entries move where all rows of a factor do."""
-        moved: Array = self.program.entries.of(product(fresh, other, by_rows)) - self.at.place.z
-        return moved
+        return self.program.entries.of(product(fresh, other, by_rows)) - self.at.place.z
 
     def objectives(
         self, z: Array, factor: Array, other: Array, weight: float, by_rows: bool
@@ -166,8 +165,7 @@ class FactorRows:
 
 def penalties(factor: Array, weight: float) -> Array:
     """What a nuclear norm of this weight counts of each row of a factor."""
-    found: Array = 0.5 * weight * np.einsum("ij,ij->i", factor, factor)
-    return found
+    return 0.5 * weight * np.einsum("ij,ij->i", factor, factor)
 
 
 def descended(

@@ -12,8 +12,6 @@ from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import OneSphere
 from mcframe.numerics.norms import spectral_bound
 
-__all__ = ["NuclearBall"]
-
 
 @attrs.frozen
 class NuclearBall(Constraint, Spectral, Factored):
@@ -44,15 +42,8 @@ class NuclearBall(Constraint, Spectral, Factored):
     radius: float = attrs.field(validator=positive)
     count_share: float = attrs.field(default=0.0, validator=share, kw_only=True)
 
-    @property
-    def threshold(self) -> float:
-        """0: what is taken off depends on all singular values together."""
-        return 0.0
-
-    @property
-    def dual_radius(self) -> float:
-        """inf: the conjugate is finite everywhere."""
-        return np.inf
+    threshold = 0.0  # what is taken off depends on all singular values together
+    dual_radius = np.inf  # the conjugate is finite everywhere
 
     def of_singular_values(self, singular_values: Array) -> float:
         """0 where they sum to at most the radius, up to rounding, else inf."""
@@ -118,7 +109,3 @@ class NuclearBall(Constraint, Spectral, Factored):
     def formula(self) -> str:
         """‖Z‖_* ≤ radius."""
         return f"‖{'R Z C' if self.count_share else 'Z'}‖_* ≤ {self.radius:g}"
-
-    def latex(self) -> str:
-        r"""\lVert Z \rVert_* \le radius."""
-        return rf"\lVert {'R Z C' if self.count_share else 'Z'} \rVert_* \le {self.radius:g}"

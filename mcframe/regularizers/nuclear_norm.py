@@ -14,8 +14,6 @@ from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.norms import spectral_bound
 
-__all__ = ["NuclearNorm"]
-
 
 @attrs.frozen
 class NuclearNorm(Regularizer, Spectral, Factored, Norm):
@@ -59,7 +57,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         return self.weight is not None
 
     @property
-    def undetermined(self) -> str | None:
+    def undetermined(self) -> str | None:  # type: ignore[override]
         """The weight, where it is to be learned."""
         if self.is_given:
             return None
@@ -73,8 +71,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         """The weight: what ``shrink`` takes off per unit of step."""
         if not self.is_given:
             raise ModelError(self.undetermined)
-        threshold: float = self.weight
-        return threshold
+        return self.weight
 
     @property
     def dual_radius(self) -> float:
@@ -138,8 +135,3 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         """The text ``weight ‖Z‖_*``."""
         weight = f"{self.weight:g}" if self.is_given else "w"
         return f"{weight} ‖{'R Z C' if self.count_share else 'Z'}‖_*"
-
-    def latex(self) -> str:
-        r"""weight \lVert Z \rVert_*."""
-        weight = f"{self.weight:g}" if self.is_given else "w"
-        return rf"{weight} \lVert {'R Z C' if self.count_share else 'Z'} \rVert_*"

@@ -7,8 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.entries import Place
-from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.entries import Evaluation, Place
 from mcframe.compile.factor_rows import FactorRows, NormalEquations, descended, penalties
 from mcframe.compile.partitions.costs import bytes_of_equations
 from mcframe.compile.partitions.entries import PartitionedEntries, behind_at

@@ -219,7 +219,7 @@ def less_means(loss: EntryLoss, gradient: Array, means: tuple[Array | None, ...]
         if own is not None:
             centred[piece.part] = piece.predictor(piece.by_entries(part), -own).ravel()
         elif not piece.layout.n_biases:  # biases without means have a ridge
-            centred[piece.part] = piece.centre(part)
+            centred[piece.part] = piece.effects.centre(part)
     return centred
 
 
