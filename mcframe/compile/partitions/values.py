@@ -3,7 +3,7 @@
 import itertools
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -215,3 +215,31 @@ class Least:
 
     def __add__(self, other: "Least") -> "Least":
         return Least(np.minimum(self.numbers, other.numbers))
+
+
+@attrs.frozen(eq=False)
+class ByEffect:
+    """Sums by effect as an answer: of columns and an intercept they add up, of rows they join.
+
+    ``sums`` are (how many, effects), effects in the order of a layout, of rows those that there
+    are.
+    """
+
+    sums: Array
+    n_biases: int
+    n_intercepts: int
+
+    @classmethod
+    def of(cls, layout: Layout, sums: Sequence[Array]) -> "ByEffect":
+        """Sums of the entries of a partition, whose layout this is."""
+        return cls(np.stack(sums), layout.n_biases, layout.n_intercepts)
+
+    def __add__(self, other: "ByEffect") -> "ByEffect":
+        starts = [own.sums.shape[1] - own.n_intercepts for own in (self, other)]
+        rows = [
+            own.sums[:, own.n_biases : k] for own, k in zip((self, other), starts, strict=True)
+        ]
+        biases = self.sums[:, : self.n_biases] + other.sums[:, : self.n_biases]
+        intercepts = self.sums[:, starts[0] :] + other.sums[:, starts[1] :]
+        sums = np.concatenate([biases, *rows, intercepts], axis=1)
+        return ByEffect(sums, self.n_biases, self.n_intercepts)
