@@ -162,6 +162,10 @@ class Partitions(ABC):
     def bound_to(self, source: Source) -> "Partitions":
         """Return an executor of another source, which holds no part yet."""
 
+    def alone(self) -> "OneByOne":
+        """The executor of the same source in this process, which keeps no part and no cluster."""
+        return OneByOne(self.source, KeptParts(most=0.0))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the source alone: parts are made again, and a cluster is left behind."""
         return OneByOne, (self.source, KeptParts(most=0.0))
