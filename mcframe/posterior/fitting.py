@@ -17,8 +17,6 @@ from mcframe.compile.partitions.binding import (
     refusal_of_reading,
 )
 from mcframe.compile.partitions.cluster import connected
-from mcframe.compile.partitions.executor import OneByOne
-from mcframe.compile.partitions.kept import KeptParts
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import (
     ExpectedLogLikelihood,
@@ -321,7 +319,7 @@ def posterior_of_partitions(
             status, message = run.through(sweeps, observed)
             run.finish()
             # Parts, and what a cluster was sent, are not kept for as long as the answer.
-            alone = OneByOne(problem.partitions.source, KeptParts(most=0.0))
+            alone = problem.partitions.alone()
             run.engine = attrs.evolve(run.engine, rows=RowsInParts(alone))
             rested = attrs.evolve(problem, partitions=alone)
             return run.answer(rested, status, message, seed)
