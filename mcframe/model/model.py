@@ -281,7 +281,7 @@ def text_of_block(block: Block) -> str:
     factor = "" if factor == "1 " else factor
     loss = block.likelihood.formula(predictor(block), f"{symbol_of(block)}_ij")
     loss = f"1/ℓ_j {loss}" if block.scales_losses else loss
-    entries = "every (i,j) of " if block.likelihood.reads_unlabeled else "(i,j)∈"
+    entries = "(all i,j)∈" if block.likelihood.reads_unlabeled else "(i,j)∈"
     return f"{factor}Σ_{entries}{block.name} {loss}"
 
 
