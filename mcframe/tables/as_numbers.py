@@ -10,6 +10,7 @@ from scipy.special import logsumexp, softmax
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.likelihoods import Gaussian
+from mcframe.numerics.threads import limits_blas
 from mcframe.tables.coding import Choice, Coded, Coding, Counts, Levels, Numbers
 from mcframe.tables.declared_column import DeclaredColumn, placed_columns
 
@@ -224,6 +225,7 @@ def calibrated(coding: CodingT, codes: Array, means: Array) -> CodingT:
     return attrs.evolve(coding, slope=slope, offsets=offsets)
 
 
+@limits_blas  # threads wait for one another at numbers as few as these
 def most_likely(scores: Array, codes: IntArray) -> tuple[float, tuple[float, ...]]:
     """Return the slope and the offsets at which codes (n,) of scores (n x K) are the most likely.
 
