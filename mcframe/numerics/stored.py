@@ -18,7 +18,7 @@ from mcframe.contracts.errors import DataError, McframeError, ModelError
 from mcframe.numerics import stored_frames
 
 # Changes where files of earlier versions are not read any more.
-FORMAT = 3
+FORMAT = 4
 # Packages whose public classes are stored by name.
 WORDS = ("likelihoods", "risks", "regularizers", "constraints")
 # Further classes that are stored field by field, by the module where they stand. No other class is
@@ -60,18 +60,15 @@ CLASSES = {
     "posterior.rows_parameters": "RowsParameters RowsPrior",
     "regularizers.residual_nuclear_norm": "BoundResidualNuclearNorm",
     "selection.choice": "CrossValidation",
-    "selection.cross_validation": "PathScores",
     "tables.as_numbers": "CountedNumbers Discriminant Indicator Indicators Steps",
-    "tables.coding": "Classes Counts Dates Labels Levels Numbers",
+    "tables.coding": "Choice Counts Dates Levels Numbers",
     "tables.columns": "Column",
     "tables.completion": "Completion",
     "tables.text_numbers": "TextNumbers",
-    "tables.declared": "Declared",
     "tables.declared_column": "DeclaredColumn",
+    "tables.declaring": "Declared",
     "tables.held_out": "ColumnScores",
     "tables.rows_choice": "RowsChoice",
-    "tables.table_model": "TableModel",
-    "tables.taken": "Taken",
 }
 HOMES = {name: module for module, names in CLASSES.items() for name in names.split()}
 # Fields that are found anew from others, or are None until they are.
