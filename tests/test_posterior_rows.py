@@ -241,14 +241,14 @@ def test_evidence_never_falls(seed):
 def test_a_step_that_lowers_the_evidence_is_an_error(monkeypatch):
     """A planted fault: what the missing numbers add to the covariance is forgotten."""
     _, values, _, _ = two_groups()
-    after = posterior_rows.RowsPrior.after
+    m_step = posterior_rows.RowsPrior.m_step
 
     def forgetful(self, found, means):
         if found.weights[0] > 0.0:
             found = attrs.evolve(found, scatters=0.7 * found.scatters)
-        return after(self, found, means)
+        return m_step(self, found, means)
 
-    monkeypatch.setattr(posterior_rows.RowsPrior, "after", forgetful)
+    monkeypatch.setattr(posterior_rows.RowsPrior, "m_step", forgetful)
     with pytest.raises(BackendError, match="evidence lower bound of Gaussian rows fell from"):
         fit_rows(values, np.full(4, 100.0), tol=0.0)
 

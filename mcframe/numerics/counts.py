@@ -7,8 +7,6 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 
-__all__ = ["least_count", "poisson_counts"]
-
 # Doubling ends here, where a mean is infinite.
 LARGEST = 1e307
 # Poisson counts of larger means are normal to within a rounding; NumPy draws none above 9e18.
