@@ -291,8 +291,7 @@ class Plain:
         for block in observed.blocks:
             part, width, likelihood = block.part, block.likelihood.width, block.likelihood
             shaped = (-1, width) if width > 1 else (-1,)
-            offset = 0.0 if block.offset is None else block.offset
-            weight = np.ones(block.y.size) if block.weights is None else block.weights
+            offset, weight = block.offset, np.broadcast_to(block.weights, block.y.shape)
             if block.unknown_noise == "block":
                 own = priors.noise[block.columns][0], block.y
                 centre, spread = best_gaussian(

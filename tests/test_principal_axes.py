@@ -139,7 +139,7 @@ def test_scores_of_gaussian_rows_are_those_of_dense_algebra():
 def test_loadings_of_gaussian_rows_vary_as_an_inverse_wishart():
     posterior = posterior_of(table_of((40, 4)), ROWS)
     found, own = posterior.factors(), posterior.engine.rows
-    degrees, covariance = own.parameters.degrees[0], own.covariances[0]
+    degrees, covariance = own.parameters.degrees[0], own.components.covariances[0]
     drawn = stats.invwishart(degrees, (degrees - 5.0) * covariance).rvs(40_000, random_state=0)
     sizes = np.sqrt(np.sum(np.square(found.loadings["x"]), axis=0))
     axes = found.loadings["x"] / sizes

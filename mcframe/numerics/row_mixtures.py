@@ -97,12 +97,14 @@ class Form:
     @classmethod
     def of(cls, sign: float, base: Array, precisions: Array, rows: IntArray) -> "Form":
         """The form of some rows of the precisions (n x d)."""
-        own = precisions[rows]
-        order = np.argsort(own @ (0.5 + np.random.default_rng(0).random(base.size)), kind="stable")
-        own, rows = own[order], rows[order]
+        chosen = precisions[rows]
+        order = np.argsort(
+            chosen @ (0.5 + np.random.default_rng(0).random(base.size)), kind="stable"
+        )
+        chosen, rows = chosen[order], rows[order]
         fresh = np.ones(rows.size, dtype=np.bool_)
-        fresh[1:] = np.any(own[1:] != own[:-1], axis=1)
-        away = np.abs(own - base)
+        fresh[1:] = np.any(chosen[1:] != chosen[:-1], axis=1)
+        away = np.abs(chosen - base)
         here, places = np.nonzero(away)
         starts = np.concatenate([[0], np.cumsum(np.bincount(here, minlength=rows.size))])
         return cls(sign, base, rows, fresh, starts, places, np.sqrt(away[here, places]))
@@ -111,15 +113,15 @@ class Form:
         """W of each component (C x d x d), and the log determinants of I + Q S (C,)."""
         if not self.base.any():
             return rows.covariances, np.zeros(len(rows.means))
-        found, logs = np.empty_like(rows.covariances), np.empty(len(rows.means))
+        widths, logs = np.empty_like(rows.covariances), np.empty(len(rows.means))
         for c, root in enumerate(rows.roots):
             system = (root.T * self.base) @ root
             system[np.diag_indices(len(root))] += 1.0
             factor = np.linalg.cholesky(system)
             half = solve_triangular(factor, root.T, lower=True, check_finite=False)
-            found[c] = half.T @ half
+            widths[c] = half.T @ half
             logs[c] = 2.0 * np.sum(np.log(np.diag(factor)))
-        return found, logs
+        return widths, logs
 
 
 @attrs.frozen(eq=False)

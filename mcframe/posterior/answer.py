@@ -202,12 +202,12 @@ class Posterior:
         cells = np.tile(np.repeat(chosen, n_columns), m), np.tile(np.arange(n_columns), z.shape[0])
         noise = noise_of(self.engine, self.problem, block, cells[1])
         z = z.reshape(-1, likelihood.width) if likelihood.width > 1 else z.ravel()
-        offset = table.offset_at(*cells)
-        if noise is not None:
-            drawn = z + np.sqrt(noise) * rng.standard_normal(z.shape)
-            drawn = drawn if offset is None else drawn + offset
+        added = table.offset_at(*cells)
+        offset = 0.0 if added is None else added
+        if noise is None:
+            drawn = likelihood.sample(z + offset, rng)
         else:
-            drawn = likelihood.sample(z if offset is None else z + offset, rng)
+            drawn = z + np.sqrt(noise) * rng.standard_normal(z.shape) + offset
         drawn = table.natural_at(drawn, *cells) if likelihood.location else drawn
         return np.asarray(drawn).reshape(m, chosen.size, n_columns)
 
@@ -291,16 +291,15 @@ class Posterior:
         DataError
             If the new data do not fit the model.
         """
-        tables = tables_of_new_rows(self.problem, data)
+        given = tables_of_new_rows(self.problem, data)
+        first, tables = next(iter(given.values())), {}
+        for name, fitted in self.tables.items():
+            table = given[name] if name in given else nothing(self.problem, name, first.shape[0])
+            names = table.names if fitted.names is None else fitted.names
+            tables[name] = attrs.evolve(table, names=names, index=first.index)
         entries = Observed.of_tables(self.problem, tables)
         observed = entries.with_summaries(self.engine.observed.summaries)
-        index, n_rows = next(iter(tables.values())).index, observed.shape[0]
-        shown = {}
-        for name, fitted in self.tables.items():
-            table = tables[name] if name in tables else nothing(self.problem, name, n_rows)
-            names = table.names if fitted.names is None else fitted.names
-            shown[name] = attrs.evolve(table, names=names, index=index)
-        return attrs.evolve(self, engine=self.engine.condition(observed), tables=shown)
+        return attrs.evolve(self, engine=self.engine.condition(observed), tables=tables)
 
     def predict_rows(self, block: str, data: Mapping[str, Any]) -> Any:
         """E[y] of a block for new rows: ``condition(data).predict(block)``."""

@@ -196,14 +196,14 @@ class RowPass:
         count = int(np.clip(cost // PART, 1, PARTS))
         places = np.searchsorted(rows.starts, np.linspace(0, rows.starts[-1], count + 1)[1:-1])
         cuts = (0, *np.unique(np.clip(places, 1, n_rows - 1)).tolist(), n_rows)
-        found: dict[int, RowSums] = {}
+        sums: dict[int, RowSums] = {}
 
         def work(first: int, last: int) -> None:
-            found[first] = self.sums(first, last)
+            sums[first] = self.sums(first, last)
 
         _ = self.column_products, self.moments  # before threads ask for them
         share(work, sorted(set(cuts)))
-        ordered = [found[first] for first in sorted(found)]
+        ordered = [sums[first] for first in sorted(sums)]
         return sum(ordered[1:], start=ordered[0])
 
     def settled(self, chunk: int) -> tuple[int, int, Gaussians]:

@@ -314,7 +314,7 @@ def effects_term(observed: Observed, design: Design, priors: Priors) -> float:
     total = 0.0
     pairs = list(zip(priors.row_effects, design.row_blocks, strict=True))
     pairs += [
-        (priors.biases[b], b) for b, own in enumerate(observed.blocks) if own.layout.n_biases
+        (priors.biases[b], b) for b, block in enumerate(observed.blocks) if block.layout.n_biases
     ]
     for precision, b in pairs:
         block = observed.blocks[b]

@@ -121,20 +121,7 @@ def posterior(
     >>> bool(lower[0] < hidden < upper[0])
     True
     """
-    options = {
-        "factors": factors,
-        "tol": tol,
-        "max_iter": max_iter,
-        "max_seconds": max_seconds,
-        "n_jobs": n_jobs,
-    }
-    return posterior_of(
-        model,
-        data,
-        checked_seed(random_state),
-        options,
-        progress=progress,
-        client=client,
-        checkpoint=checkpoint,
-        scratch=scratch,
-    )
+    options: dict[str, Any] = {"factors": factors, "tol": tol, "max_iter": max_iter}
+    options |= {"max_seconds": max_seconds, "n_jobs": n_jobs}
+    where = {"progress": progress, "client": client, "checkpoint": checkpoint, "scratch": scratch}
+    return posterior_of(model, data, checked_seed(random_state), options, **where)

@@ -14,7 +14,6 @@ posterior where labels agree, and chains stick in its tails: least effective siz
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import attrs
 import numpy as np
@@ -134,39 +133,43 @@ class Sampler:
         return np.tile(rows.values, self.n_chains), np.tile(precisions, self.n_chains)
 
     @cached_property
-    def others(self) -> tuple[ObservedBlock, ...]:
-        """The blocks that are not Gaussian and have entries."""
-        return tuple(
-            block
-            for block in self.posterior.observed.blocks
-            if not isinstance(block.likelihood, Gaussian) and block.y.size
-        )
+    def others(self) -> list[tuple[ObservedBlock, Array, Array, Array, float]]:
+        """Blocks that are not Gaussian: y, weights, offsets of all chains, noise of predictors."""
+        others: list[tuple[ObservedBlock, Array, Array, Array, float]] = []
+        m = self.n_chains
+        for block in self.posterior.observed.blocks:
+            if not isinstance(block.likelihood, Gaussian) and block.y.size:
+                weights = np.tile(np.broadcast_to(block.weights, block.y.shape), m)
+                offset: Array = np.zeros((1, 1))
+                if np.ndim(block.offset):
+                    of_chain = np.reshape(block.offset, (-1, block.likelihood.width))
+                    offset = np.tile(of_chain, (m, 1))
+                noise = float(self.posterior.own_noise[block.columns][0])
+                others.append((block, np.tile(block.y, m), weights, offset, noise))
+        return others
 
     def log_likelihoods(self, z: Array, units: IntArray, n: int) -> Array:
         """The sums over units, (n,), of log likelihoods that are not Gaussian, up to constants."""
         m, total = self.n_chains, np.zeros(n)
-        for block in self.others:
-            width, noise = block.likelihood.width, self.posterior.own_noise[block.columns][0]
-            here = z.reshape(m, -1)[:, block.part].reshape(-1, width)
+        for block, y, weights, offset, noise in self.others:
+            width, value = block.likelihood.width, block.likelihood.value
+            here = z.reshape(m, -1)[:, block.part].reshape(-1, width) + offset
+            here = here if width > 1 else here[:, 0]
             unit = units.reshape(m, -1)[:, block.part].reshape(-1, width)[:, 0]
-            if block.offset is not None:
-                here = here + np.tile(block.offset.reshape(-1, width), (m, 1))
-            weights: Any = 1.0 if block.weights is None else np.tile(block.weights, m)
-            y, shaped = np.tile(block.y, m), here if width > 1 else here[:, 0]
             if noise:  # of the predictors, integrated
                 points, shares = NOISE_NODES
-                nodes = [shaped + np.sqrt(noise) * point for point in points]
-                terms = np.array([-weights * block.likelihood.value(node, y) for node in nodes])
+                nodes = [here + np.sqrt(noise) * point for point in points]
+                terms = np.array([-weights * value(node, y) for node in nodes])
                 each = logsumexp(terms, axis=0, b=shares[:, None])
             else:
-                each = -weights * block.likelihood.value(shaped, y)
+                each = -weights * value(here, y)
             total += np.bincount(unit, each, n)
         return total
 
     def step(self, side: int, both: list[Array], rng: np.random.Generator) -> None:
         """Draw rows (0) or columns (1) given the others."""
-        own, others = self.sides[side], both[1 - side]
-        gaussians = own.gaussians(others, *self.gaussian_entries)
+        moving, others = self.sides[side], both[1 - side]
+        gaussians = moving.gaussians(others, *self.gaussian_entries)
         if not self.others:
             both[side] = gaussians.draws(rng, 1)[0]
             return
@@ -177,9 +180,9 @@ class Sampler:
         self, side: int, both: list[Array], mean: Array, drawn: Array, rng: np.random.Generator
     ) -> Array:
         """Rows (0) or columns (1) moved along the ellipse through these and drawn ones."""
-        own, others = self.sides[side], both[1 - side]
+        moving, others = self.sides[side], both[1 - side]
         here, there = self.at[side], self.at[1 - side]
-        units, n = own.units[here], len(own.units)
+        units, n = moving.units[here], len(moving.units)
 
         def predictors(numbers: Array) -> Array:
             return np.asarray(np.einsum("nk,nk->n", numbers[here], others[there]))
@@ -199,7 +202,7 @@ class Sampler:
             angles = np.where(outside, rng.uniform(low, high), angles)
         else:
             raise BackendError("the sampler found no point on a slice: a likelihood is not finite")
-        angle = angles[own.units][:, None]
+        angle = angles[moving.units][:, None]
         return mean + (both[side] - mean) * np.cos(angle) + (drawn - mean) * np.sin(angle)
 
     def rescale(self, both: list[Array], rng: np.random.Generator) -> None:
@@ -211,8 +214,13 @@ class Sampler:
         """
         k = self.posterior.n_factors
         squares = [
-            np.sum((side.precisions * np.square(own)).reshape(self.n_chains, -1, own.shape[1]), 1)
-            for side, own in zip(self.sides, both, strict=True)
+            np.sum(
+                (side.precisions * np.square(numbers)).reshape(
+                    self.n_chains, -1, numbers.shape[1]
+                ),
+                1,
+            )
+            for side, numbers in zip(self.sides, both, strict=True)
         ]
         of_rows, of_columns = (each[:, :k] for each in squares)
         n_rows, n_columns = self.posterior.observed.shape
@@ -231,8 +239,8 @@ class Sampler:
             high = np.where(outside & (t > 0.0), t, high)
             t = np.where(outside, rng.uniform(low, high), t)
         for side, sign in enumerate((1.0, -1.0)):
-            own = both[side].reshape(self.n_chains, -1, both[side].shape[1])
-            own[:, :, :k] *= np.exp(sign * t)[:, None]
+            numbers = both[side].reshape(self.n_chains, -1, both[side].shape[1])
+            numbers[:, :, :k] *= np.exp(sign * t)[:, None]
 
     def begin(self, rng: np.random.Generator) -> list[Array]:
         """Every other chain from the variational posterior, the others from the prior."""

@@ -143,11 +143,11 @@ def joint_sweeps(
 
 def column_variances(observed: Observed) -> Array:
     """The variance of the values of each column of Z about their mean, above 0."""
-    found = np.ones(observed.shape[1])
+    spread = np.ones(observed.shape[1])
     for block in observed.blocks:
         if block.unknown_noise == "column":
             counts = np.maximum(block.by_column(np.ones(block.y.size)), 1)
             away = block.y - (block.by_column(block.y) / counts)[block.at]
             variances = block.by_column(np.square(away)) / counts
-            found[block.columns] = np.where(variances > 0.0, variances, block.known.usual_square)
-    return found
+            spread[block.columns] = np.where(variances > 0.0, variances, block.known.usual_square)
+    return spread

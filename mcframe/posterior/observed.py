@@ -58,17 +58,18 @@ class ObservedBlock:
 
     ``part`` is where its numbers stand among those of all blocks, ``columns`` which columns of Z
     are its own. ``unfitted`` is the likelihood without fitted parameters. ``weights`` say how
-    often each entry counts; None for once. The entries of row r are those from ``starts[r]`` to
-    ``starts[r + 1]``; ``at`` says in which column of the block each of them stands. As soon as
-    the ``summary`` is known y is counted from its centres.
+    often each entry counts, ``offset`` is added to z; a number is that of all entries. The
+    entries of row r are those from ``starts[r]`` to ``starts[r + 1]``; ``at`` says in which column
+    of the block each of them stands. As soon as the ``summary`` is known y is counted from its
+    centres.
     """
 
     block: Block
     layout: Layout
     unfitted: Likelihood
     y: Array
-    weights: Array | None
-    offset: Array | None
+    weights: Array | float
+    offset: Array | float
     part: slice
     columns: slice
     starts: IntArray
@@ -83,11 +84,11 @@ class ObservedBlock:
         return self.summary
 
     @cached_property
-    def likelihood(self) -> Likelihood:
+    def likelihood(self) -> Any:
         """The likelihood with its fitted parameters, if it has any."""
         parametric: Any = self.unfitted
         parameters = None if self.summary is None else self.summary.parameters
-        return self.unfitted if parameters is None else parametric.with_parameters(parameters)
+        return parametric if parameters is None else parametric.with_parameters(parameters)
 
     @property
     def n_columns(self) -> int:
@@ -133,9 +134,8 @@ class ObservedBlock:
         if not self.layout.n_parameters:
             return self
         parametric: Any = self.unfitted
-        weights = np.ones(self.y.size) if self.weights is None else self.weights
-        z = mean if self.offset is None else mean + self.offset
-        start = self.known.parameters
+        start, z = self.known.parameters, mean + self.offset
+        weights = np.broadcast_to(self.weights, self.y.shape)
         fitted = self.with_parameters(parametric.best_parameters(z, self.y, weights, start, sd=sd))
         if sd is None or start is None:
             return fitted
@@ -144,11 +144,10 @@ class ObservedBlock:
 
     def expected_bound(self, mean: Array, sd: Array) -> float:
         """The sum over entries of the expected Gaussian bounds where z has these moments."""
-        z = mean if self.offset is None else mean + self.offset
-        likelihood: Any = self.likelihood
+        likelihood, z = self.likelihood, mean + self.offset
         value, precision, constants = likelihood.gaussian_bound(z, np.square(sd), self.y)
         expected = constants - 0.5 * precision * (np.square(z - value) + np.square(sd))
-        return float(np.sum(expected if self.weights is None else self.weights * expected))
+        return float(np.sum(self.weights * expected))
 
     def entries(self, first: int, last: int) -> slice:
         """The entries of some rows."""
@@ -167,14 +166,12 @@ class ObservedBlock:
         Their numbers of z have these means and variances, flat; ``noise`` is the variance of the
         block's own noise.
         """
-        likelihood: Any = self.likelihood
-        y = self.y[entries]
-        weight: Any = 1.0 if self.weights is None else self.weights[entries]
+        likelihood, y = self.likelihood, self.y[entries]
+        weight, offset = some(self.weights, entries), some(self.offset, entries)
         if self.unknown_noise == "column":
             return PseudoObservations(y, np.broadcast_to(weight, y.shape))
         shaped = (-1, likelihood.width) if likelihood.width > 1 else (-1,)
         mean, variance = mean.reshape(shaped), variance.reshape(shaped)
-        offset = 0.0 if self.offset is None else self.offset[entries]
         if self.unknown_noise == "block":
             centre, spread = best_gaussian(
                 likelihood, mean + offset, np.asarray(noise), y, weights=weight
@@ -231,29 +228,25 @@ class Observed:
     def of_tables(cls, problem: Problem, tables: Mapping[str, Table]) -> "Observed":
         """The entries of tables without a summary, those of standardised blocks in its units.
 
-        Blocks without a table have no entry. Weights of blocks and entries multiply log
-        likelihoods. Those by which ``standardize`` divides columns do not: the scale of a log
-        likelihood is part of it.
+        Weights of blocks and entries multiply log likelihoods. Those by which ``standardize``
+        divides columns do not: the scale of a log likelihood is part of it.
         """
         blocks: list[ObservedBlock] = []
         rows, columns, start = [], [], 0
         n_rows = next(iter(tables.values())).shape[0]
         for block in problem.model.blocks:
             name, location = block.name, block.likelihood.location
-            table = tables[name] if name in tables else nothing(problem, name, n_rows)
-            width, here = block.likelihood.width, problem.columns(name)
+            table, width, here = tables[name], block.likelihood.width, problem.columns(name)
             stop = start + table.n_entries * width
-            weights, scale = table.as_given().weights, problem.scale(name)
-            if scale != 1.0:
-                weights = np.full(table.n_entries, scale) if weights is None else scale * weights
+            weights, offset = table.as_given().weights, None if location else table.offsets
             blocks.append(
                 ObservedBlock(
                     block=block,
                     layout=layout_of(block, table),
                     unfitted=problem.likelihoods[name],
                     y=table.less_offsets() if location else table.values,
-                    weights=weights,
-                    offset=None if location else table.offsets,
+                    weights=problem.scale(name) * (1.0 if weights is None else weights),
+                    offset=0.0 if offset is None else offset,
                     part=slice(start, stop),
                     columns=here,
                     starts=np.searchsorted(table.rows, np.arange(table.shape[0] + 1)),
@@ -337,12 +330,17 @@ class Observed:
     @property
     def n_entries(self) -> int:
         """The number of entries of all blocks, by all rows."""
-        return sum(int(np.sum(own.known.counts)) // own.unfitted.width for own in self.blocks)
+        return sum(int(np.sum(b.known.counts)) // b.unfitted.width for b in self.blocks)
 
     @property
     def n_numbers(self) -> int:
         """The number of numbers of z here."""
         return self.blocks[-1].part.stop
+
+
+def some(numbers: Any, entries: slice) -> Any:
+    """The numbers of some entries; one that is that of all entries as it is."""
+    return numbers[entries] if np.ndim(numbers) else numbers
 
 
 def nothing(problem: Problem, name: str, n_rows: int) -> Table:
@@ -401,7 +399,7 @@ def squares_about(
     sums: list[tuple[Any, ...]] = []
     for block, centre, middle in zip(entries.blocks, centres, middles, strict=True):
         with np.errstate(divide="ignore"):
-            logs = 0.0 if block.weights is None else float(np.sum(np.log(block.weights)))
+            logs = float(np.sum(np.broadcast_to(np.log(block.weights), block.y.shape)))
         by_column = block.by_column(np.square(block.z - centre[block.at]))
         spread = float(np.sum(np.square(block.z - middle)))
         sums.append((by_column, spread, float(np.sum(np.square(block.z))), logs))

@@ -102,10 +102,9 @@ def parameter_sums(
     Predictors have the moments that rows and columns give them, or are 0. They are kept.
     """
     block, mean, sd = moments_of_block(part, summaries, state, b)
-    weights = np.ones(block.y.size) if block.weights is None else block.weights
-    z = mean if block.offset is None else mean + block.offset
     parametric: Any = block.unfitted
-    sums, largest = parametric.parameter_sums(z, block.y, weights, sd)(asked)
+    weights = np.broadcast_to(block.weights, block.y.shape)
+    sums, largest = parametric.parameter_sums(mean + block.offset, block.y, weights, sd)(asked)
     return sums, Least(-largest)
 
 

@@ -115,12 +115,12 @@ class Predictive:
         """
         total: Any = 0.0
         for z, share in self.node_blocks():
-            found = function(z)
+            values = function(z)
             if self.has_classes:
-                total = total + (share[0][:, None] if found.ndim > 1 else share[0]) * found
+                total = total + (share[0][:, None] if values.ndim > 1 else share[0]) * values
             else:
                 with np.errstate(over="ignore", invalid="ignore"):  # of a share that is 0
-                    total = total + np.sum(np.where(share > 0.0, share * found, 0.0), axis=0)
+                    total = total + np.sum(np.where(share > 0.0, share * values, 0.0), axis=0)
         result: Array = total
         return result
 
@@ -161,8 +161,8 @@ class Predictive:
         likelihood: Any = self.likelihood
 
         def given(z: Array) -> Array:
-            found = [function(likelihood.quantile(z, np.array(u))) for u in MIDDLES]
-            return np.asarray(np.mean(found, axis=0))
+            values = [function(likelihood.quantile(z, np.array(u))) for u in MIDDLES]
+            return np.asarray(np.mean(values, axis=0))
 
         return self.expected(given)
 
@@ -208,10 +208,10 @@ class Predictive:
             away = (y - self.means) / np.sqrt(self.variances + self.noise)
             return np.asarray(np.sum(self.weights * ndtr(away), axis=0))
         likelihood: Any = self.likelihood
-        found = self.expected(lambda z: likelihood.cdf(z, np.broadcast_to(y, z.shape)))
+        probability = self.expected(lambda z: likelihood.cdf(z, np.broadcast_to(y, z.shape)))
         if np.any(self.is_wide):
-            found = np.where(self.is_wide, self.as_normal.cdf(y), found)
-        return found
+            probability = np.where(self.is_wide, self.as_normal.cdf(y), probability)
+        return probability
 
     def quantile(self, level: float) -> Array:
         """The smallest y with P(Y <= y) >= level, in the data's own units."""

@@ -78,16 +78,6 @@ class RowsPosterior:
         return np.exp(self.components.log_shares)
 
     @property
-    def means(self) -> Array:
-        """The mean of a new row in each component (C x d)."""
-        return self.components.means
-
-    @property
-    def covariances(self) -> Array:
-        """The covariance of a new row in each component (C x d x d)."""
-        return self.components.covariances
-
-    @property
     def noise(self) -> Array:
         """The mean variance of the noise of the observed numbers of a column, else NaN (d,)."""
         counts = np.count_nonzero(self.table.precisions, axis=0)

@@ -163,10 +163,10 @@ def verify_posterior(
     True
     """
     kept = whole(n_draws, "n_draws", least=8 * CHAINS) // CHAINS
-    found = posterior(
+    fitted = posterior(
         model, data, factors=factors, tol=1e-7, max_iter=5000, random_state=random_state
     )
-    engine, problem = found.engine, found.problem
+    engine, problem = fitted.engine, fitted.problem
     if not isinstance(engine, FactorPosterior):
         raise BackendError(
             "verify_posterior: this posterior is one of Gaussian rows; the sampler is of factors"
@@ -178,8 +178,8 @@ def verify_posterior(
             " this process; give arrays, for example of a sample of the rows"
         )
     rng = np.random.default_rng(random_state)
-    names = [block.name for block in found.model.blocks]
-    cells = [missing_cells(found, name, rng) for name in names]
+    names = [block.name for block in fitted.model.blocks]
+    cells = [missing_cells(fitted, name, rng) for name in names]
     numbers = [numbers_of(problem, name, *at) for name, at in zip(names, cells, strict=True)]
     rows, columns = (np.concatenate([at[k].ravel() for at in numbers]) for k in (0, 1))
     draws = sampled(engine, rows, columns, kept, rng, CHAINS)
@@ -187,19 +187,19 @@ def verify_posterior(
     comparisons = []
     for name, at, places, z in zip(names, cells, numbers, np.split(draws, ends, 2), strict=True):
         of_block = z.reshape(CHAINS, kept, *places[0].shape)
-        comparisons.append(compared(found, name, at, of_block, rng))
-    return PosteriorVerification(found, kept * CHAINS, tuple(comparisons))
+        comparisons.append(compared(fitted, name, at, of_block, rng))
+    return PosteriorVerification(fitted, kept * CHAINS, tuple(comparisons))
 
 
 def missing_cells(
-    found: Posterior, name: str, rng: np.random.Generator
+    fitted: Posterior, name: str, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
     """Rows and columns of the missing cells of a block, or of all; a sample of many."""
-    table = found.tables[name].observed_entries()
+    table = fitted.tables[name].observed_entries()
     seen = np.zeros(table.shape, dtype=bool)
     seen[table.rows, table.columns] = True
     rows, columns = np.nonzero(~seen if not seen.all() else seen)
-    most = max(MOST_CELLS // found.model.block(name).likelihood.width, 1)
+    most = max(MOST_CELLS // fitted.model.block(name).likelihood.width, 1)
     if rows.size > most:
         chosen = np.sort(rng.choice(rows.size, most, replace=False))
         rows, columns = rows[chosen], columns[chosen]
@@ -207,7 +207,7 @@ def missing_cells(
 
 
 def compared(
-    found: Posterior,
+    fitted: Posterior,
     name: str,
     cells: tuple[IntArray, IntArray],
     draws: Array,
@@ -218,12 +218,12 @@ def compared(
     squares = np.square(draws - mean)
     sd, sizes = np.sqrt(squares.mean(axis=(0, 1))), effective_sizes(draws)
     spread = squares.std(axis=(0, 1)) / np.sqrt(effective_sizes(squares))
-    variational = predictive_at(found.engine, found.problem, name, *cells)
+    variational = predictive_at(fitted.engine, fitted.problem, name, *cells)
     # The values of locations are taken less offsets.
     offset: Any = None
     if not variational.likelihood.location:
-        offset = found.tables[name].offset_at(*cells)
-    exact, own = log_densities(variational, draws, 0.0 if offset is None else offset, rng)
+        offset = fitted.tables[name].offset_at(*cells)
+    exact, approximate = log_densities(variational, draws, 0.0 if offset is None else offset, rng)
     return CellComparison(
         block=name,
         rows=cells[0],
@@ -235,9 +235,9 @@ def compared(
         mean_errors=sd / np.sqrt(sizes),
         sd_errors=spread / np.maximum(2.0 * sd, 1e-300),
         sizes=sizes,
-        log_densities=own.mean(axis=0),
+        log_densities=approximate.mean(axis=0),
         exact_log_densities=exact.mean(axis=0),
-        lost_error=float(np.std((exact - own).mean(axis=1)) / np.sqrt(len(own))),
+        lost_error=float(np.std((exact - approximate).mean(axis=1)) / np.sqrt(len(approximate))),
     )
 
 
@@ -264,13 +264,13 @@ def log_densities(
         y = likelihood.sample(first.reshape(-1, *shape[1:]), rng).reshape(OBSERVATIONS, -1)
     else:
         y = first + np.sqrt(noise) * rng.standard_normal(first.shape)
-    exact, own = np.empty(y.shape), np.empty(y.shape)
+    exact, approximate = np.empty(y.shape), np.empty(y.shape)
     for k, values in enumerate(y):
-        own[k] = variational.log_density(values)
+        approximate[k] = variational.log_density(values)
         if noise is None:
             repeated = second.reshape(-1, *shape[1:]), np.tile(values, MIXED)
             each = likelihood.log_likelihood(*repeated).reshape(MIXED, -1)
         else:
             each = -0.5 * (np.square(values - second) / noise + np.log(2.0 * np.pi * noise))
         exact[k] = logsumexp(each, axis=0) - np.log(MIXED)
-    return exact, own
+    return exact, approximate
