@@ -349,7 +349,7 @@ def test_an_optimum_needs_a_covariance(term, said):
     with pytest.raises(mc.ModelError, match=said):
         term.value(np.eye(3))
     assert "log" in str(model)
-    assert r"\log N(" in model._repr_latex_()
+    assert r"\log" in model._repr_latex_()
     assert term == eval(repr(term), {"GaussianRows": mc.GaussianRows})
     assert hash(term) == hash(term)
 
