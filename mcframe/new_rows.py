@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.new_rows import RowSpace, best_rows
-from mcframe.backends.row_newton import batches
+from mcframe.backends.rowwise import batches
 from mcframe.compile import Piece
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning

@@ -6,8 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.backends.alternating import Alternating
-from mcframe.backends.alternating_steps import half_sweep
+from mcframe.backends.alternating import Alternating, half_sweep
 from mcframe.backends.certificate import Point, certify
 from mcframe.compile import compile_problem, entries
 from mcframe.model import Problem, binding, reading

@@ -9,7 +9,7 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import Point
-from mcframe.backends.alternating_steps import half_sweep
+from mcframe.backends.alternating import half_sweep
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.executor import OneByOne
 from mcframe.compile.partitions.work import bytes_of

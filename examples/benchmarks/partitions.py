@@ -29,7 +29,7 @@ from partition_costs import Costs
 
 import mcframe as mc
 from mcframe.backends import Point
-from mcframe.backends.alternating_steps import half_sweep
+from mcframe.backends.alternating import half_sweep
 from mcframe.backends.certificate import certify
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.costs import FAN, TOGETHER

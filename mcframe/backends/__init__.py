@@ -11,7 +11,7 @@ from mcframe.backends.backend import (
     Settings,
     Start,
 )
-from mcframe.backends.certificate import Certificate, Point, Rounding, certify, relative_gap
+from mcframe.backends.certificate import Certificate, Dual, Point, Rounding, certify, relative_gap
 from mcframe.backends.choice import (
     BACKENDS,
     LADDER,
@@ -36,4 +36,3 @@ from mcframe.backends.reference import Reference
 from mcframe.backends.rowwise import Rowwise
 from mcframe.backends.splitting import FirstOrder, Splitting
 from mcframe.backends.statement import to_cvxpy
-from mcframe.compile import Dual

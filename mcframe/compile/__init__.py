@@ -8,7 +8,6 @@ from mcframe.compile.compiling import (
     is_quadratic,
     refusal,
 )
-from mcframe.compile.dual import Dual, DualPoint, dual_point
 from mcframe.compile.effects import infinite_effects, notes_on_effects
 from mcframe.compile.entries import Entries, Evaluation, Place, pays_in_factors
 from mcframe.compile.factor_rows import SHARES, FactorRows
