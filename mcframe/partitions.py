@@ -14,6 +14,7 @@ from mcframe.answer import Fit, Kept
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
 from mcframe.backends.new_rows import RowSpace
 from mcframe.compile import demand_determined
+from mcframe.compile.factor_rows import EQUATIONS
 from mcframe.compile.partitions.binding import (
     bind_partitions,
     check_blocks,
@@ -21,14 +22,17 @@ from mcframe.compile.partitions.binding import (
     refusal_of_partitions,
 )
 from mcframe.compile.partitions.cluster import checked_client, connected
-from mcframe.compile.partitions.costs import brought, bytes_compiled, bytes_of_equations, held
 from mcframe.compile.partitions.effects import notes_on_pieces
-from mcframe.compile.partitions.executor import OneByOne, Partitions
-from mcframe.compile.partitions.factor_rows import EQUATIONS
-from mcframe.compile.partitions.kept import KeptParts
+from mcframe.compile.partitions.executor import KeptParts, OneByOne, Partitions, in_bytes
 from mcframe.compile.partitions.on_dask import OnDask
-from mcframe.compile.partitions.part import Part, Source
-from mcframe.compile.partitions.work import in_bytes
+from mcframe.compile.partitions.part import (
+    Part,
+    Source,
+    brought,
+    bytes_compiled,
+    bytes_of_equations,
+    held,
+)
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.keeping import Keeper
 from mcframe.model import Model

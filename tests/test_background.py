@@ -8,7 +8,8 @@ import scipy.sparse as sp
 import mcframe as mc
 from mcframe.backends.alternating import Alternating, half_sweep
 from mcframe.backends.certificate import Point, certify
-from mcframe.compile import compile_problem, entries
+from mcframe.compile import compile_problem
+from mcframe.compile import program as programs
 from mcframe.model import Problem, binding, reading
 from mcframe.numerics import blockwise
 from mcframe.numerics.norms import norm_bound
@@ -137,7 +138,7 @@ def test_half_a_sweep_is_that_of_all_cells(name, by_rows, options):
 
 @pytest.mark.parametrize("name", RISKS)
 def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
-    monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(programs, "LARGEST_DENSE", 0)
     problem = bound(name, **options)
     for latent in (point(problem), LowRank.zeros(problem.shape)):
         found, wanted = (

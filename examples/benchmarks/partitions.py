@@ -31,9 +31,9 @@ import mcframe as mc
 from mcframe.backends import Point
 from mcframe.backends.alternating import half_sweep
 from mcframe.backends.certificate import certify
+from mcframe.compile.factor_rows import EQUATIONS
 from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.costs import FAN, TOGETHER
-from mcframe.compile.partitions.factor_rows import EQUATIONS
+from mcframe.compile.partitions.part import FAN, TOGETHER
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.threads import thread_limit
 from mcframe.partitions import executor_for

@@ -8,8 +8,8 @@ import numpy as np
 import scipy
 
 from mcframe.compile import Attached, Evaluation, FactoredPenalty, Known, Program, RowPenalty
-from mcframe.compile.entries import LARGEST_GRAM
 from mcframe.compile.loss import Solved
+from mcframe.compile.program import LARGEST_GRAM
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING
 from mcframe.contracts.solver import Candidate

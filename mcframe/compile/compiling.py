@@ -6,11 +6,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.entries import Entries
-from mcframe.compile.loss import EntryLoss
+from mcframe.compile.loss import EntryLoss, Piece
 from mcframe.compile.penalty import Attached, FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
-from mcframe.compile.piece import Piece
-from mcframe.compile.program import Program
+from mcframe.compile.program import Entries, Program
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable

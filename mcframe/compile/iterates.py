@@ -6,9 +6,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.entries import Evaluation, Place
 from mcframe.compile.loss import Solved
-from mcframe.compile.program import Program
+from mcframe.compile.program import Evaluation, Place, Program
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.dense_loops import descend, extrapolate, products
 from mcframe.numerics.operators import Dense, LowRank, Operator

@@ -25,10 +25,9 @@ WORDS = ("likelihoods", "risks", "regularizers", "constraints")
 # ever made from a file.
 CLASSES = {
     "answer": "Fit Kept",
-    "backends.alternating": "Alternating",
-    "backends.alternating_steps": "AlternatingState",
+    "backends.alternating": "Alternating AlternatingState",
     "backends.backend": "History Paused Record",
-    "backends.certificate": "Point Rounding",
+    "backends.certificate": "Dual Point Rounding",
     "backends.factored": "FactoredDescent FactoredState",
     "backends.fpc": "FPC FPCState",
     "backends.new_rows": "RowSpace",
@@ -36,8 +35,7 @@ CLASSES = {
     "backends.rowwise": "Rowwise",
     "backends.splitting": "Nonsmooth Splitting SplittingState",
     "calibration": "Calibration",
-    "compile.dual": "Dual",
-    "compile.partitions.work": "Work",
+    "compile.partitions.executor": "Work",
     "model.binding": "LossCounts Totals",
     "model.labels": "AxisLabels",
     "model.layout": "Layout",

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.compile.partitions.values import Sent
+from mcframe.compile.partitions.part import Sent
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, Likelihood
 from mcframe.likelihoods import Gaussian

@@ -8,14 +8,18 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.compile.effects.diverging import diverging_effects, refuse_falling
-from mcframe.compile.effects.effects import Effects, ridge_of
-from mcframe.compile.effects.notes import describe_effect, note_on_infinite, note_on_parameters
-from mcframe.compile.effects.solving import best_effects, centred
-from mcframe.compile.effects.sums import Curvature, EntriesAt
+from mcframe.compile.effects import (
+    Effects,
+    describe_effect,
+    diverging_effects,
+    note_on_infinite,
+    note_on_parameters,
+    refuse_falling,
+    ridge_of,
+)
 from mcframe.compile.loss import EntryLoss
 from mcframe.compile.partitions.executor import Partitions
-from mcframe.compile.partitions.values import (
+from mcframe.compile.partitions.part import (
     LOSS,
     ByEffect,
     EntryValues,
@@ -26,6 +30,7 @@ from mcframe.compile.partitions.values import (
     piece_of,
     scattered_effects,
 )
+from mcframe.compile.solving import Curvature, EntriesAt, best_effects, centred
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric, ParametricBySums

@@ -8,8 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.partitions.executor import Partitions
-from mcframe.compile.partitions.part import Part, Source
-from mcframe.compile.partitions.values import PART, scattered_effects, scattered_rows
+from mcframe.compile.partitions.part import PART, Part, Source, scattered_effects, scattered_rows
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.model import Model, Problem

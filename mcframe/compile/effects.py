@@ -9,24 +9,116 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.compile.effects.diverging import (
-    diverging_effects,
-    far_beyond,
-    gradients_far_out,
-    refuse_falling,
-)
-from mcframe.compile.effects.solving import (
+from mcframe.compile.solving import (
     SOLVED,
+    Curvature,
+    EntriesAt,
     LossesAt,
+    SumsOfEntries,
     best_effects,
     centred,
     exactness,
     least_damping,
     solved_system,
 )
-from mcframe.compile.effects.sums import Curvature, EntriesAt, SumsOfEntries
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.model import Layout
+from mcframe.contracts.errors import DataError
+from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.model import Block, Layout, Problem
+
+# In units of the length scale: exp(-x) underflows to 0 well before.
+FAR = 1000.0
+# How much farther out effects lie that were found a round before.
+FARTHER = 4.0
+# A sum of gradients relative to that of their sizes, below which it is rounding.
+FALLING = 1e-9
+
+
+def far_out(likelihood: Likelihood) -> float:
+    """A predictor so large that a loss that falls to a limit is at that limit."""
+    return FAR * float(likelihood.length_scale)
+
+
+def far_beyond(fixed: Array, reach: float) -> Array:
+    """Diverging effects, as far beyond predictors of sizes up to ``reach`` as they were beyond 0.
+
+    ``fixed`` has one that is not 0 at least.
+    """
+    return fixed * (1.0 + reach / float(np.min(np.abs(fixed[fixed != 0.0]))))
+
+
+def gradients_far_out(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
+    """The gradients far above 0 and far below; of a location far above and below the values.
+
+    Of classes those of each one alone, which never drive it up without end.
+    """
+    far = far_out(likelihood)
+    if likelihood.width > 1:
+        falling = np.zeros((y.size, likelihood.width))
+        for k in range(likelihood.width):
+            z = np.zeros(falling.shape)
+            z[:, k] = -far
+            falling[:, k] = likelihood.value_and_gradient(z, y)[1][:, k]
+        return np.ones(falling.shape), falling
+    middle = y if likelihood.location else np.zeros(y.shape)
+    away = far + np.abs(middle)
+    with np.errstate(over="ignore"):
+        above = likelihood.value_and_gradient(middle + away, y)[1]
+        below = likelihood.value_and_gradient(middle - away, y)[1]
+    return above, below
+
+
+def diverging_effects(
+    effects: Any, likelihood: Likelihood, signs_far_out: Callable[[Mask], tuple[Array, ...]]
+) -> Array:
+    """Far values for diverging effects, 0 for the others.
+
+    An effect diverges if the losses of all its entries fall one way however far out, as those of
+    labels all alike, or of a class that a column never has. Where entries have two effects those
+    of a diverging one then cost nothing, and without them others may diverge, so that the search
+    repeats (as with perfect scores in a Rasch model); those found first are the farthest out.
+
+    ``signs_far_out`` are those of ``EntryEffects`` over all entries, without the found effects.
+    """
+    rounds: list[Array] = []
+    found = np.zeros(effects.size, dtype=bool)
+    while True:
+        counts, rises, falls = signs_far_out(found)
+        sign = ((rises == 0) * 1.0 - (falls == 0) * 1.0) * ((counts > 0) & ~found)
+        if not sign.any():
+            break
+        rounds.append(sign)
+        found |= sign != 0.0
+        if not effects.tied:
+            break
+    far = far_out(likelihood)
+    return sum(
+        (far * FARTHER ** (len(rounds) - 1 - k) * sign for k, sign in enumerate(rounds)),
+        start=np.zeros(effects.size),
+    )
+
+
+def refuse_falling(
+    likelihood: Likelihood,
+    name_of: Callable[[int], str],
+    sums_far_out: Callable[[], tuple[Array, ...]],
+) -> None:
+    """Raise a ``DataError`` where the loss falls without end along a free effect.
+
+    By ``EntryEffects.sums_far_out`` over all entries, asked of losses without a lower bound alone.
+    """
+    if np.isfinite(likelihood.infimum) or likelihood.width > 1:
+        return
+    above, below, size = sums_far_out()
+    with np.errstate(invalid="ignore"):
+        falling = np.flatnonzero((above < -FALLING * size) | (below > FALLING * size))
+    if falling.size:
+        raise DataError(
+            f"the loss {type(likelihood).__name__} falls without end along the free"
+            f" {name_of(int(falling[0]))}; give up the bias, or the share of the risk that"
+            " has no lower bound, or give the effects a ridge by effects_weight"
+        )
+
 
 # A sum of gradients that is this small relative to the sum of their sizes is rounding.
 VANISHING = 1e-12
@@ -459,3 +551,59 @@ def described_effects(
         rows=rows,
         columns=columns,
     )
+
+
+def infinite_effects(problem: Problem, block: Block) -> IntArray:
+    """The places of the diverging effects of a block, whose best value is infinite.
+
+    All observations of such an effect have gradients of one sign, as labels that are all alike
+    have, or counts of 0.
+    """
+    layout, likelihood = problem.layout(block.name), problem.likelihoods[block.name]
+    if not layout.n_effects or problem.ridge(block.name) or likelihood.location:
+        return np.zeros(0, dtype=np.intp)
+    table, y = problem.tables[block.name], problem.targets(block.name)
+    effects = described_effects(layout, likelihood, table.rows, table.columns)
+    signs = partial(effects.signs_far_out, likelihood, y)
+    return np.flatnonzero(diverging_effects(effects, likelihood, signs))
+
+
+def notes_on_effects(problem: Problem) -> tuple[str, ...]:
+    """A note for each block with an infinite effect or parameter."""
+    notes = []
+    for block in problem.model.blocks:
+        notes.append(note_on_infinite(problem, block, infinite_effects(problem, block)))
+        if problem.layout(block.name).n_parameters:
+            notes.append(note_on_parameters(problem, block, problem.targets(block.name)))
+    return tuple(note for note in notes if note is not None)
+
+
+def note_on_infinite(problem: Problem, block: Block, places: IntArray) -> str | None:
+    """A note on the effects of a block at these places, which are infinite; None if none is."""
+    if not places.size:
+        return None
+    others = f" and {places.size - 1} more effects have" if places.size > 1 else " has"
+    effect = describe_effect(problem, block, int(places[0]))
+    return (
+        f"block {block.name!r}: {effect}{others} no finite"
+        " best value, since all observations there pull one way; what is predicted there"
+        " is as good as certain. mc.Block(..., effects_weight=...) keeps effects finite"
+    )
+
+
+def note_on_parameters(problem: Problem, block: Block, y: Array) -> str | None:
+    """A note on the parameters of a block that observations of these values leave infinite."""
+    likelihood = problem.likelihoods[block.name]
+    assert isinstance(likelihood, Parametric)
+    clause = likelihood.unbounded(y)
+    return None if clause is None else f"block {block.name!r}: {clause}"
+
+
+def describe_effect(problem: Problem, block: Block, place: int) -> str:
+    """How notes call an effect: by the names of its column and class, or of its row."""
+    layout, table = problem.layout(block.name), problem.tables[block.name]
+    if place >= layout.n_biases:
+        return f"the effect of row {table.row_label(place - layout.n_biases)}"
+    column, k = divmod(place, block.likelihood.width)
+    one = "" if block.likelihood.width == 1 else f"class {k} of "
+    return f"the bias of {one}column {table.column_label(column)}"
