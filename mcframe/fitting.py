@@ -25,7 +25,7 @@ from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning
 from mcframe.keeping import Keeper
 from mcframe.model import Model, Problem
-from mcframe.numerics.threads import thread_limit
+from mcframe.numerics.machine import thread_limit
 from mcframe.options import (
     checked_budget,
     checked_callback,

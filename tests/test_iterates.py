@@ -9,7 +9,7 @@ from mcframe.backends import proximal
 from mcframe.compile import Program, compile_problem
 from mcframe.compile import program as programs
 from mcframe.compile.iterates import difference, inner, orthogonal
-from mcframe.numerics.dense_loops import descend, extrapolate, products
+from mcframe.numerics.kernels import descend, extrapolate, products
 from mcframe.numerics.operators import LowRank
 
 

@@ -14,8 +14,8 @@ from mcframe.backends.factored import FactoredDescent, missing_columns
 from mcframe.compile import compile_problem
 from mcframe.compile import program as programs
 from mcframe.model.problem import Problem
-from mcframe.numerics import dual_max_norm as dual_max_norms
-from mcframe.numerics.dual_max_norm import dual_max_norm_bound, dual_max_norm_split
+from mcframe.numerics import max_norm as max_norms
+from mcframe.numerics.max_norm import dual_max_norm_bound, dual_max_norm_split
 from mcframe.numerics.sampled import Pattern, Sampled
 
 
@@ -76,7 +76,7 @@ def test_the_sparse_dual_bound_holds_and_proves_itself(seed, n_rows, n_columns, 
     matrix, dense, rng = gradients(seed, (n_rows, n_columns), share)
     exact = dual_max_norm_bound(dense)
     for multipliers in (None, rng.random(n_rows + n_columns) ** 4, np.zeros(n_rows + n_columns)):
-        with mock.patch.object(dual_max_norms, "LARGEST_POLISHED", 0):  # not written out
+        with mock.patch.object(max_norms, "LARGEST_POLISHED", 0):  # not written out
             bound, diagonal = dual_max_norm_split(matrix, multipliers)
         assert bound >= exact * (1 - 1e-8)
         assert 0.5 * np.sum(diagonal) == pytest.approx(bound, rel=1e-9)
@@ -86,7 +86,7 @@ def test_the_sparse_dual_bound_holds_and_proves_itself(seed, n_rows, n_columns, 
 
 
 def test_empty_and_tiny_gradients_have_bounds(monkeypatch):
-    monkeypatch.setattr(dual_max_norms, "LARGEST_POLISHED", 0)
+    monkeypatch.setattr(max_norms, "LARGEST_POLISHED", 0)
     matrix, _, _ = gradients(0, (30, 20))
     assert dual_max_norm_bound(0.0 * matrix) == 0.0
     tiny = dual_max_norm_bound(1e-200 * matrix, np.ones(50))

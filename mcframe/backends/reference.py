@@ -17,8 +17,8 @@ from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.likelihood import Approximated
 from mcframe.contracts.validators import positive
 from mcframe.model import Problem
+from mcframe.numerics.machine import blas_alone
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.threads import blas_alone
 
 # Beyond either of these a reference is refused unless forced.
 MAX_SECONDS = 120.0

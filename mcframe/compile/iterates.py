@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.compile.loss import Solved
 from mcframe.compile.program import Evaluation, Place, Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.dense_loops import descend, extrapolate, products
+from mcframe.numerics.kernels import descend, extrapolate, products
 from mcframe.numerics.operators import Dense, LowRank, Operator
 from mcframe.numerics.shrinkage import Shrunk
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcframe.contracts.errors import DataError
-from mcframe.model.observations import Observations
+from mcframe.model.model import Observations
 from mcframe.numerics.digest import digest_of
 
 __all__ = [

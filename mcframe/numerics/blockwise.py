@@ -12,10 +12,9 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import UnlabeledLoss
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.dense_loops import add_columns_times, rows_times
-from mcframe.numerics.machine import check_time
+from mcframe.numerics.kernels import add_columns_times, rows_times
+from mcframe.numerics.machine import check_time, share, thread_count
 from mcframe.numerics.operators import LowRank, Operator
-from mcframe.numerics.threads import share, thread_count
 from mcframe.numerics.unlabeled import Hessians, Unwritten, UnwrittenAt
 
 # Cells of a block, and cells whose losses are computed at a time, which stay in the cache.

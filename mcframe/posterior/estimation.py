@@ -23,8 +23,7 @@ from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import whole
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import worth_a_warning
-from mcframe.numerics.machine import OutOfTime, stop_at
-from mcframe.numerics.threads import blas_alone, thread_limit
+from mcframe.numerics.machine import OutOfTime, blas_alone, stop_at, thread_limit
 from mcframe.options import checked_budget, checked_jobs, checked_switch
 from mcframe.partitions import executor_for, in_partitions, read_partitions
 from mcframe.posterior.checkpoint import Checkpoint, Sweep

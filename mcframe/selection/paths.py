@@ -26,8 +26,8 @@ from mcframe.contracts.validators import number, whole
 from mcframe.fitting import solve_with
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.digest import digest_of
+from mcframe.numerics.machine import blas_alone
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.threads import blas_alone
 from mcframe.options import checked_budget, checked_seed
 from mcframe.selection.weight_max import chosen_place, largest_weight
 from mcframe.storage import Archive

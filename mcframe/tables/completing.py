@@ -12,8 +12,7 @@ from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.real_numbers import plain
-from mcframe.contracts.validators import whole
+from mcframe.contracts.validators import plain, whole
 from mcframe.fitting import fit
 from mcframe.options import checked_switch
 from mcframe.regularizers import NuclearNorm

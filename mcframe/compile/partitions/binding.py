@@ -34,8 +34,7 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.model import Block, Model
-from mcframe.model.binding import Totals, counts_of, notes_on_gaps
-from mcframe.model.layout import middles_between, targets_of
+from mcframe.model.binding import Totals, counts_of, middles_between, notes_on_gaps, targets_of
 from mcframe.model.partitioned import PartitionedData
 from mcframe.model.standardising import (
     AtConstants,
@@ -43,8 +42,7 @@ from mcframe.model.standardising import (
     mean_losses,
     weights_of_entries,
 )
-from mcframe.model.table import Table
-from mcframe.model.units import Standard, Units, affine_units_of, middles_and_sizes_of
+from mcframe.model.table import Standard, Table, Units, affine_units_of, middles_and_sizes_of
 from mcframe.numerics.unlabeled import Background
 
 # Of two mixings of the bits of an entry, after Steele, Lea and Flood, Fast splittable pseudorandom

@@ -22,9 +22,8 @@ from mcframe.compile.partitions.part import (
 )
 from mcframe.contracts.arrays import Array
 from mcframe.model.table import Table
-from mcframe.numerics.machine import check_time
+from mcframe.numerics.machine import blas_alone, check_time
 from mcframe.numerics.scratch import Scratch, Stored, packed
-from mcframe.numerics.threads import blas_alone
 
 # What a task or an answer takes in addition to its arrays is not counted: a number counts as this.
 NUMBER = 8

@@ -46,8 +46,8 @@ from mcframe.compile.partitions.part import (
 )
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, McframeError
+from mcframe.numerics.machine import thread_limit
 from mcframe.numerics.scratch import Scratch
-from mcframe.numerics.threads import thread_limit
 
 # Arrays of fewer bytes travel with their tasks. Of larger ones so many stay with the workers.
 SMALL, STAYING = 4_096, 48

@@ -19,7 +19,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.model import Block, Layout, Model, Problem
 from mcframe.model.binding import Totals
-from mcframe.model.observations import Observations
+from mcframe.model.model import Observations
 from mcframe.model.partitioned import PartitionedData
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table

@@ -12,8 +12,7 @@ from mcframe.compile.partitions.part import PART, Part, Source, scattered_effect
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.model import Model, Problem
-from mcframe.model.binding import Totals
-from mcframe.model.layout import layout_of
+from mcframe.model.binding import Totals, layout_of
 from mcframe.model.table import LeftBehind, Table
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank

@@ -11,8 +11,16 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
-from mcframe.model.chunks.entries import ADDITIONS, MOST_ROWS, Chunk, arrays_of, check_chunk
-from mcframe.model.chunks.sources import PLACES, chunk_of_rows, chunk_of_triples
+from mcframe.model.chunks.sources import (
+    ADDITIONS,
+    MOST_ROWS,
+    PLACES,
+    Chunk,
+    arrays_of,
+    check_chunk,
+    chunk_of_rows,
+    chunk_of_triples,
+)
 from mcframe.model.forms import may_list_entries, numbers_of
 from mcframe.model.partitioned import ADDED, changed, values_of
 from mcframe.numerics.digest import digest_of

@@ -28,7 +28,7 @@ from mcframe.model.chunks.dask_checks import (
     tables_as_arrays,
     width_of,
 )
-from mcframe.model.chunks.entries import arrays_of, data_of
+from mcframe.model.chunks.sources import arrays_of, data_of
 from mcframe.model.partitioned import ADDED, CountedPartitions, values_of
 from mcframe.numerics.digest import digest_of
 
