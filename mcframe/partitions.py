@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit, Kept
+from mcframe.answer import Fit, Kept, checked_start
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
 from mcframe.backends.new_rows import RowSpace
 from mcframe.compile import demand_determined
@@ -38,30 +38,14 @@ from mcframe.keeping import Keeper
 from mcframe.model import Model
 from mcframe.model.binding import worth_a_warning
 from mcframe.model.chunks.from_dask import tables_from_dask
-from mcframe.model.partitioned import PartitionedData, is_collection, is_partitioned
+from mcframe.model.partitioned import PartitionedData
 from mcframe.numerics.machine import memory_gigabytes
 from mcframe.numerics.scratch import Scratch
-from mcframe.options import checked_start
-
-__all__ = [
-    "PartitionsExplanation",
-    "explain_partitions",
-    "fit_partitions",
-    "in_partitions",
-    "read_partitions",
-]
 
 # The share of the memory at hand that compiled partitions stay in from round to round.
 KEPT_SHARE = 0.3
 # The number of columns of factors with which sizes are estimated.
 WIDTH = 16
-
-
-def in_partitions(data: object) -> bool:
-    """Return True for rows in partitions, and for collections of Dask."""
-    if isinstance(data, Mapping):
-        return any(map(is_collection, data.values()))
-    return is_partitioned(data)
 
 
 def read_partitions(data: Any) -> PartitionedData:

@@ -93,7 +93,7 @@ def table(runs):
     ratios = []
     for run in runs:
         name, compiled = compiled_problem(run["seed"])
-        chosen = able(compiled)[0].name
+        chosen = next(able(compiled)).name
         chosen = "proximal" if chosen == "splitting" and chosen not in run["looks"] else chosen
         gap = max(TOL, min(look[2] for looks in run["looks"].values() for look in looks))
         times = {own: time_to(looks, gap) for own, looks in run["looks"].items()}

@@ -10,6 +10,8 @@ from mcframe.backends.backend import (
     Record,
     Settings,
     Start,
+    checked_budget,
+    checked_callback,
 )
 from mcframe.backends.certificate import Certificate, Dual, Point, Rounding, certify, relative_gap
 from mcframe.backends.choice import (

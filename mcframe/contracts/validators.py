@@ -1,6 +1,7 @@
 """Checks of parameters and of real numbers: the message names word, value and remedy."""
 
 import math
+import secrets
 import sys
 from collections.abc import Callable
 from decimal import Decimal
@@ -123,6 +124,25 @@ def probability(value: object, what: str) -> float:
     if not 0.0 < found < 1.0:
         raise ModelError(f"{what}={value!r} was given; a number between 0 and 1 is needed")
     return found
+
+
+def checked_switch(value: object, name: str) -> bool:
+    """True or False, or a ``ModelError`` where it is neither."""
+    if not isinstance(value, bool | np.bool_):
+        raise ModelError(f"{name}={value!r} was given; True or False is needed")
+    return bool(value)
+
+
+def checked_seed(random_state: int | None) -> int:
+    """The seed, a fresh one for None, or a ``ModelError`` that names what was given."""
+    if random_state is None:
+        return secrets.randbits(63)
+    if not isinstance(random_state, int | np.integer) or random_state < 0:
+        raise ModelError(
+            f"random_state={random_state!r} was given; an integer from 0, or None for a fresh"
+            " seed, is needed"
+        )
+    return int(random_state)
 
 
 def above_zero(value: object, what: str, remedy: str = "") -> float:
