@@ -14,7 +14,7 @@ from mcframe.compile.solving import (
     Curvature,
     EntriesAt,
     LossesAt,
-    SumsOfEntries,
+    SumsAt,
     best_effects,
     centred,
     exactness,
@@ -157,18 +157,6 @@ class EffectsRidge:
         squares = np.square(sums) / (2.0 * self.weight)
         tilts = sums * self.towards
         return float(np.sum(squares - tilts)), float(np.sum(squares + np.abs(tilts)))
-
-
-@attrs.frozen(eq=False)
-class Correction:
-    """A Newton step of effects, and what it adds to the losses and to their gradients (flat).
-
-    To second and to first order in the step, after which the gradients' sums vanish.
-    """
-
-    effects: Array
-    value: float
-    gradients: Array
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -389,10 +377,12 @@ class EntryEffects(Effects):
         weights: Array | float,
         effects: Array,
         gradients: Array,
-    ) -> Correction | None:
+    ) -> tuple[Array, float, Array] | None:
         """The Newton step from effects, at which the losses have these gradients, to the best.
 
-        None where that is not near the best effects: it goes too far, or lacks curvature.
+        The effects there, and what the step adds to the losses and to their gradients (flat): to
+        second and to first order in it, after which the gradients' sums vanish. None where that is
+        not near the best effects: it goes too far, or lacks curvature.
         """
         entries = EntriesAt(self, likelihood, z, y, weights)
         gradient = self.sum_by_effect(gradients)
@@ -400,13 +390,12 @@ class EntryEffects(Effects):
         if not self.separable:
             sizes = self.sum_by_effect(np.abs(gradients))
         predictor = self.predictor(z, effects)
-        here = LossesAt(
-            self, SumsOfEntries(entries, predictor, 0.0, 0.0, gradient, sizes), effects
-        )
+        curve = partial(entries.curvature_at, predictor)
+        here = LossesAt(self, SumsAt(entries, 0.0, 0.0, 0.0, gradient, sizes, curve), effects)
         exact = 0.0
         if not self.separable:
             if here.off <= SOLVED:
-                return Correction(effects, 0.0, np.zeros(gradients.size))
+                return effects, 0.0, np.zeros(gradients.size)
             if not np.isfinite(here.off):
                 return None
             exact = exactness(here)
@@ -421,7 +410,7 @@ class EntryEffects(Effects):
         if not (close and np.isfinite(value)):
             return None
         change = curvature.times_numbers(moved).ravel()
-        return Correction(self.representative(effects + step), value, change)
+        return self.representative(effects + step), value, change
 
     def centre(self, gradient: Array) -> Array:
         """The nearest gradient whose sums over free effects vanish: g - G (G'G)^-1 G' g.

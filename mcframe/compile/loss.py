@@ -155,8 +155,9 @@ class Piece(BlockLoss):
             value = self.value_and_gradient(z, close, out)[0]
             found = self.effects.correction(self.likelihood, z, self.y, self.scale, close, out)
             if found is not None:
-                out += found.gradients
-                return value + found.value, found.effects
+                best, added, gradients = found
+                out += gradients
+                return value + added, best
         effects = self.solve(z, warm)
         return self.value_and_gradient(z, effects, out)[0], effects
 

@@ -4,7 +4,7 @@ Whoever has the entries, in memory or in partitions, answers what ``EntriesAt`` 
 """
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import attrs
@@ -81,9 +81,17 @@ class Curvature:
         """N' y for effects y of rows."""
         return np.asarray(self.table.T @ rows)
 
+    def eliminated(self, rows: Array, others: Array) -> Array:
+        """The product N' D N x, where D has numbers of the rows on its diagonal."""
+        return np.asarray(self.table.T @ (rows * (self.table @ others)))
+
     def elimination(self, rows: Array) -> Callable[[Array], Array]:
-        """The product x -> N' D N x, where D has numbers of the rows on its diagonal."""
-        return lambda others: np.asarray(self.table.T @ (rows * (self.table @ others)))
+        """The product x -> N' D N x."""
+        return partial(self.eliminated, rows)
+
+    def written_out(self, rows: Array) -> Array:
+        """N' D N."""
+        return (self.table.T @ (sp.diags_array(rows) @ self.table)).toarray()
 
 
 @attrs.frozen(eq=False)
@@ -112,19 +120,32 @@ class EntriesAt:
         """The sum of the weights of each effect's entries."""
         return self.effects.sum_by_effect(self.weights_of_numbers * np.ones(self.z.shape))
 
-    def at(self, effects: Array) -> "SumsOfEntries":
+    def at(self, effects: Array) -> "SumsAt":
         """The sums at some effects."""
         predictor = self.effects.predictor(self.z, effects)
         losses, gradients = self.likelihood.value_and_gradient(predictor, self.y)
         gradients = self.weights_of_numbers * gradients
-        return SumsOfEntries(
+        return SumsAt(
             self,
-            predictor,
             float(np.sum(self.weights * losses)),
             float(np.sum(self.weights * np.abs(losses))),
+            self.reach,
             self.effects.sum_by_effect(gradients),
             self.effects.sum_by_effect(np.abs(gradients)),
+            partial(self.curvature_at, predictor),
         )
+
+    def curvature_at(self, predictor: Array) -> Curvature:
+        """The second derivatives at a predictor, computed as far as they are asked for."""
+        weights = self.weights_of_numbers
+
+        def second() -> Array:
+            return weights * self.likelihood.second_derivative(predictor, self.y)
+
+        if self.effects.width == 1:
+            return Curvature(self.effects, second)
+        hessian = self.likelihood.hessian_at(predictor, self.y)
+        return Curvature(self.effects, second, lambda numbers: weights * hessian(numbers))
 
     def below_zero(self) -> Array:
         """Effects of columns that bring each predictor to 0 or below, where no loss overflows."""
@@ -137,41 +158,26 @@ class EntriesAt:
 
 
 @attrs.frozen(eq=False)
-class SumsOfEntries:
-    """Losses at predictors with effects and their sizes, as sums; their derivatives by effect.
+class SumsAt:
+    """Losses at some effects and their sizes, as sums; their derivatives by effect.
 
-    ``sizes`` are the sums of the sizes of what each derivative is the sum of.
+    Of ``entries``, in memory or in partitions. ``reach`` is the largest predictor without effects,
+    ``sizes`` are the sums of the sizes of what each derivative is the sum of, and ``curve`` finds
+    the second derivatives, where they are asked for.
     """
 
-    entries: EntriesAt
-    predictor: Array
+    entries: Any
     value: float
     summands: float
+    reach: float
     gradient: Array
     sizes: Array
+    curve: Callable[[], Any]
 
-    @property
-    def reach(self) -> float:
-        """The largest predictor without effects."""
-        return self.entries.reach
-
-    @property
-    def total_weights(self) -> Array:
-        """The sum of the weights of each effect's entries."""
-        return self.entries.total_weights
-
-    @property
-    def curvature(self) -> Curvature:
-        """The second derivatives, which are computed as far as they are asked for."""
-        at, weights = self.entries, self.entries.weights_of_numbers
-
-        def second() -> Array:
-            return weights * at.likelihood.second_derivative(self.predictor, at.y)
-
-        if at.effects.width == 1:
-            return Curvature(at.effects, second)
-        hessian = at.likelihood.hessian_at(self.predictor, at.y)
-        return Curvature(at.effects, second, lambda numbers: weights * hessian(numbers))
+    @cached_property
+    def curvature(self) -> Any:
+        """The second derivatives: a ``Curvature``, or what answers as it does."""
+        return self.curve()
 
 
 # Gradients whose sums are below this share of the sums of their sizes count as solved: what is
@@ -209,11 +215,11 @@ REFINEMENTS = 3
 class LossesAt:
     """The losses at some effects and the ridge on these: value, gradient, and sizes of both.
 
-    ``sums`` are those of ``SumsOfEntries``. The gradient is 0 in diverging effects.
+    The gradient is 0 in diverging effects.
     """
 
     known: Any
-    sums: Any
+    sums: SumsAt
     effects: Array
 
     @property
@@ -331,7 +337,7 @@ def newton_step(here: LossesAt, likelihood: Any) -> Array:
         # a light ridge holds.
         added = least_damping(known, diagonal)
         if share:
-            most = float(likelihood.curvature) * here.sums.total_weights
+            most = float(likelihood.curvature) * here.sums.entries.total_weights
             added = added + share * np.maximum(most - diagonal, 0.0)
         return added
 

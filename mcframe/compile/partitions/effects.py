@@ -30,7 +30,7 @@ from mcframe.compile.partitions.part import (
     piece_of,
     scattered_effects,
 )
-from mcframe.compile.solving import Curvature, EntriesAt, best_effects, centred
+from mcframe.compile.solving import Curvature, EntriesAt, SumsAt, best_effects, centred
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric, ParametricBySums
@@ -108,8 +108,7 @@ class EffectsInParts(Effects):
     def by_effect(self, question: Callable[..., Any], *given: Any) -> Array:
         """Sums by effect of what partitions answer to a question."""
         own = PartValue(getattr, (self.piece, "layout")), PartValue(question, given)
-        found: Array = self.partitions.sum(ByEffect.of, *own).sums
-        return found
+        return self.partitions.sum(ByEffect.of, *own).sums
 
     def connected_by_entries(self) -> tuple[IntArray, Mask]:
         """The connected part of each column and each row, and which of them stand alone.
@@ -171,8 +170,7 @@ class EffectsInParts(Effects):
         if self.fixed.any():
             gradient = moved(gradient, np.zeros(self.size))
         ones = CurvatureInParts(self, PartValue(weighted, (self.piece, undiverged)))
-        found: EntryValues = centred(self, ones, gradient, sums_of, moved)
-        return found
+        return centred(self, ones, gradient, sums_of, moved)
 
 
 @attrs.frozen(eq=False)
@@ -192,7 +190,12 @@ class EntriesInParts:
         """The largest predictor."""
         return max(self.effects.partitions.each(getattr, self.own, "reach"))
 
-    def at(self, effects: Array) -> "SumsInParts":
+    @property
+    def total_weights(self) -> Array:
+        """The sum of the weights of each effect's entries."""
+        return self.effects.total_weights
+
+    def at(self, effects: Array) -> SumsAt:
         """The sums at some effects."""
         known, own = self.effects, self.effects.cut(effects)
         second = None
@@ -201,14 +204,12 @@ class EntriesInParts:
         found = known.partitions.sum(local_sums, self.own, own, second)
         value, summands, negated, by_effect = found
         gradient, sizes, *diagonal = by_effect.sums
-        return SumsInParts(
-            float(value),
-            float(summands),
-            -float(negated.numbers),
-            gradient,
-            sizes,
-            CurvatureInParts(known, PartValue(curvature_of, (self.own, own, second)), *diagonal),
-            known.total_weights,
+        curvature = CurvatureInParts(
+            known, PartValue(curvature_of, (self.own, own, second)), *diagonal
+        )
+        reach = -float(negated.numbers)
+        return SumsAt(
+            self, float(value), float(summands), reach, gradient, sizes, lambda: curvature
         )
 
     def below_zero(self) -> Array:
@@ -217,19 +218,6 @@ class EntriesInParts:
         found = self.effects.partitions.sum(below_zero, self.own)
         self.effects.layout.biases(effects)[:] = found.numbers
         return effects
-
-
-@attrs.frozen(eq=False)
-class SumsInParts:
-    """What ``SumsOfEntries`` answers, of all partitions."""
-
-    value: float
-    summands: float
-    reach: float
-    gradient: Array
-    sizes: Array
-    curvature: "CurvatureInParts"
-    total_weights: Array
 
 
 @attrs.frozen(eq=False)
@@ -273,8 +261,8 @@ class CurvatureInParts:
         """The product x -> N' D N x: a round each, or one that writes the matrix out."""
         own = Scattered(rows)
         if self.effects.size - rows.size > WRITTEN_OUT:
-            return lambda others: self.sum(eliminated, own, others)
-        matrix = self.sum(written_out, own)
+            return lambda others: self.sum(Curvature.eliminated, own, others)
+        matrix = self.sum(Curvature.written_out, own)
         return lambda others: matrix @ others
 
 
@@ -325,15 +313,12 @@ def parameter_sums(entries: EntriesAt, asked: Any) -> tuple[Any, Least]:
 
 def signs_far_out(piece: Any, found: Mask) -> tuple[Array, ...]:
     """Signs of gradients far out by effect, without entries of effects found already."""
-    answer: tuple[Array, ...] = piece.effects.signs_far_out(piece.likelihood, piece.y, found)
-    return answer
+    return piece.effects.signs_far_out(piece.likelihood, piece.y, found)
 
 
 def sums_far_out(piece: Any) -> tuple[Array, ...]:
     """The sums of gradients far out over each effect, and of their sizes."""
-    answer: tuple[Array, ...]
-    answer = piece.effects.sums_far_out(piece.likelihood, piece.y, piece.scale)
-    return answer
+    return piece.effects.sums_far_out(piece.likelihood, piece.y, piece.scale)
 
 
 @attrs.frozen(eq=False)
@@ -369,18 +354,6 @@ def diagonal(curvature: Curvature) -> tuple[Array]:
     return (curvature.diagonal,)
 
 
-def eliminated(curvature: Curvature, rows: Array, others: Array) -> Array:
-    """N' D N x."""
-    return curvature.elimination(rows)(others)
-
-
-def written_out(curvature: Curvature, rows: Array) -> Array:
-    """N' D N."""
-    table = curvature.table
-    written: Array = (table.T @ (sp.diags_array(rows) @ table)).toarray()
-    return written
-
-
 def second_derivatives(entries: EntriesAt, effects: Any) -> Array:
     """Second derivatives of the losses at predictors with effects."""
     return entries.at(effects).curvature.numbers
@@ -388,8 +361,7 @@ def second_derivatives(entries: EntriesAt, effects: Any) -> Array:
 
 def undiverged_of(piece: Any, fixed: Array) -> Array:
     """1 at entries none of whose effects diverges, 0 at the others."""
-    undiverged: Array = attrs.evolve(piece.effects, fixed=fixed).undiverged
-    return undiverged
+    return attrs.evolve(piece.effects, fixed=fixed).undiverged
 
 
 def moved_by_effects(piece: Any, gradient: Array, weights: Array, step: Array) -> Array:

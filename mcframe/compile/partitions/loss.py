@@ -157,10 +157,7 @@ class PartitionedMatrix(Operator):
         return self.entries.partitions.concatenate(operator.matmul, self.own, block)
 
     def _rmatmat(self, block: Array) -> Array:
-        product: Array = self.entries.partitions.sum(
-            transposed_product, self.own, Scattered(block)
-        )
-        return product
+        return self.entries.partitions.sum(transposed_product, self.own, Scattered(block))
 
     def both_products(self, left: Array, right: Array) -> tuple[Array, Array]:
         """S V and S' U, in one round."""
@@ -187,8 +184,7 @@ class PartitionedMatrix(Operator):
 
     def gram(self, block: Array) -> Array:
         """A'A V, which needs no rows of A V in one place."""
-        product: Array = self.entries.partitions.sum(gram_product, self.own, block)
-        return product
+        return self.entries.partitions.sum(gram_product, self.own, block)
 
 
 @attrs.define(eq=False)
@@ -233,8 +229,7 @@ def rounding_of(behind: tuple[tuple[Behind, float], ...]) -> float:
 
 def transposed_product(matrix: Operator, block: Array) -> Array:
     """S' U."""
-    product: Array = matrix.T @ block
-    return product
+    return matrix.T @ block
 
 
 def both_products(matrix: Operator, left: Array, right: Array) -> tuple[Array, Array]:
@@ -408,9 +403,7 @@ class PartitionedLoss(Loss):
         """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their gradient at z."""
         if all(piece.has_conjugate() for piece in self.pieces):
             return (None,) * len(self.pieces)
-        found = self.partitions.sum(EntryLoss.known_conjugates, LOSS, z, self.for_tasks(effects))
-        known: Known = found
-        return known
+        return self.partitions.sum(EntryLoss.known_conjugates, LOSS, z, self.for_tasks(effects))
 
     def nearest_gradient(self, gradient: EntryValues) -> EntryValues:
         """Gradients close by at which conjugates are finite, by projections in turn.
@@ -458,12 +451,10 @@ class PartitionedLoss(Loss):
 
     def rounding(
         self, z: EntryValues, effects: tuple[Array | None, ...], gradient: EntryValues
-    ) -> float:
+    ) -> Any:
         """How far rounding of the predictors may move the losses at z."""
-        found: Any = self.partitions.later(
-            EntryLoss.rounding, LOSS, z, self.for_tasks(effects), gradient
-        )
-        return found
+        asked = EntryLoss.rounding, LOSS, z, self.for_tasks(effects), gradient
+        return self.partitions.later(*asked)
 
     def allowed_excess(self, gradient: EntryValues) -> float:
         """0: there are no equalities."""
@@ -473,10 +464,9 @@ class PartitionedLoss(Loss):
         """False: it is not asked whether losses are nothing, so that a gap is never called 0."""
         return False
 
-    def moved_by(self, away: float, gradient: EntryValues) -> float:
+    def moved_by(self, away: float, gradient: EntryValues) -> Any:
         """How far the losses move at most where each predictor is off by ``away``."""
-        found: Any = self.partitions.later(EntryLoss.moved_by, LOSS, away, gradient)
-        return found
+        return self.partitions.later(EntryLoss.moved_by, LOSS, away, gradient)
 
 
 def bound_by_sums(piece: PartitionedPiece) -> bool:
