@@ -10,8 +10,6 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import NotANumber, floats_of, number, probability
 
-__all__ = ["Pooled", "pool"]
-
 
 @attrs.frozen(eq=False, repr=False)
 class Pooled:

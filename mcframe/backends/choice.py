@@ -301,7 +301,9 @@ def solve_in_turn(
         # What proximal can run splitting leaves to it whole: its steps are the same.
         same = {"splitting"} if "proximal" in [b.name for b in (first, *others())] else set()
         turn.extend(b for b in others() if b.start_refusal is None and b.name not in same)
-        reference = brief_reference(others(), compiled)
+        reference = next((b for b in others() if isinstance(b, Reference)), None)
+        if reference and estimate(compiled.problem, reference.max_iters).most > BRIEF_SECONDS:
+            reference = None
         return len(turn) > 1 or reference is not None
 
     for n_changes in count():
@@ -335,15 +337,6 @@ def certificate_of(compiled: CompiledProblem, outcome: Outcome) -> Certificate:
     effects = dict(outcome.effects)
     objective = compiled.problem.objective(outcome.point.latent, effects)
     return Certificate(objective, outcome.bound, effects, outcome.rounding)
-
-
-def brief_reference(backends: Sequence[Backend], compiled: CompiledProblem) -> Reference | None:
-    """The reference among the backends, if it takes seconds at most."""
-    for backend in backends:
-        if isinstance(backend, Reference):
-            size = estimate(compiled.problem, backend.max_iters)
-            return backend if size.most <= BRIEF_SECONDS else None
-    return None
 
 
 def with_reference(

@@ -39,14 +39,6 @@ def far_out(likelihood: Likelihood) -> float:
     return FAR * float(likelihood.length_scale)
 
 
-def far_beyond(fixed: Array, reach: float) -> Array:
-    """Diverging effects, as far beyond predictors of sizes up to ``reach`` as they were beyond 0.
-
-    ``fixed`` has one that is not 0 at least.
-    """
-    return fixed * (1.0 + reach / float(np.min(np.abs(fixed[fixed != 0.0]))))
-
-
 def gradients_far_out(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
     """The gradients far above 0 and far below; of a location far above and below the values.
 
@@ -249,7 +241,9 @@ class Effects(ABC):
         start = np.zeros(self.size) if warm is None else warm
         if not self.fixed.any():
             return start
-        return np.where(self.free, start, far_beyond(self.fixed, reach()))
+        # As far beyond predictors as they were beyond 0.
+        far = self.fixed * (1.0 + reach() / float(np.min(np.abs(self.fixed[~self.free]))))
+        return np.where(self.free, start, far)
 
     def representative(self, effects: Array) -> Array:
         """Equal effects, a constant traded as the class says, those without entries set."""
@@ -445,7 +439,8 @@ class EntryEffects(Effects):
             return inside
         if not self.separable:
             for _ in range(PROJECTIONS):
-                if self.vanish(inside):
+                sums, sizes = self.sum_by_effect(inside), self.sum_by_effect(np.abs(inside))
+                if np.isfinite(self.conjugate_of_sums(sums, sizes, 0.0)[0]):
                     break
                 gradient = self.centre(inside)
                 inside = nearest(gradient)
@@ -461,11 +456,6 @@ class EntryEffects(Effects):
             below = np.where(sums > 0.0, shift, below)
             above = np.where(sums > 0.0, above, shift)
         return inside
-
-    def vanish(self, gradient: Array) -> bool:
-        """Whether the sums of gradients over each effect vanish, up to rounding."""
-        sums, sizes = self.sum_by_effect(gradient), self.sum_by_effect(np.abs(gradient))
-        return bool(np.isfinite(self.conjugate_of_sums(sums, sizes, 0.0)[0]))
 
     def checked(
         self, likelihood: Any, y: Array, weights: Array | float, whole: bool = True

@@ -289,18 +289,13 @@ class Piece(BlockLoss):
         """
         if self.likelihood.indicator:
             return 0.0
-        steps = self.roundings(z, effects)
-        first = float(np.sum(np.abs(gradient) * steps.ravel()))
-        return first + float(np.sum(self.stretch * self.rise(steps)))
-
-    def roundings(self, z: Array, effects: Array | None) -> Array:
-        """How exactly each predictor is known."""
-        own = self.by_entries(z[self.part])
-        shaped = self.offset_part(z)
+        own, shaped = self.by_entries(z[self.part]), self.offset_part(z)
         sizes = np.abs(own) + np.abs(shaped) + np.abs(self.predictor(shaped, effects))
         if self.likelihood.location:
             sizes = sizes + np.abs(self.y)
-        return ULPS * EPS * sizes
+        steps = ULPS * EPS * sizes
+        first = float(np.sum(np.abs(gradient) * steps.ravel()))
+        return first + float(np.sum(self.stretch * self.rise(steps)))
 
     def rise(self, steps: Array) -> Array:
         """How far steps of these lengths raise a loss at most from where its gradient is 0."""

@@ -141,7 +141,9 @@ def problem_of_partitions(
     totals = totals_of(model, partitions, seen)
     tables = tables_left_behind(model, partitions.source, seen, totals)
     bound = partitions.bound_to(partitions.source.bound_with(totals))
-    notes = notes_of(model, tables, seen)
+    counts = {block.name: own.column_counts for block, own in zip(model.blocks, seen, strict=True)}
+    seen_rows = np.any([own.row_counts > 0 for own in seen], axis=0)
+    notes = notes_on_gaps(model, tables, counts, seen_rows)
     return PartitionedProblem.of_parts(model, tables, totals, bound, notes), seen
 
 
@@ -253,7 +255,12 @@ def totals_of(model: Model, partitions: Partitions, seen: tuple[TableFacts, ...]
         if not own.column_counts.any():
             raise DataError(f"block {block.name!r}: not one of its entries is observed")
         shape = partitions.source.data.shape(block.name)
-        likelihoods[block.name] = likelihood_of(block, shape, own.to_bind)
+        likelihoods[block.name] = block.likelihood
+        if isinstance(block.likelihood, BoundBySums):
+            try:
+                likelihoods[block.name] = block.likelihood.bound_by_sums(shape, own.to_bind)
+            except DataError as error:
+                raise DataError(f"block {block.name!r}: {error}") from None
         lowest, highest = own.ranges.numbers[0], -own.ranges.numbers[1]
         if block.standardize:
             standard = standard_of_partitions(block, partitions, lowest, highest)
@@ -270,16 +277,6 @@ def totals_of(model: Model, partitions: Partitions, seen: tuple[TableFacts, ...]
         columns[block.name] = everywhere if block.likelihood.reads_unlabeled else own.column_counts
     counts = counts_of(model, columns.__getitem__, n_items)
     return Totals(weights, centres, likelihoods, standards, counts)
-
-
-def likelihood_of(block: Block, shape: tuple[int, int], sums: Array) -> Likelihood:
-    """The likelihood of a block with what it estimates from sums over all rows, if anything."""
-    if not isinstance(block.likelihood, BoundBySums):
-        return block.likelihood
-    try:
-        return block.likelihood.bound_by_sums(shape, sums)
-    except DataError as error:
-        raise DataError(f"block {block.name!r}: {error}") from None
 
 
 def tables_left_behind(
@@ -305,17 +302,6 @@ def tables_left_behind(
         rows = everywhere if block.likelihood.reads_unlabeled else own.row_counts
         tables[block.name] = TableInPartitions(block.name, table, rows, source)
     return tables
-
-
-def notes_of(
-    model: Model, tables: Mapping[str, Any], seen: tuple[TableFacts, ...]
-) -> tuple[str, ...]:
-    """Notes on columns and rows without an entry."""
-    pairs = zip(model.blocks, seen, strict=True)
-    counts: dict[str, Any] = {block.name: own.column_counts for block, own in pairs}
-    return notes_on_gaps(
-        model, tables, counts, np.any([own.row_counts > 0 for own in seen], axis=0)
-    )
 
 
 def loss_facts(part: Part) -> tuple[Any, ...]:
@@ -347,12 +333,16 @@ def compiled(
 ) -> Program:
     """The program of all partitions."""
     blocks, squares, longest, columns = partitions.sum(loss_facts, PART)
-    pieces = tuple(
-        piece_of_block(problem, partitions, k, *facts) for k, facts in enumerate(blocks)
-    )
+    pieces = []
+    for k, (by_effect, largest, total_scale, n_numbers) in enumerate(blocks):
+        effects = EffectsInParts.of(problem, partitions, k, *by_effect.sums)
+        scale, gradient = (float(own) for own in -largest.numbers)
+        known = scale, total_scale, n_numbers, gradient
+        pieces.append(PartitionedPiece(effects.likelihood, effects.layout, *known, effects))
     size = sum(piece.n_numbers for piece in pieces)
     unit = float(np.sqrt(squares / size)) or 1.0
     mixed = np.sum([own.mixed for own in tables], axis=0, dtype=np.uint64)
+    bits = hashlib.blake2b(mixed.tobytes() + repr(problem.shape).encode(), digest_size=16)
     main: Any = problem.terms[0]
     scales = problem.scales_of(main)
     entries: Any = PartitionedEntries(
@@ -360,49 +350,21 @@ def compiled(
         problem.shape,
         size,
         max(-int(longest.numbers), int(np.max(columns))),
-        digest_of_bits(mixed, problem.shape),
+        int.from_bytes(bits.digest(), "little"),
         scales=None if scales is None else scales.inverse,
     )
-    loss: Any = PartitionedLoss(partitions, pieces, unit)
+    loss: Any = PartitionedLoss(partitions, tuple(pieces), unit)
+    background: Any = Background((), np.zeros(0, dtype=np.intp), problem.shape)
+    if any(own.reads_unlabeled for own in problem.likelihoods.values()):
+        background = PartitionedBackground(partitions)
     return Program(
         entries=entries,
         loss=loss,
-        background=background_of(problem, partitions),
+        background=background,
         penalty=SpectralPenalty(main=main),
         names=tuple(block.name for block in problem.model.blocks),
         columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
         unit=unit,
-    )
-
-
-def background_of(problem: PartitionedProblem, partitions: Partitions) -> Any:
-    """The unlabeled cells of all partitions, of which there may be none."""
-    if any(own.reads_unlabeled for own in problem.likelihoods.values()):
-        return PartitionedBackground(partitions)
-    return Background((), np.zeros(0, dtype=np.intp), problem.shape)
-
-
-def digest_of_bits(mixed: Any, shape: tuple[int, int]) -> int:
-    """A whole number that says what the table holds."""
-    bits = hashlib.blake2b(mixed.tobytes() + repr(shape).encode(), digest_size=16)
-    return int.from_bytes(bits.digest(), "little")
-
-
-def piece_of_block(
-    problem: PartitionedProblem,
-    partitions: Partitions,
-    k: int,
-    by_effect: ByEffect,
-    largest: Least,
-    total_scale: float,
-    n_numbers: int,
-) -> PartitionedPiece:
-    """The losses of block k of all partitions, by what ``facts_of`` says of each."""
-    layout = problem.layout(problem.model.blocks[k].name)
-    effects = EffectsInParts.of(problem, partitions, k, *by_effect.sums)
-    scale, gradient = -largest.numbers
-    return PartitionedPiece(
-        effects.likelihood, layout, float(scale), total_scale, n_numbers, float(gradient), effects
     )
 
 

@@ -299,8 +299,8 @@ def below_zero(entries: EntriesAt) -> Least:
 
 def row_effects(entries: EntriesAt, warm: Array | None) -> Array | None:
     """The best effects of the rows."""
-    at = entries
-    return at.effects.solve(at.likelihood, at.z, at.y, at.weights, warm)
+    given = entries.likelihood, entries.z, entries.y, entries.weights
+    return entries.effects.solve(*given, warm)
 
 
 def parameter_sums(entries: EntriesAt, asked: Any) -> tuple[Any, Least]:
@@ -373,11 +373,8 @@ def moved_by_effects(piece: Any, gradient: Array, weights: Array, step: Array) -
 
 def effect_sums(loss: EntryLoss, gradient: Array) -> tuple[ByEffect, ...]:
     """The sums of gradients and of their sizes over each effect, of each block."""
-    found = []
-    for piece in loss.pieces:
-        own, total = gradient[piece.part], piece.effects.sum_by_effect
-        found.append(ByEffect.of(piece.layout, (total(own), total(np.abs(own)))))
-    return tuple(found)
+    pairs = zip(loss.pieces, loss.sums_by_effect(gradient), strict=True)
+    return tuple(ByEffect.of(piece.layout, own) for piece, own in pairs)
 
 
 def notes_on_pieces(problem: Problem, loss: Any) -> tuple[str, ...]:

@@ -352,9 +352,7 @@ class Part:
         found = self.problem.scales_of(self.source.model.terms[0])
         scales = None if found is None else found.inverse
         entries = attrs.evolve(narrowed_entries(wide), scales=scales)
-        pieces = tuple(
-            without_ridge_of_columns(narrowed_piece(piece, wide, entries)) for piece in loss.pieces
-        )
+        pieces = tuple(narrowed_piece(piece, wide, entries) for piece in loss.pieces)
         loss = EntryLoss(pieces)
         names = tuple(block.name for block in self.source.model.blocks)
         return Program(
@@ -395,10 +393,9 @@ def read_part(block: Block, given: Any) -> Table:
     return read_table(block, given, unwritten_beyond=0)
 
 
-def narrowed(places: IntArray) -> IntArray:
+def narrowed(places: IntArray) -> Any:
     """Rows or columns with 4 bytes each, as patterns hold them."""
-    found: Any = places.astype(np.uint32)
-    return found
+    return places.astype(np.uint32)
 
 
 def narrowed_entries(entries: Entries) -> Entries:
@@ -420,22 +417,19 @@ def narrowed_entries(entries: Entries) -> Entries:
 
 
 def narrowed_piece(piece: Piece, wide: Entries, entries: Entries) -> Piece:
-    """The piece with rows and columns of 4 bytes: those of the entries where they are the same."""
+    """The piece with rows and columns of 4 bytes: those of the entries where they are the same.
+
+    Without the ridge on biases, which counts once and not in each partition.
+    """
     rows = entries.rows if piece.rows is wide.rows else narrowed(piece.rows)
     same = piece.columns is wide.columns
     columns = entries.columns if same else narrowed(piece.columns)
     effects = piece.effects
     of_classes = effects.width > 1 and effects.size
     places = narrowed(effects.columns) if of_classes else columns
-    effects = attrs.evolve(effects, rows=rows, columns=places)
+    ridge = None if piece.layout.n_biases else effects.ridge
+    effects = attrs.evolve(effects, rows=rows, columns=places, ridge=ridge)
     return attrs.evolve(piece, rows=rows, columns=columns, effects=effects)
-
-
-def without_ridge_of_columns(piece: Piece) -> Piece:
-    """The piece without the ridge on biases: that counts once, and not in each partition."""
-    if piece.layout.n_biases:
-        return attrs.evolve(piece, effects=attrs.evolve(piece.effects, ridge=None))
-    return piece
 
 
 # How many answers a task on a cluster adds up, a power of 2 so that it is part of the pairwise

@@ -157,10 +157,10 @@ class TableInPartitions(LeftBehind):
 
     def unobserved_columns(self, row: int) -> IntArray:
         """The columns of a row without an observed entry, by the partition that has it."""
-        p = partition_of(self.source, row)
-        return table_of(self.source, p, self.block).unobserved_columns(
-            row - self.source.data.rows(p)[0]
-        )
+        data = self.source.data
+        starts = [data.rows(p)[0] for p in range(data.n_partitions)]
+        p = int(np.searchsorted(starts, row, side="right")) - 1
+        return table_of(self.source, p, self.block).unobserved_columns(row - starts[p])
 
 
 @attrs.frozen(eq=False)
@@ -196,13 +196,6 @@ class OffsetInPartitions:
     def dense(self) -> Array:
         """The offsets of all cells, for an answer that has a number for each of them."""
         return self.at(*np.ogrid[: self.shape[0], : self.shape[1]])
-
-
-def partition_of(source: Source, row: int) -> int:
-    """The partition that has a row."""
-    data = source.data
-    starts = [data.rows(p)[0] for p in range(data.n_partitions)]
-    return int(np.searchsorted(starts, row, side="right")) - 1
 
 
 def table_of(source: Source, p: int, block: str) -> Table:

@@ -32,8 +32,6 @@ from mcframe.model.chunks.sources import arrays_of, data_of
 from mcframe.model.partitioned import ADDED, CountedPartitions, values_of
 from mcframe.numerics.digest import digest_of
 
-__all__ = ["DaskPartitions", "from_dask", "tables_from_dask"]
-
 
 @attrs.frozen(eq=False, repr=False)
 class DaskPartitions(CountedPartitions):
