@@ -261,8 +261,8 @@ def test_the_hessians_of_lines_are_those_of_their_losses():
             gradient = program.evaluate(LowRank(left, right)).behind.points[0].gradient()
             return gradient @ right if by_rows else gradient.T @ left
 
-        hessians = program.evaluate(latent).behind.points[0].hessians(by_rows)
-        along = np.einsum("i,ijk,ik->ij", hessians.scales, hessians.matrices, moves)
+        matrices, factor, _ = program.evaluate(latent).behind.points[0].hessians(by_rows)
+        along = factor * np.einsum("ijk,ik->ij", matrices, moves)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(blockwise, "HELD", 0)  # gradients of 64 bits
             numeric = (gradient(h) - gradient(-h)) / (2.0 * h)
