@@ -152,7 +152,7 @@ def compile_terms(
         names=tuple(block.name for block in problem.model.blocks),
         columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
         terms=tuple(attached(problem, term, scales) for term in others),
-        background=background.with_scales(scales),
+        background=attrs.evolve(background, scales=scales),
     )
     unit = loss.unit or constrained_size(program) or 1.0
     return attrs.evolve(program, unit=unit).held_for(in_factors=False)

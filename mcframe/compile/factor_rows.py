@@ -247,8 +247,7 @@ class PartitionedRows:
     @cached_property
     def unsure(self) -> Later:
         """Number of partitions in which full steps are not sure to descend."""
-        found: Later = self.partitions.later(unsure_steps, self.own)
-        return found
+        return self.partitions.later(unsure_steps, self.own)
 
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor."""
@@ -268,14 +267,13 @@ class PartitionedRows:
 
     def along(self, left: Array, right: Array) -> Array:
         """The second derivative of F along each a b', and a and b a column of each."""
-        along: Any = self.partitions.later(
+        return self.partitions.later(
             FactorRows.along,
             self.own,
             Scattered(left),
             right,
             change=lambda found: np.maximum(found, 1e-300),
         )
-        return along
 
     def descend(
         self, own: Array, fresh: Array, other: Array, weight: float, by_rows: bool

@@ -242,12 +242,6 @@ class Background:
     shape: tuple[int, int]
     scales: Scales | None = None
 
-    def with_scales(self, scales: Scales | None) -> "Background":
-        """Return these losses as a function of W, the same object where that is Z as before."""
-        if scales is None and self.scales is None:
-            return self
-        return attrs.evolve(self, scales=scales)
-
     def latent(self, variable: LowRank) -> LowRank:
         """The Z of a W."""
         return variable if self.scales is None else self.scales.of(variable)

@@ -346,8 +346,7 @@ class Part:
     def program(self) -> Program:
         """The program of its rows, Z in factors, or what the source makes in its place."""
         if self.source.form is not None:
-            made: Any = self.source.form(self)
-            return made
+            return self.source.form(self)
         loss, wide = compile_loss(self.problem, whole=False)
         found = self.problem.scales_of(self.source.model.terms[0])
         scales = None if found is None else found.inverse
