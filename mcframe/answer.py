@@ -10,7 +10,16 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import History, Outcome, Paused, Point, Rounding, relative_gap
+from mcframe.backends import (
+    Certificate,
+    History,
+    Outcome,
+    Paused,
+    Point,
+    Rounding,
+    Start,
+    relative_gap,
+)
 from mcframe.backends.new_rows import RowSpace, refuse_rows
 from mcframe.compile import PartitionedProblem, notes_on_effects
 from mcframe.contracts.arrays import Array, IntArray
@@ -707,3 +716,23 @@ def row_space(fit: Fit) -> RowSpace:
 def new_rows(fit: Fit, data: Mapping[str, Any]) -> NewRows:
     """New items for the predictions of a fit: ``predicted``, ``imputed``, ``latent``."""
     return NewRows.of(fit.problem, fit.effects, row_space(fit), data)
+
+
+def checked_start(start: Fit | None, problem: Problem) -> Start | None:
+    """The place to begin, or a ``DataError`` where its shape is another.
+
+    A fit of the same model to the same data gives all that is known of it, too.
+    """
+    if start is None:
+        return None
+    if not isinstance(start, Fit):
+        raise DataError(f"start is a {type(start).__name__}; a Fit is needed")
+    if start.latent.shape != problem.shape:
+        raise DataError(
+            f"start has a latent matrix of {start.latent.shape}, this problem one of"
+            f" {problem.shape}; start from a fit of the same blocks and items"
+        )
+    if start.problem.digest != problem.digest:
+        return Start(start.point)
+    known = Certificate(start.objective, start.bound, dict(start.effects), start.rounding)
+    return Start(start.point, known, start.paused)

@@ -1,17 +1,189 @@
 """Known column sums, averages or contrasts of a block: the term ``Calibration``."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Self
 
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Shape
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.rounding import SET_ROUNDING
+from mcframe.contracts.rounding import EPS, SET_ROUNDING
 from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Sums, Term
 from mcframe.contracts.validators import block_name, check_equations, positive, same_matrix
-from mcframe.numerics.equations import KnownEquations
+
+# Singular values of A up to this share of the largest count as 0.
+RANK_TOLERANCE = 1e-12
+TINY = 1e-300
+
+
+@attrs.frozen(eq=False)
+class LinearEquations:
+    """A Z = B by the thin singular value decomposition of A (m x n) up to its rank, and B (m x d).
+
+    The rank is the number of singular values above 1e-12 of the largest, so that redundant
+    equations do no harm.
+    """
+
+    rows: IntArray  # where they stand among all equations
+    columns: IntArray  # the columns of Z of which they are known
+    values: Array
+    left: Array
+    singular_values: Array
+    right: Array
+
+    @classmethod
+    def of(
+        cls, rows: IntArray, columns: IntArray, coefficients: Array, values: Array
+    ) -> "LinearEquations":
+        """The equations, decomposed once."""
+        left, s, right = np.linalg.svd(coefficients, full_matrices=False)
+        rank = int(np.count_nonzero(s > RANK_TOLERANCE * s[0]))
+        return cls(rows, columns, values, left[:, :rank], s[:rank], right[:rank].T)
+
+    @property
+    def norm(self) -> float:
+        """||A||_2."""
+        return float(self.singular_values[0]) if self.singular_values.size else 0.0
+
+    def unreachable(self) -> Array:
+        """The part of B outside of the range of A, no longer than it is but for rounding.
+
+        No Z gives it. What rounding alone may have left is 0: bounds rely on it.
+        """
+        outside = self.values - self.left @ (self.left.T @ self.values)
+        if not self.singular_values.size:
+            return outside
+        spread = self.singular_values[0] / self.singular_values[-1]
+        rounding = (len(self.left) + 4) * EPS * spread * np.linalg.norm(self.values, axis=0)
+        lengths = np.maximum(np.linalg.norm(outside, axis=0), TINY)
+        return outside * np.clip(1.0 - rounding / lengths, 0.0, 1.0)
+
+    def solution(self) -> Array:
+        """The solution Z of least norm, or of least squares where there is none."""
+        return self.right @ ((self.left.T @ self.values) / self.singular_values[:, None])
+
+    def step_to_solution(self, latent: Array, share: Callable[[Array], Array]) -> Array:
+        """Z - V diag(share(s)) U' (A Z - B) for A = U diag(s) V'.
+
+        A step along each right singular vector; shares of 1/s lead to the nearest solution.
+        """
+        s = self.singular_values[:, None]
+        reduced = s * (self.right.T @ latent) - self.left.T @ self.values
+        return latent - self.right @ (share(s) * reduced)
+
+    def multiplier(self, dual: Array) -> Array:
+        """U' L for the L with Y = A'L where there is one, else for the nearest Y that has one."""
+        return (self.right.T @ dual) / self.singular_values[:, None]
+
+    def in_row_space(self, dual: Array) -> Array:
+        """The nearest matrix of the form A'L."""
+        return self.right @ (self.right.T @ dual)
+
+
+# How far a dual matrix may lie from those of the form A'L, relative to its size: rounding.
+RANGE_ROUNDING = 1e-12
+
+
+@attrs.frozen(eq=False)
+class KnownEquations:
+    """A Z = B for A (m x n) and B (m x d), where NaN in B says that an equation is not known.
+
+    Each column of Z has the equations that are known of it, ``A_K z_j = B_Kj`` with the rows K of
+    A; one without any is free. Columns with the same K are a group, which has one decomposition
+    of A_K. ``values`` are those of B, 0 where ``known`` is False.
+    """
+
+    coefficients: Array
+    values: Array
+    known: Mask
+    groups: tuple[LinearEquations, ...]
+
+    @classmethod
+    def of(cls, coefficients: Array, values: Array) -> "KnownEquations":
+        """The equations, at least one of them known, each group decomposed once."""
+        known = ~np.isnan(values)
+        patterns, group_of = np.unique(known, axis=1, return_inverse=True)
+        groups = []
+        for k, pattern in enumerate(patterns.T):
+            rows, columns = np.flatnonzero(pattern), np.flatnonzero(group_of.ravel() == k)
+            if rows.size:
+                own = values[np.ix_(rows, columns)]
+                groups.append(LinearEquations.of(rows, columns, coefficients[rows], own))
+        return cls(coefficients, np.where(known, values, 0.0), known, tuple(groups))
+
+    @property
+    def norm(self) -> float:
+        """The largest ||A_K||_2."""
+        return max(group.norm for group in self.groups)
+
+    def residual(self, latent: Array) -> Array:
+        """A Z - B (m x d), 0 where an equation is not known."""
+        return np.where(self.known, self.coefficients @ latent - self.values, 0.0)
+
+    def residual_expression(self, latent: Any) -> Any:
+        """A Z - B at the known equations, in a vector, for an expression Z of CVXPY."""
+        rows, columns = np.nonzero(self.known)
+        return (self.coefficients @ latent)[rows, columns] - self.values[rows, columns]
+
+    @cached_property
+    def unreachable(self) -> Array:
+        """The part of B (m x d) that no Z gives, column by column; 0 where it is not known."""
+        outside = np.zeros_like(self.values)
+        for group in self.groups:
+            outside[np.ix_(group.rows, group.columns)] = group.unreachable()
+        return outside
+
+    @cached_property
+    def solution(self) -> Array:
+        """The solution Z of least norm, or of least squares where there is none."""
+        solution = np.zeros((self.coefficients.shape[1], self.values.shape[1]))
+        for group in self.groups:
+            solution[:, group.columns] = group.solution()
+        return solution
+
+    def step_to_solution(self, latent: Array, share: Callable[[Array], Array]) -> Array:
+        """Z moved along each singular vector of A_K by a share of what is lacking there.
+
+        See ``LinearEquations.step_to_solution``; shares of 1/s lead to the nearest solution.
+        """
+        moved = latent.copy()
+        for group in self.groups:
+            moved[:, group.columns] = group.step_to_solution(latent[:, group.columns], share)
+        return moved
+
+    def multiplier_square(self, dual: Array) -> float:
+        """||L||_F^2 of the least L with Y = A'L, 0 where an equation is not known."""
+        multipliers = (group.multiplier(dual[:, group.columns]) for group in self.groups)
+        return sum(float(np.vdot(multiplier, multiplier)) for multiplier in multipliers)
+
+    def in_row_space(self, dual: Array) -> Array:
+        """The nearest Y = A'L with L 0 where an equation is not known.
+
+        The given one itself where it is of that form up to rounding.
+        """
+        nearest = np.zeros_like(dual)
+        for group in self.groups:
+            nearest[:, group.columns] = group.in_row_space(dual[:, group.columns])
+        distance = float(np.linalg.norm(dual - nearest))
+        return dual if distance <= RANGE_ROUNDING * float(np.linalg.norm(dual)) else nearest
+
+    def misfit(self, shape: tuple[int, int]) -> str | None:
+        """Why they cannot speak of a matrix of that shape, as a clause; None if they can."""
+        m, n_rows = self.coefficients.shape
+        if n_rows != shape[0]:
+            return (
+                f"A has shape {m} x {n_rows} and the block {shape[0]} rows;"
+                " A needs one column for each row (item) of the block"
+            )
+        if self.values.shape[1] != shape[1]:
+            return (
+                f"B has shape {m} x {self.values.shape[1]} and the block {shape[1]} columns;"
+                " B needs one column for each column of the block"
+            )
+        return None
+
 
 __all__ = ["Calibration"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
+from mcframe.answer import Fit, checked_start
 from mcframe.backends import (
     Backend,
     BackendLike,
@@ -17,24 +17,20 @@ from mcframe.backends import (
     Record,
     Settings,
     checked_backend,
+    checked_budget,
+    checked_callback,
     solve_by,
     solve_by_choice,
     with_ladder,
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning
+from mcframe.contracts.validators import checked_seed, checked_switch
 from mcframe.keeping import Keeper
 from mcframe.model import Model, Problem
-from mcframe.numerics.threads import thread_limit
-from mcframe.options import (
-    checked_budget,
-    checked_callback,
-    checked_jobs,
-    checked_seed,
-    checked_start,
-    checked_switch,
-)
-from mcframe.partitions import fit_partitions, in_partitions
+from mcframe.model.partitioned import in_partitions
+from mcframe.numerics.machine import checked_jobs, thread_limit
+from mcframe.partitions import fit_partitions
 
 # Least seconds between two checkpoints of data in memory, whose certificates take little time.
 KEPT_EVERY = 10.0

@@ -8,11 +8,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
+from mcframe.answer import Fit, checked_start
 from mcframe.backends import Outcome, Settings
 from mcframe.contracts.errors import DataError
 from mcframe.numerics.digest import digest_of
-from mcframe.options import checked_start
 from mcframe.storage import Archive
 
 # The name of the only entry of a checkpoint.

@@ -8,15 +8,14 @@ import attrs
 import numpy as np
 
 from mcframe.backends.new_rows import RowSpace, best_rows
-from mcframe.backends.row_newton import batches
+from mcframe.backends.rowwise import batches
 from mcframe.compile import Piece
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning
-from mcframe.contracts.real_numbers import plain
+from mcframe.contracts.validators import plain
 from mcframe.model import Layout, Problem
-from mcframe.model.binding import row_counts, same_rows
+from mcframe.model.binding import origin_of, row_counts, same_rows
 from mcframe.model.labels import AxisLabels, pandas_index
-from mcframe.model.layout import origin_of
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table

@@ -10,10 +10,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit, Kept
+from mcframe.answer import Fit, Kept, checked_start
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
 from mcframe.backends.new_rows import RowSpace
 from mcframe.compile import demand_determined
+from mcframe.compile.factor_rows import EQUATIONS
 from mcframe.compile.partitions.binding import (
     bind_partitions,
     check_blocks,
@@ -21,43 +22,30 @@ from mcframe.compile.partitions.binding import (
     refusal_of_partitions,
 )
 from mcframe.compile.partitions.cluster import checked_client, connected
-from mcframe.compile.partitions.costs import brought, bytes_compiled, bytes_of_equations, held
 from mcframe.compile.partitions.effects import notes_on_pieces
-from mcframe.compile.partitions.executor import OneByOne, Partitions
-from mcframe.compile.partitions.factor_rows import EQUATIONS
-from mcframe.compile.partitions.kept import KeptParts
+from mcframe.compile.partitions.executor import KeptParts, OneByOne, Partitions, in_bytes
 from mcframe.compile.partitions.on_dask import OnDask
-from mcframe.compile.partitions.part import Part, Source
-from mcframe.compile.partitions.work import in_bytes
+from mcframe.compile.partitions.part import (
+    Part,
+    Source,
+    brought,
+    bytes_compiled,
+    bytes_of_equations,
+    held,
+)
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.keeping import Keeper
 from mcframe.model import Model
 from mcframe.model.binding import worth_a_warning
 from mcframe.model.chunks.from_dask import tables_from_dask
-from mcframe.model.partitioned import PartitionedData, is_collection, is_partitioned
+from mcframe.model.partitioned import PartitionedData
 from mcframe.numerics.machine import memory_gigabytes
 from mcframe.numerics.scratch import Scratch
-from mcframe.options import checked_start
-
-__all__ = [
-    "PartitionsExplanation",
-    "explain_partitions",
-    "fit_partitions",
-    "in_partitions",
-    "read_partitions",
-]
 
 # The share of the memory at hand that compiled partitions stay in from round to round.
 KEPT_SHARE = 0.3
 # The number of columns of factors with which sizes are estimated.
 WIDTH = 16
-
-
-def in_partitions(data: object) -> bool:
-    """Return True for rows in partitions, and for collections of Dask."""
-    if isinstance(data, Mapping):
-        return any(map(is_collection, data.values()))
-    return is_partitioned(data)
 
 
 def read_partitions(data: Any) -> PartitionedData:

@@ -8,10 +8,7 @@ import scipy
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.real_numbers import NotANumber, floats_of
-from mcframe.contracts.validators import number, probability
-
-__all__ = ["Pooled", "pool"]
+from mcframe.contracts.validators import NotANumber, floats_of, number, probability
 
 
 @attrs.frozen(eq=False, repr=False)

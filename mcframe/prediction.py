@@ -12,8 +12,8 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import whole
 from mcframe.model import Block, Problem
+from mcframe.model.binding import targets_of
 from mcframe.model.labels import AxisLabels, columns_of_frame, frame_of, is_frame, some_in_words
-from mcframe.model.layout import targets_of
 from mcframe.model.table import Table
 from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank

@@ -16,6 +16,7 @@ from mcframe.backends import (
     Verdict,
     backend_from,
     checked_backend,
+    checked_budget,
     choice_of,
     relative_gap,
     verdicts,
@@ -26,13 +27,8 @@ from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError
 from mcframe.fitting import fit_problem
 from mcframe.model import Model, Problem
-from mcframe.options import checked_budget
-from mcframe.partitions import (
-    PartitionsExplanation,
-    explain_partitions,
-    in_partitions,
-    read_partitions,
-)
+from mcframe.model.partitioned import in_partitions
+from mcframe.partitions import PartitionsExplanation, explain_partitions, read_partitions
 
 
 @attrs.frozen(eq=False, repr=False)

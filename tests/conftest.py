@@ -11,7 +11,7 @@ from hypothesis.internal.conjecture import providers
 from threadpoolctl import threadpool_limits
 
 import mcframe as mc
-from mcframe.numerics.threads import LIMIT
+from mcframe.numerics.machine import LIMIT
 
 # Matrices in tests are tiny, and each of the parallel workers would start a thread a core.
 threadpool_limits(limits=1)

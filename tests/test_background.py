@@ -6,10 +6,10 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.backends.alternating import Alternating
-from mcframe.backends.alternating_steps import half_sweep
+from mcframe.backends.alternating import Alternating, half_sweep
 from mcframe.backends.certificate import Point, certify
-from mcframe.compile import compile_problem, entries
+from mcframe.compile import compile_problem
+from mcframe.compile import program as programs
 from mcframe.model import Problem, binding, reading
 from mcframe.numerics import blockwise
 from mcframe.numerics.norms import norm_bound
@@ -138,7 +138,7 @@ def test_half_a_sweep_is_that_of_all_cells(name, by_rows, options):
 
 @pytest.mark.parametrize("name", RISKS)
 def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
-    monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(programs, "LARGEST_DENSE", 0)
     problem = bound(name, **options)
     for latent in (point(problem), LowRank.zeros(problem.shape)):
         found, wanted = (
@@ -261,8 +261,8 @@ def test_the_hessians_of_lines_are_those_of_their_losses():
             gradient = program.evaluate(LowRank(left, right)).behind.points[0].gradient()
             return gradient @ right if by_rows else gradient.T @ left
 
-        hessians = program.evaluate(latent).behind.points[0].hessians(by_rows)
-        along = np.einsum("i,ijk,ik->ij", hessians.scales, hessians.matrices, moves)
+        matrices, factor, _ = program.evaluate(latent).behind.points[0].hessians(by_rows)
+        along = factor * np.einsum("ijk,ik->ij", matrices, moves)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(blockwise, "HELD", 0)  # gradients of 64 bits
             numeric = (gradient(h) - gradient(-h)) / (2.0 * h)

@@ -9,10 +9,9 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import Point
-from mcframe.backends.alternating_steps import half_sweep
+from mcframe.backends.alternating import half_sweep
 from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.executor import OneByOne
-from mcframe.compile.partitions.work import bytes_of
+from mcframe.compile.partitions.executor import OneByOne, bytes_of
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions import executor_for

@@ -245,9 +245,9 @@ def test_a_task_that_gives_something_else_is_seen(table):
 def test_without_dask_the_message_says_so(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "dask", None)
     from mcframe.contracts.deferred import Deferred
-    from mcframe.model.chunks import dask_checks
+    from mcframe.model.chunks import from_dask as reader
 
-    monkeypatch.setattr(dask_checks, "dask", Deferred("dask", "reading Dask's collections"))
+    monkeypatch.setattr(reader, "dask", Deferred("dask", "reading Dask's collections"))
     with pytest.raises(mc.BackendError, match="reading Dask's collections needs dask"):
         datasets.from_dask({"y": 1})
 

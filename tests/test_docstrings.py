@@ -29,7 +29,7 @@ ROOMS = (
         "laws",
         "contracts",
     ),
-    *("answer.py", "fitting.py", "options.py", "verification.py"),
+    *("answer.py", "fitting.py", "verification.py"),
 )
 FILES = sorted(
     path

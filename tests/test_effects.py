@@ -251,7 +251,7 @@ def test_a_step_takes_one_pass_of_the_losses_for_each_evaluation(monkeypatch):
 
 def test_what_rounding_leaves_of_a_singular_system_is_not_blown_up():
     """A graph's Laplacian, and a target that is off its range by a millionth of its size."""
-    from mcframe.compile.effects.solving import conjugate_gradients
+    from mcframe.compile.solving import conjugate_gradients
 
     links = RNG.random((6, 20)) < 0.5
     links[:, 0] = links[0] = True

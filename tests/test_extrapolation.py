@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.backends import alternating as solver
-from mcframe.backends import alternating_steps as extrapolation
-from mcframe.backends.alternating_steps import LONGEST, align, extrapolate, lowest
+from mcframe.backends.alternating import LONGEST, align, extrapolate, lowest
 from mcframe.compile import compile_problem
 
 
@@ -87,7 +86,7 @@ def test_a_first_step_has_nothing_to_follow():
 
 def test_what_is_not_lower_is_not_taken(monkeypatch):
     """A parabola may lead anywhere."""
-    monkeypatch.setattr(extrapolation, "lowest", lambda *values: 1e4)
+    monkeypatch.setattr(solver, "lowest", lambda *values: 1e4)
     program = program_of(mc.Gaussian())
     backend = solver.Alternating()
     state = backend.init(program, None, np.random.default_rng(0))

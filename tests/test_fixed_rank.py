@@ -5,9 +5,9 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import proximal
+from mcframe.backends.proximal import FixedRank, Preconditioner, Tangent, newton_move
 from mcframe.compile import CompiledProblem
 from mcframe.model import Problem
-from mcframe.numerics.fixed_rank import FixedRank, Preconditioner, Tangent, newton_move
 from mcframe.numerics.operators import LowRank
 
 

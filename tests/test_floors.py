@@ -22,7 +22,6 @@ FLOORS = {
     "backends": 5,
     "answer": 6,
     "new_rows": 6,
-    "options": 6,
     "fitting": 6,
     "keeping": 6,
     "partitions": 6,

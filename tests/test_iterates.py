@@ -6,9 +6,10 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.backends import proximal
-from mcframe.compile import Program, compile_problem, entries
+from mcframe.compile import Program, compile_problem
+from mcframe.compile import program as programs
 from mcframe.compile.iterates import difference, inner, orthogonal
-from mcframe.numerics.dense_loops import descend, extrapolate, products
+from mcframe.numerics.kernels import descend, extrapolate, products
 from mcframe.numerics.operators import LowRank
 
 
@@ -31,8 +32,8 @@ def test_iterates_in_factors_reach_the_same_optimum(term, monkeypatch):
     x, y = sparse_data()
     data = {"x": x, "y": y[:, :30]}
     dense = mc.fit(mixed_model(term), data, backend="proximal")
-    monkeypatch.setattr(entries, "LARGEST_SMALL", 0)
-    monkeypatch.setattr(entries, "SPARSE", 1.0)
+    monkeypatch.setattr(programs, "LARGEST_SMALL", 0)
+    monkeypatch.setattr(programs, "SPARSE", 1.0)
     thin = mc.fit(mixed_model(term), data, backend="proximal")
     assert dense.status == thin.status == "certified"
     assert abs(thin.objective - dense.objective) <= 2e-6 * abs(dense.objective)

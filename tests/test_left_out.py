@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from mcframe.numerics import left_out
-from mcframe.numerics.left_out import left_out_means
-from mcframe.numerics.row_mixtures import Incomplete, RowMixture, conditionals
+from mcframe.numerics import row_mixtures
+from mcframe.numerics.row_mixtures import Incomplete, RowMixture, conditionals, left_out_means
 from mcframe.tables.rows_choice import RowsFold, choose_rows, dealt_entries, folds_of_parts
 
 NOISE = 0.1
@@ -33,7 +32,7 @@ def some_rows(n_components, d=5):
 @pytest.mark.parametrize("batch", [20, 10**6])
 def test_numbers_left_out_are_predicted_as_if_they_were_missing(n_components, batch, monkeypatch):
     """One by one, those of one owner together; against the posterior of rows without them."""
-    monkeypatch.setattr(left_out, "BATCH", batch)
+    monkeypatch.setattr(row_mixtures, "BATCH", batch)
     values, rows = drawn(), some_rows(n_components)
     values[:, 2][np.isnan(values[:, 1])] = np.nan
     values[:, 1][np.isnan(values[:, 2])] = np.nan

@@ -12,9 +12,9 @@ from mcframe.backends import factored
 from mcframe.backends.factored import FactoredDescent
 from mcframe.compile import compile_problem
 from mcframe.model.problem import Problem
-from mcframe.numerics import dual_max_norm as dual_max_norms
+from mcframe.numerics import max_norm as max_norms
 from mcframe.numerics.charts import Flat, ScaledSpheres, Spheres
-from mcframe.numerics.dual_max_norm import (
+from mcframe.numerics.max_norm import (
     ascend,
     bounding_multipliers,
     dual_max_norm_bound,
@@ -67,10 +67,10 @@ def test_bounding_multipliers_prove_what_they_say(kind, seed, power, room, large
     scale = 10.0**power
     matrix, dense, stacked = gradient_of(kind, seed, scale)
     exact, n_rows = dual_max_norm_bound(dense), dense.shape[0]
-    with mock.patch.object(dual_max_norms, "LARGEST_POLISHED", largest):
+    with mock.patch.object(max_norms, "LARGEST_POLISHED", largest):
         for gradient in (matrix, dense):
             diagonal = bounding_multipliers(gradient, stacked, room * scale)
-            with mock.patch.object(dual_max_norms, "POLISHED_ORDER", 0):
+            with mock.patch.object(max_norms, "POLISHED_ORDER", 0):
                 proven, proof = dual_max_norm_split(gradient, diagonal)
             assert proven >= exact * (1 - 1e-8)
             assert 0.5 * np.sum(proof) == pytest.approx(proven, rel=1e-9)
@@ -94,7 +94,7 @@ def best_factors(gradient, rng, width=30):
 
 def unpolished_bound(gradient, multipliers):
     """As of a gradient too large for interior points."""
-    with mock.patch.object(dual_max_norms, "POLISHED_ORDER", 0):
+    with mock.patch.object(max_norms, "POLISHED_ORDER", 0):
         return dual_max_norm_bound(gradient, multipliers)
 
 
@@ -112,7 +112,7 @@ def test_ascent_finds_the_multipliers_of_the_exact_bound():
         sparse, same = (ascend(m, stacked).multipliers for m in (matrix, dense))
         np.testing.assert_allclose(sparse, same, rtol=1e-6)
         for gradient, multipliers, largest in ((matrix, sparse, 0), (dense, same, 1000)):
-            with mock.patch.object(dual_max_norms, "LARGEST_POLISHED", largest):
+            with mock.patch.object(max_norms, "LARGEST_POLISHED", largest):
                 found = unpolished_bound(gradient, multipliers)
             assert exact * (1 - 1e-9) <= found <= exact * (1 + loss)
     # From factors that are not optimal for this gradient those of the factors are far off.
@@ -162,13 +162,13 @@ def test_what_cannot_close_a_gap_is_not_polished(monkeypatch):
         asked.append(arguments)
         return interior_point(*arguments)
 
-    monkeypatch.setattr(dual_max_norms, "interior_point", noted)
+    monkeypatch.setattr(max_norms, "interior_point", noted)
     bounding_multipliers(dense, stacked, 0.5 * gap)  # out of reach
     bounding_multipliers(dense, stacked, 20.0 * gap)  # reached without
     assert not asked
     bounding_multipliers(dense, stacked, 1.1 * gap)
     assert len(asked) == 1
-    monkeypatch.setattr(dual_max_norms, "LARGEST_POLISHED", 104)
+    monkeypatch.setattr(max_norms, "LARGEST_POLISHED", 104)
     bounding_multipliers(dense, stacked, 1.1 * gap)
     assert len(asked) == 1
 

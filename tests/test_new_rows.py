@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.backends import row_newton as newton
+from mcframe.backends import rowwise as newton
 from mcframe.numerics.operators import orthogonal_factors
 from mcframe.prediction import mean_response
 

@@ -12,17 +12,19 @@ import scipy.sparse as sp
 from scipy.special import xlogy
 
 import mcframe as mc
-from mcframe.compile import compile_problem
+from mcframe.compile import compile_problem, factor_rows
 from mcframe.compile.factor_rows import FactorRows
-from mcframe.compile.partitions import factor_rows
 from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.costs import FAN
 from mcframe.compile.partitions.effects import ColumnParts
-from mcframe.compile.partitions.executor import OneByOne, added, tree_sum
-from mcframe.compile.partitions.kept import KeptParts
-from mcframe.compile.partitions.part import BYTES_PER_ENTRY, Source
-from mcframe.compile.partitions.values import Least, predictors
-from mcframe.compile.partitions.work import Work, bytes_of
+from mcframe.compile.partitions.executor import (
+    KeptParts,
+    OneByOne,
+    Work,
+    added,
+    bytes_of,
+    tree_sum,
+)
+from mcframe.compile.partitions.part import BYTES_PER_ENTRY, FAN, Least, Source, predictors
 from mcframe.contracts.likelihood import Parametric
 from mcframe.model.partitioned import RowsInMemory, is_partitioned
 from mcframe.numerics.operators import LowRank
@@ -427,7 +429,7 @@ def test_many_classes_are_solved_by_products(monkeypatch):
     model, y = model_of_classes({}), classes_of()
     (written,) = fits_of(model, {"x": y}, [2], tol=1e-5)
     with monkeypatch.context() as context:
-        context.setattr("mcframe.compile.effects.solving.WRITTEN_OUT", 0)
+        context.setattr("mcframe.compile.solving.WRITTEN_OUT", 0)
         (products,) = fits_of(model, {"x": y}, [2], tol=1e-5)
     assert products.status == "certified"
     assert products.objective == pytest.approx(written.objective, rel=2e-5)

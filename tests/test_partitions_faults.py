@@ -25,12 +25,12 @@ import mcframe as mc
 from mcframe.backends import alternating as solver
 from mcframe.backends import loop
 from mcframe.compile.partitions import cluster as clusters
-from mcframe.compile.partitions import gathering, on_dask
+from mcframe.compile.partitions import cluster as gathering
+from mcframe.compile.partitions import on_dask
+from mcframe.compile.partitions.cluster import Gathering, key_of, partitions_of
 from mcframe.compile.partitions.executor import OneByOne
-from mcframe.compile.partitions.gathering import Gathering, key_of, partitions_of
 from mcframe.compile.partitions.on_dask import OnDask
-from mcframe.compile.partitions.part import Source
-from mcframe.compile.partitions.values import fresh_key
+from mcframe.compile.partitions.part import Source, fresh_key
 from mcframe.datasets.partitions.on_disk import PartitionsOnDisk
 from mcframe.model.binding import Totals
 from mcframe.model.partitioned import RowsInMemory

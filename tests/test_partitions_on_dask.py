@@ -17,8 +17,7 @@ from mcframe.backends import Alternating
 from mcframe.compile.partitions import on_dask
 from mcframe.compile.partitions.executor import OneByOne
 from mcframe.compile.partitions.on_dask import OnDask, length_of_groups
-from mcframe.compile.partitions.part import Source
-from mcframe.compile.partitions.values import PART, PartValue, Scattered, predictors
+from mcframe.compile.partitions.part import PART, PartValue, Scattered, Source, predictors
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.operators import LowRank
 from tests.clusters import (
@@ -306,8 +305,8 @@ def test_a_fit_leaves_the_cluster_behind_when_it_is_pickled(client):
 
 def test_bytes_that_travel_are_counted(client):
     """Of the last rounds: normal equations of all columns back from each of four partitions."""
-    from mcframe.compile.partitions.entries import matrix_of
-    from mcframe.compile.partitions.values import ENTRIES
+    from mcframe.compile.partitions.loss import matrix_of
+    from mcframe.compile.partitions.part import ENTRIES
     from mcframe.model.binding import Totals
 
     totals = Totals({"x": 1.0}, {}, {"x": mc.Gaussian()}, {})

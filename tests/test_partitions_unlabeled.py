@@ -10,8 +10,7 @@ from mcframe.backends.certificate import Point, certify
 from mcframe.compile import compile_problem, factor_rows_near
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.executor import OneByOne
-from mcframe.compile.partitions.part import Source
-from mcframe.compile.partitions.values import Scattered
+from mcframe.compile.partitions.part import Scattered, Source
 from mcframe.model import Problem, binding
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.operators import LowRank

@@ -17,8 +17,7 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.executor import OneByOne
-from mcframe.compile.partitions.kept import KeptParts, StoredPart
+from mcframe.compile.partitions.executor import KeptParts, OneByOne, StoredPart
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, KEPT, Part, Source
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics import machine as memory

@@ -8,7 +8,7 @@ from scipy.special import expit
 import mcframe as mc
 from mcframe.answer import Fit
 from mcframe.backends import Budget, Point, Proximal, Settings
-from mcframe.backends import dual_bound as bound
+from mcframe.backends import certificate as bound
 from mcframe.calibration import CalibrationConstraint, CalibrationPenalty
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.validators import positive

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
-from mcframe.numerics.counts import poisson_counts
+from mcframe.likelihoods.poisson import poisson_counts
 from mcframe.posterior.predictive import Predictive
 
 LEARNED = mc.Gaussian(variance=None)

@@ -13,8 +13,7 @@ import pytest
 
 import mcframe as mc
 from mcframe import partitions
-from mcframe.compile.partitions.executor import OneByOne
-from mcframe.compile.partitions.kept import KeptParts
+from mcframe.compile.partitions.executor import KeptParts, OneByOne
 from mcframe.contracts import ExpectedLogLikelihood, GaussianBound
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.posterior import checkpoint as checkpoints

@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 import mcframe as mc
 from mcframe.contracts import BackendError
 from mcframe.numerics import row_mixtures
+from mcframe.numerics.machine import thread_limit
 from mcframe.numerics.row_mixtures import Incomplete, RowMixture, conditionals, expectation
-from mcframe.numerics.threads import thread_limit
 from mcframe.posterior import rows as posterior_rows
 from mcframe.posterior.rows import fit_rows, given_rows
 

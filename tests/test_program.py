@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.backends import Point, Proximal, certify
 from mcframe.backends import certificate as certificates
+from mcframe.backends.certificate import Dual
 from mcframe.backends.feasible import made_feasible, with_fixed_columns
-from mcframe.compile import Dual, compile_problem
+from mcframe.compile import compile_problem
 from mcframe.contracts import Likelihood, TwiceDifferentiable
 from mcframe.numerics.operators import LowRank
 

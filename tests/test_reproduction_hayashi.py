@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from papers.data import binary_low_rank
 from papers.experiment import Trial
+from papers.growing_factors import GrowingFactors, RiskGradients, growing_factors
 from papers.hayashi import (
     MISSING,
     HayashiFigure1,
@@ -17,7 +18,6 @@ from papers.ternary import named_triple, parsed_triple, triples
 
 import mcframe as mc
 from mcframe import papers
-from mcframe.papers.hayashi import RiskGradients
 
 FEW, MANY = MISSING
 
@@ -150,8 +150,8 @@ def test_the_scheme_is_the_loop_of_the_paper():
     """Two widths, three steps each, as one writes it down."""
     labels = labels_of()
     model = papers.tri(0.3, 0.3, 0.4, 1.5, bound=0.8, missing_rate=0.5)
-    scheme = papers.GrowingFactors(step=0.05, first=2, largest=4, max_iter=3, still=0.0)
-    fit = papers.growing_factors(model, {"labels": labels}, scheme, random_state=5)
+    scheme = GrowingFactors(step=0.05, first=2, largest=4, max_iter=3, still=0.0)
+    fit = growing_factors(model, {"labels": labels}, scheme, random_state=5)
     rng = np.random.default_rng(5)
     risk = model.block("labels").likelihood
     u, v = np.zeros((9, 0)), np.zeros((7, 0))
@@ -175,9 +175,9 @@ def projected(u, v, radius=1.5, bound=0.8):
 
 
 def test_the_widths_grow_up_to_the_longer_side():
-    assert list(papers.GrowingFactors().widths(100)) == [5, 10, 20, 40, 80, 100]
-    assert list(papers.GrowingFactors(first=5, largest=5).widths(100)) == [5]
-    assert list(papers.GrowingFactors(first=1, growth=1.1).widths(3)) == [1, 2, 3]
+    assert list(GrowingFactors().widths(100)) == [5, 10, 20, 40, 80, 100]
+    assert list(GrowingFactors(first=5, largest=5).widths(100)) == [5]
+    assert list(GrowingFactors(first=1, growth=1.1).widths(3)) == [1, 2, 3]
 
 
 def test_where_the_scaling_alone_works_the_algorithm_solves_a_penalised_problem():
@@ -185,8 +185,8 @@ def test_where_the_scaling_alone_works_the_algorithm_solves_a_penalised_problem(
     draw = binary_low_rank((20, 16), 2, 0.2, np.random.default_rng(0))
     model = papers.pn(50.0, bound=0.5)
     data = {"labels": draw.labels}
-    scheme = papers.GrowingFactors(step=0.2, first=16, largest=16, max_iter=4000, still=0.0)
-    found = papers.growing_factors(model, data, scheme).latent
+    scheme = GrowingFactors(step=0.2, first=16, largest=16, max_iter=4000, still=0.0)
+    found = growing_factors(model, data, scheme).latent
     gradients = RiskGradients.of(mc.Problem.bind(model, data), "labels").at(found.dense())
     stacked = np.vstack([found.left, found.right])
     pulled = np.vstack([gradients @ found.right, gradients.T @ found.left])
@@ -202,10 +202,10 @@ def test_where_the_scaling_alone_works_the_algorithm_solves_a_penalised_problem(
 def test_it_is_for_the_max_norm_alone():
     data = {"labels": labels_of()}
     with pytest.raises(mc.BackendError, match="K_max alone"):
-        papers.growing_factors(papers.pn(5.0, norm="trace", bound=1.0), data)
+        growing_factors(papers.pn(5.0, norm="trace", bound=1.0), data)
     biased = mc.Model([mc.Block("labels", mc.Bernoulli(), bias=True)], [mc.MaxNormBall(1.0)])
     with pytest.raises(mc.BackendError, match="K_max alone"):
-        papers.growing_factors(biased, data)
+        growing_factors(biased, data)
 
 
 # Data

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from joblib import cpu_count
 
 import mcframe as mc
-from mcframe.compile import entries
-from mcframe.numerics import kernels, threads
+from mcframe.compile import program as programs
+from mcframe.numerics import kernels, machine
 from mcframe.numerics import sampled as sampled_matrices
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.sampled import Pattern, Sampled
@@ -105,7 +105,7 @@ def exact():
 def test_alternating_reaches_what_proximal_reaches(monkeypatch, exact, large):
     """With the certificate of dense gradients, and with that of sparse ones."""
     if large:
-        monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
+        monkeypatch.setattr(programs, "LARGEST_DENSE", 0)
     model, data = mixed()
     found = mc.fit(model, data, backend="alternating", tol=1e-6)
     assert found.status == "certified"
@@ -116,7 +116,7 @@ def test_alternating_reaches_what_proximal_reaches(monkeypatch, exact, large):
 
 
 def test_a_gradient_of_zero_is_certified_sparse(monkeypatch):
-    monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(programs, "LARGEST_DENSE", 0)
     zeros = sp.csr_array((np.zeros(3), ([0, 1, 2], [0, 1, 0])), shape=(3, 2))
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     fit = mc.fit(model, {"x": zeros}, backend="alternating")
@@ -130,10 +130,10 @@ def test_kernels_give_the_same_bits_for_any_number_of_threads(monkeypatch):
     values = rng.standard_normal(pattern.by_rows.places.size)
     right, lines = rng.standard_normal((200, 5)), pattern.by_rows
     found = []
-    monkeypatch.setattr(threads, "WORTH_SHARING", 1000)
+    monkeypatch.setattr(machine, "WORTH_SHARING", 1000)
     monkeypatch.setattr(kernels, "PART", 1000)
     for count in (1, 2, 5):
-        with threads.thread_limit(count):
+        with machine.thread_limit(count):
             solutions = lines.ridge_solutions(np.ones(1), values, right, 0.3)
             matrix = Sampled(pattern, values)
             thin = (right, right[:, :1], right[:, :4])
@@ -212,9 +212,9 @@ def test_a_fit_has_as_many_threads_as_it_is_told():
             backend="alternating",
             tol=1e-3,
             n_jobs=count,
-            callback=lambda record: seen.append(threads.thread_count()),
+            callback=lambda record: seen.append(machine.thread_count()),
         )
-        usual = cpu_count() if count == -1 else threads.thread_count()
+        usual = cpu_count() if count == -1 else machine.thread_count()
         assert set(seen) == {count if (count or 0) > 0 else usual}
         seen.clear()
         assert fit.status == "certified"

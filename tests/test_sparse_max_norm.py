@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.backends import certificate
 from mcframe.backends.factored import FactoredDescent, missing_columns
-from mcframe.compile import compile_problem, entries
+from mcframe.compile import compile_problem
+from mcframe.compile import program as programs
 from mcframe.model.problem import Problem
-from mcframe.numerics import dual_max_norm as dual_max_norms
-from mcframe.numerics.dual_max_norm import dual_max_norm_bound, dual_max_norm_split
+from mcframe.numerics import max_norm as max_norms
+from mcframe.numerics.max_norm import dual_max_norm_bound, dual_max_norm_split
 from mcframe.numerics.sampled import Pattern, Sampled
 
 
@@ -75,7 +76,7 @@ def test_the_sparse_dual_bound_holds_and_proves_itself(seed, n_rows, n_columns, 
     matrix, dense, rng = gradients(seed, (n_rows, n_columns), share)
     exact = dual_max_norm_bound(dense)
     for multipliers in (None, rng.random(n_rows + n_columns) ** 4, np.zeros(n_rows + n_columns)):
-        with mock.patch.object(dual_max_norms, "LARGEST_POLISHED", 0):  # not written out
+        with mock.patch.object(max_norms, "LARGEST_POLISHED", 0):  # not written out
             bound, diagonal = dual_max_norm_split(matrix, multipliers)
         assert bound >= exact * (1 - 1e-8)
         assert 0.5 * np.sum(diagonal) == pytest.approx(bound, rel=1e-9)
@@ -85,7 +86,7 @@ def test_the_sparse_dual_bound_holds_and_proves_itself(seed, n_rows, n_columns, 
 
 
 def test_empty_and_tiny_gradients_have_bounds(monkeypatch):
-    monkeypatch.setattr(dual_max_norms, "LARGEST_POLISHED", 0)
+    monkeypatch.setattr(max_norms, "LARGEST_POLISHED", 0)
     matrix, _, _ = gradients(0, (30, 20))
     assert dual_max_norm_bound(0.0 * matrix) == 0.0
     tiny = dual_max_norm_bound(1e-200 * matrix, np.ones(50))
@@ -103,7 +104,7 @@ def test_descent_without_z_is_descent_with_it(monkeypatch, term):
         solver.step(dense, state)
     found = (state.objective, state.gradient, state.evaluation.place.array)
     certified = certificate.certify(dense, solver.candidate(dense, state))
-    monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(programs, "LARGEST_DENSE", 0)
     sparse = program_of(term, data)
     assert sparse.entries.sparse
     assert not solver.holds_dense(sparse)
@@ -121,7 +122,7 @@ def test_descent_without_z_is_descent_with_it(monkeypatch, term):
 def test_both_reach_the_same_certified_optimum(monkeypatch, term):
     data = table((60, 50), 900, noise=0.5)
     exact = mc.fit(gaussian(term), data, backend="factored", tol=1e-7)
-    monkeypatch.setattr(entries, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(programs, "LARGEST_DENSE", 0)
     found = mc.fit(gaussian(term), data, backend="factored", tol=1e-5, max_iter=3000)
     assert exact.status == found.status == "certified"
     assert found.objective == pytest.approx(exact.objective, rel=2e-5)

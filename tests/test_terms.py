@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.contracts.term import Constraint, Regularizer
-from mcframe.numerics import dual_max_norm as dual_max_norms
 from mcframe.numerics import max_norm as max_norms
-from mcframe.numerics.dual_max_norm import (
+from mcframe.numerics.max_norm import (
     dual_max_norm_bound,
     dual_max_norm_split,
+    max_norm,
+    max_norm_bounds,
     max_norm_multipliers,
 )
-from mcframe.numerics.max_norm import max_norm, max_norm_bounds
 
 HADAMARD = np.array([[1.0, 1.0], [1.0, -1.0]])
 
@@ -160,7 +160,7 @@ def test_large_matrices_rely_on_multipliers(monkeypatch):
     reached = float(np.vdot(dual, stacked[:40] @ stacked[40:].T))
     exact = dual_max_norm_bound(dual)
     assert reached <= exact <= reached * (1 + 1e-7)
-    monkeypatch.setattr(dual_max_norms, "POLISHED_ORDER", 0)
+    monkeypatch.setattr(max_norms, "POLISHED_ORDER", 0)
     multipliers = max_norm_multipliers(-dual, stacked)
     assert exact * (1 - 1e-9) <= dual_max_norm_bound(dual, multipliers) <= exact * (1 + 1e-6)
     nonsmooth = multipliers * (1 + 0.1 * rng.random(70))

@@ -11,7 +11,7 @@ from scipy import stats
 import mcframe as mc
 from mcframe.contracts import Conjugate, Likelihood
 from mcframe.contracts.term import Sums
-from mcframe.model.units import affine_units, rank_units
+from mcframe.model.table import affine_units, rank_units
 from mcframe.selection import EntryFolds, HeldOutLoss, RelativeError, folds_of
 
 from .catalogue import LIKELIHOODS

@@ -22,7 +22,7 @@ import mcframe as mc
 from mcframe.backends import BACKENDS, LADDER, Budget, Settings, able, verdict_on
 from mcframe.compile import CompiledProblem
 from mcframe.fitting import fit_problem
-from mcframe.numerics.threads import thread_limit
+from mcframe.numerics.machine import thread_limit
 
 TOL = 1e-6
 # The conic solver, which is for small tables, and what is never chosen are left out.
@@ -93,7 +93,7 @@ def table(runs):
     ratios = []
     for run in runs:
         name, compiled = compiled_problem(run["seed"])
-        chosen = able(compiled)[0].name
+        chosen = next(able(compiled)).name
         chosen = "proximal" if chosen == "splitting" and chosen not in run["looks"] else chosen
         gap = max(TOL, min(look[2] for looks in run["looks"].values() for look in looks))
         times = {own: time_to(looks, gap) for own, looks in run["looks"].items()}

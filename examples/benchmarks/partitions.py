@@ -29,13 +29,13 @@ from partition_costs import Costs
 
 import mcframe as mc
 from mcframe.backends import Point
-from mcframe.backends.alternating_steps import half_sweep
+from mcframe.backends.alternating import half_sweep
 from mcframe.backends.certificate import certify
+from mcframe.compile.factor_rows import EQUATIONS
 from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.costs import FAN, TOGETHER
-from mcframe.compile.partitions.factor_rows import EQUATIONS
+from mcframe.compile.partitions.part import FAN, TOGETHER
+from mcframe.numerics.machine import thread_limit
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.threads import thread_limit
 from mcframe.partitions import executor_for
 
 ROWS, COLUMNS, ENTRIES, WIDTH = 2_000, 500, 50_000, 10

@@ -12,7 +12,6 @@ from mcframe.fitting import fit
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Model, Problem
 from mcframe.papers import (
-    GrowingFactors,
     logistic_quantization,
     max_norm_radius,
     pnu,
@@ -22,6 +21,7 @@ from mcframe.papers import (
 )
 from papers.data import BinaryLowRank, binary_low_rank
 from papers.experiment import Experiment, Summary
+from papers.growing_factors import GrowingFactors
 from papers.hayashi_excess import HayashiExcess
 from papers.hayashi_movielens import HayashiFigure4, HayashiTable1
 from papers.hayashi_optimum import HayashiOptimum

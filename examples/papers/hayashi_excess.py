@@ -12,16 +12,10 @@ from mcframe.answer import Fit
 from mcframe.contracts.errors import NotCertifiedWarning
 from mcframe.fitting import fit
 from mcframe.model import Problem
-from mcframe.papers import (
-    GrowingFactors,
-    growing_factors,
-    logistic_quantization,
-    max_norm_radius,
-    probit_quantization,
-    tri,
-)
+from mcframe.papers import logistic_quantization, max_norm_radius, probit_quantization, tri
 from papers.data import binary_low_rank
 from papers.experiment import Experiment
+from papers.growing_factors import GrowingFactors, growing_factors
 from papers.ternary import Triple
 
 __all__ = ["HayashiExcess"]

@@ -12,8 +12,9 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import UnobservedWarning
 from mcframe.datasets import Ratings, read_ratings
 from mcframe.model import Model, Problem
-from mcframe.papers import GrowingFactors, max_norm_radius, tri
+from mcframe.papers import max_norm_radius, tri
 from papers.experiment import Experiment, Published, Summary
+from papers.growing_factors import GrowingFactors
 from papers.ternary import Triple, draw_ternary, named_triple, triples
 
 __all__ = ["HayashiFigure4", "HayashiTable1"]

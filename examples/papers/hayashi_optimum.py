@@ -9,8 +9,9 @@ import numpy as np
 
 from mcframe.contracts.errors import NotCertifiedWarning, UnobservedWarning
 from mcframe.fitting import fit
-from mcframe.papers import GrowingFactors, growing_factors, pn
+from mcframe.papers import pn
 from papers.experiment import Experiment
+from papers.growing_factors import GrowingFactors, growing_factors
 from papers.hayashi_excess import excess
 from papers.hayashi_movielens import PN, SPLIT, Split, ratings, state_model
 

@@ -10,8 +10,10 @@ from mcframe.backends.backend import (
     Record,
     Settings,
     Start,
+    checked_budget,
+    checked_callback,
 )
-from mcframe.backends.certificate import Certificate, Point, Rounding, certify, relative_gap
+from mcframe.backends.certificate import Certificate, Dual, Point, Rounding, certify, relative_gap
 from mcframe.backends.choice import (
     BACKENDS,
     LADDER,
@@ -36,4 +38,3 @@ from mcframe.backends.reference import Reference
 from mcframe.backends.rowwise import Rowwise
 from mcframe.backends.splitting import FirstOrder, Splitting
 from mcframe.backends.statement import to_cvxpy
-from mcframe.compile import Dual

@@ -11,7 +11,9 @@ import numpy as np
 from mcframe.backends.certificate import Certificate, Point, Rounding
 from mcframe.compile import CompiledProblem, Program, Work
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver, State
+from mcframe.contracts.validators import number, whole
 
 
 @attrs.frozen
@@ -110,6 +112,32 @@ class Budget:
     tol: float = 1e-6
     max_iter: int = 20_000
     max_seconds: float = np.inf
+
+
+def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
+    """The budget, or a ``ModelError`` that names what is wrong with it."""
+    if not 0.0 <= number(tol, "tol") < 1.0:
+        raise ModelError(
+            f"tol={tol!r} was given; a relative gap of at least 0 and below 1 is needed"
+        )
+    try:
+        whole(max_iter, "max_iter", least=0)
+    except ModelError:
+        raise ModelError(
+            f"max_iter={max_iter!r} was given; a whole number of iterations, 0 or more, is needed"
+        ) from None
+    if max_seconds != np.inf and (max_seconds is None or number(max_seconds, "max_seconds") <= 0):
+        raise ModelError(
+            f"max_seconds={max_seconds!r} was given; a number above 0 is needed, inf for no limit"
+        )
+    return Budget(float(tol), int(max_iter), float(max_seconds))
+
+
+def checked_callback(callback: Callable[[Record], Any] | None) -> Callable[[Record], Any] | None:
+    """The callback, or a ``ModelError`` where it is no function."""
+    if callback is not None and not callable(callback):
+        raise ModelError(f"callback={callback!r} was given; a function of a Record is needed")
+    return callback
 
 
 @attrs.frozen(eq=False)

@@ -1,33 +1,377 @@
-"""The certificate: objective and lower bound of a candidate, and how exactly they are known."""
+"""The certificate: objective, lower bound by a dual point, and how exactly they are known."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
+import scipy
 
-from mcframe.backends.dual_bound import (
-    NO_BOUND,
-    Aim,
-    Bound,
-    fenchel_bound,
-    summed_rounding,
-)
-from mcframe.compile import (
-    Dual,
-    DualPoint,
-    Evaluation,
-    Program,
-    RowPenalty,
-    dual_point,
-)
+from mcframe.compile import Attached, Evaluation, FactoredPenalty, Known, Program, RowPenalty
+from mcframe.compile.loss import Solved
+from mcframe.compile.program import LARGEST_GRAM
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING
 from mcframe.contracts.solver import Candidate
-from mcframe.contracts.term import Constraint
+from mcframe.contracts.term import Composed, Constraint, Factored
 from mcframe.numerics.machine import OutOfTime
-from mcframe.numerics.norms import NEAREST
-from mcframe.numerics.operators import LowRank
+from mcframe.numerics.norms import NEAREST, norm_bound, norm_upper_bound, singular_value_bounds
+from mcframe.numerics.operators import Dense, LowRank, Operator
+from mcframe.numerics.unlabeled import Behind
+
+
+@attrs.frozen(eq=False)
+class Dual:
+    """What a solver with multipliers knows of the dual.
+
+    A gradient for each number of the losses, a dual matrix for each term (None where the term's
+    own gradient will do), and F* at the gradient for each loss that has no conjugate. ``given``
+    are the effects of the point: those of losses without a gradient cannot be solved for.
+    """
+
+    gradient: Array
+    terms: tuple[Array | None, ...]
+    given: Solved
+    known: Known
+
+    @classmethod
+    def of(cls, program: Program, at: Evaluation, terms: tuple[Array | None, ...]) -> "Dual":
+        """The gradients of an evaluation of the program, or of one made smooth.
+
+        F* at the gradients of a loss without a conjugate is that of the same evaluation.
+        """
+        known = program.loss.known_conjugates(at.place.z, at.effects)
+        return cls(at.entry_gradients, terms, at.effects, known)
+
+
+@attrs.frozen(eq=False)
+class DualPoint:
+    """A gradient S for the losses and dual matrices Y_t of the terms.
+
+    Of unlabeled cells (``behind``) ``share`` times their gradient; of losses without a conjugate
+    F* at ``known`` gradients, of which S is ``share`` times.
+    """
+
+    program: Program
+    gradient: Array
+    terms: tuple[Array, ...]
+    known: Known
+    behind: Behind
+    share: float = 1.0
+    finite: bool = True  # whether no loss overflowed
+
+    @property
+    def matrix(self) -> Operator:
+        """S + sum of K_t' Y_t: what the main regularizer takes up."""
+        pairs = zip(self.program.terms, self.terms, strict=True)
+        blocks = [(term.columns, term.gradient_of(dual)) for term, dual in pairs]
+        gradient = self.behind.beyond(self.gradient, self.share)
+        return self.program.entries.matrix(gradient, blocks, self.behind.gradients(self.share))
+
+    def multiple(self, scale: float) -> "DualPoint":
+        """All of it scaled."""
+        if scale == 1.0:
+            return self
+        terms = tuple(scale * dual for dual in self.terms)
+        share, gradient = scale * self.share, scale * self.gradient
+        return attrs.evolve(self, gradient=gradient, terms=terms, share=share)
+
+    def repair(self, scale: float) -> "DualPoint":
+        """Scaled, then moved to the nearest point of every domain but the main regularizer's."""
+        scaled = self.multiple(scale)
+        gradient = self.program.loss.nearest_gradient(scaled.gradient)
+        return attrs.evolve(scaled, gradient=gradient, terms=scaled.nearest_terms())
+
+    def without_rounding(self) -> "DualPoint":
+        """Dual matrices and gradients that rounding left just outside of a domain moved in."""
+        gradient = self.program.loss.clip(self.gradient)
+        return attrs.evolve(self, gradient=gradient, terms=self.nearest_terms())
+
+    def nearest_terms(self) -> tuple[Array, ...]:
+        """The nearest dual matrices at which the terms' conjugates are finite."""
+        pairs = zip(self.program.terms, self.terms, strict=True)
+        return tuple(term.nearest_dual(dual) for term, dual in pairs)
+
+    def without_main(self) -> "DualPoint":
+        """A point close by that leaves the main regularizer as little to take up as can be.
+
+        Each term takes what is left at its columns, as far as its domain allows, and the gradients
+        of the losses become what the terms stand against. Where the optimum does not touch a ball
+        it takes up nothing, and what convergence has left of it would cost the ball's radius.
+        """
+        terms, left = list(self.terms), self.matrix.dense()
+        for k, term in enumerate(self.program.terms):
+            if not isinstance(term.term, Composed):
+                rest = term.natural(left[:, term.columns], -1)
+                terms[k] = term.nearest_dual(terms[k] - rest)
+                left[:, term.columns] += term.gradient_of(terms[k] - self.terms[k])
+        own = attrs.evolve(self, gradient=np.zeros(self.gradient.size), terms=tuple(terms))
+        entries = self.program.entries
+        against = entries.times_scales(-own.matrix.dense().ravel()[entries.flat], -1)
+        return attrs.evolve(own, gradient=self.program.loss.nearest_gradient(against))
+
+    def conjugates(self) -> tuple[float, float]:
+        """F*(S) + sum of f_t*(Y_t), and the size of the summands."""
+        total, size = self.program.loss.conjugate(self.gradient, self.share, self.known)
+        if not np.isfinite(total):  # what the others are does not matter
+            return total, size
+        for term, dual in zip(self.program.terms, self.terms, strict=True):
+            value = term.conjugate(dual)
+            total += value
+            size += abs(value) + float(np.linalg.norm(dual)) * EPS
+        unwritten, unsure = self.behind.conjugate(self.share)
+        return total + unwritten, size + unsure
+
+    def allowed_excess(self, length: float) -> float:
+        """Bound on the objective error caused by the feasibility tolerance of the other sets.
+
+        ``length`` is ||Z||_F of the candidate.
+        """
+        sets = 0.0
+        for attached, dual in zip(self.program.terms, self.terms, strict=True):
+            if isinstance(attached.term, Constraint):
+                sets += attached.term.room(dual, attached.stretch * length)
+        return sets + self.program.loss.allowed_excess(self.gradient)
+
+    def imbalance(self, effects: Solved) -> float:
+        """Bound on the change of the objective by sums over free effects that do not vanish."""
+        return self.program.loss.imbalance(self.gradient, effects)
+
+
+def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint:
+    """The dual point of an evaluated candidate: its own gradients, or what a solver knows better.
+
+    Of the gradients what rounding left of sums over free effects is taken off. Of a nonsmooth term
+    of which nothing is known it has the dual matrix 0.
+    """
+    duals: tuple[Any, ...] = (None,) * len(program.terms) if dual is None else dual.terms
+    found = zip(program.terms, duals, at.duals, strict=True)
+    terms = tuple(dual_matrix(term, known, own, at) for term, known, own in found)
+    gradient, known = (at.entry_gradients, ()) if dual is None else (dual.gradient, dual.known)
+    own = dual is None and program.loss.convex
+    if own:
+        program.loss.ask_ahead(gradient)
+    finite = program.entries.finite(gradient)
+    if finite:
+        gradient = program.loss.centre(gradient)
+        if own:
+            known = program.loss.known_conjugates(at.place.z, at.effects)
+    return DualPoint(program, gradient, terms, known, at.behind, finite=finite)
+
+
+def dual_matrix(term: Attached, known: Array | None, own: Array | None, at: Evaluation) -> Array:
+    """What is known of a term, else its gradient, else 0."""
+    if known is not None:
+        return known
+    if own is not None:
+        return own
+    return np.zeros_like(term.forward(at.place.columns(term.columns)))
+
+
+# How often a scale is tried that brings a dual point into every domain at once.
+ROUNDS = 6
+# How much shorter still gradients are tried that rounding has left just outside of a domain.
+SHORTER = (0.0, 1e-13, 1e-11, 1e-9, 1e-7)
+
+
+@attrs.frozen
+class Aim:
+    """Accuracy that is asked of a bound; by default as close as can be.
+
+    ``norm_excess`` is how far above a norm its bound may be, relatively, ``gap`` how far below the
+    objective the bound that follows may be, as an absolute number.
+    """
+
+    norm_excess: float = 0.0
+    gap: float = 0.0
+
+
+@attrs.frozen(eq=False)
+class MainRegularizer:
+    """R*(-S) for the matrix S of one dual point, at any scale of it.
+
+    Attributes
+    ----------
+    conjugate : function of a scale
+        R*(-scale S), or an upper bound on it, up to ``rounding``.
+    largest : float
+        The largest scale up to 1 that is sure to make it finite.
+    rounding : function of a scale
+        Bound on how far rounding moves that, beyond that of a short sum.
+    """
+
+    conjugate: Callable[[float], float]
+    largest: float = 1.0
+    rounding: Callable[[float], float] = lambda scale: 0.0
+
+
+def main_regularizer(point: DualPoint, latent: LowRank, aim: Aim) -> MainRegularizer:
+    """The main regularizer of a dual point which comes from a candidate."""
+    penalty = point.program.penalty
+    if isinstance(penalty, FactoredPenalty):
+        return of_factors(point, penalty.main, latent, aim)
+    if isinstance(penalty, RowPenalty):
+        return of_rows(point, penalty)
+    return of_singular_values(point, aim.norm_excess)
+
+
+def of_factors(point: DualPoint, term: Factored, latent: LowRank, aim: Aim) -> MainRegularizer:
+    """The main regularizer of factors, with multipliers from those of the candidate."""
+    matrix = point.matrix
+    multipliers = term.bounding_multipliers(matrix, latent.balance(), aim.gap)
+    return MainRegularizer(
+        lambda scale: term.conjugate_from(-scale * matrix, scale * multipliers),
+        term.feasible_scale(-matrix, multipliers),
+    )
+
+
+def of_singular_values(point: DualPoint, excess: float) -> MainRegularizer:
+    """The main regularizer as a function of singular values.
+
+    Where it is finite in a ball alone the norm is all that counts. Norms of matrices at hand are
+    bounded by factorisations, of others and of very large ones by Lanczos steps, to a relative
+    ``excess``.
+    """
+    penalty, largest = point.program.penalty, 1.0
+    radius = penalty.dual_radius
+    if np.isfinite(radius):
+        norm = norm_of(point, radius, excess)
+        bounds, largest = np.array([norm]), 1.0 if norm <= radius else radius / norm
+    else:
+        bounds = singular_value_bounds(point.matrix.dense())
+    return MainRegularizer(lambda scale: penalty.conjugate(scale * bounds), largest)
+
+
+def of_rows(point: DualPoint, penalty: RowPenalty) -> MainRegularizer:
+    """A main regularizer that squares each row: finite at every scale, from some products of S.
+
+    The conjugate of a sum is at most that of its parts at any two matrices with the same sum. So
+    a ridge gets ``ridge * Z`` of the gradient, with the rows Z that are the best ones there, and
+    no bound depends on how exactly these are known.
+    """
+    left, ridged, parted = -point.matrix.dense(), 0.0, 0.0
+    if penalty.ridge:
+        rows = penalty.squares.best_rows(left)
+        own = penalty.ridge * rows
+        ridged = float(np.vdot(own, own)) / (2.0 * penalty.ridge)
+        left = left - own
+        # The two parts have another sum by rounding, which counts as the rows are large.
+        parted = EPS * float(np.vdot(np.abs(left), np.abs(rows)))
+        parted += summed_rounding(ridged, own.size)
+    taken = penalty.main.squares.dual(left)
+    return MainRegularizer(
+        lambda scale: taken.conjugate(scale) + scale**2 * ridged,
+        rounding=lambda scale: taken.rounding(scale) + abs(scale) * parted,
+    )
+
+
+def norm_of(point: DualPoint, radius: float, excess: float) -> float:
+    """An upper bound on ||S||_2, which need not be close where it is below the radius."""
+    matrix = point.matrix
+    n_rows, n_columns = matrix.shape
+    if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= LARGEST_GRAM:
+        return norm_upper_bound(matrix.array)
+    return norm_bound(matrix, radius, excess, point.program.entries.seed)
+
+
+@attrs.frozen(eq=False)
+class Bound:
+    """A lower bound, and what it was lowered by for rounding.
+
+    With the dual point it comes from, and what the main regularizer takes of it.
+    """
+
+    value: float
+    rounding: float
+    taken: float = 0.0
+    point: DualPoint | None = None
+
+    def room(self, length: float) -> float:
+        """Bound on the change of the optimum where a Z of that length is only close to sets."""
+        if self.point is None:
+            return 0.0
+        ball = isinstance(self.point.program.main, Constraint)
+        own = SET_ROUNDING * abs(self.taken) if ball else 0.0
+        return self.point.allowed_excess(length) + own
+
+
+NO_BOUND = Bound(-np.inf, 0.0)
+
+
+def fenchel_bound(point: DualPoint, latent: LowRank, aim: Aim) -> Bound:
+    """The bound at the best feasible scale, lowered by what rounding may have added.
+
+    Or at scale 0, where it is the infimum of all losses: the better one if the optimum is 0.
+    ``latent`` is the candidate that the point comes from, ``aim`` how close a bound is wanted.
+    """
+    point = point.without_rounding()
+    main = main_regularizer(point, latent, aim)
+    nothing = bound_at(point, main, 0.0)
+    scaled = scaled_bound(point, main)
+    if not np.isfinite(scaled.value):
+        scaled = bound_in_every_domain(point, main.largest, latent, aim)
+    return scaled if scaled.value >= nothing.value else nothing
+
+
+def scaled_bound(point: DualPoint, main: MainRegularizer) -> Bound:
+    """The bound at the largest feasible scale, or with a ridge at the best one."""
+    for shorter in SHORTER:
+        reached = bound_at(point, main, main.largest * (1.0 - shorter))
+        if np.isfinite(reached.value):
+            break
+    if not (point.program.penalty.smooth and np.isfinite(reached.value)):
+        return reached
+    # With a ridge every scale is feasible, and the bound is concave in it; 1 is exact at the
+    # optimum.
+    search = scipy.optimize.minimize_scalar(
+        lambda scale: -bound_at(point, main, float(scale)).value,
+        bounds=(0.0, 1.0),
+        method="bounded",
+    )
+    shorter_point = bound_at(point, main, float(search.x))
+    return reached if reached.value >= shorter_point.value else shorter_point
+
+
+def bound_at(point: DualPoint, main: MainRegularizer, scale: float) -> Bound:
+    """The bound from a scaled dual point and the main regularizer's unscaled matrix."""
+    taken, rounding = main.conjugate(scale), main.rounding(scale)
+    return bound_from_conjugates(point.multiple(scale), taken, rounding)
+
+
+def bound_from_conjugates(point: DualPoint, taken: float, outside: float = 0.0) -> Bound:
+    """The bound from the sum of all conjugates, less what rounding may have added.
+
+    ``taken`` is that of the main regularizer, ``outside`` what its own rounding changes, and that
+    the point lies outside of its domain by rounding.
+    """
+    conjugates, size = point.conjugates()
+    rounding = summed_rounding(size + abs(taken), point.gradient.size) + outside
+    return Bound(float(-conjugates - taken - rounding), rounding, taken, point)
+
+
+def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, aim: Aim) -> Bound:
+    """The bound where scaling leaves the domain of a loss whose gradients do not reach 0.
+
+    Moving back into that domain changes the main regularizer's matrix a little, so that the scale
+    is sought in a few rounds; -inf if none is found. Beyond the main regularizer's domain by
+    rounding it is a bound of a weight so much larger, which costs that share of the term at the
+    candidate.
+    """
+    for _ in range(ROUNDS):
+        repaired = point.repair(scale)
+        found = main_regularizer(repaired, latent, aim)
+        if found.largest >= 1.0 - DUAL_ROUNDING:
+            beyond = (1.0 / found.largest - 1.0) * point.program.penalty.value(latent)
+            outside = beyond + found.rounding(1.0)
+            return bound_from_conjugates(repaired, found.conjugate(1.0), outside)
+        scale -= 2.0 * (1.0 - found.largest) * scale if found.largest > 0.7 else 0.5 * scale
+    return NO_BOUND
+
+
+def summed_rounding(size: float, count: int) -> float:
+    """Bound on the rounding of a sum of so many summands whose sizes add up to that."""
+    return EPS * (8 + float(np.log2(count + 1))) * abs(size)
+
 
 # The relative excess allowed of the bound on a norm: this share of the gap asked for in any case,
 # and this share of the excess that leaves the gap as small as that.

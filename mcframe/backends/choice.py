@@ -2,8 +2,9 @@
 
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import count
 from typing import Any, TypeVar
 
@@ -148,13 +149,15 @@ def verdicts(compiled: CompiledProblem) -> tuple[Verdict, ...]:
     return tuple(verdict_on(backend, compiled) for backend in BACKENDS.values())
 
 
-def able(compiled: CompiledProblem) -> tuple[Backend, ...]:
-    """The backends of the ladder that can run the problem, in the order of ``auto``."""
+def able(compiled: CompiledProblem) -> Iterator[Backend]:
+    """The backends of the ladder that can run the problem, in the order of ``auto``.
+
+    Each is asked when its turn comes.
+    """
     asked = [rung.backend for rung in LADDER if rung.automatic]
-    found = [backend for backend in asked if verdict_on(backend, compiled).can_run]
-    if len(found) > 1 and decomposition(compiled) > DECOMPOSITION:
-        found.sort(key=lambda backend: not works_on_factors(backend))
-    return tuple(found)
+    if compiled.refusal is None and decomposition(compiled) > DECOMPOSITION:
+        asked.sort(key=lambda backend: not works_on_factors(backend))
+    return (backend for backend in asked if verdict_on(backend, compiled).can_run)
 
 
 def decomposition(compiled: CompiledProblem) -> float:
@@ -188,7 +191,7 @@ def choose(compiled: CompiledProblem) -> Backend:
 
 def choice_of(compiled: CompiledProblem) -> tuple[str | None, str]:
     """The name of the backend that ``auto`` takes, if one can run, and why it does, in words."""
-    backends = able(compiled)
+    backends = list(able(compiled))
     if not backends:
         return None, "auto takes none: no backend can run this problem"
     name = backends[0].name
@@ -251,11 +254,15 @@ def solve_by_choice(compiled: CompiledProblem, settings: Settings) -> tuple[Outc
     on with by the solver that it comes from.
     """
     chosen = backend_of_start(settings.start, compiled) or choose(compiled)
-    others = [backend for backend in able(compiled) if backend.name != chosen.name]
+
+    @cache
+    def others() -> list[Backend]:  # which nobody asks for where the first one makes headway
+        return [backend for backend in able(compiled) if backend.name != chosen.name]
+
     try:
-        return solve_in_turn(compiled, [chosen, *others], settings)
+        return solve_in_turn(compiled, chosen, others, settings)
     except NothingFeasible as nothing:
-        for backend in others if settings.start is None else ():
+        for backend in others() if settings.start is None else ():
             with suppress(BackendError):
                 return backend.solve(compiled, settings), backend.name
         raise nothing
@@ -273,25 +280,35 @@ def backend_of_start(start: Start | None, compiled: CompiledProblem) -> Backend 
 
 
 def solve_in_turn(
-    compiled: CompiledProblem, backends: Sequence[Backend], settings: Settings
+    compiled: CompiledProblem,
+    first: Backend,
+    others: Callable[[], list[Backend]],
+    settings: Settings,
 ) -> tuple[Outcome, str]:
     """The outcome of the first backend, or of another that goes on from its point and bound.
 
     Once each of them has made little headway, the reference is asked where a table is tiny; what
     it leaves open they go on with.
     """
-    names = [backend.name for backend in backends]
-    # What proximal can run splitting leaves to it whole: its steps are the same.
-    same = "splitting" if "proximal" in names else ""
-    turn = [backends[0]]
-    turn += [b for b in backends[1:] if b.start_refusal is None and b.name != same]
-    reference = brief_reference(backends[1:], compiled)
-    changes = ""
+    turn, changes = [first], ""
+    reference: Reference | None = None
     records: tuple[Record, ...] = ()
+
+    def has_next() -> bool:
+        nonlocal reference
+        if n_changes:
+            return len(turn) > 1
+        # What proximal can run splitting leaves to it whole: its steps are the same.
+        same = {"splitting"} if "proximal" in [b.name for b in (first, *others())] else set()
+        turn.extend(b for b in others() if b.start_refusal is None and b.name not in same)
+        reference = next((b for b in others() if isinstance(b, Reference)), None)
+        if reference and estimate(compiled.problem, reference.max_iters).most > BRIEF_SECONDS:
+            reference = None
+        return len(turn) > 1 or reference is not None
+
     for n_changes in count():
-        has_next = len(turn) > 1 or (reference is not None and n_changes == 0)
-        patience = PATIENCE * 2.0**n_changes if has_next else math.inf
-        headway = Headway(settings.callback, settings.budget.tol, patience)
+        patience = PATIENCE * 2.0**n_changes
+        headway = Headway(settings.callback, settings.budget.tol, patience, has_next)
         outcome = solve_by(turn[0], compiled, attrs.evolve(settings, callback=headway))
         # The first record of a later backend is the last one of the one before.
         records += outcome.history.records[min(n_changes, 1) :]
@@ -320,15 +337,6 @@ def certificate_of(compiled: CompiledProblem, outcome: Outcome) -> Certificate:
     effects = dict(outcome.effects)
     objective = compiled.problem.objective(outcome.point.latent, effects)
     return Certificate(objective, outcome.bound, effects, outcome.rounding)
-
-
-def brief_reference(backends: Sequence[Backend], compiled: CompiledProblem) -> Reference | None:
-    """The reference among the backends, if it takes seconds at most."""
-    for backend in backends:
-        if isinstance(backend, Reference):
-            size = estimate(compiled.problem, backend.max_iters)
-            return backend if size.most <= BRIEF_SECONDS else None
-    return None
 
 
 def with_reference(
@@ -377,6 +385,7 @@ class Headway:
     callback: Callable[[Record], Any] | None  # the user's
     tol: float
     patience: float  # iterations that are made in any case
+    has_next: Callable[[], bool]  # whether another backend can go on
     records: list[Record] = attrs.field(factory=list)
     is_poor: bool = False
 
@@ -386,7 +395,8 @@ class Headway:
         self.records.append(record)
         tol, made = max(self.tol, LEAST_TOL), record.iteration - self.records[0].iteration
         if not stopped and made >= self.patience and record.gap > tol:
-            self.is_poor = iterations_ahead(self.records, tol) >= 2.0 * self.patience
+            slow = iterations_ahead(self.records, tol) >= 2.0 * self.patience
+            self.is_poor = slow and self.has_next()
         return stopped or self.is_poor
 
 

@@ -20,9 +20,8 @@ from mcframe.compile import Program
 from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.solver import Candidate, Solver
 from mcframe.contracts.term import Constraint
-from mcframe.numerics.machine import OutOfTime, stop_at
+from mcframe.numerics.machine import OutOfTime, blas_alone, stop_at
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.threads import blas_alone
 
 # The iteration of the first certificate after the start, and the least and the largest number of
 # iterations between two later ones.

@@ -6,14 +6,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.row_newton import At, RowLosses, newton
+from mcframe.backends.certificate import Dual, dual_point
+from mcframe.backends.rowwise import At, RowLosses, newton
 from mcframe.compile import (
     CompiledProblem,
-    Dual,
     Piece,
     RowPenalty,
     compile_main,
-    dual_point,
     infinite_effects,
     is_quadratic,
 )

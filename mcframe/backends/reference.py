@@ -8,17 +8,17 @@ import attrs
 import numpy as np
 
 from mcframe.backends.backend import Backend, Cost, History, Outcome, Record, Settings
-from mcframe.backends.certificate import Certificate, Point, at_zero, best_of, certify
+from mcframe.backends.certificate import Certificate, Dual, Point, at_zero, best_of, certify
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.statement import Statement, cp
-from mcframe.compile import CompiledProblem, Dual, Program
+from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.likelihood import Approximated
 from mcframe.contracts.validators import positive
 from mcframe.model import Problem
+from mcframe.numerics.machine import blas_alone
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.threads import blas_alone
 
 # Beyond either of these a reference is refused unless forced.
 MAX_SECONDS = 120.0

@@ -1,15 +1,334 @@
 """Newton's method for each row, where the regularizer is a quadratic function of each row."""
 
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
 import attrs
 import numpy as np
 
 from mcframe.backends.backend import nonsmooth_refusal
-from mcframe.backends.certificate import Point
-from mcframe.backends.row_newton import RowLosses, batches, newton
-from mcframe.compile import Dual, Piece, Program, RowPenalty
-from mcframe.contracts.arrays import Array
+from mcframe.backends.certificate import Dual, Point
+from mcframe.compile import SHARES, Piece, Program, RowPenalty
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.likelihood import TwiceDifferentiable
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Solver, ToMultipliers
+from mcframe.numerics import kernels
+from mcframe.numerics.machine import check_time
+from mcframe.numerics.sampled import Pattern
+
+# A share of the largest curvature of an entry that is added to the curvature in row effects: they
+# have no cost of their own, and a loss may be flat.
+DAMPING = 1e-10
+# The least curvature of a number in systems that are divided by its root.
+FLATTEST = 1e-200
+# A curvature in a row's scores from which on systems in these leave few digits of the rest.
+STEEP = 1e12
+
+
+@attrs.frozen(eq=False)
+class At:
+    """Rows at some scores t (n_rows x m), the best row effects solved for.
+
+    ``objectives`` has each row's losses and ``||t||^2 / 2``, ``sizes`` the sum of their sizes,
+    ``gradients`` one number for each of z, and ``gradient`` (n_rows x m) is the objectives'.
+    """
+
+    scores: Array
+    z: Array
+    effects: tuple[Array | None, ...]
+    objectives: Array
+    sizes: Array
+    gradients: Array
+    gradient: Array
+
+
+@attrs.frozen(eq=False)
+class RowLosses:
+    """``sum of losses at z = L t + base, plus ||t||^2 / 2``, least over row effects, row by row.
+
+    Attributes
+    ----------
+    pieces : tuple of Piece
+        The losses of blocks, their ``part`` one after the other, their effects those of rows or
+        none.
+    rows, columns : arrays of integers
+        Of each number of z its row, and its row of L.
+    slices : tuple of slices
+        The rows of L of each piece.
+    loadings : array (n x m)
+        L.
+    with_effects : array (n x (m + pieces with row effects))
+        L, and the indicators of the numbers that each kind of row effects is added to.
+    base : array
+        z at t = 0.
+    pattern : Pattern
+        The numbers of z, by rows.
+    """
+
+    pieces: tuple[Piece, ...]
+    rows: IntArray
+    columns: IntArray
+    slices: tuple[slice, ...]
+    loadings: Array
+    with_effects: Array
+    base: Array
+    pattern: Pattern
+
+    @classmethod
+    def of(
+        cls,
+        n_rows: int,
+        pieces: tuple[Piece, ...],
+        columns: tuple[slice, ...],
+        centre: Array,
+        loadings: Array,
+    ) -> "RowLosses":
+        """Losses of rows ``centre + loadings t`` of Z, of pieces that stand at these columns."""
+        ends = np.cumsum([0, *(own.stop - own.start for own in columns)]).tolist()
+        slices = tuple(slice(first, last) for first, last in pairwise(ends))
+        nothing = np.zeros(0, dtype=np.intp)
+        here = np.concatenate([nothing, *(np.arange(own.start, own.stop) for own in columns)])
+        moved = np.zeros((here.size, len(pieces)))
+        rows, places = [nothing], [nothing]
+        for k, (piece, own) in enumerate(zip(pieces, slices, strict=True)):
+            moved[own, k] = 1.0
+            numbers = piece.columns[:, None] * piece.width + np.arange(piece.width)
+            rows.append(np.repeat(piece.rows, piece.width))
+            places.append(own.start + numbers.ravel())
+        of_rows, of_columns = np.concatenate(rows), np.concatenate(places)
+        has_effects = [piece.effects.n_added > 0 for piece in pieces]
+        return cls(
+            pieces,
+            of_rows,
+            of_columns,
+            slices,
+            loadings[here],
+            np.hstack([loadings[here], moved[:, has_effects]]),
+            centre[here][of_columns],
+            Pattern.of((n_rows, here.size), of_rows, of_columns),
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self.pattern.shape[0]
+
+    @property
+    def width(self) -> int:
+        """The number m of scores of a row."""
+        return int(self.loadings.shape[1])
+
+    @property
+    def short(self) -> bool:
+        """True where no row has more numbers than scores, nor effects of its own."""
+        return self.pattern.by_rows.longest <= self.width == self.with_effects.shape[1]
+
+    def images(self, scores: Array) -> Array:
+        """L t at some scores (n_rows x m), piece after piece."""
+        images = np.empty(self.rows.size)
+        self.pattern.entries(np.ascontiguousarray(scores), self.loadings, images)
+        return images
+
+    def in_scores(self, gradients: Array) -> Array:
+        """S L for a gradient S with these numbers (n_rows x m)."""
+        rows = self.pattern.by_rows
+        return kernels.product(rows.starts, rows.across, rows.reorder(gradients), self.loadings)
+
+    def at(self, scores: Array, warm: At | None = None) -> At:
+        """The rows at these scores; the search for effects begins at those of ``warm``."""
+        z = self.images(scores) + self.base
+        gradients = np.empty_like(z)
+        squares: Array = 0.5 * np.einsum("ij,ij->i", scores, scores)
+        objectives, sizes, solved = squares, squares, []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k, piece in enumerate(self.pieces):
+                own = piece.offset_part(z)
+                effects = piece.solve(own, None if warm is None else warm.effects[k])
+                predictor = piece.predictor(own, effects)
+                losses, gradient_of_losses = piece.at(effects).value_and_gradient(
+                    predictor, piece.y
+                )
+                gradients[piece.part] = np.ravel(piece.stretch * gradient_of_losses)
+                losses = piece.scale * losses
+                objectives = objectives + self.by_rows(piece, losses)
+                sizes = sizes + self.by_rows(piece, np.abs(losses))
+                ridge = piece.effects.ridge
+                if ridge is not None and effects is not None:
+                    away = effects - ridge.towards
+                    objectives = objectives + 0.5 * ridge.weight * np.square(away)
+                solved.append(effects)
+            gradient = self.in_scores(gradients) + scores
+        return At(scores, z, tuple(solved), objectives, sizes, gradients, gradient)
+
+    def by_rows(self, piece: Piece, numbers: Array) -> Array:
+        """The sum over each row of a piece's entries."""
+        sums: Any = np.bincount(piece.rows, weights=numbers, minlength=self.n_rows)
+        return sums
+
+    def newton_steps(self, here: At) -> Array:
+        """Newton's step of each row's scores, row effects moving with them (n_rows x m)."""
+        curvatures, hessians = self.curvatures(here)
+        lengths = np.sum(np.square(self.loadings), axis=1)[self.columns]
+        # Systems in the scores would then lose a row's own cost to rounding.
+        steep = bool(np.any(curvatures * lengths > STEEP))
+        if self.short and (hessians is None or steep):
+            return -self.in_scores(self.next_gradients(here)) - here.scores
+        largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
+        damping = DAMPING * (largest or 1.0)
+        costs, images = [np.ones(self.width)], [-here.scores]
+        for piece in self.pieces:
+            if piece.effects.n_added:
+                costs.append(np.array([piece.effects.stiffness + damping]))
+                # They are the best ones: the gradients of the entries are taken back.
+                images.append(self.by_rows(piece, here.gradients[piece.part])[:, None])
+        own = np.diag(np.concatenate(costs))[None]
+        if hessians is not None:
+            own = own + hessians
+        shared = kernels.Shared(own, np.ones(self.n_rows), np.hstack(images))
+        steps = self.pattern.by_rows.ridge_solutions(
+            curvatures, -here.gradients, self.with_effects, 0.0, shared
+        )
+        return steps[:, : self.width]
+
+    def next_gradients(self, here: At) -> Array:
+        """The gradients that Newton's next scores -L's go with, one for each number of z.
+
+        With S^2 the curvatures and g the gradients at L t, ``s = g + S^2 (L t_new - L t)`` and
+        ``t_new = -L's`` give ``s = -S q`` where ``(I + S L L' S) q = S L t - g / S``, systems in
+        the numbers of each row. Of a loss of large curvature the gradient at z has few digits,
+        these have all of them. Numbers of classes keep their gradients, as if they had no
+        curvature.
+        """
+        alone = np.zeros(here.z.size, dtype=bool)
+        for piece in self.pieces:
+            alone[piece.part] = piece.width == 1
+        kept = np.where(alone, 0.0, here.gradients)
+        roots = np.sqrt(np.maximum(self.curvatures(here)[0], FLATTEST))
+        moved = self.images(here.scores + self.in_scores(kept))
+        wanted = np.where(alone, roots * moved - here.gradients / roots, 0.0)
+        gram = self.loadings @ self.loadings.T
+        roots = np.where(alone, roots, 0.0)
+        return kept - self.pattern.by_rows.short_solutions(roots, wanted, gram)
+
+    def curvatures(self, here: At) -> tuple[Array, Array | None]:
+        """The second derivative at each number of z, and what entries of several numbers add.
+
+        The latter are matrices in the coordinates of ``with_effects``, one for each row; the
+        second derivatives of their numbers are then 0.
+        """
+        second: Array = np.zeros(here.z.size)
+        hessians: Array | None = None
+        for piece, rows, effects in zip(self.pieces, self.slices, here.effects, strict=True):
+            likelihood = piece.at(effects)
+            predictor = piece.predictor(piece.offset_part(here.z), effects)
+            if piece.width > 1:
+                added = self.hessians(piece, likelihood, predictor, self.with_effects[rows])
+                hessians = added if hessians is None else hessians + added
+            elif isinstance(likelihood, TwiceDifferentiable):
+                at_numbers = likelihood.second_derivative(predictor, piece.y)
+                second[piece.part] = piece.scale * at_numbers
+            else:
+                second[piece.part] = piece.scale * float(likelihood.curvature)
+        return second, hessians
+
+    def hessians(self, piece: Piece, likelihood: Any, predictor: Array, loadings: Array) -> Array:
+        """The sums of ``L' H L`` over each row's entries, H over the numbers of an entry.
+
+        By products of H with the columns of L: H itself, K x K, is never written out.
+        """
+        n_numbers, size = piece.width, loadings.shape[1]
+        sums: Array = np.zeros((self.n_rows, size, size))
+        for column, own in enumerate(loadings.reshape(-1, n_numbers, size)):
+            here = piece.columns == column
+            shape = (int(np.count_nonzero(here)), size, n_numbers)
+            moves = np.broadcast_to(own.T, shape)
+            if isinstance(likelihood, TwiceDifferentiable):
+                z = np.broadcast_to(predictor[here][:, None], shape)
+                y = np.broadcast_to(piece.y[here][:, None], shape[:2])
+                images = likelihood.hessian_product(z, y, moves)
+            else:
+                images = float(likelihood.curvature) * moves
+            # Each row has one entry in a column at most.
+            scale = np.broadcast_to(piece.scale, piece.y.shape)[here]
+            sums[piece.rows[here]] += scale[:, None, None] * (images @ own)
+        return sums
+
+    def off(self, here: At, share: float) -> Any:
+        """Rows whose gradient is longer than a share of what it sums: a mask.
+
+        Its length bounds how far their scores are from the best ones.
+        """
+        sizes_of_gradients = (
+            np.abs(here.gradients) * np.linalg.norm(self.loadings, axis=1)[self.columns]
+        )
+        sizes = np.bincount(self.rows, weights=sizes_of_gradients, minlength=self.n_rows)
+        sizes = sizes + np.linalg.norm(here.scores, axis=1)
+        return ~(np.linalg.norm(here.gradient, axis=1) <= share * sizes)
+
+
+# Numbers of rows that are worked on at a time.
+BATCH = 2_000_000
+
+
+def batches(n_rows: int, numbers: float) -> Iterator[slice]:
+    """Rows to work on at once, of which each takes so many numbers."""
+    size = max(1, int(BATCH / (1.0 + numbers)))
+    for first in range(0, n_rows, size):
+        yield slice(first, min(first + size, n_rows))
+
+
+MOST_STEPS = 300
+# A row has settled where a step is shorter than this relative to its scores.
+LEAST_MOVE = 1e-13
+# Armijo's constant; and the rounding of an objective relative to the sizes of its summands.
+DECREASE, NOISE = 1e-4, 16.0 * EPS
+
+
+def newton(losses: RowLosses, start: At | None = None) -> At:
+    """argmin over t of the losses of each row: full steps as far as they descend, else shares.
+
+    The objective of a row is a convex function plus ``||t||^2 / 2``: it has one minimum, and the
+    length of its gradient bounds the distance from there. Where objectives
+    differ by rounding alone, full steps are taken, for Newton's are then exact, until they get no
+    shorter.
+    """
+    n_rows, width = losses.n_rows, losses.width
+    here = losses.at(np.zeros((n_rows, width)) if start is None else start.scores, start)
+    if not width:
+        return here
+    left, last = np.ones(n_rows, dtype=bool), np.full(n_rows, np.inf)
+    for _ in range(MOST_STEPS):
+        check_time()
+        steps = losses.newton_steps(here)
+        promised = np.einsum("ij,ij->i", here.gradient, steps)
+        lengths = np.linalg.norm(steps, axis=1)
+        fine = -promised <= NOISE * here.sizes
+        left &= ~(fine & (lengths > 0.5 * last))
+        left &= lengths > LEAST_MOVE * np.linalg.norm(here.scores, axis=1)
+        if not left.any():
+            break
+        last = np.where(left, lengths, last)
+        here = descend(losses, here, np.where(left[:, None], steps, 0.0), promised, fine)
+    return here
+
+
+def descend(losses: RowLosses, here: At, steps: Array, promised: Array, fine: Mask) -> At:
+    """Each row moved by the largest share of its step at which its objective falls."""
+    share, unsettled = np.ones(losses.n_rows), np.any(steps != 0.0, axis=1)
+    for trial in SHARES:
+        share[unsettled] = trial
+        there = losses.at(here.scores + share[:, None] * steps, here)
+        with np.errstate(invalid="ignore"):
+            enough = here.objectives + DECREASE * share * promised + NOISE * here.sizes
+            fallen = (there.objectives <= enough) | (fine & np.isfinite(there.objectives))
+        unsettled &= ~fallen
+        if not unsettled.any():
+            return there
+    share[unsettled] = 0.0
+    return losses.at(here.scores + share[:, None] * steps, here)
+
 
 SETTLED = "no row's objective falls any further"
 

@@ -6,11 +6,11 @@ import attrs
 import numpy as np
 
 from mcframe.backends.backend import Backend, Cost, Outcome, Settings
-from mcframe.backends.certificate import Point
+from mcframe.backends.certificate import Dual, Point
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.loop import run
 from mcframe.backends.proximal import Proximal
-from mcframe.compile import CompiledProblem, Dual, Program
+from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import InnerState, Solver, ToMultipliers
 from mcframe.contracts.term import Norm

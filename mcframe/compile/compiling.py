@@ -6,11 +6,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.entries import Entries
-from mcframe.compile.loss import EntryLoss
+from mcframe.compile.loss import EntryLoss, Piece
 from mcframe.compile.penalty import Attached, FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
-from mcframe.compile.piece import Piece
-from mcframe.compile.program import Program
+from mcframe.compile.program import Entries, Program
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.likelihood import Parametric, Proximable, TwiceDifferentiable
@@ -154,7 +152,7 @@ def compile_terms(
         names=tuple(block.name for block in problem.model.blocks),
         columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
         terms=tuple(attached(problem, term, scales) for term in others),
-        background=background.with_scales(scales),
+        background=attrs.evolve(background, scales=scales),
     )
     unit = loss.unit or constrained_size(program) or 1.0
     return attrs.evolve(program, unit=unit).held_for(in_factors=False)

@@ -6,11 +6,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.entries import Evaluation, Place
 from mcframe.compile.loss import Solved
-from mcframe.compile.program import Program
+from mcframe.compile.program import Evaluation, Place, Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.dense_loops import descend, extrapolate, products
+from mcframe.numerics.kernels import descend, extrapolate, products
 from mcframe.numerics.operators import Dense, LowRank, Operator
 from mcframe.numerics.shrinkage import Shrunk
 

@@ -1,16 +1,378 @@
 """The entrywise part of a program: losses of all entries, the free effects solved out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.compile.piece import Piece
-from mcframe.contracts.arrays import Array
-from mcframe.contracts.likelihood import TwiceDifferentiable
+from mcframe.compile.effects import EntryEffects, described_effects
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
+from mcframe.contracts.rounding import EPS
+from mcframe.model import Layout
+
+# The least second derivative that steps count with, relative to the curvature.
+FLATTEST = 0.1
+# Moves that are extrapolated, in units of the length scale: momentum may be ten
+# times as long as the step whose curvature is measured from there.
+CLOSE = 0.005
+# Entries whose losses are computed at a time.
+SLICE = 32_768
+# By how many units in the last place of its summands rounding may move a predictor.
+ULPS = 16.0
+# Losses of a column below this share of what a constant costs there are 0: smooth ones, which grow
+# as squares of residuals, and nonsmooth ones, which grow as residuals do.
+NOTHING, NOTHING_ROUGH = 1e-12, 1e-9
+# Values whose spread is below the root of this share of their size are all the same.
+SAME = 1e-28
+# The largest factor of a loss where there is no entry, as there may be none in some of the rows.
+SMALLEST = float(np.finfo(float).tiny)
+
+
+class BlockLoss:
+    """The losses of one block as far as they are known without an entry, wherever these are.
+
+    ``largest_scale`` is the largest factor of a loss, ``total_scale`` the sum of all.
+    """
+
+    likelihood: Any
+    layout: Layout
+    largest_scale: float
+    total_scale: float
+
+    @property
+    def width(self) -> int:
+        """How many numbers of z an entry has."""
+        return int(self.likelihood.width)
+
+    @property
+    def curvature(self) -> float:
+        """The supremum of the second derivative in z; of no entry at all it is next to nothing."""
+        return self.largest_scale * float(self.likelihood.curvature)
+
+    @property
+    def infimum(self) -> float:
+        """A lower bound on the sum of all losses."""
+        return self.total_scale * float(self.likelihood.infimum)
+
+    def has_conjugate(self) -> bool:
+        """Whether a conjugate is at hand: not with parameters, which tie all entries together."""
+        return isinstance(self.likelihood, Conjugate) and not self.layout.n_parameters
+
+
+@attrs.frozen(eq=False)
+class Piece(BlockLoss):
+    """``scale * l(z + offset + effects, y)`` for each entry of one block.
+
+    ``rows``, ``columns`` and ``y`` have one element for each entry; ``scale`` is one number
+    or one for each; ``part`` is where its numbers stand among those of the whole loss, K of
+    them for each entry of a likelihood over K columns; ``offset`` has the shape of z. Of a
+    location y is what is left of the values without offset and origin.
+    """
+
+    likelihood: Any
+    scale: Any
+    y: Array
+    rows: IntArray
+    columns: IntArray
+    part: slice
+    layout: Layout = attrs.field(factory=Layout)
+    offset: Array | None = None
+    effects: EntryEffects = attrs.field(factory=EntryEffects)
+
+    @classmethod
+    def of(
+        cls,
+        layout: Layout,
+        ridge: float = 0.0,
+        origin: Array | None = None,
+        whole: bool = True,
+        **numbers: Any,
+    ) -> "Piece":
+        """The piece with the effects that its block declares; ``whole`` if it has all entries."""
+        piece = cls(layout=layout, **numbers)
+        places = piece.rows, piece.columns
+        effects = described_effects(layout, piece.likelihood, *places, ridge, origin)
+        effects = effects.checked(piece.likelihood, piece.y, piece.scale, whole)
+        return attrs.evolve(piece, effects=effects)
+
+    @cached_property
+    def largest_gradient(self) -> float:
+        """The largest gradient at z = 0: effects may leave none of it but rounding."""
+        z = self.by_entries(np.zeros(self.n_numbers))
+        gradients = np.abs(self.stretch * self.likelihood.value_and_gradient(z, self.y)[1])
+        return float(np.max(gradients, initial=0.0))
+
+    @property
+    def n_numbers(self) -> int:
+        """Numbers of z in all."""
+        return int(self.y.size) * self.width
+
+    @property
+    def largest_scale(self) -> float:  # type: ignore[override]
+        """The largest factor of a loss."""
+        return float(np.max(self.scale, initial=SMALLEST))
+
+    @property
+    def total_scale(self) -> float:  # type: ignore[override]
+        """The sum of all factors."""
+        return float(np.sum(self.scale * np.ones(self.y.size)))
+
+    @property
+    def stretch(self) -> Any:
+        """The scale in the shape of the gradients."""
+        several = self.width > 1 and np.ndim(self.scale) > 0
+        return np.asarray(self.scale)[:, None] if several else self.scale
+
+    def by_entries(self, numbers: Array) -> Array:
+        """Flat numbers as likelihoods take them: (N,), or (N, K) for K columns."""
+        return numbers.reshape(-1, self.width) if self.width > 1 else numbers
+
+    def offset_part(self, z: Array) -> Array:
+        """The piece's numbers of z, offsets added: (N,) or (N, K)."""
+        own = self.by_entries(z[self.part])
+        return own if self.offset is None else own + self.offset
+
+    def solve(self, z: Array, warm: Array | None) -> Array | None:
+        """The best effects at z (an ``offset_part``); None for a piece without any."""
+        return self.effects.solve(self.likelihood, z, self.y, self.scale, warm)
+
+    def evaluate(
+        self, z: Array, warm: Array | None, out: Array, nearly: bool = False
+    ) -> tuple[float, Array | None]:
+        """Losses at z (an ``offset_part``) and the best effects, and these; gradients in ``out``.
+
+        ``nearly``: where the ``warm`` effects are so close that one Newton step covers what
+        is left, it is taken in the losses' expansion. Value and gradients are then off by the
+        third and the second power of that step, which ends with those of whoever steps.
+        """
+        known = warm is not None and isinstance(self.likelihood, Likelihood)
+        if nearly and known and self.effects.n_added:
+            close = self.effects.started(warm, lambda: float(np.max(np.abs(z), initial=0.0)))
+            value = self.value_and_gradient(z, close, out)[0]
+            found = self.effects.correction(self.likelihood, z, self.y, self.scale, close, out)
+            if found is not None:
+                best, added, gradients = found
+                out += gradients
+                return value + added, best
+        effects = self.solve(z, warm)
+        return self.value_and_gradient(z, effects, out)[0], effects
+
+    @property
+    def is_envelope(self) -> bool:
+        """Whether the loss stands for one without a gradient: its second derivative jumps."""
+        return not isinstance(self.likelihood, Likelihood)
+
+    def bends_alike(self, moved: Array) -> bool:
+        """Whether second derivatives stay much the same where the piece's z moves by so much."""
+        if self.is_envelope:
+            return False
+        longest = float(np.max(np.abs(moved), initial=0.0))
+        return self.likelihood.quadratic or longest <= CLOSE * self.likelihood.length_scale
+
+    def predictor(self, z: Array, effects: Array | None) -> Array:
+        """z (an ``offset_part``) plus the effects."""
+        return self.effects.predictor(z, effects)
+
+    def at(self, effects: Array | None) -> Any:
+        """The likelihood with its parameters, if it has any."""
+        return self.effects.likelihood(self.likelihood, effects)
+
+    def value_and_gradient(
+        self, z: Array, effects: Array | None, out: Array | None = None
+    ) -> tuple[float, Array]:
+        """The sum of the losses at z (an ``offset_part``) and effects, and the gradients, flat.
+
+        The ridge on effects is part of the sum. A slice at a time, so that what a loss computes on
+        its way stays in the cache. The gradients go into ``out``, if it is given.
+        """
+        gradients = np.empty(self.n_numbers) if out is None else out
+        shaped = self.by_entries(gradients)
+        likelihood, predictor = self.at(effects), self.predictor(z, effects)
+        value = self.effects.cost(effects)
+        for part in self.slices(likelihood):
+            losses, own = likelihood.value_and_gradient(predictor[part], self.y[part])
+            if np.ndim(self.scale):
+                value += float(np.dot(self.scale[part], losses))
+                np.multiply(self.stretch[part], own, out=shaped[part])
+            else:
+                value += self.scale * float(np.sum(losses))
+                np.multiply(self.scale, own, out=shaped[part])
+        return value, gradients
+
+    def slices(self, likelihood: Any) -> Iterator[slice]:
+        """All entries in slices; at once for what is no likelihood, and may tie them together."""
+        length = SLICE if isinstance(likelihood, Likelihood) else max(self.y.size, 1)
+        for first in range(0, self.y.size, length):
+            yield slice(first, first + length)
+
+    def curvature_at(self, z: Array, effects: Array | None) -> float:
+        """The curvature where it is bounded everywhere, else the largest one at these numbers."""
+        return (
+            self.curvature if np.isfinite(self.curvature) else self.largest_curvature(z, effects)
+        )
+
+    def largest_curvature(self, z: Array, effects: Array | None) -> float:
+        """The largest second derivative at z (an ``offset_part``), 0 without an entry."""
+        likelihood = self.at(effects)
+        if not isinstance(likelihood, TwiceDifferentiable):
+            return 0.0
+        second = self.stretch * likelihood.second_derivative(self.predictor(z, effects), self.y)
+        return float(np.max(second, initial=0.0))
+
+    def newton_weights(
+        self, z: Array, effects: Array | None, highest: float | None = None
+    ) -> Array:
+        """The second derivative for each number of z (an ``offset_part``), one if all are equal.
+
+        The curvature where there is none. That of a quadratic is the same everywhere, but for a
+        risk's, which depends on the label. Nowhere below a tenth of the curvature: where a loss is
+        flat a Newton step has no length. Where there is no bound on the curvature, nowhere below a
+        millionth of the largest one. Where these are some of the rows, ``highest`` is the
+        curvature or the largest one of all.
+        """
+        likelihood = self.at(effects)
+        newton = isinstance(likelihood, TwiceDifferentiable) and self.width == 1
+        alike = isinstance(likelihood, Likelihood) and likelihood.quadratic
+        if newton and alike and not (likelihood.reads_unlabeled or np.ndim(self.scale)) and z.size:
+            return np.asarray(self.scale * likelihood.second_derivative(z[:1], self.y[:1]))
+        if newton and not self.layout.n_parameters:
+            second = self.scale * likelihood.second_derivative(self.predictor(z, effects), self.y)
+            bounded = np.isfinite(self.curvature)
+            if highest is None:
+                highest = self.curvature if bounded else float(np.max(second, initial=0.0))
+            second = np.maximum(second, (FLATTEST if bounded else 1e-6) * highest)
+            return second[:1].copy() if np.all(second == second[:1]) else second
+        scale = self.scale * np.ones(self.y.size)
+        return np.repeat(scale * float(likelihood.curvature), self.width)
+
+    def conjugate_at(self, z: Array, effects: Array | None) -> tuple[float, float]:
+        """The conjugate at the gradients of z, <gradient, z> - loss, and the size of its summands.
+
+        The effects' own gradients vanish, so that they add nothing to the product.
+        """
+        own = self.offset_part(z)
+        value, gradient = self.value_and_gradient(own, effects)
+        products = gradient * z[self.part]
+        return float(np.sum(products)) - value, float(np.sum(np.abs(products))) + abs(value)
+
+    def conjugate_of_entries(self, gradient: Array) -> tuple[float, float]:
+        """The sum of the conjugates of all entries, which know of no effects, and of their sizes.
+
+        At gradients of the scaled losses (flat).
+        """
+        total = size = 0.0
+        gradients, each = self.by_entries(gradient), np.ndim(self.scale)
+        for part in self.slices(self.likelihood):
+            own, stretch = gradients[part], self.stretch[part] if each else self.scale
+            terms = self.likelihood.conjugate(own / stretch, self.y[part])
+            terms = (self.scale[part] if each else self.scale) * terms
+            if self.offset is not None:
+                terms = terms - (own * self.offset[part]).reshape(terms.size, -1).sum(axis=-1)
+            total += float(np.sum(terms))
+            size += float(np.sum(np.abs(terms)))
+        return total, size
+
+    def allowed_excess(self, gradient: Array) -> float:
+        """Bound on the change of the objective by the feasibility tolerance of equalities."""
+        if not self.likelihood.indicator:
+            return 0.0
+        return float(np.abs(gradient) @ self.likelihood.room(self.y))
+
+    def rounding(self, z: Array, effects: Array | None, gradient: Array) -> float:
+        """How far rounding of the predictors may move the losses at z, to second order.
+
+        A predictor is a sum of which each summand is rounded.
+        """
+        if self.likelihood.indicator:
+            return 0.0
+        own, shaped = self.by_entries(z[self.part]), self.offset_part(z)
+        sizes = np.abs(own) + np.abs(shaped) + np.abs(self.predictor(shaped, effects))
+        if self.likelihood.location:
+            sizes = sizes + np.abs(self.y)
+        steps = ULPS * EPS * sizes
+        first = float(np.sum(np.abs(gradient) * steps.ravel()))
+        return first + float(np.sum(self.stretch * self.rise(steps)))
+
+    def rise(self, steps: Array) -> Array:
+        """How far steps of these lengths raise a loss at most from where its gradient is 0."""
+        if not self.likelihood.smooth:
+            return steps
+        curvature = float(self.likelihood.curvature)
+        return 0.5 * (curvature if np.isfinite(curvature) else 0.0) * np.square(steps)
+
+    def vanishes(self, z: Array, effects: Array | None, unit: float) -> bool:
+        """Whether the losses of every column are negligible relative to those at one constant.
+
+        Of a column that one constant fits whole, relative to those of predictors that are off by a
+        small part of a unit.
+        """
+        losses = self.by_columns(self.offset_part(z), effects)
+        share = NOTHING if self.likelihood.smooth else NOTHING_ROUGH
+        off = self.scale * self.rise(np.full(self.y.size, NOTHING_ROUGH * unit))
+        small = np.bincount(self.columns, weights=off)
+        return bool(
+            np.all(losses <= np.where(self.at_constants, share * self.at_constants, small))
+        )
+
+    def by_columns(self, z: Array, effects: Array | None) -> Array:
+        """The sizes of losses at z (an ``offset_part``) and effects, summed over each column."""
+        losses = self.scale * np.abs(self.at(effects).value(self.predictor(z, effects), self.y))
+        return np.bincount(self.columns, weights=losses).astype(np.float64)
+
+    @cached_property
+    def at_constants(self) -> Array:
+        """The losses of each column at a constant: the mean of its starts or 0, the better one.
+
+        Of a column whose values are all the same, where its mean leaves nothing, those at 0.
+        """
+        starts = self.start().reshape(-1, self.width)
+        counts = np.maximum(np.bincount(self.columns), 1)
+        means = np.stack([np.bincount(self.columns, weights=k) / counts for k in starts.T], axis=1)
+        spread = means[self.columns].ravel()
+        found = []
+        for numbers in (spread, np.zeros(spread.size)):
+            z = self.by_entries(numbers)
+            z = z if self.offset is None else z + self.offset
+            parameters = self.solve(z, None) if self.layout.n_parameters else None
+            losses = self.scale * np.abs(self.at(parameters).value(z, self.y))
+            finite = np.where(np.isfinite(losses), losses, 0.0)
+            found.append(np.bincount(self.columns, weights=finite))
+        alike = found[0] <= SAME * found[1]
+        return np.where(alike, found[1], np.minimum(*found))
+
+    def moved_by(self, away: float, gradient: Array) -> float:
+        """How far the losses move, to second order, where all predictors are off by ``away``."""
+        first = away * float(np.sum(np.abs(gradient)))
+        curvature = float(self.likelihood.curvature)
+        if not np.isfinite(curvature):
+            return first
+        return first + 0.5 * curvature * self.total_scale * self.width * away**2
+
+    def nearest_dual(self, gradient: Array) -> Array:
+        """Near gradients (flat) with a finite conjugate whose sums over effects vanish."""
+        return self.effects.nearest_dual(gradient, self.nearest_gradient)
+
+    def nearest_gradient(self, gradient: Array) -> Array:
+        """The nearest gradients (flat) at which the conjugate is finite."""
+        gradients = self.by_entries(gradient)
+        likelihood: Conjugate = self.likelihood
+        unscaled = gradients / self.stretch
+        nearest = likelihood.nearest_gradient(unscaled, self.y)
+        # What stays where it is stays to the last bit.
+        moved = np.where(nearest == unscaled, gradients, self.stretch * nearest)
+        return np.asarray(moved).ravel()
+
+    def start(self) -> Array:
+        """A nonsmooth natural parameter for every number, flat."""
+        begun = np.asarray(self.likelihood.start(self.y))
+        if self.offset is not None:
+            begun = begun - self.offset
+        return begun.ravel()
+
 
 # The effects of each block, None where it has none.
 Solved = tuple[Array | None, ...]

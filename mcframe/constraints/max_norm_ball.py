@@ -10,12 +10,13 @@ from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import Spheres
-from mcframe.numerics.dual_max_norm import (
+from mcframe.numerics.max_norm import (
     bounding_multipliers,
     dual_max_norm_bound,
+    max_norm_bounds,
     max_norm_multipliers,
+    squared_row_norms,
 )
-from mcframe.numerics.max_norm import max_norm_bounds, squared_row_norms
 
 
 @attrs.frozen

@@ -1,7 +1,11 @@
-"""Checks of parameters, shared by every word: the message names word, value and remedy."""
+"""Checks of parameters and of real numbers: the message names word, value and remedy."""
 
 import math
+import secrets
+import sys
 from collections.abc import Callable
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import attrs
@@ -9,7 +13,85 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.real_numbers import NotANumber, floats_of
+
+# Kinds of dtypes that are real numbers throughout: booleans, integers, floats.
+REAL_KINDS = "buif"
+
+
+class NotANumber(Exception):
+    """A value that is no real number, such as text or a date, and its position in the array."""
+
+    def __init__(self, position: tuple[int, ...], value: object) -> None:
+        super().__init__(position, value)
+        self.position = position
+        self.value = plain(value)
+
+
+def floats_of(given: Any) -> Array:
+    """A float64 copy of anything that numpy reads as an array, NaN where it is masked or missing.
+
+    Taken are booleans, integers and floats, and objects that are all real numbers or stand for
+    a missing one. Text is no number, even where ``float`` would read it, and neither are dates,
+    durations and complex numbers.
+
+    Raises
+    ------
+    NotANumber
+        With the first value that is none.
+    TypeError, ValueError, OverflowError
+        Where numpy reads no array.
+    """
+    array = np.asarray(given)
+    hidden = np.ma.getmaskarray(given) if isinstance(given, np.ma.MaskedArray) else None
+    if array.dtype.kind in REAL_KINDS:
+        floats: Array = array.astype(np.float64)
+    else:
+        floats = np.full(array.shape, np.nan)
+        for position, value in np.ndenumerate(array):
+            if hidden is None or not hidden[position]:
+                number = as_float(value)
+                if number is None:
+                    raise NotANumber(position, value)
+                floats[position] = number
+    if hidden is not None:
+        floats[hidden] = np.nan
+    return floats
+
+
+def as_float(value: object) -> float | None:
+    """A real number as a float, NaN for what stands for a missing one; None for all else."""
+    if is_missing(value):
+        return float("nan")
+    # To numpy a duration is an integer, and a truth value no number.
+    if isinstance(value, np.timedelta64) or not isinstance(value, Real | Decimal | np.bool_):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")  # type: ignore[operator]
+
+
+def is_missing(value: object) -> bool:
+    """Whether an object stands for a missing number: None, or pandas' NA and NaT."""
+    pandas = sys.modules.get("pandas")
+    return value is None or (pandas is not None and (value is pandas.NA or value is pandas.NaT))
+
+
+def reads_as_number(value: object) -> bool:
+    """Whether ``float`` would read a value: text such as "1.5" is then a number in disguise."""
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def plain(value: object) -> object:
+    """A numpy scalar, or a tuple of such, as the Python object that it stands for."""
+    if isinstance(value, tuple):
+        return tuple(plain(part) for part in value)
+    return value.item() if isinstance(value, np.generic) else value
+
 
 # Parameters of losses from here to there have finite squares and inverses.
 LEAST, LARGEST = 1e-150, 1e150
@@ -42,6 +124,25 @@ def probability(value: object, what: str) -> float:
     if not 0.0 < found < 1.0:
         raise ModelError(f"{what}={value!r} was given; a number between 0 and 1 is needed")
     return found
+
+
+def checked_switch(value: object, name: str) -> bool:
+    """True or False, or a ``ModelError`` where it is neither."""
+    if not isinstance(value, bool | np.bool_):
+        raise ModelError(f"{name}={value!r} was given; True or False is needed")
+    return bool(value)
+
+
+def checked_seed(random_state: int | None) -> int:
+    """The seed, a fresh one for None, or a ``ModelError`` that names what was given."""
+    if random_state is None:
+        return secrets.randbits(63)
+    if not isinstance(random_state, int | np.integer) or random_state < 0:
+        raise ModelError(
+            f"random_state={random_state!r} was given; an integer from 0, or None for a fresh"
+            " seed, is needed"
+        )
+    return int(random_state)
 
 
 def above_zero(value: object, what: str, remedy: str = "") -> float:

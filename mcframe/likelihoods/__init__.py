@@ -2,8 +2,7 @@
 
 from mcframe.likelihoods.bernoulli import Bernoulli
 from mcframe.likelihoods.equality import Equality
-from mcframe.likelihoods.exponential import Exponential
-from mcframe.likelihoods.gamma import Gamma
+from mcframe.likelihoods.gamma import Exponential, Gamma
 from mcframe.likelihoods.gaussian import Gaussian
 from mcframe.likelihoods.hinge import Hinge
 from mcframe.likelihoods.huber import Huber

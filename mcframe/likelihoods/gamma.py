@@ -125,3 +125,22 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLo
         """(z + y exp(−(z))), or with the shape."""
         factor = "" if self.shape == 1.0 else f"{self.shape:g} "
         return f"{factor}({z} + {y} exp(−({z})))"
+
+
+@attrs.frozen
+class Exponential(Gamma):
+    """``l(z, y) = z + y exp(-z)``: waiting times with the log link, ``Gamma(shape=1.0)``.
+
+    Domain: y > 0; the mean is exp(z). This is the whole negative log-likelihood of the
+    exponential distribution with mean exp(z), nothing is dropped. A loss may be negative. The
+    curvature y exp(-z) is unbounded: backends with fixed steps refuse it, ``proximal`` finds
+    its steps by backtracking.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> mc.Exponential().value(np.array([0.0]), np.array([3.0]))
+    array([3.])
+    """
+
+    shape: float = attrs.field(default=1.0, init=False, repr=False)

@@ -16,7 +16,7 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import moderate
-from mcframe.numerics.counts import least_count, poisson_counts
+from mcframe.likelihoods.poisson import least_count, poisson_counts
 from mcframe.numerics.gaussian_bounds import logistic_bound
 
 

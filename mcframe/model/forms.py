@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.real_numbers import (
+from mcframe.contracts.validators import (
     REAL_KINDS,
     NotANumber,
     as_float,

@@ -11,7 +11,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.real_numbers import REAL_KINDS, floats_of, is_missing, plain
+from mcframe.contracts.validators import REAL_KINDS, floats_of, is_missing, plain
 
 nw = Deferred("narwhals", "reading columns of frames")
 

@@ -9,17 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcframe.contracts.errors import DataError
-from mcframe.model.observations import Observations
+from mcframe.model.model import Observations
 from mcframe.numerics.digest import digest_of
-
-__all__ = [
-    "CountedPartitions",
-    "PartitionedData",
-    "RowsInMemory",
-    "is_collection",
-    "is_partitioned",
-    "refuse_partitions",
-]
 
 # The additions of ``Observations`` to its values.
 ADDED = ("weights", "offset", "exposure")
@@ -309,3 +300,10 @@ def rows_of(numbers: Any, rows: slice, n_items: int) -> Any:
         return numbers
     matrix = rows_at_hand(numbers)
     return matrix[rows] if matrix.shape[0] == n_items and matrix.ndim == 2 else matrix
+
+
+def in_partitions(data: object) -> bool:
+    """Return True for rows in partitions, and for collections of Dask."""
+    if isinstance(data, Mapping):
+        return any(map(is_collection, data.values()))
+    return is_partitioned(data)

@@ -15,17 +15,20 @@ from mcframe.contracts.errors import DataError, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.contracts.term import Constraint, Factored, Spectral, Term
 from mcframe.model.binding import (
+    Layout,
     Totals,
     bound_term,
+    layout_of,
     notes_on_sums,
     notes_on_unobserved,
+    origins_of,
     row_counts,
     same_rows,
     tables_of,
+    targets_of,
     worth_a_warning,
 )
 from mcframe.model.forms import check_scale
-from mcframe.model.layout import Layout, layout_of, origins_of, targets_of
 from mcframe.model.model import Model, terms_with_weight
 from mcframe.model.standardising import standardised
 from mcframe.model.table import LeftBehind, Table

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mcframe.contracts.arrays import Array, Mask, Shape
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric
-from mcframe.contracts.real_numbers import NotANumber, floats_of
+from mcframe.contracts.validators import NotANumber, floats_of
 from mcframe.model.forms import (
     LARGEST,
     check_values,
@@ -23,8 +23,7 @@ from mcframe.model.forms import (
     table_of_numbers,
     table_of_sparse,
 )
-from mcframe.model.model import Block
-from mcframe.model.observations import EntryExposures, Observations
+from mcframe.model.model import Block, EntryExposures, Observations
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.table import CellNumbers, Table
 from mcframe.model.triples import Triples, in_cells_of, table_of_triples

@@ -12,8 +12,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric, fits_parameters
 from mcframe.contracts.rounding import EPS
 from mcframe.model.model import Block, Model
-from mcframe.model.table import Table
-from mcframe.model.units import Standard, Units, affine_units, ranges_of, rank_units
+from mcframe.model.table import Standard, Table, Units, affine_units, ranges_of, rank_units
 
 # Doublings of the distance at which a gradient of the other sign is searched, and halvings of
 # the interval between, which leave a millionth of a billionth of it.

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.real_numbers import NotANumber
+from mcframe.contracts.validators import NotANumber
 from mcframe.model.labels import (
     AxisLabels,
     code_labels,
@@ -19,7 +19,7 @@ from mcframe.model.labels import (
     series_of,
     some_in_words,
 )
-from mcframe.model.observations import Observations
+from mcframe.model.model import Observations
 from mcframe.model.table import Table
 
 WAYS = ("refuse", "mean", "last", "sum")

@@ -12,11 +12,10 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import UnlabeledLoss
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.dense_loops import add_columns_times, rows_times
-from mcframe.numerics.machine import check_time
+from mcframe.numerics.kernels import add_columns_times, rows_times
+from mcframe.numerics.machine import check_time, share, thread_count
 from mcframe.numerics.operators import LowRank, Operator
-from mcframe.numerics.threads import share, thread_count
-from mcframe.numerics.unlabeled import Hessians, Unwritten, UnwrittenAt
+from mcframe.numerics.unlabeled import Unwritten, UnwrittenAt
 
 # Cells of a block, and cells whose losses are computed at a time, which stay in the cache.
 BLOCK, SLICE = 1_000_000, 32_768
@@ -243,7 +242,7 @@ class BlockwiseAt(UnwrittenAt):
         """T, the gradients, as an operator."""
         return BlockwiseGradients(self)
 
-    def hessians(self, by_rows: bool) -> Hessians:
+    def hessians(self, by_rows: bool) -> tuple[Array, float, float]:
         """A matrix V' diag(w) V for each row or column, w its second derivatives.
 
         As one product with the columns' k (k + 1) / 2 products in pairs. Where these take too
@@ -255,7 +254,7 @@ class BlockwiseAt(UnwrittenAt):
         scale = self.blockwise.scale
         if own.shape[0] * own.shape[1] ** 2 > HESSIANS:
             highest = scale * float(self.blockwise.loss.curvature)
-            return Hessians((other.T @ other)[None], np.full(own.shape[0], highest), highest)
+            return (other.T @ other)[None], highest, highest
         upper = np.triu_indices(own.shape[1])
         pairs = other[:, upper[0]] * other[:, upper[1]]
         sums = np.zeros((own.shape[0], pairs.shape[1]))
@@ -275,7 +274,7 @@ class BlockwiseAt(UnwrittenAt):
                 sums += own_sums
         matrices = np.empty((own.shape[0], own.shape[1], own.shape[1]))
         matrices[:, upper[0], upper[1]] = matrices[:, upper[1], upper[0]] = sums
-        return Hessians(matrices, np.full(own.shape[0], scale), 0.0)
+        return matrices, scale, 0.0
 
     def curvature_along(self, after: "BlockwiseAt", moved: LowRank, z: Array) -> float:
         """2 (F(Z + D) - F(Z) - <T, D>) up to rounding, in [0, highest curvature ||D||^2]."""

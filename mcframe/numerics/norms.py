@@ -10,10 +10,9 @@ from scipy.special import betaincinv
 
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.machine import check_time
+from mcframe.numerics.machine import check_time, gram
 from mcframe.numerics.operators import Dense, Operator, as_operator, without
 from mcframe.numerics.shrinkage import upright
-from mcframe.numerics.threads import gram
 
 
 def least_ritz_pairs(

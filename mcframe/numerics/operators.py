@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics import kernels
-from mcframe.numerics.threads import matmul
+from mcframe.numerics.machine import matmul
 
 
 class Operator(LinearOperator):  # type: ignore[misc]

@@ -37,18 +37,6 @@ class Unwritten(ABC):
         """What a fit holds of these cells at its peak, thin factors aside."""
 
 
-@attrs.frozen(eq=False)
-class Hessians:
-    """``scales[row] * matrices[row]`` for each row of a factor, or of one matrix for all.
-
-    ``at_entries`` is the second derivative that they hold where entries are.
-    """
-
-    matrices: Array
-    scales: Array
-    at_entries: float
-
-
 class UnwrittenAt(ABC):
     """The losses at one Z, and their gradients T.
 
@@ -71,8 +59,12 @@ class UnwrittenAt(ABC):
         """T V and T' U with the factors U V' of Z."""
 
     @abstractmethod
-    def hessians(self, by_rows: bool) -> "Hessians":
-        """Second derivatives in each row of U (``by_rows``) or of V, where Z = U V'."""
+    def hessians(self, by_rows: bool) -> tuple[Array, float, float]:
+        """Second derivatives in each row of U (``by_rows``) or of V, where Z = U V'.
+
+        A matrix for each row or one for all, their factor, and the second derivative that they
+        hold where entries are.
+        """
 
     @abstractmethod
     def curvature_along(self, after: Self, moved: LowRank, z: Array) -> float:
@@ -186,13 +178,10 @@ class UniformAt(UnwrittenAt):
         gradient = self.gradient()
         return gradient @ self.latent.right, gradient.T @ self.latent.left
 
-    def hessians(self, by_rows: bool) -> Hessians:
+    def hessians(self, by_rows: bool) -> tuple[Array, float, float]:
         """The weight times one Gram matrix for all rows."""
-        own, other = self.latent.left, self.latent.right
-        if not by_rows:
-            own, other = other, own
-        weight = self.uniform.weight
-        return Hessians((other.T @ other)[None], np.full(own.shape[0], weight), weight)
+        other = self.latent.right if by_rows else self.latent.left
+        return (other.T @ other)[None], self.uniform.weight, self.uniform.weight
 
     def curvature_along(self, after: "UniformAt", moved: LowRank, z: Array) -> float:
         """The weighted squares of D but for its entries."""
@@ -252,12 +241,6 @@ class Background:
     columns: IntArray
     shape: tuple[int, int]
     scales: Scales | None = None
-
-    def with_scales(self, scales: Scales | None) -> "Background":
-        """Return these losses as a function of W, the same object where that is Z as before."""
-        if scales is None and self.scales is None:
-            return self
-        return attrs.evolve(self, scales=scales)
 
     def latent(self, variable: LowRank) -> LowRank:
         """The Z of a W."""
@@ -384,9 +367,8 @@ class Behind:
         own = self.latent.left if by_rows else self.latent.right
         held, found = np.zeros(self.z.size), []
         for part, point in zip(self.background.parts, self.points, strict=True):
-            hessians = point.hessians(by_rows)
-            held[part.entries] = hessians.at_entries
-            found.append((slice(None) if by_rows else part.columns, hessians))
+            matrices, factor, held[part.entries] = point.hessians(by_rows)
+            found.append((slice(None) if by_rows else part.columns, matrices, factor))
         matrices, scales = together(found, own.shape[0], by_rows)
         stretch = self.background.scales
         if stretch is not None:
@@ -413,21 +395,23 @@ class Behind:
 
 
 def together(
-    found: list[tuple[slice, Hessians]], n_lines: int, by_rows: bool
+    found: list[tuple[slice, Array, float]], n_lines: int, by_rows: bool
 ) -> tuple[Array, Array]:
-    """Scales and matrices of the sum of Hessians, one matrix for all rows if each has one."""
-    scales = np.zeros(n_lines)
-    if all(part.matrices.shape[0] == 1 for _, part in found):
-        if by_rows:  # each has the same factor in all rows
-            matrices = sum(part.scales[0] * part.matrices for _, part in found)
-            return np.asarray(matrices), np.ones(n_lines)
-        for lines, part in found:
-            scales[lines] += part.scales
-        return found[0][1].matrices, scales
-    if len(found) == 1 and found[0][1].scales.size == n_lines:  # nothing to add, or to copy
-        return found[0][1].matrices, found[0][1].scales
-    width = found[0][1].matrices.shape[-1]
-    matrices = np.zeros((n_lines, width, width))
-    for lines, part in found:
-        matrices[lines] += part.scales[:, None, None] * part.matrices
-    return matrices, np.ones(n_lines)
+    """Matrices of the sum of ``hessians``, one for all rows if each has one, and their factors.
+
+    By rows each part has the same factor in all of them, else it stands in lines of its own.
+    """
+    if all(len(matrices) == 1 for _, matrices, _ in found):
+        if by_rows:
+            return np.sum([f * matrices for _, matrices, f in found], axis=0), np.ones(n_lines)
+        scales = np.zeros(n_lines)
+        for lines, _, factor in found:
+            scales[lines] += factor
+        return found[0][1], scales
+    _, first, factor = found[0]
+    if len(found) == 1 and len(first) == n_lines:  # nothing to add, or to copy
+        return first, np.full(n_lines, factor)
+    total = np.zeros((n_lines, *first.shape[1:]))
+    for lines, matrices, factor in found:
+        total[lines] += factor * matrices
+    return total, np.ones(n_lines)

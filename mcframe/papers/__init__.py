@@ -6,8 +6,6 @@ from mcframe.papers.goldberg import fixed_point_path as fixed_point_path
 from mcframe.papers.goldberg import mc_1 as mc_1
 from mcframe.papers.goldberg import mc_b as mc_b
 from mcframe.papers.goldberg import published_weights as published_weights
-from mcframe.papers.hayashi import GrowingFactors as GrowingFactors
-from mcframe.papers.hayashi import growing_factors as growing_factors
 from mcframe.papers.hayashi import logistic_quantization as logistic_quantization
 from mcframe.papers.hayashi import max_norm_radius as max_norm_radius
 from mcframe.papers.hayashi import nu as nu

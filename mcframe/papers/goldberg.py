@@ -15,8 +15,9 @@ import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.backends import History, Outcome, Point, Record, certify, relative_gap
+from mcframe.backends.certificate import Dual
 from mcframe.backends.fpc import continuation, gradient_step, published_steps
-from mcframe.compile import Dual, Evaluation, Program, compile_problem
+from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.compile.loss import Solved
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array

@@ -19,11 +19,10 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import at_least_0, positive, whole
+from mcframe.contracts.validators import at_least_0, checked_seed, positive, whole
 from mcframe.likelihoods import Bernoulli, Gaussian, Poisson
 from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank
-from mcframe.options import checked_seed
 from mcframe.papers.dense_state import DenseState, fit_by, shrunk
 from mcframe.regularizers import NuclearNorm
 

@@ -10,11 +10,10 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
-from mcframe.contracts.validators import probability
+from mcframe.contracts.validators import checked_seed, probability
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model, Observations, Problem
 from mcframe.model.table import Table
-from mcframe.options import checked_seed
 from mcframe.posterior.predictive import cells_of, has_few_values
 from mcframe.prediction import check_size
 from mcframe.regularizers import NuclearNorm

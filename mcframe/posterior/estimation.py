@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import Budget
+from mcframe.backends import Budget, checked_budget
 from mcframe.compile.partitions.binding import (
     check_blocks,
     problem_of_partitions,
@@ -20,13 +20,12 @@ from mcframe.compile.partitions.cluster import connected
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
-from mcframe.contracts.validators import whole
+from mcframe.contracts.validators import checked_switch, whole
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import worth_a_warning
-from mcframe.numerics.machine import OutOfTime, stop_at
-from mcframe.numerics.threads import blas_alone, thread_limit
-from mcframe.options import checked_budget, checked_jobs, checked_switch
-from mcframe.partitions import executor_for, in_partitions, read_partitions
+from mcframe.model.partitioned import in_partitions
+from mcframe.numerics.machine import OutOfTime, blas_alone, checked_jobs, stop_at, thread_limit
+from mcframe.partitions import executor_for, read_partitions
 from mcframe.posterior.checkpoint import Checkpoint, Sweep
 from mcframe.posterior.factor_rows import RowsHere
 from mcframe.posterior.factor_state import initial_state

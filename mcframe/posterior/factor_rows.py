@@ -13,8 +13,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics import factor_loops as loops
-from mcframe.numerics.machine import check_time
-from mcframe.numerics.threads import share
+from mcframe.numerics.machine import check_time, share
 from mcframe.posterior.factor_state import CHUNK, FactorState, Gaussians, gaussians_given
 from mcframe.posterior.observed import Observed, Summary
 

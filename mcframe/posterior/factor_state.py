@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.partitions.values import Sent
+from mcframe.compile.partitions.part import Sent
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.observed import Observed

@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 from scipy.special import gammaln
 
-from mcframe.compile.partitions.values import fresh_key
+from mcframe.compile.partitions.part import fresh_key
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics import factor_loops as loops

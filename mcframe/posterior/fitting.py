@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from mcframe.contracts.validators import checked_seed
 from mcframe.model import Model
-from mcframe.options import checked_seed
 from mcframe.posterior.answer import Posterior, posterior_of
 
 

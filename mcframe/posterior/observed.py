@@ -8,12 +8,12 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.compile.partitions.values import Sent
+from mcframe.compile.partitions.part import Sent
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, Likelihood
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Layout, Problem
-from mcframe.model.layout import layout_of
+from mcframe.model.binding import layout_of
 from mcframe.model.table import Table
 from mcframe.numerics.gaussian_bounds import best_gaussian
 from mcframe.numerics.kernels import Compressed

@@ -6,8 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.partitions.executor import Partitions
-from mcframe.compile.partitions.part import Part
-from mcframe.compile.partitions.values import PART, PROGRAM, Least
+from mcframe.compile.partitions.part import PART, PROGRAM, Least, Part
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.model import Problem
 from mcframe.posterior.factor_rows import RowPass, RowSums, row_pass, row_sums

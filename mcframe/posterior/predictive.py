@@ -14,7 +14,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood, TwiceDifferentiable
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal
 from mcframe.model import Problem
-from mcframe.model.units import AffineUnits
+from mcframe.model.table import AffineUnits
 from mcframe.prediction import check_size, checked_places
 
 # Numbers of z that are worked on at a time.

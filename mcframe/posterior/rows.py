@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
+from mcframe.numerics.machine import limits_blas
 from mcframe.numerics.row_mixtures import (
     Conditionals,
     Expectation,
@@ -24,7 +25,6 @@ from mcframe.numerics.row_mixtures import (
     conditionals,
     expectation,
 )
-from mcframe.numerics.threads import limits_blas
 from mcframe.posterior.rows_parameters import RowsParameters, RowsPrior
 
 # The numbers of components that are tried, in this order, until two in a row are worse, and the

@@ -10,13 +10,14 @@ from mcframe.contracts.rounding import DUAL_ROUNDING
 from mcframe.contracts.term import Factored, Norm, Regularizer
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import ScaledSpheres
-from mcframe.numerics.dual_max_norm import (
+from mcframe.numerics.max_norm import (
     bounding_multipliers,
     dual_max_norm_bound,
     dual_max_norm_split,
+    max_norm,
     max_norm_multipliers,
+    squared_row_norms,
 )
-from mcframe.numerics.max_norm import max_norm, squared_row_norms
 
 
 @attrs.frozen

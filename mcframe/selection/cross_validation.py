@@ -12,14 +12,13 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.backends import FROM_OUTSIDE, BackendLike, checked_backend
+from mcframe.backends import FROM_OUTSIDE, BackendLike, checked_backend, checked_budget
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning, UnobservedWarning
 from mcframe.contracts.validators import number, whole
 from mcframe.model import Model, Problem
 from mcframe.numerics.digest import digest_of
-from mcframe.options import checked_budget
 from mcframe.selection.choice import AT_EDGE, CrossValidation
 from mcframe.selection.criteria import (
     Criterion,

@@ -17,18 +17,18 @@ from mcframe.backends import (
     Settings,
     Start,
     checked_backend,
+    checked_budget,
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import number, whole
+from mcframe.contracts.validators import checked_seed, number, whole
 from mcframe.fitting import solve_with
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.digest import digest_of
+from mcframe.numerics.machine import blas_alone
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.threads import blas_alone
-from mcframe.options import checked_budget, checked_seed
 from mcframe.selection.weight_max import chosen_place, largest_weight
 from mcframe.storage import Archive
 

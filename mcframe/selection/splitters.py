@@ -10,11 +10,10 @@ import numpy as np
 from mcframe.contracts.arrays import IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import number, whole
+from mcframe.contracts.validators import checked_seed, number, whole
 from mcframe.likelihoods import Ordinal
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
-from mcframe.options import checked_seed
 from mcframe.selection.column_order import by_content
 
 # The part of entries that are never held out.

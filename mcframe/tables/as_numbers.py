@@ -10,7 +10,7 @@ from scipy.special import logsumexp, softmax
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.likelihoods import Gaussian
-from mcframe.numerics.threads import limits_blas
+from mcframe.numerics.machine import limits_blas
 from mcframe.tables.coding import Choice, Coded, Coding, Counts, Levels, Numbers
 from mcframe.tables.declared_column import DeclaredColumn, placed_columns
 

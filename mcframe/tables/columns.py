@@ -16,7 +16,7 @@ from narwhals.exceptions import DuplicateError
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.real_numbers import as_float, is_missing, plain
+from mcframe.contracts.validators import as_float, is_missing, plain
 from mcframe.model.labels import numbers_of_column
 from mcframe.model.partitioned import refuse_partitions
 

@@ -12,10 +12,8 @@ from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.real_numbers import plain
-from mcframe.contracts.validators import whole
+from mcframe.contracts.validators import checked_switch, plain, whole
 from mcframe.fitting import fit
-from mcframe.options import checked_switch
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import CrossValidation, EntryFolds, Held, RowFolds, cross_validate
 from mcframe.selection.choice import edges_unsaid

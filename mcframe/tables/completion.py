@@ -11,8 +11,7 @@ import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.real_numbers import plain
-from mcframe.contracts.validators import whole
+from mcframe.contracts.validators import plain, whole
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.selection import CrossValidation

@@ -11,7 +11,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
-from mcframe.contracts.real_numbers import plain
+from mcframe.contracts.validators import plain
 from mcframe.model import Block
 from mcframe.selection.column_order import places_by_content
 from mcframe.tables.coding import Choice, Coding

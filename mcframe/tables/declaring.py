@@ -11,7 +11,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.real_numbers import plain
+from mcframe.contracts.validators import plain
 from mcframe.model import Model
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.weight_max import weight_max

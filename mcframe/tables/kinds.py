@@ -11,7 +11,7 @@ import numpy as np
 from mcframe.contracts.arrays import Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.real_numbers import plain
+from mcframe.contracts.validators import plain
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
 from mcframe.selection.splitters import kinds_of
 from mcframe.tables.coding import Choice, Counts, Dates, Levels, Numbers

@@ -12,7 +12,7 @@ import numpy as np
 from mcframe.answer import new_rows
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.real_numbers import plain
+from mcframe.contracts.validators import plain
 from mcframe.posterior.answer import Posterior
 from mcframe.tables.coding import Choice, Dates, Numbers
 from mcframe.tables.columns import (

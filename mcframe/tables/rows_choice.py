@@ -12,9 +12,9 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import UnobservedWarning
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
-from mcframe.model.units import AffineUnits, affine_units
-from mcframe.numerics.left_out import left_out_means
-from mcframe.numerics.threads import limits_blas
+from mcframe.model.table import AffineUnits, affine_units
+from mcframe.numerics.machine import limits_blas
+from mcframe.numerics.row_mixtures import left_out_means
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.fitting import posterior
 from mcframe.posterior.joint import NOISE

@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.model.units import AffineUnits
+from mcframe.model.table import AffineUnits
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows

@@ -13,7 +13,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.real_numbers import as_float, plain
+from mcframe.contracts.validators import as_float, plain
 from mcframe.selection.splitters import kinds_of
 from mcframe.tables.columns import Bounds, Column, listed, sort_of, values_of
 

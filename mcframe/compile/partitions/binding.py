@@ -7,22 +7,24 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.compile.loss import Piece
 from mcframe.compile.partitions.effects import EffectsInParts
-from mcframe.compile.partitions.entries import PartitionedBackground, PartitionedEntries
 from mcframe.compile.partitions.executor import Partitions
-from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
-from mcframe.compile.partitions.part import Part, Source
+from mcframe.compile.partitions.loss import (
+    PartitionedBackground,
+    PartitionedEntries,
+    PartitionedLoss,
+    PartitionedPiece,
+)
+from mcframe.compile.partitions.part import PART, ByEffect, Least, Part, PartValue, Source
 from mcframe.compile.partitions.problem import (
     OffsetInPartitions,
     PartitionedProblem,
     TableInPartitions,
 )
-from mcframe.compile.partitions.standards import ranges_in, standard_of_partitions
-from mcframe.compile.partitions.values import PART, ByEffect, Least
 from mcframe.compile.penalty import SpectralPenalty
-from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError, DataError
 from mcframe.contracts.likelihood import (
     BoundBySums,
@@ -32,10 +34,15 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.model import Block, Model
-from mcframe.model.binding import Totals, counts_of, notes_on_gaps
-from mcframe.model.layout import middles_between, targets_of
+from mcframe.model.binding import Totals, counts_of, middles_between, notes_on_gaps, targets_of
 from mcframe.model.partitioned import PartitionedData
-from mcframe.model.table import Table
+from mcframe.model.standardising import (
+    AtConstants,
+    best_constants,
+    mean_losses,
+    weights_of_entries,
+)
+from mcframe.model.table import Standard, Table, Units, affine_units_of, middles_and_sizes_of
 from mcframe.numerics.unlabeled import Background
 
 # Of two mixings of the bits of an entry, after Steele, Lea and Flood, Fast splittable pseudorandom
@@ -134,7 +141,9 @@ def problem_of_partitions(
     totals = totals_of(model, partitions, seen)
     tables = tables_left_behind(model, partitions.source, seen, totals)
     bound = partitions.bound_to(partitions.source.bound_with(totals))
-    notes = notes_of(model, tables, seen)
+    counts = {block.name: own.column_counts for block, own in zip(model.blocks, seen, strict=True)}
+    seen_rows = np.any([own.row_counts > 0 for own in seen], axis=0)
+    notes = notes_on_gaps(model, tables, counts, seen_rows)
     return PartitionedProblem.of_parts(model, tables, totals, bound, notes), seen
 
 
@@ -246,7 +255,12 @@ def totals_of(model: Model, partitions: Partitions, seen: tuple[TableFacts, ...]
         if not own.column_counts.any():
             raise DataError(f"block {block.name!r}: not one of its entries is observed")
         shape = partitions.source.data.shape(block.name)
-        likelihoods[block.name] = likelihood_of(block, shape, own.to_bind)
+        likelihoods[block.name] = block.likelihood
+        if isinstance(block.likelihood, BoundBySums):
+            try:
+                likelihoods[block.name] = block.likelihood.bound_by_sums(shape, own.to_bind)
+            except DataError as error:
+                raise DataError(f"block {block.name!r}: {error}") from None
         lowest, highest = own.ranges.numbers[0], -own.ranges.numbers[1]
         if block.standardize:
             standard = standard_of_partitions(block, partitions, lowest, highest)
@@ -263,16 +277,6 @@ def totals_of(model: Model, partitions: Partitions, seen: tuple[TableFacts, ...]
         columns[block.name] = everywhere if block.likelihood.reads_unlabeled else own.column_counts
     counts = counts_of(model, columns.__getitem__, n_items)
     return Totals(weights, centres, likelihoods, standards, counts)
-
-
-def likelihood_of(block: Block, shape: tuple[int, int], sums: Array) -> Likelihood:
-    """The likelihood of a block with what it estimates from sums over all rows, if anything."""
-    if not isinstance(block.likelihood, BoundBySums):
-        return block.likelihood
-    try:
-        return block.likelihood.bound_by_sums(shape, sums)
-    except DataError as error:
-        raise DataError(f"block {block.name!r}: {error}") from None
 
 
 def tables_left_behind(
@@ -298,17 +302,6 @@ def tables_left_behind(
         rows = everywhere if block.likelihood.reads_unlabeled else own.row_counts
         tables[block.name] = TableInPartitions(block.name, table, rows, source)
     return tables
-
-
-def notes_of(
-    model: Model, tables: Mapping[str, Any], seen: tuple[TableFacts, ...]
-) -> tuple[str, ...]:
-    """Notes on columns and rows without an entry."""
-    pairs = zip(model.blocks, seen, strict=True)
-    counts: dict[str, Any] = {block.name: own.column_counts for block, own in pairs}
-    return notes_on_gaps(
-        model, tables, counts, np.any([own.row_counts > 0 for own in seen], axis=0)
-    )
 
 
 def loss_facts(part: Part) -> tuple[Any, ...]:
@@ -340,12 +333,16 @@ def compiled(
 ) -> Program:
     """The program of all partitions."""
     blocks, squares, longest, columns = partitions.sum(loss_facts, PART)
-    pieces = tuple(
-        piece_of_block(problem, partitions, k, *facts) for k, facts in enumerate(blocks)
-    )
+    pieces = []
+    for k, (by_effect, largest, total_scale, n_numbers) in enumerate(blocks):
+        effects = EffectsInParts.of(problem, partitions, k, *by_effect.sums)
+        scale, gradient = (float(own) for own in -largest.numbers)
+        known = scale, total_scale, n_numbers, gradient
+        pieces.append(PartitionedPiece(effects.likelihood, effects.layout, *known, effects))
     size = sum(piece.n_numbers for piece in pieces)
     unit = float(np.sqrt(squares / size)) or 1.0
     mixed = np.sum([own.mixed for own in tables], axis=0, dtype=np.uint64)
+    bits = hashlib.blake2b(mixed.tobytes() + repr(problem.shape).encode(), digest_size=16)
     main: Any = problem.terms[0]
     scales = problem.scales_of(main)
     entries: Any = PartitionedEntries(
@@ -353,14 +350,17 @@ def compiled(
         problem.shape,
         size,
         max(-int(longest.numbers), int(np.max(columns))),
-        digest_of_bits(mixed, problem.shape),
+        int.from_bytes(bits.digest(), "little"),
         scales=None if scales is None else scales.inverse,
     )
-    loss: Any = PartitionedLoss(partitions, pieces, unit)
+    loss: Any = PartitionedLoss(partitions, tuple(pieces), unit)
+    background: Any = Background((), np.zeros(0, dtype=np.intp), problem.shape)
+    if any(own.reads_unlabeled for own in problem.likelihoods.values()):
+        background = PartitionedBackground(partitions)
     return Program(
         entries=entries,
         loss=loss,
-        background=background_of(problem, partitions),
+        background=background,
         penalty=SpectralPenalty(main=main),
         names=tuple(block.name for block in problem.model.blocks),
         columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
@@ -368,32 +368,99 @@ def compiled(
     )
 
 
-def background_of(problem: PartitionedProblem, partitions: Partitions) -> Any:
-    """The unlabeled cells of all partitions, of which there may be none."""
-    if any(own.reads_unlabeled for own in problem.likelihoods.values()):
-        return PartitionedBackground(partitions)
-    return Background((), np.zeros(0, dtype=np.intp), problem.shape)
+def standard_of_partitions(
+    block: Block, partitions: Partitions, lowest: Array, highest: Array
+) -> Standard:
+    """Return the standard of a block's columns, whose values less offsets have these ranges.
+
+    Mean and mean square are taken of values less the middle of their range, in its size, so that
+    those around 1e12 lose no digit; then each column is weighed by its losses at its best
+    constant, which takes two rounds of a quadratic, and a bisection in some 90.
+    """
+    units = None
+    if block.likelihood.location:
+        pivot, size = middles_and_sizes_of(lowest, highest)
+        nothing = np.zeros(lowest.size)
+        total, sums, _ = partitions.sum(moments, PART, block.name, pivot, size, nothing)
+        mean = sums / np.where(total > 0.0, total, 1.0)
+        total, _, squares = partitions.sum(moments, PART, block.name, pivot, size, mean)
+        spread = np.sqrt(squares / np.where(total > 0.0, total, 1.0))
+        units = affine_units_of(pivot, size, mean, spread)
+        lowest, highest = ranges_in(units, lowest, highest)
+    alone = Standard(units, np.ones(lowest.size))
+    if block.likelihood.undetermined is not None:
+        return alone  # a variance that is learned weighs each column by itself
+    given = PART, block.name, alone, lowest < highest
+    sums_at = SumsAtConstants(partitions, PartValue(at_constants, given))
+    z = best_constants(block.likelihood, sums_at, lowest.size)
+    losses = mean_losses(*sums_at.lost_at(z))
+    return attrs.evolve(alone, weights=1.0 / np.where(losses > 0.0, losses, 1.0))
 
 
-def digest_of_bits(mixed: Any, shape: tuple[int, int]) -> int:
-    """A whole number that says what the table holds."""
-    bits = hashlib.blake2b(mixed.tobytes() + repr(shape).encode(), digest_size=16)
-    return int.from_bytes(bits.digest(), "little")
-
-
-def piece_of_block(
-    problem: PartitionedProblem,
-    partitions: Partitions,
-    k: int,
-    by_effect: ByEffect,
-    largest: Least,
-    total_scale: float,
-    n_numbers: int,
-) -> PartitionedPiece:
-    """The losses of block k of all partitions, by what ``facts_of`` says of each."""
-    layout = problem.layout(problem.model.blocks[k].name)
-    effects = EffectsInParts.of(problem, partitions, k, *by_effect.sums)
-    scale, gradient = -largest.numbers
-    return PartitionedPiece(
-        effects.likelihood, layout, float(scale), total_scale, n_numbers, float(gradient), effects
+def ranges_in(units: Units, lowest: Array, highest: Array) -> tuple[Array, Array]:
+    """Ranges of columns in their units, which are monotone to the last bit."""
+    columns, seen = np.arange(lowest.size), lowest <= highest
+    return (
+        np.where(seen, units.standard(np.where(seen, lowest, 0.0), columns), np.inf),
+        np.where(seen, units.standard(np.where(seen, highest, 0.0), columns), -np.inf),
     )
+
+
+@attrs.frozen(eq=False)
+class SumsAtConstants:
+    """``AtConstants`` of all partitions, of the columns with several values."""
+
+    partitions: Partitions
+    own: PartValue  # those of each partition
+
+    def total(self) -> Array:
+        """The weight of each column."""
+        return np.asarray(self.partitions.sum(AtConstants.total, self.own))
+
+    def gradients(self, z: Array) -> Array:
+        """The sums of gradients at one predictor a column."""
+        return np.asarray(self.partitions.sum(AtConstants.gradients, self.own, z))
+
+    def starts(self) -> tuple[Array, Array]:
+        """The ranges of nonsmooth predictors."""
+        lowest, highest = self.partitions.sum(ranges_of_starts, self.own)
+        return lowest.numbers, -highest.numbers
+
+    def lost_at(self, z: Array) -> tuple[Array, Array, Array]:
+        """Weights, losses and sizes at one predictor a column."""
+        total, lost, sizes = self.partitions.sum(AtConstants.lost_at, self.own, z)
+        return total, lost, sizes
+
+
+def moments(
+    part: Part, block: str, pivot: Array, size: Array, centre: Array
+) -> tuple[Array, Array, Array]:
+    """Weights, sums and squares of ``(values - pivot) / size - centre`` by columns."""
+    table = part.tables[block]
+    columns, weights = table.columns, weights_of_entries(table)
+    scaled = (table.less_offsets() - pivot[columns]) / size[columns] - centre[columns]
+    total, sums, squares = (
+        np.asarray(np.bincount(columns, weights * numbers, pivot.size), dtype=np.float64)
+        for numbers in (np.ones(scaled.size), scaled, np.square(scaled))
+    )
+    return total, sums, squares
+
+
+def at_constants(part: Part, block: str, standard: Standard, several: Mask) -> AtConstants:
+    """The entries of a partition in columns with several values, in standard units."""
+    table = part.tables[block].standardised(standard)
+    table = table.select(np.flatnonzero(several[table.columns]))
+    return AtConstants(
+        part.source.model.block(block).likelihood,
+        table.values,
+        table.columns,
+        weights_of_entries(table),
+        several.size,
+        np.zeros(table.n_entries) if table.offsets is None else table.offsets,
+    )
+
+
+def ranges_of_starts(entries: AtConstants) -> tuple[Least, Least]:
+    """The least nonsmooth predictors of each column, and the largest with the other sign."""
+    lowest, highest = entries.starts()
+    return Least(lowest), Least(-highest)

@@ -8,14 +8,18 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.compile.effects.diverging import diverging_effects, refuse_falling
-from mcframe.compile.effects.effects import Effects, ridge_of
-from mcframe.compile.effects.notes import describe_effect, note_on_infinite, note_on_parameters
-from mcframe.compile.effects.solving import best_effects, centred
-from mcframe.compile.effects.sums import Curvature, EntriesAt
+from mcframe.compile.effects import (
+    Effects,
+    describe_effect,
+    diverging_effects,
+    note_on_infinite,
+    note_on_parameters,
+    refuse_falling,
+    ridge_of,
+)
 from mcframe.compile.loss import EntryLoss
 from mcframe.compile.partitions.executor import Partitions
-from mcframe.compile.partitions.values import (
+from mcframe.compile.partitions.part import (
     LOSS,
     ByEffect,
     EntryValues,
@@ -26,6 +30,7 @@ from mcframe.compile.partitions.values import (
     piece_of,
     scattered_effects,
 )
+from mcframe.compile.solving import Curvature, EntriesAt, SumsAt, best_effects, centred
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric, ParametricBySums
@@ -103,8 +108,7 @@ class EffectsInParts(Effects):
     def by_effect(self, question: Callable[..., Any], *given: Any) -> Array:
         """Sums by effect of what partitions answer to a question."""
         own = PartValue(getattr, (self.piece, "layout")), PartValue(question, given)
-        found: Array = self.partitions.sum(ByEffect.of, *own).sums
-        return found
+        return self.partitions.sum(ByEffect.of, *own).sums
 
     def connected_by_entries(self) -> tuple[IntArray, Mask]:
         """The connected part of each column and each row, and which of them stand alone.
@@ -166,8 +170,7 @@ class EffectsInParts(Effects):
         if self.fixed.any():
             gradient = moved(gradient, np.zeros(self.size))
         ones = CurvatureInParts(self, PartValue(weighted, (self.piece, undiverged)))
-        found: EntryValues = centred(self, ones, gradient, sums_of, moved)
-        return found
+        return centred(self, ones, gradient, sums_of, moved)
 
 
 @attrs.frozen(eq=False)
@@ -187,7 +190,12 @@ class EntriesInParts:
         """The largest predictor."""
         return max(self.effects.partitions.each(getattr, self.own, "reach"))
 
-    def at(self, effects: Array) -> "SumsInParts":
+    @property
+    def total_weights(self) -> Array:
+        """The sum of the weights of each effect's entries."""
+        return self.effects.total_weights
+
+    def at(self, effects: Array) -> SumsAt:
         """The sums at some effects."""
         known, own = self.effects, self.effects.cut(effects)
         second = None
@@ -196,14 +204,12 @@ class EntriesInParts:
         found = known.partitions.sum(local_sums, self.own, own, second)
         value, summands, negated, by_effect = found
         gradient, sizes, *diagonal = by_effect.sums
-        return SumsInParts(
-            float(value),
-            float(summands),
-            -float(negated.numbers),
-            gradient,
-            sizes,
-            CurvatureInParts(known, PartValue(curvature_of, (self.own, own, second)), *diagonal),
-            known.total_weights,
+        curvature = CurvatureInParts(
+            known, PartValue(curvature_of, (self.own, own, second)), *diagonal
+        )
+        reach = -float(negated.numbers)
+        return SumsAt(
+            self, float(value), float(summands), reach, gradient, sizes, lambda: curvature
         )
 
     def below_zero(self) -> Array:
@@ -212,19 +218,6 @@ class EntriesInParts:
         found = self.effects.partitions.sum(below_zero, self.own)
         self.effects.layout.biases(effects)[:] = found.numbers
         return effects
-
-
-@attrs.frozen(eq=False)
-class SumsInParts:
-    """What ``SumsOfEntries`` answers, of all partitions."""
-
-    value: float
-    summands: float
-    reach: float
-    gradient: Array
-    sizes: Array
-    curvature: "CurvatureInParts"
-    total_weights: Array
 
 
 @attrs.frozen(eq=False)
@@ -268,8 +261,8 @@ class CurvatureInParts:
         """The product x -> N' D N x: a round each, or one that writes the matrix out."""
         own = Scattered(rows)
         if self.effects.size - rows.size > WRITTEN_OUT:
-            return lambda others: self.sum(eliminated, own, others)
-        matrix = self.sum(written_out, own)
+            return lambda others: self.sum(Curvature.eliminated, own, others)
+        matrix = self.sum(Curvature.written_out, own)
         return lambda others: matrix @ others
 
 
@@ -306,8 +299,8 @@ def below_zero(entries: EntriesAt) -> Least:
 
 def row_effects(entries: EntriesAt, warm: Array | None) -> Array | None:
     """The best effects of the rows."""
-    at = entries
-    return at.effects.solve(at.likelihood, at.z, at.y, at.weights, warm)
+    given = entries.likelihood, entries.z, entries.y, entries.weights
+    return entries.effects.solve(*given, warm)
 
 
 def parameter_sums(entries: EntriesAt, asked: Any) -> tuple[Any, Least]:
@@ -320,15 +313,12 @@ def parameter_sums(entries: EntriesAt, asked: Any) -> tuple[Any, Least]:
 
 def signs_far_out(piece: Any, found: Mask) -> tuple[Array, ...]:
     """Signs of gradients far out by effect, without entries of effects found already."""
-    answer: tuple[Array, ...] = piece.effects.signs_far_out(piece.likelihood, piece.y, found)
-    return answer
+    return piece.effects.signs_far_out(piece.likelihood, piece.y, found)
 
 
 def sums_far_out(piece: Any) -> tuple[Array, ...]:
     """The sums of gradients far out over each effect, and of their sizes."""
-    answer: tuple[Array, ...]
-    answer = piece.effects.sums_far_out(piece.likelihood, piece.y, piece.scale)
-    return answer
+    return piece.effects.sums_far_out(piece.likelihood, piece.y, piece.scale)
 
 
 @attrs.frozen(eq=False)
@@ -364,18 +354,6 @@ def diagonal(curvature: Curvature) -> tuple[Array]:
     return (curvature.diagonal,)
 
 
-def eliminated(curvature: Curvature, rows: Array, others: Array) -> Array:
-    """N' D N x."""
-    return curvature.elimination(rows)(others)
-
-
-def written_out(curvature: Curvature, rows: Array) -> Array:
-    """N' D N."""
-    table = curvature.table
-    written: Array = (table.T @ (sp.diags_array(rows) @ table)).toarray()
-    return written
-
-
 def second_derivatives(entries: EntriesAt, effects: Any) -> Array:
     """Second derivatives of the losses at predictors with effects."""
     return entries.at(effects).curvature.numbers
@@ -383,8 +361,7 @@ def second_derivatives(entries: EntriesAt, effects: Any) -> Array:
 
 def undiverged_of(piece: Any, fixed: Array) -> Array:
     """1 at entries none of whose effects diverges, 0 at the others."""
-    undiverged: Array = attrs.evolve(piece.effects, fixed=fixed).undiverged
-    return undiverged
+    return attrs.evolve(piece.effects, fixed=fixed).undiverged
 
 
 def moved_by_effects(piece: Any, gradient: Array, weights: Array, step: Array) -> Array:
@@ -396,11 +373,8 @@ def moved_by_effects(piece: Any, gradient: Array, weights: Array, step: Array) -
 
 def effect_sums(loss: EntryLoss, gradient: Array) -> tuple[ByEffect, ...]:
     """The sums of gradients and of their sizes over each effect, of each block."""
-    found = []
-    for piece in loss.pieces:
-        own, total = gradient[piece.part], piece.effects.sum_by_effect
-        found.append(ByEffect.of(piece.layout, (total(own), total(np.abs(own)))))
-    return tuple(found)
+    pairs = zip(loss.pieces, loss.sums_by_effect(gradient), strict=True)
+    return tuple(ByEffect.of(piece.layout, own) for piece, own in pairs)
 
 
 def notes_on_pieces(problem: Problem, loss: Any) -> tuple[str, ...]:

@@ -14,31 +14,40 @@ import attrs
 import numpy as np
 
 from mcframe.compile.partitions.cluster import (
+    Gathering,
     arithmetic_of,
     demand_connection,
     environment_here,
+    key_of,
     note_on_arithmetic,
     refuse_another_environment,
     workers_of,
 )
-from mcframe.compile.partitions.costs import FAN, TOGETHER, bytes_at_work
-from mcframe.compile.partitions.executor import Partitions, Round, answer_of, tree_sum
-from mcframe.compile.partitions.gathering import Gathering, key_of
-from mcframe.compile.partitions.kept import KeptParts
-from mcframe.compile.partitions.part import Source
-from mcframe.compile.partitions.values import (
+from mcframe.compile.partitions.executor import (
+    KeptParts,
+    Partitions,
+    Round,
+    Work,
+    answer_of,
+    bytes_of,
+    tree_sum,
+)
+from mcframe.compile.partitions.part import (
+    FAN,
+    TOGETHER,
     Distributed,
     Scattered,
+    Source,
+    bytes_at_work,
     field_names,
     for_rows,
     fresh_key,
     with_arrays,
 )
-from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, McframeError
+from mcframe.numerics.machine import thread_limit
 from mcframe.numerics.scratch import Scratch
-from mcframe.numerics.threads import thread_limit
 
 # Arrays of fewer bytes travel with their tasks. Of larger ones so many stay with the workers.
 SMALL, STAYING = 4_096, 48

@@ -1,27 +1,255 @@
-"""One partition: its tables, its program, and the numbers at its entries."""
+"""One partition: its tables, its program, the values that it has alone, and what it takes."""
 
-from collections.abc import Callable, Mapping
-from functools import cached_property
+import itertools
+import operator
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 
 from mcframe.compile.compiling import compile_background, compile_loss
-from mcframe.compile.entries import Entries, Orders
-from mcframe.compile.loss import EntryLoss
-from mcframe.compile.partitions.values import EntryValues, fresh_key
-from mcframe.compile.piece import Piece
-from mcframe.compile.program import Program
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.compile.loss import EntryLoss, Piece
+from mcframe.compile.program import Entries, Orders, Program
+from mcframe.compile.solving import EntriesAt
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.model import Block, Model, Problem
+from mcframe.model import Block, Layout, Model, Problem
 from mcframe.model.binding import Totals
-from mcframe.model.observations import Observations
+from mcframe.model.model import Observations
 from mcframe.model.partitioned import PartitionedData
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
+from mcframe.numerics.operators import LowRank
+
+COUNTER = itertools.count()
+# What holds no array, which is most of what a question consists of.
+PLAIN = frozenset({int, float, bool, str, type(None)})
+
+
+def fresh_key() -> str:
+    """A name that no other values have, in this process or in one that it sends them to."""
+    return f"{os.getpid()}-{os.urandom(4).hex()}-{next(COUNTER)}"
+
+
+@attrs.frozen(eq=False)
+class Scattered:
+    """An array with one row an item, of which each partition is given its own rows.
+
+    The first numbers, ``before`` the rows, and the last, ``after`` them, go to every partition.
+    """
+
+    array: Any
+    before: int = 0
+    after: int = 0
+    start: int = 0  # the first row that the array has
+
+    def of(self, first: int, last: int) -> Any:
+        """What the partition with these rows is given.
+
+        Row by row in memory, as rows arrive that have travelled: of columns BLAS adds up in
+        another order.
+        """
+        skipped = self.before - self.start
+        own = self.array[skipped + first : skipped + last]
+        if not (self.before or self.after):
+            return np.ascontiguousarray(own)
+        end = len(self.array) - self.after
+        return np.concatenate([self.array[: self.before], own, self.array[end:]])
+
+
+def scattered_effects(layout: Layout, effects: Array | Mask | None) -> Any:
+    """Effects of a block as questions take them: those of rows go to their partitions."""
+    if effects is None or not layout.n_row_effects:
+        return effects
+    last = layout.size - layout.n_biases - layout.n_row_effects
+    return Scattered(effects, layout.n_biases, last)
+
+
+def scattered_rows(latent: LowRank) -> "PartValue":
+    """A matrix U V', whose rows go to their partitions."""
+    return PartValue(LowRank, (Scattered(latent.left), latent.right))
+
+
+class Distributed:
+    """An attrs class whose ``Scattered`` fields are cut by rows; ``at`` a part it is a value."""
+
+    def at(self, part: "Part") -> Any:
+        """The value of one partition, of what has been cut for it."""
+        raise NotImplementedError
+
+
+class Sent(Distributed):
+    """An attrs class of arrays that each partition is given as they are."""
+
+    def at(self, part: "Part") -> Any:
+        """The object itself, with all of its arrays."""
+        return self
+
+
+@cache
+def field_names(kind: Any) -> tuple[str, ...]:
+    """The fields of an attrs class, which are asked for once a task and partition."""
+    return tuple(field.name for field in attrs.fields(kind))
+
+
+def with_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A distributed value or a tuple, its arrays, which may be ``Scattered``, changed."""
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, tuple):
+        return tuple(with_arrays(part, change) for part in value)
+    if isinstance(value, Distributed):
+        kind: Any = type(value)
+        given = {name: getattr(value, name) for name in field_names(kind)}
+        return kind(**{name: with_arrays(part, change) for name, part in given.items()})
+    return change(value)
+
+
+def for_rows(value: Any, first: int, last: int) -> Any:
+    """What a partition with these rows is given of a distributed value, a tuple or an array."""
+    return with_arrays(
+        value, lambda own: own.of(first, last) if isinstance(own, Scattered) else own
+    )
+
+
+def values_at(given: Any, part: "Part") -> Any:
+    """Distributed values, those in tuples among them, as one partition has them."""
+    if isinstance(given, tuple):
+        return tuple(values_at(each, part) for each in given)
+    return given.at(part) if isinstance(given, Distributed) else given
+
+
+@attrs.frozen(eq=False)
+class PartAttribute(Distributed):
+    """What a partition has under a dotted name; the partition itself without one."""
+
+    path: str = ""
+
+    def at(self, part: "Part") -> Any:
+        """The attribute of a partition."""
+        return operator.attrgetter(self.path)(part) if self.path else part
+
+
+PART, PROGRAM = PartAttribute(), PartAttribute("program")
+LOSS, ENTRIES = PartAttribute("program.loss"), PartAttribute("program.entries")
+
+
+@attrs.frozen(eq=False)
+class PartValue(Distributed):
+    """What a function, or a method of what a partition has, returns there: a question to it.
+
+    Of the arguments distributed values are those of the partition.
+    """
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the question."""
+        return str(self.arguments[-1] if self.function is getattr else self.function.__name__)
+
+    def at(self, part: "Part") -> Any:
+        """The value of a partition."""
+        return self.function(*values_at(self.arguments, part))
+
+
+@attrs.frozen(eq=False)
+class EntryValues(PartValue):
+    """One number an entry, as each partition finds its own: no process holds all of them.
+
+    ``size`` counts those of all partitions; a partition keeps some of what it found by ``key``,
+    which changes nothing.
+    """
+
+    # Of NumPy's numbers times these the product is ours.
+    __array_ufunc__ = None
+
+    size: int = attrs.field(kw_only=True)
+    key: str = attrs.field(factory=fresh_key, kw_only=True)
+
+    def at(self, part: "Part") -> Array:
+        """The values of a partition, found now or kept from before."""
+        return part.entry_values(self)
+
+    def find(self, part: "Part") -> Any:
+        """The values of a partition, found now."""
+        return PartValue.at(self, part)
+
+    def changed(self, function: Callable[..., Array], *arguments: Any) -> "EntryValues":
+        """What a function makes of its arguments, as many numbers as these."""
+        return EntryValues(function, arguments, size=self.size)
+
+    def __add__(self, other: "EntryValues") -> "EntryValues":
+        return self.changed(operator.add, self, other)
+
+    def __sub__(self, other: "EntryValues") -> "EntryValues":
+        return self.changed(operator.sub, self, other)
+
+    def __rmul__(self, factor: float) -> "EntryValues":
+        if factor == 0.0:
+            size = PartAttribute("program.entries.size")
+            return EntryValues(np.zeros, (size,), size=self.size, key="zeros")
+        return self.changed(operator.mul, float(factor), self)
+
+
+def predictors(size: int, latent: LowRank) -> EntryValues:
+    """The entries of U V'."""
+    return EntryValues(Entries.of, (ENTRIES, scattered_rows(latent)), size=size)
+
+
+def piece_of(k: int) -> PartValue:
+    """The piece of the loss of block k."""
+    return PartValue(operator.getitem, (PartAttribute("program.loss.pieces"), k))
+
+
+def entries_of(piece: Any, z: Array) -> EntriesAt:
+    """The entries of a block at predictors of all blocks without effects."""
+    own = piece.offset_part(z)
+    return EntriesAt(piece.effects, piece.likelihood, own, piece.y, piece.scale)
+
+
+@attrs.frozen(eq=False)
+class Least:
+    """An answer of which the least is taken where others are added up; the largest by ``-x``."""
+
+    numbers: Array
+
+    def __add__(self, other: "Least") -> "Least":
+        return Least(np.minimum(self.numbers, other.numbers))
+
+
+@attrs.frozen(eq=False)
+class ByEffect:
+    """Sums by effect as an answer: of columns and an intercept they add up, of rows they join.
+
+    ``sums`` are (how many, effects), effects in the order of a layout, of rows those that there
+    are.
+    """
+
+    sums: Array
+    n_biases: int
+    n_intercepts: int
+
+    @classmethod
+    def of(cls, layout: Layout, sums: Sequence[Array]) -> "ByEffect":
+        """Sums of the entries of a partition, whose layout this is."""
+        return cls(np.stack(sums), layout.n_biases, layout.n_intercepts)
+
+    def __add__(self, other: "ByEffect") -> "ByEffect":
+        starts = [own.sums.shape[1] - own.n_intercepts for own in (self, other)]
+        rows = [
+            own.sums[:, own.n_biases : k] for own, k in zip((self, other), starts, strict=True)
+        ]
+        biases = self.sums[:, : self.n_biases] + other.sums[:, : self.n_biases]
+        intercepts = self.sums[:, starts[0] :] + other.sums[:, starts[1] :]
+        sums = np.concatenate([biases, *rows, intercepts], axis=1)
+        return ByEffect(sums, self.n_biases, self.n_intercepts)
+
 
 # How many arrays of numbers a partition keeps. With one less a fit finds 1.7 to 2 times as many of
 # them anew, with twice as many 3 to 7 % fewer: of all kinds of losses, with effects or not.
@@ -118,15 +346,12 @@ class Part:
     def program(self) -> Program:
         """The program of its rows, Z in factors, or what the source makes in its place."""
         if self.source.form is not None:
-            made: Any = self.source.form(self)
-            return made
+            return self.source.form(self)
         loss, wide = compile_loss(self.problem, whole=False)
         found = self.problem.scales_of(self.source.model.terms[0])
         scales = None if found is None else found.inverse
         entries = attrs.evolve(narrowed_entries(wide), scales=scales)
-        pieces = tuple(
-            without_ridge_of_columns(narrowed_piece(piece, wide, entries)) for piece in loss.pieces
-        )
+        pieces = tuple(narrowed_piece(piece, wide, entries) for piece in loss.pieces)
         loss = EntryLoss(pieces)
         names = tuple(block.name for block in self.source.model.blocks)
         return Program(
@@ -167,10 +392,9 @@ def read_part(block: Block, given: Any) -> Table:
     return read_table(block, given, unwritten_beyond=0)
 
 
-def narrowed(places: IntArray) -> IntArray:
+def narrowed(places: IntArray) -> Any:
     """Rows or columns with 4 bytes each, as patterns hold them."""
-    found: Any = places.astype(np.uint32)
-    return found
+    return places.astype(np.uint32)
 
 
 def narrowed_entries(entries: Entries) -> Entries:
@@ -192,19 +416,86 @@ def narrowed_entries(entries: Entries) -> Entries:
 
 
 def narrowed_piece(piece: Piece, wide: Entries, entries: Entries) -> Piece:
-    """The piece with rows and columns of 4 bytes: those of the entries where they are the same."""
+    """The piece with rows and columns of 4 bytes: those of the entries where they are the same.
+
+    Without the ridge on biases, which counts once and not in each partition.
+    """
     rows = entries.rows if piece.rows is wide.rows else narrowed(piece.rows)
     same = piece.columns is wide.columns
     columns = entries.columns if same else narrowed(piece.columns)
     effects = piece.effects
     of_classes = effects.width > 1 and effects.size
     places = narrowed(effects.columns) if of_classes else columns
-    effects = attrs.evolve(effects, rows=rows, columns=places)
+    ridge = None if piece.layout.n_biases else effects.ridge
+    effects = attrs.evolve(effects, rows=rows, columns=places, ridge=ridge)
     return attrs.evolve(piece, rows=rows, columns=columns, effects=effects)
 
 
-def without_ridge_of_columns(piece: Piece) -> Piece:
-    """The piece without the ridge on biases: that counts once, and not in each partition."""
-    if piece.layout.n_biases:
-        return attrs.evolve(piece, effects=attrs.evolve(piece.effects, ridge=None))
-    return piece
+# How many answers a task on a cluster adds up, a power of 2 so that it is part of the pairwise
+# tree. Twice as many are fewer tasks, and more that one worker holds and fetches in turn.
+FAN = 8
+# Bytes of all answers of a round that the driver fetches and adds up itself: with 32 partitions on
+# two local workers their tree took as long at 20 MB, half as long again at 4 MB, and 0.7 of the
+# time at 160 MB.
+TOGETHER = 16_000_000
+
+
+def bytes_of_equations(width: int) -> int:
+    """Normal equations of one column, of one partition or of all: what slabs are cut by."""
+    return 8 * (width * (width + 1) // 2 + width)
+
+
+def brought(n_partitions: int, answer: int) -> int:
+    """The bytes that come to the driver for the sum of answers of so many bytes."""
+    return answer if n_partitions * answer > TOGETHER else n_partitions * answer
+
+
+def held(n_partitions: int) -> int:
+    """How many answers a process holds at most that adds all of them up as they come.
+
+    A sum for each level of the tree, the next answer, and one more where two are added.
+    """
+    return n_partitions.bit_length() + 2
+
+
+# What an entry has once; all else it has for each number of z.
+VALUE = 8
+# Of entries of several blocks: their order by columns, and the rows and columns of their block.
+ORDER, PLACES = 4, 8
+# The places of the effects of classes, each; factors of losses; offsets in the predictor.
+PLACE_OF_CLASS, FACTOR, OFFSET = 4, 8, 8
+
+
+def bytes_compiled(model: Model, data: PartitionedData, p: int) -> int:
+    """Bytes of partition p, compiled, with the numbers at its entries, less a pointer a row.
+
+    Where data do not say how many entries each block has, that of the most bytes has all.
+    """
+    blocks = [block for block in model.blocks if block.name in data.blocks]
+    each = [bytes_of_entry(block, data, len(blocks) > 1) for block in blocks]
+    counted = getattr(data, "block_entries", None)
+    if counted is None:
+        return max(each, default=0) * data.n_entries(p)
+    return sum(own * counted(block.name, p) for block, own in zip(blocks, each, strict=True))
+
+
+def bytes_of_entry(block: Block, data: PartitionedData, several: bool) -> int:
+    """Bytes of an entry of a block, one of ``several`` or alone.
+
+    Where data do not say what else entries have than their values, they have all that there is.
+    """
+    known, width = getattr(data, "additions", None), block.likelihood.width
+    added = ("weight", "offset") if known is None else known(block.name)
+    shifted = "offset" in added or "exposure" in added
+    size = VALUE + width * (BYTES_PER_ENTRY - VALUE)
+    size += width * ORDER * several + PLACES * (several or width > 1)
+    size += width * PLACE_OF_CLASS * (width > 1 and bool(block.bias))
+    size += FACTOR * ("weight" in added or bool(block.standardize))
+    # Offsets of a location are taken off its values.
+    return size + width * OFFSET * (shifted and not block.likelihood.location)
+
+
+def bytes_at_work(model: Model, data: PartitionedData, p: int) -> int:
+    """Bytes of partition p while a process reads, compiles or asks it, at most."""
+    widest = max((block.likelihood.width for block in model.blocks), default=1)
+    return bytes_compiled(model, data, p) + BYTES_AT_WORK * widest * data.n_entries(p)

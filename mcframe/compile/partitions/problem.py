@@ -8,13 +8,11 @@ import attrs
 import numpy as np
 
 from mcframe.compile.partitions.executor import Partitions
-from mcframe.compile.partitions.part import Part, Source
-from mcframe.compile.partitions.values import PART, scattered_effects, scattered_rows
+from mcframe.compile.partitions.part import PART, Part, Source, scattered_effects, scattered_rows
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.model import Model, Problem
-from mcframe.model.binding import Totals
-from mcframe.model.layout import layout_of
+from mcframe.model.binding import Totals, layout_of
 from mcframe.model.table import LeftBehind, Table
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank
@@ -159,10 +157,10 @@ class TableInPartitions(LeftBehind):
 
     def unobserved_columns(self, row: int) -> IntArray:
         """The columns of a row without an observed entry, by the partition that has it."""
-        p = partition_of(self.source, row)
-        return table_of(self.source, p, self.block).unobserved_columns(
-            row - self.source.data.rows(p)[0]
-        )
+        data = self.source.data
+        starts = [data.rows(p)[0] for p in range(data.n_partitions)]
+        p = int(np.searchsorted(starts, row, side="right")) - 1
+        return table_of(self.source, p, self.block).unobserved_columns(row - starts[p])
 
 
 @attrs.frozen(eq=False)
@@ -198,13 +196,6 @@ class OffsetInPartitions:
     def dense(self) -> Array:
         """The offsets of all cells, for an answer that has a number for each of them."""
         return self.at(*np.ogrid[: self.shape[0], : self.shape[1]])
-
-
-def partition_of(source: Source, row: int) -> int:
-    """The partition that has a row."""
-    data = source.data
-    starts = [data.rows(p)[0] for p in range(data.n_partitions)]
-    return int(np.searchsorted(starts, row, side="right")) - 1
 
 
 def table_of(source: Source, p: int, block: str) -> Table:

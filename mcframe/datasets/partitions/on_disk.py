@@ -12,7 +12,7 @@ import numpy.typing as npt
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.folder import Folder, FolderLayout, path_of
-from mcframe.model.chunks.entries import data_of, type_of_places
+from mcframe.model.chunks.sources import data_of, type_of_places
 from mcframe.model.labels import AxisLabels
 from mcframe.model.partitioned import CountedPartitions
 

@@ -18,7 +18,7 @@ from mcframe.datasets.partitions.folder import (
     path_of,
     workshop,
 )
-from mcframe.model.observations import Observations
+from mcframe.model.model import Observations
 from mcframe.model.partitioned import PartitionedData, is_partitioned
 from mcframe.model.reading import read_values
 from mcframe.model.table import LeftBehind

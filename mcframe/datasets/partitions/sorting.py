@@ -11,7 +11,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.model.chunks.entries import MOST_ROWS, Chunk
+from mcframe.model.chunks.sources import MOST_ROWS, Chunk
 
 pa: Any = Deferred("pyarrow", "writing a table to a folder (mcframe[disk])")
 duckdb: Any = Deferred("duckdb", "writing a table to a folder (mcframe[disk])")

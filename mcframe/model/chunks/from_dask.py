@@ -1,4 +1,4 @@
-"""Collections of Dask, as ``fit`` takes a table whose rows come in partitions."""
+"""Collections of Dask, checked and counted, as tables whose rows come in partitions."""
 
 import sys
 from collections.abc import Mapping
@@ -7,32 +7,377 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.model import Observations
-from mcframe.model.chunks.dask_checks import (
-    ChunkSummary,
-    chunk_of,
-    dask,
-    digest_of_chunk,
-    facts_of_part,
-    in_columns,
-    in_common_chunks,
-    in_scipy,
-    is_frame,
-    is_triples,
-    refuse_empty,
-    refuse_list_of_entries,
-    refuse_unlike_additions,
-    refuse_unlike_numbers,
-    starts_of,
-    tables_as_arrays,
-    width_of,
+from mcframe.likelihoods import Gaussian
+from mcframe.model import Block, Observations
+from mcframe.model.chunks.sources import (
+    ADDITIONS,
+    MOST_ROWS,
+    PLACES,
+    Chunk,
+    arrays_of,
+    check_chunk,
+    chunk_of_rows,
+    chunk_of_triples,
+    data_of,
 )
-from mcframe.model.chunks.entries import arrays_of, data_of
-from mcframe.model.partitioned import ADDED, CountedPartitions, values_of
+from mcframe.model.forms import may_list_entries, numbers_of
+from mcframe.model.partitioned import ADDED, CountedPartitions, changed, values_of
 from mcframe.numerics.digest import digest_of
 
-__all__ = ["DaskPartitions", "from_dask", "tables_from_dask"]
+dask: Any = Deferred("dask", "reading Dask's collections")
+Shapes = Mapping[str, tuple[int, int]]
+
+
+@attrs.frozen
+class ChunkSummary:
+    """Counts and a digest of one block of one partition.
+
+    Attributes
+    ----------
+    n_entries : int
+    first_row, last_row, last_column : int
+        Of its entries; 0, -1 and -1 where there is none.
+    digest : str
+        Of all its bits, by which a task is seen that gives something else another time.
+    additions : tuple of str
+        The additions to the values of its entries.
+    """
+
+    n_entries: int
+    first_row: int
+    last_row: int
+    last_column: int
+    digest: str
+    additions: tuple[str, ...]
+
+
+Summaries = Mapping[str, tuple[ChunkSummary, ...]]
+
+
+def chunk_of(name: str, given: Any, p: int, start: int, rows_given: bool) -> Chunk:
+    """Return the checked entries of a partition from what its task gives."""
+    label = f"partition {p}"
+    if rows_given:
+        return check_chunk(name, chunk_of_rows(name, in_scipy(given), label, start))
+    if "row" not in given.columns and given.index.name == "row":  # as set_index leaves it
+        given = given.reset_index()
+    named = [what for what in (*PLACES, *ADDITIONS) if what in given.columns]
+    return check_chunk(name, chunk_of_triples(name, given[named], label))
+
+
+def in_scipy(given: Any) -> Any:
+    """Return a block of rows whose ``sparse.COO`` is a matrix of SciPy."""
+    return changed(
+        given, lambda own: own.to_scipy_sparse() if hasattr(own, "to_scipy_sparse") else own
+    )
+
+
+def facts_of_part(
+    name: str, given: Any, p: int, start: int, shape: tuple[int, int] | None
+) -> ChunkSummary:
+    """Return the summary of one block of one partition; ``shape`` is that of its rows."""
+    chunk = chunk_of(name, given, p, start, shape is not None)
+    if shape is not None:
+        actual = (chunk.rows_until or 0) - start, chunk.n_columns
+        if actual != shape:
+            raise DataError(
+                f"block {name!r}: partition {p} is of shape {actual} and its array says {shape};"
+                " every partition needs the same columns, and the rows that were said"
+            )
+    if not chunk.values.size:
+        return ChunkSummary(0, 0, -1, -1, digest_of_chunk(chunk), chunk.names)
+    last_column = int(chunk.columns.max())
+    first, last = int(chunk.rows.min()), int(chunk.rows.max())
+    refuse_labels(last, last - first + 1)
+    arrays_of(name, chunk, first, (last - first + 1, last_column + 1))  # refuses cells given twice
+    return ChunkSummary(
+        chunk.values.size, first, last, last_column, digest_of_chunk(chunk), chunk.names
+    )
+
+
+def refuse_labels(row: int, n_rows: int) -> None:
+    """Raise a ``DataError`` where so many rows up to this one are more likely labels."""
+    if n_rows > MOST_ROWS:
+        raise DataError(
+            f"there are entries in row {row}; rows are counted from 0, and the factors have a row"
+            " for each. If these are labels, number them first, for example by pandas.factorize;"
+            " if there are so many rows, give them in shapes, and each partition some of them"
+        )
+
+
+def digest_of_chunk(chunk: Chunk) -> str:
+    """Return a digest of all bits of some entries, in their order."""
+    return digest_of([chunk.rows, chunk.columns, chunk.values, chunk.additions])
+
+
+def tables_as_arrays(name: str, given: Any) -> Any:
+    """Return a block with the rows of its tables in chunks: arrays with whole rows in each.
+
+    Frames of triples stay as they are.
+
+    Raises
+    ------
+    DataError
+        Where it is no collection of Dask, one without known chunks, or a frame of which it is not
+        clear whether its rows are items or entries.
+    """
+    values = values_of(given)
+    if not isinstance(given, Observations):
+        return values if is_triples(values) else array_of(name, "", values)
+    if is_triples(values):
+        raise DataError(
+            f"block {name!r}: Observations of a frame of triples were given; weights, offsets and"
+            " exposures are columns of the frame"
+        )
+    values = array_of(name, "", values)
+    arrays: dict[str, Any] = {"values": values}
+    for what in ADDED:
+        added = getattr(given, what)
+        if dask.is_dask_collection(added):
+            added = array_of(name, f" {what}", added)
+        if np.ndim(added) == 2 and np.shape(added)[0] == values.shape[0] > 1:
+            if not dask.is_dask_collection(added):
+                raise DataError(
+                    f"block {name!r}: {what} of shape {np.shape(added)} are in memory as a whole;"
+                    " give a collection of Dask, dask.array.from_array(array, chunks=(rows, -1))"
+                )
+        elif dask.is_dask_collection(added):
+            raise DataError(
+                f"block {name!r}: {what} have the shape {added.shape} and the values"
+                f" {values.shape}; give as many rows, or what is the same for all rows as an array"
+                " in memory"
+            )
+        arrays[what] = added
+    return Observations(**arrays)
+
+
+def is_frame(collection: Any) -> bool:
+    """Return True for a frame or a Series, by its type: a Delayed has any attribute."""
+    return hasattr(type(collection), "columns")
+
+
+def in_columns(collection: Any) -> Any:
+    """Return a frame, of a Series with one column."""
+    return collection.to_frame() if hasattr(type(collection), "to_frame") else collection
+
+
+def is_triples(collection: Any) -> bool:
+    """Return True for a frame whose columns or index have the names of those of triples."""
+    if not is_frame(collection):
+        return False
+    frame = in_columns(collection)
+    return {*PLACES} <= {*frame.columns, frame.index.name}
+
+
+def array_of(name: str, what: str, collection: Any) -> Any:
+    """Return an array or a frame as an array of two dimensions, its columns in one chunk."""
+    here = f"block {name!r}:{what}"
+    if not dask.is_dask_collection(collection):
+        raise DataError(
+            f"{here} a {type(collection).__name__} was given; a dask.array or a dask.dataframe is"
+            " needed for every block. dask.array.from_array(array, chunks=(rows, -1)) makes one"
+        )
+    refuse_persisted(name, collection)
+    if is_frame(collection):
+        collection = array_of_frame(name, collection)
+    if not hasattr(type(collection), "chunks"):
+        raise DataError(
+            f"{here} a {type(collection).__name__} of Dask was given; a dask.array or a"
+            " dask.dataframe is needed"
+        )
+    if collection.ndim not in (1, 2):
+        raise DataError(
+            f"{here} an array of {collection.ndim} dimensions was given; two are needed"
+        )
+    array = collection if collection.ndim == 2 else collection[:, None]
+    if np.isnan([*array.chunks[0], *array.chunks[1]]).any():
+        raise DataError(
+            f"{here} its chunks are of unknown size; call compute_chunk_sizes() on the array first"
+        )
+    if 0 in array.shape:
+        raise DataError(f"{here} it has the shape {array.shape}; a row and a column are needed")
+    return array.rechunk((tuple(height for height in array.chunks[0] if height), -1))
+
+
+def array_of_frame(name: str, collection: Any) -> Any:
+    """Return a frame whose rows are items as an array; their lengths are computed for it."""
+    frame = in_columns(collection)
+    refuse_list_of_entries(name, frame)
+    kind, names = type(frame._meta), frame.columns
+    numbers = frame.map_partitions(
+        floats_in_frame, name, meta=kind(columns=names, dtype=float), enforce_metadata=False
+    )
+    return numbers.to_dask_array(lengths=tuple(frame.map_partitions(len).compute()))
+
+
+def floats_in_frame(frame: Any, name: str) -> Any:
+    """Return a part of a frame with its values as floats, NaN where one is missing."""
+    block = Block(name, Gaussian())  # what can be wrong here does not depend on the likelihood
+    return type(frame)(numbers_of(block, frame), index=frame.index, columns=frame.columns)
+
+
+def refuse_list_of_entries(name: str, frame: Any) -> None:
+    """Raise a ``DataError`` where rows of a frame may be entries, (user, item, rating)."""
+    kinds = [getattr(dtype, "kind", "O") for dtype in frame.dtypes]
+    if not (is_triples(frame) or may_list_entries(list(frame.columns), kinds)):
+        return
+    named = ", ".join(map(repr, frame.columns))
+    raise DataError(
+        f"block {name!r}: the dask.dataframe has the columns {named}. If each of its rows is one"
+        " entry of a table, call its columns 'row', 'column' and 'value', count both from 0, sort"
+        f" the frame by rows and give mcframe.datasets.from_dask({{{name!r}: frame}}); or, in any"
+        " order, mcframe.datasets.write_partitions(folder,"
+        f" {{{name!r}: (part.compute() for part in frame.partitions)}}). If it is a table of"
+        f" {len(frame.columns)} columns, give frame.to_dask_array(lengths=True)"
+    )
+
+
+def refuse_persisted(name: str, collection: Any) -> None:
+    """Raise a ``DataError`` where parts of a collection exist nowhere but on workers.
+
+    A part is computed in any process, and again when the worker that had it is gone.
+    """
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return
+    graph = collection.__dask_graph__()
+    if any(isinstance(graph[key], distributed.Future) for key in graph):
+        raise DataError(
+            f"block {name!r}: it was made by persist() and is held by workers, and its parts have"
+            " to be computed anew where they are needed; give the collection before persist()"
+        )
+
+
+def in_common_chunks(blocks: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[int, ...] | None]:
+    """Return the blocks with the chunks of rows of the first array, and their rows.
+
+    None where all blocks are frames of triples.
+    """
+    arrays = {name: values_of(given) for name, given in blocks.items()}
+    arrays = {name: array for name, array in arrays.items() if hasattr(array, "chunks")}
+    if not arrays:
+        return dict(blocks), None
+    first = next(iter(arrays))
+    rows, height = arrays[first].chunks[0], arrays[first].shape[0]
+    for name, array in arrays.items():
+        if array.shape[0] != height:
+            raise DataError(
+                f"block {first!r} has {height} rows but block {name!r} has {array.shape[0]}; rows"
+                " are items, so every block needs the same ones"
+            )
+
+    def cut(own: Any) -> Any:
+        return own.rechunk((rows, -1)) if hasattr(own, "chunks") else own
+
+    return {name: changed(own, cut) for name, own in blocks.items()}, tuple(map(int, rows))
+
+
+def refuse_unlike_numbers(tasks: Mapping[str, tuple[Any, ...]]) -> None:
+    """Raise a ``DataError`` where blocks are in different numbers of partitions."""
+    numbers = {name: len(parts) for name, parts in tasks.items()}
+    if len(set(numbers.values())) > 1:
+        said = ", ".join(f"{name!r} has {number}" for name, number in numbers.items())
+        raise DataError(
+            f"the blocks have different numbers of partitions: {said}; rows are items, so"
+            " give all the same ones by rechunk or repartition"
+        )
+
+
+def width_of(name: str, given: Any, facts: tuple[ChunkSummary, ...], shapes: Shapes) -> int:
+    """Return how many columns a block has."""
+    array = values_of(given)
+    last = max(each.last_column for each in facts)
+    width = int(array.shape[1]) if hasattr(array, "chunks") else last + 1
+    said = shapes[name][1] if name in shapes else width
+    if last >= said or (hasattr(array, "chunks") and said != width):
+        raise DataError(f"block {name!r}: it has {width} columns and shapes says {said}")
+    return int(said)
+
+
+def starts_of(
+    facts: Summaries,
+    heights: tuple[int, ...] | None,
+    shapes: Shapes,
+) -> tuple[int, ...]:
+    """Return the first row of each partition, and the number of rows.
+
+    Raises
+    ------
+    DataError
+        Where entries of a frame stand in another partition than their row.
+    """
+    said = {int(shape[0]) for shape in shapes.values()} | ({sum(heights)} if heights else set())
+    if len(said) > 1:
+        raise DataError(
+            f"the blocks have {' and '.join(map(str, sorted(said)))} rows; rows are items, so"
+            " every block needs the same ones"
+        )
+    if heights is not None:
+        starts = tuple(int(start) for start in np.cumsum([0, *heights]))
+    else:
+        starts = starts_of_frames(facts, said.pop() if said else None)
+    for name, parts in facts.items():
+        for p, each in enumerate(parts):
+            refuse_elsewhere(name, p, each, starts)
+    return starts
+
+
+def starts_of_frames(facts: Summaries, n_items: int | None) -> tuple[int, ...]:
+    """Return where partitions of triples begin: each with its first entry of any block."""
+    by_partition = [
+        [each for each in parts if each.n_entries] for parts in zip(*facts.values(), strict=True)
+    ]
+    last = max((each.last_row for parts in by_partition for each in parts), default=-1)
+    if n_items is None:
+        refuse_labels(last, last + 1)
+    stop = last + 1 if n_items is None else n_items
+    if last >= stop:
+        raise DataError(
+            f"there are entries in row {last} and shapes says {stop} rows, counted from 0; give"
+            " more in shapes, or leave them out"
+        )
+    starts = [min((each.first_row for each in parts), default=0) for parts in by_partition]
+    return (0, *starts[1:], stop)
+
+
+def refuse_elsewhere(name: str, p: int, facts: ChunkSummary, starts: tuple[int, ...]) -> None:
+    """Raise a ``DataError`` where entries of a partition are in rows of another one."""
+    if not facts.n_entries or starts[p] <= facts.first_row <= facts.last_row < starts[p + 1]:
+        return
+    raise DataError(
+        f"block {name!r}: partition {p} has entries in rows {facts.first_row} to {facts.last_row},"
+        f" and its rows are {starts[p]} to {starts[p + 1] - 1}: the entries of an item stand in"
+        " one partition, those of a partition in front of those of the next. Sort them by"
+        " frame.set_index('row'), or write them by write_partitions(folder,"
+        f" {{{name!r}: (part.compute() for part in frame.partitions)}})"
+    )
+
+
+def refuse_unlike_additions(facts: Summaries) -> None:
+    """Raise a ``DataError`` where only some partitions have weights, offsets or exposures."""
+    for name, parts in facts.items():
+        for p, each in enumerate(parts):
+            if each.additions != parts[0].additions:
+                here, first = (" and ".join(f.additions) or "nothing" for f in (each, parts[0]))
+                raise DataError(
+                    f"block {name!r}: partition {p} has {here} with its values and partition 0"
+                    f" has {first}; give the same with every partition"
+                )
+
+
+def refuse_empty(facts: Summaries, rows_known: bool) -> None:
+    """Raise a ``DataError`` where a block has no entry, or a partition of unknown rows none."""
+    for name, parts in facts.items():
+        if not any(each.n_entries for each in parts):
+            raise DataError(f"block {name!r}: not one entry was given; leave the block out")
+    for p, parts in enumerate(zip(*facts.values(), strict=True)):
+        if not rows_known and not any(each.n_entries for each in parts):
+            raise DataError(
+                f"partition {p} has not one entry, in any block; put its rows to those of a"
+                " neighbour by repartition, or leave it out"
+            )
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -9,24 +9,108 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.compile.effects.diverging import (
-    diverging_effects,
-    far_beyond,
-    gradients_far_out,
-    refuse_falling,
-)
-from mcframe.compile.effects.solving import (
+from mcframe.compile.solving import (
     SOLVED,
+    Curvature,
+    EntriesAt,
     LossesAt,
+    SumsAt,
     best_effects,
     centred,
     exactness,
     least_damping,
     solved_system,
 )
-from mcframe.compile.effects.sums import Curvature, EntriesAt, SumsOfEntries
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.model import Layout
+from mcframe.contracts.errors import DataError
+from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.model import Block, Layout, Problem
+
+# In units of the length scale: exp(-x) underflows to 0 well before.
+FAR = 1000.0
+# How much farther out effects lie that were found a round before.
+FARTHER = 4.0
+# A sum of gradients relative to that of their sizes, below which it is rounding.
+FALLING = 1e-9
+
+
+def far_out(likelihood: Likelihood) -> float:
+    """A predictor so large that a loss that falls to a limit is at that limit."""
+    return FAR * float(likelihood.length_scale)
+
+
+def gradients_far_out(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
+    """The gradients far above 0 and far below; of a location far above and below the values.
+
+    Of classes those of each one alone, which never drive it up without end.
+    """
+    far = far_out(likelihood)
+    if likelihood.width > 1:
+        falling = np.zeros((y.size, likelihood.width))
+        for k in range(likelihood.width):
+            z = np.zeros(falling.shape)
+            z[:, k] = -far
+            falling[:, k] = likelihood.value_and_gradient(z, y)[1][:, k]
+        return np.ones(falling.shape), falling
+    middle = y if likelihood.location else np.zeros(y.shape)
+    away = far + np.abs(middle)
+    with np.errstate(over="ignore"):
+        above = likelihood.value_and_gradient(middle + away, y)[1]
+        below = likelihood.value_and_gradient(middle - away, y)[1]
+    return above, below
+
+
+def diverging_effects(
+    effects: Any, likelihood: Likelihood, signs_far_out: Callable[[Mask], tuple[Array, ...]]
+) -> Array:
+    """Far values for diverging effects, 0 for the others.
+
+    An effect diverges if the losses of all its entries fall one way however far out, as those of
+    labels all alike, or of a class that a column never has. Where entries have two effects those
+    of a diverging one then cost nothing, and without them others may diverge, so that the search
+    repeats (as with perfect scores in a Rasch model); those found first are the farthest out.
+
+    ``signs_far_out`` are those of ``EntryEffects`` over all entries, without the found effects.
+    """
+    rounds: list[Array] = []
+    found = np.zeros(effects.size, dtype=bool)
+    while True:
+        counts, rises, falls = signs_far_out(found)
+        sign = ((rises == 0) * 1.0 - (falls == 0) * 1.0) * ((counts > 0) & ~found)
+        if not sign.any():
+            break
+        rounds.append(sign)
+        found |= sign != 0.0
+        if not effects.tied:
+            break
+    far = far_out(likelihood)
+    return sum(
+        (far * FARTHER ** (len(rounds) - 1 - k) * sign for k, sign in enumerate(rounds)),
+        start=np.zeros(effects.size),
+    )
+
+
+def refuse_falling(
+    likelihood: Likelihood,
+    name_of: Callable[[int], str],
+    sums_far_out: Callable[[], tuple[Array, ...]],
+) -> None:
+    """Raise a ``DataError`` where the loss falls without end along a free effect.
+
+    By ``EntryEffects.sums_far_out`` over all entries, asked of losses without a lower bound alone.
+    """
+    if np.isfinite(likelihood.infimum) or likelihood.width > 1:
+        return
+    above, below, size = sums_far_out()
+    with np.errstate(invalid="ignore"):
+        falling = np.flatnonzero((above < -FALLING * size) | (below > FALLING * size))
+    if falling.size:
+        raise DataError(
+            f"the loss {type(likelihood).__name__} falls without end along the free"
+            f" {name_of(int(falling[0]))}; give up the bias, or the share of the risk that"
+            " has no lower bound, or give the effects a ridge by effects_weight"
+        )
+
 
 # A sum of gradients that is this small relative to the sum of their sizes is rounding.
 VANISHING = 1e-12
@@ -65,18 +149,6 @@ class EffectsRidge:
         squares = np.square(sums) / (2.0 * self.weight)
         tilts = sums * self.towards
         return float(np.sum(squares - tilts)), float(np.sum(squares + np.abs(tilts)))
-
-
-@attrs.frozen(eq=False)
-class Correction:
-    """A Newton step of effects, and what it adds to the losses and to their gradients (flat).
-
-    To second and to first order in the step, after which the gradients' sums vanish.
-    """
-
-    effects: Array
-    value: float
-    gradients: Array
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -169,7 +241,9 @@ class Effects(ABC):
         start = np.zeros(self.size) if warm is None else warm
         if not self.fixed.any():
             return start
-        return np.where(self.free, start, far_beyond(self.fixed, reach()))
+        # As far beyond predictors as they were beyond 0.
+        far = self.fixed * (1.0 + reach() / float(np.min(np.abs(self.fixed[~self.free]))))
+        return np.where(self.free, start, far)
 
     def representative(self, effects: Array) -> Array:
         """Equal effects, a constant traded as the class says, those without entries set."""
@@ -297,10 +371,12 @@ class EntryEffects(Effects):
         weights: Array | float,
         effects: Array,
         gradients: Array,
-    ) -> Correction | None:
+    ) -> tuple[Array, float, Array] | None:
         """The Newton step from effects, at which the losses have these gradients, to the best.
 
-        None where that is not near the best effects: it goes too far, or lacks curvature.
+        The effects there, and what the step adds to the losses and to their gradients (flat): to
+        second and to first order in it, after which the gradients' sums vanish. None where that is
+        not near the best effects: it goes too far, or lacks curvature.
         """
         entries = EntriesAt(self, likelihood, z, y, weights)
         gradient = self.sum_by_effect(gradients)
@@ -308,13 +384,12 @@ class EntryEffects(Effects):
         if not self.separable:
             sizes = self.sum_by_effect(np.abs(gradients))
         predictor = self.predictor(z, effects)
-        here = LossesAt(
-            self, SumsOfEntries(entries, predictor, 0.0, 0.0, gradient, sizes), effects
-        )
+        curve = partial(entries.curvature_at, predictor)
+        here = LossesAt(self, SumsAt(entries, 0.0, 0.0, 0.0, gradient, sizes, curve), effects)
         exact = 0.0
         if not self.separable:
             if here.off <= SOLVED:
-                return Correction(effects, 0.0, np.zeros(gradients.size))
+                return effects, 0.0, np.zeros(gradients.size)
             if not np.isfinite(here.off):
                 return None
             exact = exactness(here)
@@ -329,7 +404,7 @@ class EntryEffects(Effects):
         if not (close and np.isfinite(value)):
             return None
         change = curvature.times_numbers(moved).ravel()
-        return Correction(self.representative(effects + step), value, change)
+        return self.representative(effects + step), value, change
 
     def centre(self, gradient: Array) -> Array:
         """The nearest gradient whose sums over free effects vanish: g - G (G'G)^-1 G' g.
@@ -364,7 +439,8 @@ class EntryEffects(Effects):
             return inside
         if not self.separable:
             for _ in range(PROJECTIONS):
-                if self.vanish(inside):
+                sums, sizes = self.sum_by_effect(inside), self.sum_by_effect(np.abs(inside))
+                if np.isfinite(self.conjugate_of_sums(sums, sizes, 0.0)[0]):
                     break
                 gradient = self.centre(inside)
                 inside = nearest(gradient)
@@ -380,11 +456,6 @@ class EntryEffects(Effects):
             below = np.where(sums > 0.0, shift, below)
             above = np.where(sums > 0.0, above, shift)
         return inside
-
-    def vanish(self, gradient: Array) -> bool:
-        """Whether the sums of gradients over each effect vanish, up to rounding."""
-        sums, sizes = self.sum_by_effect(gradient), self.sum_by_effect(np.abs(gradient))
-        return bool(np.isfinite(self.conjugate_of_sums(sums, sizes, 0.0)[0]))
 
     def checked(
         self, likelihood: Any, y: Array, weights: Array | float, whole: bool = True
@@ -459,3 +530,59 @@ def described_effects(
         rows=rows,
         columns=columns,
     )
+
+
+def infinite_effects(problem: Problem, block: Block) -> IntArray:
+    """The places of the diverging effects of a block, whose best value is infinite.
+
+    All observations of such an effect have gradients of one sign, as labels that are all alike
+    have, or counts of 0.
+    """
+    layout, likelihood = problem.layout(block.name), problem.likelihoods[block.name]
+    if not layout.n_effects or problem.ridge(block.name) or likelihood.location:
+        return np.zeros(0, dtype=np.intp)
+    table, y = problem.tables[block.name], problem.targets(block.name)
+    effects = described_effects(layout, likelihood, table.rows, table.columns)
+    signs = partial(effects.signs_far_out, likelihood, y)
+    return np.flatnonzero(diverging_effects(effects, likelihood, signs))
+
+
+def notes_on_effects(problem: Problem) -> tuple[str, ...]:
+    """A note for each block with an infinite effect or parameter."""
+    notes = []
+    for block in problem.model.blocks:
+        notes.append(note_on_infinite(problem, block, infinite_effects(problem, block)))
+        if problem.layout(block.name).n_parameters:
+            notes.append(note_on_parameters(problem, block, problem.targets(block.name)))
+    return tuple(note for note in notes if note is not None)
+
+
+def note_on_infinite(problem: Problem, block: Block, places: IntArray) -> str | None:
+    """A note on the effects of a block at these places, which are infinite; None if none is."""
+    if not places.size:
+        return None
+    others = f" and {places.size - 1} more effects have" if places.size > 1 else " has"
+    effect = describe_effect(problem, block, int(places[0]))
+    return (
+        f"block {block.name!r}: {effect}{others} no finite"
+        " best value, since all observations there pull one way; what is predicted there"
+        " is as good as certain. mc.Block(..., effects_weight=...) keeps effects finite"
+    )
+
+
+def note_on_parameters(problem: Problem, block: Block, y: Array) -> str | None:
+    """A note on the parameters of a block that observations of these values leave infinite."""
+    likelihood = problem.likelihoods[block.name]
+    assert isinstance(likelihood, Parametric)
+    clause = likelihood.unbounded(y)
+    return None if clause is None else f"block {block.name!r}: {clause}"
+
+
+def describe_effect(problem: Problem, block: Block, place: int) -> str:
+    """How notes call an effect: by the names of its column and class, or of its row."""
+    layout, table = problem.layout(block.name), problem.tables[block.name]
+    if place >= layout.n_biases:
+        return f"the effect of row {table.row_label(place - layout.n_biases)}"
+    column, k = divmod(place, block.likelihood.width)
+    one = "" if block.likelihood.width == 1 else f"class {k} of "
+    return f"the bias of {one}column {table.column_label(column)}"
