@@ -23,7 +23,7 @@ from mcframe.backends import (
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning
-from mcframe.keeping import Keeper
+from mcframe.keeping import Checkpoint, resumed
 from mcframe.model import Model, Problem
 from mcframe.numerics.threads import thread_limit
 from mcframe.options import (
@@ -172,33 +172,29 @@ def fit(
                     f"{name} was given, which is for data in partitions, and these are in this"
                     " process as a whole; drop it"
                 )
-        compiled, keeper = CompiledProblem(Problem.bind(model, data)), None
-        if checkpoint is not None:
-            keeper = keeper_at(checkpoint, compiled, backend, forced, settings.random_state)
-            settings = keeper.settings(settings, start)
+        compiled, kept = CompiledProblem(Problem.bind(model, data)), None
+        problem, seed = compiled.problem, settings.random_state
+        if checkpoint is None:
+            settings = attrs.evolve(settings, start=checked_start(start, problem))
         else:
-            settings = attrs.evolve(settings, start=checked_start(start, compiled.problem))
+            chosen = checked_backend(backend, compiled, forced)
+            if chosen.start_refusal is not None:
+                raise ModelError(
+                    f"checkpoint was given, but {chosen.start_refusal}; drop it, and save the"
+                    " answer by fit.save(path)"
+                )
+
+            def fit_of(outcome: Outcome) -> Fit:
+                return Fit.of(problem, outcome, chosen.name, seed)
+
+            kept = Checkpoint.at_path(
+                checkpoint, "fit", problem, {"random_state": seed}, every=KEPT_EVERY
+            )
+            settings = resumed(settings, start, kept, problem, fit_of)
         answer = fit_problem(compiled, backend, settings, force=forced)
-        if keeper is not None:
-            keeper.write(answer)
+        if kept is not None:
+            kept.write(answer, problem=problem)
         return answer
-
-
-def keeper_at(
-    checkpoint: object, compiled: CompiledProblem, backend: BackendLike, forced: bool, seed: int
-) -> Keeper:
-    """What writes the checkpoint of a fit of data in memory."""
-    chosen = checked_backend(backend, compiled, forced)
-    if chosen.start_refusal is not None:
-        raise ModelError(
-            f"checkpoint was given, but {chosen.start_refusal}; drop it, and save the answer by"
-            " fit.save(path)"
-        )
-
-    def fit_of(outcome: Outcome) -> Fit:
-        return Fit.of(compiled.problem, outcome, chosen.name, seed)
-
-    return Keeper.at_path(checkpoint, "fit", compiled.problem, seed, fit_of, every=KEPT_EVERY)
 
 
 def fit_problem(

@@ -30,7 +30,7 @@ from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
-from mcframe.keeping import Keeper
+from mcframe.keeping import Checkpoint, resumed
 from mcframe.model import Model
 from mcframe.model.binding import worth_a_warning
 from mcframe.model.chunks.from_dask import tables_from_dask
@@ -120,8 +120,9 @@ def fit_on(
     if checkpoint is None:
         settings = attrs.evolve(settings, start=checked_start(start, problem))
     else:
-        keeper = Keeper.at_path(checkpoint, "fit of partitions", problem, seed, fit_of)
-        settings = keeper.settings(settings, start)
+        identity = {"random_state": seed}
+        kept = Checkpoint.at_path(checkpoint, "fit of partitions", problem, identity)
+        settings = resumed(settings, start, kept, problem, fit_of)
     fit = fit_of(run(solver, program, settings))
     loss: Any = program.loss
     notes = (*problem.notes, *notes_on_pieces(problem, loss), *problem.partitions.notes)

@@ -15,9 +15,8 @@ from mcframe.contracts.validators import probability, whole
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.new_rows import tables_of_new_rows
-from mcframe.posterior.checkpoint import Sweep
 from mcframe.posterior.conformal import ConformalPredictions, conformalized
-from mcframe.posterior.estimation import estimate
+from mcframe.posterior.estimation import Sweep, estimate
 from mcframe.posterior.observed import Observed, nothing
 from mcframe.posterior.predictive import (
     Predictive,

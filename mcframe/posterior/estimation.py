@@ -17,29 +17,50 @@ from mcframe.compile.partitions.binding import (
     refusal_of_reading,
 )
 from mcframe.compile.partitions.cluster import connected
+from mcframe.compile.partitions.executor import Partitions
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import whole
+from mcframe.keeping import Checkpoint
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import worth_a_warning
 from mcframe.numerics.machine import OutOfTime, stop_at
 from mcframe.numerics.threads import blas_alone, thread_limit
 from mcframe.options import checked_budget, checked_jobs, checked_switch
 from mcframe.partitions import executor_for, in_partitions, read_partitions
-from mcframe.posterior.checkpoint import Checkpoint, Sweep
-from mcframe.posterior.factor_rows import RowsHere
+from mcframe.posterior.factor_rows import (
+    FactorRows,
+    observed_in_parts,
+    observed_of_part,
+    without_entries,
+)
 from mcframe.posterior.factor_state import initial_state
 from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, factor_sweeps
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed
-from mcframe.posterior.parts import RowsInParts, observed_of_part, without_entries
 from mcframe.regularizers import GaussianRows, NuclearNorm
 
 # The number of factors where none is given, if the table has so many rows and columns.
 FACTORS = 24
 # How far rounding may move the bound, over the sum of the sizes of its terms.
 ROUNDING = 1e4 * EPS
+# Seconds after which a sweep is written to a checkpoint at the latest, and how many times as long
+# as writing took it may be left.
+LATEST_WRITE, SHARE = 30.0, 20.0
+
+
+@attrs.frozen
+class Sweep:
+    """One sweep: its number, the bound on the log evidence, factors, and seconds.
+
+    With ``GaussianRows`` as the prior ``n_factors`` is the number of Gaussians in the mixture.
+    """
+
+    iteration: int
+    evidence: float
+    n_factors: int
+    seconds: float
 
 
 @attrs.define(eq=False)
@@ -59,7 +80,7 @@ class CoordinateAscent:
     history : list of Sweep
     status, message : str
     checkpoint : Checkpoint or None
-        It is called after each sweep.
+        For the state after a sweep: of each one as long as writing takes little time.
     """
 
     budget: Budget
@@ -77,7 +98,13 @@ class CoordinateAscent:
         with stop_at(self.began + self.budget.max_seconds):
             self.status, self.message = self.outcome(observed, sweeps)
         if self.checkpoint is not None:
-            self.checkpoint.write(self.engine, self.history)
+            self.keep(self.checkpoint)
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """Write the state; bounds of entries stay where the entries are, and are found anew."""
+        summaries, history = self.engine.observed.summaries, tuple(self.history)
+        state = {"state": self.engine.state, "summaries": summaries, "history": history}
+        checkpoint.write(state)
 
     def outcome(self, observed: Observed, sweeps: Iterator[Any]) -> tuple[str, str]:
         """The status after the last sweep, and that in a sentence."""
@@ -120,8 +147,8 @@ class CoordinateAscent:
             if self.progress:
                 evidence = f"log evidence at least {engine.evidence:.6g}"
                 print(f"sweep {len(history)}: {evidence}, {engine}")
-            if self.checkpoint is not None:
-                self.checkpoint(engine, history)
+            if self.checkpoint is not None and self.checkpoint.is_due:
+                self.keep(self.checkpoint)
             if engine.converged is not None:
                 status = "converged" if engine.converged else "iteration_limit"
                 return status, f"the rows took {engine.n_steps} steps"
@@ -158,11 +185,12 @@ def estimate(
         ascent = CoordinateAscent(budget, began, checked_switch(progress, "progress"))
         if in_partitions(data):
             with bound_partitions(model, data, client, scratch) as problem:
-                rows = RowsInParts(problem.partitions)
-                run_on_factors(ascent, problem, seed, factors, checkpoint, rows)
+                parts = problem.partitions
+                run_on_factors(ascent, problem, seed, factors, checkpoint, parts)
                 # Parts, and what a cluster was sent, are not kept for as long as the answer.
-                alone = problem.partitions.alone()
-                ascent.engine = attrs.evolve(ascent.engine, rows=RowsInParts(alone))
+                alone = parts.alone()
+                rows = FactorRows(None, partitions=alone)
+                ascent.engine = attrs.evolve(ascent.engine, rows=rows)
                 ascent.problem = attrs.evolve(problem, partitions=alone)
             return ascent
         for name, value in (("client", client), ("scratch", scratch)):
@@ -217,26 +245,32 @@ def run_on_factors(
     seed: int,
     factors: int | str,
     checkpoint: object,
-    parts: RowsInParts | None = None,
+    parts: Partitions | None = None,
 ) -> None:
     """Run the ascent of Gaussian factors, from the beginning or where a checkpoint ended.
 
-    ``parts`` are the rows in partitions; None where all rows are in this process.
+    ``parts`` are the partitions of the rows; None where all are in this process.
     """
-    saved = None
-    n_factors = number_of_factors(factors, problem)
+    n_factors, saved = number_of_factors(factors, problem), None
     if checkpoint is not None:
-        ascent.checkpoint = Checkpoint.at_path(checkpoint, problem, n_factors, seed)
-        here = Observed.of_tables(problem, problem.tables) if parts is None else None
-        saved = ascent.checkpoint.read(here or without_entries(problem))
-    if saved is None:
-        observed = Observed.of(problem) if parts is None else parts.observed(problem)
+        kind = "posterior" if parts is None else "posterior of partitions"
+        identity = {"factors": n_factors, "random_state": seed}
+        ascent.checkpoint = Checkpoint.at_path(
+            checkpoint, kind, problem, identity, LATEST_WRITE, SHARE
+        )
+        saved = ascent.checkpoint.read(dict)
+    if saved is not None:
+        observed, ascent.history = without_entries(problem), list(saved["history"])
+        if parts is None:
+            observed = Observed.of_tables(problem, problem.tables)
+        observed, state = observed.with_summaries(saved["summaries"]), saved["state"]
+    else:
+        observed = Observed.of(problem) if parts is None else observed_in_parts(parts, problem)
         weight, rng = problem.terms[0].weight, np.random.default_rng(seed)
         state = initial_state(observed, n_factors, weight, rng)
-    else:
-        observed, state, ascent.history = saved
     evidence = ascent.history[-1].evidence if ascent.history else -np.inf
-    engine = FactorPosterior(parts or RowsHere(observed), observed, state, evidence)
+    rows = FactorRows(observed if parts is None else None, partitions=parts)
+    engine = FactorPosterior(rows, observed, state, evidence)
     ascent.engine = engine if ascent.history else None
     ascent.run(observed, factor_sweeps(engine, len(ascent.history)))
 

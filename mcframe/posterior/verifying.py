@@ -11,7 +11,6 @@ from mcframe.contracts.errors import BackendError
 from mcframe.contracts.validators import whole
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
-from mcframe.posterior.factor_rows import RowsHere
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.fitting import posterior
 from mcframe.posterior.gibbs import effective_sizes, sampled
@@ -172,7 +171,7 @@ def verify_posterior(
             "verify_posterior: this posterior is one of Gaussian rows; the sampler is of factors"
             " (a NuclearNorm among the terms)"
         )
-    if not isinstance(engine.rows, RowsHere):
+    if engine.rows.partitions is not None:
         raise BackendError(
             "verify_posterior: rows in partitions were given, and the sampler needs all rows in"
             " this process; give arrays, for example of a sample of the rows"

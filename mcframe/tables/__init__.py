@@ -1,6 +1,6 @@
 """Floor 7: a table of any columns becomes a model, and a completed table."""
 
-from mcframe.tables.completing import JudgedColumns, complete
+from mcframe.tables.completing import complete
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.declaring import Declared, declare
@@ -13,7 +13,6 @@ __all__ = [
     "Completion",
     "Declared",
     "DeclaredColumn",
-    "JudgedColumns",
     "complete",
     "declare",
 ]

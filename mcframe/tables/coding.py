@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import attrs
 import numpy as np
-from scipy.special import entr, xlogy
+from scipy.special import xlogy
 
 from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray
@@ -119,10 +119,6 @@ class Numbers(Coded):
         """What an answer loses on observed numbers, one loss each."""
         return self.errors(answer, codes)
 
-    def loss_of_constant(self, codes: Array) -> float:
-        """The variance: what the best constant loses on observed numbers, on average."""
-        return float(np.mean(np.square(codes - np.mean(codes))))
-
     def constant(self, codes: Array) -> float:
         """The mean: the one number for all observed ones that has the least error."""
         return float(np.mean(codes))
@@ -144,10 +140,6 @@ class Counts(Numbers):
         """Half the deviance, at means that are kept off 0."""
         mean = np.maximum(answer, np.finfo(float).tiny)
         return np.asarray(xlogy(codes, codes / mean) - codes + mean)
-
-    def loss_of_constant(self, codes: Array) -> float:
-        """Half the deviance around the mean."""
-        return float(np.mean(xlogy(codes, codes / np.mean(codes))))
 
 
 @attrs.frozen
@@ -224,10 +216,6 @@ class Choice(Coded):
         """-log of the probability, kept so far off 0 that no entry outweighs all others."""
         chosen = answer[np.arange(codes.size), codes.astype(np.intp)]
         return -np.log(np.maximum(chosen, LEAST_PROBABILITY))
-
-    def loss_of_constant(self, codes: Array) -> float:
-        """The entropy of the shares of the values."""
-        return float(np.sum(entr(np.bincount(codes.astype(np.intp)) / codes.size)))
 
     def constant(self, codes: Array) -> float:
         """The most frequent value."""

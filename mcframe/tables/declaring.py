@@ -317,17 +317,16 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
     ['Ulm', 'Bonn', 'Ulm', 'Bonn', 'Kiel']
     """
     table, columns = read_table(frame, types)
-    return declared_of(columns, table)
+    found = declared_of(columns, table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
+        weight = starting_weight(found.model, found.data)
+    return attrs.evolve(found, model=Model(found.model.blocks, [NuclearNorm(weight)]))
 
 
 def declared_of(columns: Sequence[DeclaredColumn], table: Any) -> Declared:
-    """Return the model and the data of columns that have their places."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
-        blocks = blocks_of(columns)
-        found = Declared.of(columns, table, Model(blocks, [NuclearNorm(1.0)]))
-        weight = starting_weight(found.model, found.data)
-        return attrs.evolve(found, model=Model(blocks, [NuclearNorm(weight)]))
+    """Return the data of columns that have their places, and a model with the weight 1."""
+    return Declared.of(columns, table, Model(blocks_of(columns), [NuclearNorm(1.0)]))
 
 
 def starting_weight(model: Model, data: Mapping[str, Any]) -> float:
