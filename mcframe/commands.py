@@ -65,8 +65,7 @@ def run_command(commands: Parser, arguments: Sequence[str] | None = None) -> int
         commands.print_help()
         return DONE
     try:
-        code: int = given.run(given)
-        return code
+        return given.run(given)
     except McframeError as error:
         print(f"mcframe: {error}", file=sys.stderr)
         return MISTAKE

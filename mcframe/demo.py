@@ -200,8 +200,7 @@ def compare(
 def column_means(entries: Array) -> Array:
     """Return the mean of what is observed of each column; 0 of one with nothing observed."""
     known = ~np.isnan(entries)
-    means: Array = np.where(known, entries, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    return means
+    return np.where(known, entries, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
 
 
 def regressions(features: Array, labels: Array) -> Array:

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import mcframe as mc
 from mcframe.selection import EntryFolds, RelativeDeviance, RowFolds, cross_validate
-from mcframe.tables import coding, completing, held_out, rows_choice
+from mcframe.tables import coding, completing, rows_choice
 
 from .strategies import skewed_tables
 from .test_declare import mixed
@@ -390,7 +390,7 @@ def test_errors_are_those_of_holes_that_other_columns_tell_of(monkeypatch):
     assert completed.report()["auc_of_holes"][2] > 0.75
     last = str(completed).splitlines()[-1]
     assert last == "  held-out entries are weighted where other columns predict missingness: 'ill'"
-    monkeypatch.setattr(held_out, "LEAST_AUC", 2.0)
+    monkeypatch.setattr(rows_choice, "LEAST_AUC", 2.0)
     true, reported, _ = errors_of_labels("age")
     assert reported / true < 0.75
 
@@ -410,11 +410,19 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn():
     for n in (10, 200):
         labels, scores = rng.random(n) < 0.3, rng.integers(6, size=n) / 5.0
         labels[:2] = [True, False]
-        found = held_out.area_under_the_curve(labels, scores)
+        found = rows_choice.area_under_the_curve(labels, scores)
         assert found == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
 
 
 # The parts of a loss
+
+
+def test_an_optimum_with_equalities_is_chosen_by_the_other_columns():
+    frame = mixed()[["length", "weight", "ill"]]
+    completed = mc.complete(frame, {"weight": mc.Equality()})
+    seen = frame["weight"].notna()
+    values = completed.declared.column("weight").column.numbers[seen]
+    np.testing.assert_allclose(completed.predict("weight")["weight"][seen], values, rtol=1e-6)
 
 
 def test_scores_of_an_optimum_are_those_of_its_constants_at_a_large_weight(monkeypatch):

@@ -22,8 +22,7 @@ from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import HeldOutLoss, cross_validate
 from mcframe.selection.choice import edges_unsaid
-from mcframe.selection.column_order import places_by_content
-from mcframe.selection.splitters import fewest_free
+from mcframe.selection.splitters import fewest_free, places_by_content
 from mcframe.selection.weight_max import chosen_place
 from mcframe.tables.columns import read_frame
 from mcframe.tables.declaring import starting_weight

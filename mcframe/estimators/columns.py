@@ -14,14 +14,12 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.regularizers import NuclearNorm
 from mcframe.tables import Completion, Declared
-from mcframe.tables.as_numbers import BLOCK, as_numbers
-from mcframe.tables.columns import filled_series, read_columns, read_frame
+from mcframe.tables.coding import BLOCK
+from mcframe.tables.columns import filled_series, read_columns, read_frame, read_text_like
 from mcframe.tables.completing import ASIDE
-from mcframe.tables.declared_column import aside, warn_of_aside
-from mcframe.tables.declaring import declared_of, read_table
-from mcframe.tables.new_rows import check_unseen, imputed_rows
+from mcframe.tables.declared_column import as_numbers, aside, warn_of_aside
+from mcframe.tables.declaring import check_unseen, declared_of, imputed_rows, read_table
 from mcframe.tables.rows_choice import number_block
-from mcframe.tables.text_numbers import read_text_like
 
 # The lowest and the highest value of each feature that may be filled in.
 Limits = tuple[Array, Array]

@@ -57,19 +57,16 @@ CLASSES = {
     "posterior.factors": "FactorPosterior",
     "posterior.joint": "JointPosterior",
     "posterior.observed": "Observed ObservedBlock Summary",
-    "posterior.rows": "RowsPosterior",
-    "posterior.rows_parameters": "RowsParameters RowsPrior",
+    "posterior.rows": "RowsParameters RowsPosterior RowsPrior",
     "regularizers.residual_nuclear_norm": "BoundResidualNuclearNorm",
     "selection.choice": "CrossValidation",
-    "tables.as_numbers": "CountedNumbers Discriminant Indicator Indicators Steps",
-    "tables.coding": "Choice Counts Dates Levels Numbers",
-    "tables.columns": "Column",
+    "tables.coding": "Choice CountedNumbers Counts Dates Discriminant Indicator Indicators Levels"
+    " Numbers Steps",
+    "tables.columns": "Column TextNumbers",
     "tables.completion": "Completion",
-    "tables.text_numbers": "TextNumbers",
     "tables.declared_column": "DeclaredColumn",
     "tables.declaring": "Declared",
-    "tables.held_out": "ColumnScores",
-    "tables.rows_choice": "RowsChoice",
+    "tables.rows_choice": "ColumnScores RowsChoice",
 }
 HOMES = {name: module for module, names in CLASSES.items() for name in names.split()}
 # Fields that are found anew from others, or are None until they are.

@@ -121,8 +121,7 @@ class Predictive:
             else:
                 with np.errstate(over="ignore", invalid="ignore"):  # of a share that is 0
                     total = total + np.sum(np.where(share > 0.0, share * values, 0.0), axis=0)
-        result: Array = total
-        return result
+        return total
 
     def mean(self) -> Array:
         """E[y] in the data's own units; of classes their probabilities."""

@@ -16,9 +16,16 @@ from mcframe.selection.criteria import (
     RelativeError,
 )
 from mcframe.selection.cross_validation import cross_validate
-from mcframe.selection.folds import Fold, Held, folds_of
 from mcframe.selection.paths import Path, path
-from mcframe.selection.splitters import EntryFolds, RowFolds, Splitter, TimeFolds
+from mcframe.selection.splitters import (
+    EntryFolds,
+    Fold,
+    Held,
+    RowFolds,
+    Splitter,
+    TimeFolds,
+    folds_of,
+)
 from mcframe.selection.weight_max import weight_max
 
 __all__ = [

@@ -10,11 +10,9 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.model import Model, Problem
-from mcframe.posterior.answer import Posterior
-from mcframe.posterior.fitting import posterior
+from mcframe.posterior.answer import Posterior, posterior
 from mcframe.selection.cross_validation import checked_splitter
-from mcframe.selection.folds import Fold, folds_of
-from mcframe.selection.splitters import Splitter
+from mcframe.selection.splitters import Fold, Splitter, folds_of
 
 
 @attrs.frozen(eq=False, repr=False)

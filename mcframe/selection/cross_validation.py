@@ -28,11 +28,10 @@ from mcframe.selection.criteria import (
     score_of,
     takes,
 )
-from mcframe.selection.folds import Fold, folds_of
 from mcframe.selection.jobs import joblib, results_as_finished
 from mcframe.selection.jobs import progress as progress_of
 from mcframe.selection.paths import certified_path, descending, identity_of
-from mcframe.selection.splitters import EntryFolds, Splitter
+from mcframe.selection.splitters import EntryFolds, Fold, Splitter, folds_of
 from mcframe.selection.weight_max import chosen_place
 from mcframe.storage import Archive
 

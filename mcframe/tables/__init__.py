@@ -2,10 +2,9 @@
 
 from mcframe.tables.completing import complete
 from mcframe.tables.completion import Completion
-from mcframe.tables.declared_column import DeclaredColumn
+from mcframe.tables.declared_column import KINDS, DeclaredColumn
 from mcframe.tables.declaring import Declared, declare
-from mcframe.tables.held_out import ColumnScores
-from mcframe.tables.kinds import KINDS
+from mcframe.tables.rows_choice import ColumnScores
 
 __all__ = [
     "KINDS",

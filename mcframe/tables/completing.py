@@ -16,32 +16,36 @@ from mcframe.fitting import fit
 from mcframe.options import checked_switch
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import (
+    Criterion,
     EntryFolds,
     Held,
+    HeldOutLoss,
     RelativeDeviance,
     RowFolds,
     cross_validate,
 )
 from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.splitters import check_length, fewest_free
-from mcframe.tables.as_numbers import BLOCK, as_numbers
-from mcframe.tables.completion import Completion
+from mcframe.tables.coding import BLOCK
+from mcframe.tables.completion import Completion, TableModel
 from mcframe.tables.declared_column import (
     DeclaredColumn,
+    as_numbers,
     aside,
     in_content_order,
     warn_of_aside,
 )
 from mcframe.tables.declaring import Declared, declared_of, read_table
-from mcframe.tables.held_out import ColumnScores, Missingness, calibrated_and_scored
 from mcframe.tables.rows_choice import (
+    ColumnScores,
+    Missingness,
+    calibrated_and_scored,
     choose_rows,
     dealt_entries,
     folds_of_parts,
     number_block,
     takes_factors,
 )
-from mcframe.tables.table_model import TableModel
 
 # What is said of columns that stand in no block.
 ASIDE = "columns that are set aside are neither used nor filled"
@@ -167,14 +171,22 @@ def optimum(
 ) -> Completion:
     """Return the completion by the certified optimum of the model of ``declare``."""
     declared = declared_of(in_content_order(columns), table)
-    deviance, seen = RelativeDeviance(), dict[float, list[tuple[Fit, Mapping[str, Held]]]]()
+    # A loss without a deviance, as that of equalities, says nothing of the weight.
+    deviances: list[Criterion] = [
+        RelativeDeviance(block.name)
+        for block in declared.model.blocks
+        if RelativeDeviance().refusal(block.likelihood, block.name) is None
+    ]
+    seen: dict[float, list[tuple[Fit, Mapping[str, Held]]]] = {}
 
     def relative_deviance(fit: Fit, held: Mapping[str, Held]) -> float:
-        """The criterion, which keeps the fits of each weight for the scores of the columns."""
+        """The mean over blocks; fits of each weight are kept for the scores of the columns."""
         [norm] = fit.model.terms
         assert isinstance(norm, NuclearNorm)
         seen.setdefault(norm.threshold, []).append((fit, held))
-        return deviance(fit, held)
+        ratios = [deviance(fit, held) for deviance in deviances or [HeldOutLoss()]]
+        known = [ratio for ratio in ratios if not np.isnan(ratio)]
+        return float(np.mean(known)) if known else np.nan
 
     with edges_unsaid():
         warnings.simplefilter("ignore", UserWarning)  # the fit at the end says it once
@@ -207,7 +219,8 @@ def scores_of_fits(
     for fitted, entries in folds:
         own = entries[block].columns == column.place
         rows, columns = entries[block].rows[own], entries[block].columns[own]
-        answer = coding.answer(fitted, block, rows, columns).reshape(rows.size, -1)
+        answer = coding.answer(fitted, block, rows, columns)
+        answer = answer[:, None] if answer.ndim == 1 else answer
         held.append(np.zeros(codes.size, dtype=bool))
         means.append(np.full((codes.size, answer.shape[1]), np.nan))
         held[-1][rows], means[-1][rows] = True, answer
