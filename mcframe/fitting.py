@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import numpy as np
 
 from mcframe.answer import Fit
@@ -23,7 +22,7 @@ from mcframe.backends import (
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning
-from mcframe.keeping import Checkpoint, resumed
+from mcframe.keeping import resumed
 from mcframe.model import Model, Problem
 from mcframe.numerics.threads import thread_limit
 from mcframe.options import (
@@ -31,10 +30,13 @@ from mcframe.options import (
     checked_callback,
     checked_jobs,
     checked_seed,
-    checked_start,
     checked_switch,
 )
-from mcframe.partitions import fit_partitions, in_partitions
+from mcframe.partitions import (
+    fit_partitions,
+    in_partitions,
+    refuse_options_of_partitions,
+)
 
 # Least seconds between two checkpoints of data in memory, whose certificates take little time.
 KEPT_EVERY = 10.0
@@ -166,31 +168,23 @@ def fit(
                 model, data, client, backend, start, settings, checkpoint, scratch
             )
             return warned(fitted, settings)
-        for name, given in {"client": client, "scratch": scratch}.items():
-            if given is not None:
-                raise ModelError(
-                    f"{name} was given, which is for data in partitions, and these are in this"
-                    " process as a whole; drop it"
-                )
-        compiled, kept = CompiledProblem(Problem.bind(model, data)), None
+        refuse_options_of_partitions(client=client, scratch=scratch)
+        compiled, name = CompiledProblem(Problem.bind(model, data)), ""
         problem, seed = compiled.problem, settings.random_state
-        if checkpoint is None:
-            settings = attrs.evolve(settings, start=checked_start(start, problem))
-        else:
+        if checkpoint is not None:
             chosen = checked_backend(backend, compiled, forced)
             if chosen.start_refusal is not None:
                 raise ModelError(
                     f"checkpoint was given, but {chosen.start_refusal}; drop it, and save the"
                     " answer by fit.save(path)"
                 )
+            name = chosen.name
 
-            def fit_of(outcome: Outcome) -> Fit:
-                return Fit.of(problem, outcome, chosen.name, seed)
+        def fit_of(outcome: Outcome) -> Fit:
+            return Fit.of(problem, outcome, name, seed)
 
-            kept = Checkpoint.at_path(
-                checkpoint, "fit", problem, {"random_state": seed}, every=KEPT_EVERY
-            )
-            settings = resumed(settings, start, kept, problem, fit_of)
+        given = start, problem, fit_of, checkpoint, "fit", KEPT_EVERY
+        settings, kept = resumed(settings, *given)
         answer = fit_problem(compiled, backend, settings, force=forced)
         if kept is not None:
             kept.write(answer, problem=problem)

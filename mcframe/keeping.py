@@ -77,15 +77,21 @@ class Checkpoint:
 def resumed(
     settings: Settings,
     start: Fit | None,
-    checkpoint: Checkpoint,
     problem: Any,
     fit_of: Callable[[Outcome], Fit],
-) -> Settings:
-    """The settings of a fit that goes on from its checkpoint, and writes its best points there.
+    path: object,
+    kind: str,
+    every: float = 0.0,
+) -> tuple[Settings, Checkpoint | None]:
+    """The settings of a fit that goes on from its checkpoint, and that; None without a path.
 
-    From ``start`` where the file is empty. Points are written at a certificate that is due, and
-    between two that are far apart, where the loop asks for it.
+    From ``start`` where the file is empty. Points are written there at a certificate that is due,
+    and between two that are far apart, where the loop asks for it.
     """
+    if path is None:
+        return attrs.evolve(settings, start=checked_start(start, problem)), None
+    identity = {"random_state": settings.random_state}
+    checkpoint = Checkpoint.at_path(path, kind, problem, identity, every)
     last: Fit | None = None
 
     def keep(outcome: Outcome) -> None:
@@ -101,4 +107,4 @@ def resumed(
 
     saved = checkpoint.read(Fit, problem=problem)
     begin = checked_start(start if saved is None else saved, problem)
-    return attrs.evolve(settings, start=begin, keep=keep)
+    return attrs.evolve(settings, start=begin, keep=keep), checkpoint

@@ -2,8 +2,8 @@
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +30,13 @@ from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.compile.partitions.part import Part, Source
 from mcframe.compile.partitions.work import in_bytes
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
-from mcframe.keeping import Checkpoint, resumed
+from mcframe.keeping import resumed
 from mcframe.model import Model
 from mcframe.model.binding import worth_a_warning
 from mcframe.model.chunks.from_dask import tables_from_dask
 from mcframe.model.partitioned import PartitionedData, is_collection, is_partitioned
 from mcframe.numerics.machine import memory_gigabytes
 from mcframe.numerics.scratch import Scratch
-from mcframe.options import checked_start
-
-__all__ = [
-    "PartitionsExplanation",
-    "explain_partitions",
-    "fit_partitions",
-    "in_partitions",
-    "read_partitions",
-]
 
 # The share of the memory at hand that compiled partitions stay in from round to round.
 KEPT_SHARE = 0.3
@@ -58,6 +49,16 @@ def in_partitions(data: object) -> bool:
     if isinstance(data, Mapping):
         return any(map(is_collection, data.values()))
     return is_partitioned(data)
+
+
+def refuse_options_of_partitions(**given: Any) -> None:
+    """A ``ModelError`` where one of these options was given for data that are in memory."""
+    for name, value in given.items():
+        if value is not None:
+            raise ModelError(
+                f"{name} was given, which is for data in partitions, and these are in this process"
+                " as a whole; drop it"
+            )
 
 
 def read_partitions(data: Any) -> PartitionedData:
@@ -85,58 +86,51 @@ def fit_partitions(
     demand_determined(model)
     solver = solver_for(backend)
     demand_partitions(model)
+    with executor_of(model, data, client, scratch) as executor:
+        problem, program = bind_partitions(model, executor)
+        reason = solver.refusal(program)
+        if reason is not None:
+            raise BackendError(f"rows in partitions: {reason}")
+        for note in worth_a_warning(problem.notes):
+            warnings.warn(note, UnobservedWarning, stacklevel=3)
+
+        def fit_of(outcome: Outcome) -> Fit:
+            return Fit.of(problem, outcome, solver.name, settings.random_state)
+
+        given = start, problem, fit_of, checkpoint, "fit of partitions"
+        settings, _ = resumed(settings, *given)
+        fit = fit_of(run(solver, program, settings))
+        loss: Any = program.loss
+        notes = (*problem.notes, *notes_on_pieces(problem, loss), *problem.partitions.notes)
+        infinite = {
+            block.name: np.flatnonzero(piece.effects.fixed)
+            for block, piece in zip(model.blocks, loss.pieces, strict=True)
+        }
+        space = None
+        with suppress(ModelError):  # without it a question about new rows raises an error
+            space = RowSpace.of(problem, fit.latent, fit.effects, fit.point.dual, infinite)
+        # Parts that are compiled, and what a cluster was sent, are not kept as long as the fit.
+        # Of a connection that was that of the fit what it is asked later is computed here.
+        rested: Any = problem.partitions.bound_to(problem.partitions.source)
+        rested = rested.alone() if isinstance(client, str) else rested
+        problem = attrs.evolve(problem, partitions=rested)
+        return attrs.evolve(fit, problem=problem, kept=Kept(space, notes))
+
+
+@contextmanager
+def executor_of(
+    model: Model,
+    data: Any,
+    client: Any,
+    scratch: str | os.PathLike[str] | None,
+    form: Callable[[Part], Any] | None = None,
+) -> Iterator[Partitions]:
+    """Who computes with data in partitions, or collections of Dask, until parts are given back."""
     check_blocks(model, data if isinstance(data, Mapping) else data.blocks)
     with connected(client) as cluster:
-        partitions = read_partitions(data)
-        with closing(executor_for(model, partitions, cluster, scratch)) as executor:
-            fit = fit_on(executor, model, solver, start, settings, checkpoint)
-    if cluster is client:
-        return fit
-    # The connection was that of the fit: what it is asked later is computed in this process.
-    problem: Any = fit.problem
-    return attrs.evolve(fit, problem=attrs.evolve(problem, partitions=problem.partitions.alone()))
-
-
-def fit_on(
-    executor: Partitions,
-    model: Model,
-    solver: Alternating,
-    start: Fit | None,
-    settings: Settings,
-    checkpoint: object,
-) -> Fit:
-    """The fit of a model by a solver, whoever computes."""
-    problem, program = bind_partitions(model, executor)
-    reason = solver.refusal(program)
-    if reason is not None:
-        raise BackendError(f"rows in partitions: {reason}")
-    for note in worth_a_warning(problem.notes):
-        warnings.warn(note, UnobservedWarning, stacklevel=4)
-    seed = settings.random_state
-
-    def fit_of(outcome: Outcome) -> Fit:
-        return Fit.of(problem, outcome, solver.name, seed)
-
-    if checkpoint is None:
-        settings = attrs.evolve(settings, start=checked_start(start, problem))
-    else:
-        identity = {"random_state": seed}
-        kept = Checkpoint.at_path(checkpoint, "fit of partitions", problem, identity)
-        settings = resumed(settings, start, kept, problem, fit_of)
-    fit = fit_of(run(solver, program, settings))
-    loss: Any = program.loss
-    notes = (*problem.notes, *notes_on_pieces(problem, loss), *problem.partitions.notes)
-    infinite = {
-        block.name: np.flatnonzero(piece.effects.fixed)
-        for block, piece in zip(model.blocks, loss.pieces, strict=True)
-    }
-    space = None
-    with suppress(ModelError):  # without it a question about new rows raises an error
-        space = RowSpace.of(problem, fit.latent, fit.effects, fit.point.dual, infinite)
-    # Parts that are compiled, and what a cluster was sent, are not kept for as long as the fit.
-    partitions = problem.partitions.bound_to(problem.partitions.source)
-    rested = attrs.evolve(problem, partitions=partitions)
-    return attrs.evolve(fit, problem=rested, kept=Kept(space, notes))
+        executor = executor_for(model, read_partitions(data), cluster, scratch, form)
+        with closing(executor):
+            yield executor
 
 
 def solver_for(backend: object) -> Alternating:

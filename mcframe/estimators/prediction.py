@@ -17,7 +17,6 @@ from mcframe.estimators.base import TableEstimator
 from mcframe.estimators.columns import FrameColumns
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
 from mcframe.model import Block
-from mcframe.selection import HeldOutLoss
 from mcframe.tables.coding import Indicator, Indicators, calibrated
 
 # The name of the block of targets.
@@ -59,7 +58,7 @@ class Prediction(TableEstimator):
         counts = Counter(keys)
         self.known_ = {key: place for place, key in enumerate(keys) if counts[key] == 1}
         blocks, data = [*self.columns_.blocks, block], {**features, TARGETS: targets}
-        held_means = self.fit_blocks(blocks, data, HeldOutLoss(TARGETS), self.n_targets_)
+        held_means = self.fit_blocks(blocks, data, TARGETS)
         return None if held_means is None else held_means[:, -self.n_targets_ :]
 
     def means(self, X: Any) -> Array:

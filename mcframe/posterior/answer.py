@@ -508,7 +508,7 @@ def posterior_of(
 
     ``options`` are remembered, ``where`` are client, checkpoint, scratch and progress.
     """
-    ascent = estimate(model, data, seed, **options, **where)
+    ascent = estimate(model, data, seed, options, **where)
     return Posterior(
         problem=ascent.problem,
         engine=ascent.engine,

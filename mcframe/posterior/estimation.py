@@ -4,7 +4,6 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
 from typing import Any
 
 import attrs
@@ -12,11 +11,9 @@ import numpy as np
 
 from mcframe.backends import Budget
 from mcframe.compile.partitions.binding import (
-    check_blocks,
     problem_of_partitions,
     refusal_of_reading,
 )
-from mcframe.compile.partitions.cluster import connected
 from mcframe.compile.partitions.executor import Partitions
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
@@ -28,7 +25,7 @@ from mcframe.model.binding import worth_a_warning
 from mcframe.numerics.machine import OutOfTime, stop_at
 from mcframe.numerics.threads import blas_alone, thread_limit
 from mcframe.options import checked_budget, checked_jobs, checked_switch
-from mcframe.partitions import executor_for, in_partitions, read_partitions
+from mcframe.partitions import executor_of, in_partitions, refuse_options_of_partitions
 from mcframe.posterior.factor_rows import (
     FactorRows,
     observed_in_parts,
@@ -167,38 +164,41 @@ def estimate(
     model: Model,
     data: Any,
     seed: int,
+    options: Mapping[str, Any],
     *,
-    factors: int | str,
-    tol: float,
-    max_iter: int,
-    max_seconds: float,
-    n_jobs: int | None,
     progress: bool = False,
     client: Any = None,
     checkpoint: object = None,
     scratch: str | os.PathLike[str] | None = None,
 ) -> CoordinateAscent:
-    """The ascent of the posterior of a model, which has ended; options are those of the verb."""
-    with thread_limit(checked_jobs(n_jobs)), blas_alone():
-        began = time.perf_counter()
-        budget = checked_budget(tol, max_iter, max_seconds)
+    """The ascent of the posterior of a model, which has ended.
+
+    ``options`` are factors, tol, max_iter, max_seconds and n_jobs of the verb.
+    """
+    with thread_limit(checked_jobs(options["n_jobs"])), blas_alone():
+        began, factors = time.perf_counter(), options["factors"]
+        budget = checked_budget(options["tol"], options["max_iter"], options["max_seconds"])
         ascent = CoordinateAscent(budget, began, checked_switch(progress, "progress"))
         if in_partitions(data):
-            with bound_partitions(model, data, client, scratch) as problem:
-                parts = problem.partitions
-                run_on_factors(ascent, problem, seed, factors, checkpoint, parts)
+            if not isinstance(model, Model):
+                raise ModelError(f"{type(model).__name__} was given where a Model is needed")
+            demand_posterior(model, model.terms)
+            reason = refusal_of_partitions(model)
+            if reason is not None:
+                raise BackendError(f"no posterior of rows in partitions: {reason}")
+            with executor_of(model, data, client, scratch, observed_of_part) as executor:
+                bound, _ = problem_of_partitions(model, executor)
+                for note in worth_a_warning(bound.notes):
+                    warnings.warn(note, UnobservedWarning, stacklevel=4)
+                parts = bound.partitions
+                run_on_factors(ascent, bound, seed, factors, checkpoint, parts)
                 # Parts, and what a cluster was sent, are not kept for as long as the answer.
                 alone = parts.alone()
                 rows = FactorRows(None, partitions=alone)
                 ascent.engine = attrs.evolve(ascent.engine, rows=rows)
-                ascent.problem = attrs.evolve(problem, partitions=alone)
+                ascent.problem = attrs.evolve(bound, partitions=alone)
             return ascent
-        for name, value in (("client", client), ("scratch", scratch)):
-            if value is not None:
-                raise ModelError(
-                    f"{name} was given, which is for data in partitions, and these are in this"
-                    " process as a whole; drop it"
-                )
+        refuse_options_of_partitions(client=client, scratch=scratch)
         ascent.problem = problem = Problem.bind(model, data)
         demand_posterior(problem.model, problem.terms)
         [prior] = problem.terms
@@ -215,28 +215,6 @@ def estimate(
         observed = Observed.of(problem)
         ascent.run(observed, joint_sweeps(observed, prior, budget.tol, budget.max_iter, seed))
         return ascent
-
-
-@contextmanager
-def bound_partitions(
-    model: Model, data: Any, client: Any, scratch: str | os.PathLike[str] | None
-) -> Iterator[Any]:
-    """The problem of data in partitions, or of collections of Dask, as long as parts are kept."""
-    if not isinstance(model, Model):
-        raise ModelError(f"{type(model).__name__} was given where a Model is needed")
-    demand_posterior(model, model.terms)
-    reason = refusal_of_partitions(model)
-    if reason is not None:
-        raise BackendError(f"no posterior of rows in partitions: {reason}")
-    check_blocks(model, data if isinstance(data, Mapping) else data.blocks)
-    with connected(client) as cluster:
-        partitions = read_partitions(data)
-        executor = executor_for(model, partitions, cluster, scratch, form=observed_of_part)
-        with closing(executor):
-            problem, _ = problem_of_partitions(model, executor)
-            for note in worth_a_warning(problem.notes):
-                warnings.warn(note, UnobservedWarning, stacklevel=6)
-            yield problem
 
 
 def run_on_factors(

@@ -20,13 +20,7 @@ from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.machine import check_time
 from mcframe.numerics.threads import share
 from mcframe.posterior.factor_state import CHUNK, FactorState, Gaussians, gaussians_given
-from mcframe.posterior.observed import (
-    Observed,
-    ObservedBlock,
-    Summary,
-    nothing,
-    summarized,
-)
+from mcframe.posterior.observed import Observed, ObservedBlock, Summary, nothing, summarized
 
 # Sums over rows are taken in so many parts at most, of so many multiplications at least, so that
 # the order of summation does not depend on the threads.

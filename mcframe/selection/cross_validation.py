@@ -21,13 +21,7 @@ from mcframe.model import Model, Problem
 from mcframe.numerics.digest import digest_of
 from mcframe.options import checked_budget
 from mcframe.selection.choice import AT_EDGE, CrossValidation
-from mcframe.selection.criteria import (
-    Criterion,
-    checked_criteria,
-    criterion_name,
-    score_of,
-    takes,
-)
+from mcframe.selection.criteria import Criterion, checked_criteria, criterion_name, score_of, takes
 from mcframe.selection.jobs import joblib, results_as_finished
 from mcframe.selection.jobs import progress as progress_of
 from mcframe.selection.paths import certified_path, descending, identity_of

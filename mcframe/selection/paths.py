@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 import attrs
 import numpy as np
@@ -58,13 +58,7 @@ class Path:
     def __len__(self) -> int:
         return len(self.fits)
 
-    @overload
-    def __getitem__(self, place: int) -> Fit: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Fit, ...]: ...
-
-    def __getitem__(self, place: int | slice) -> Fit | tuple[Fit, ...]:
+    def __getitem__(self, place: Any) -> Any:
         return self.fits[place]
 
     def __iter__(self) -> Iterator[Fit]:

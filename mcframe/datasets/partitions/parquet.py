@@ -15,11 +15,7 @@ from mcframe.compile.partitions.part import read_part
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.datasets.partitions.on_disk import (
-    FolderLayout,
-    path_of,
-    workshop,
-)
+from mcframe.datasets.partitions.on_disk import FolderLayout, path_of, workshop
 from mcframe.model.observations import Observations
 from mcframe.model.partitioned import PartitionedData, is_partitioned
 from mcframe.model.reading import read_values
