@@ -52,7 +52,7 @@ CLASSES = {
     "numerics.shrinkage": "Shrinker Shrunk",
     "posterior.answer": "Posterior",
     "posterior.estimation": "Sweep",
-    "posterior.factor_rows": "FactorRows",
+    "posterior.factor_rows": "PosteriorRows",
     "posterior.factor_state": "Design FactorState Gaussians Priors",
     "posterior.factors": "FactorPosterior",
     "posterior.joint": "JointPosterior",
@@ -70,7 +70,7 @@ CLASSES = {
 }
 HOMES = {name: module for module, names in CLASSES.items() for name in names.split()}
 # Fields that are found anew from others, or are None until they are.
-FOUND_ANEW = {"FactoredState": "rng", "FactorRows": "latest", "Shrinker": "rng"}
+FOUND_ANEW = {"FactoredState": "rng", "PosteriorRows": "latest", "Shrinker": "rng"}
 # A class that takes the place of another one without being one.
 STANDS_FOR = {"LeftBehind": "Table"}
 # The class without which an answer is whole: None where it cannot be stored, as the state of a

@@ -27,7 +27,7 @@ from mcframe.numerics.threads import blas_alone, thread_limit
 from mcframe.options import checked_budget, checked_jobs, checked_switch
 from mcframe.partitions import executor_of, in_partitions, refuse_options_of_partitions
 from mcframe.posterior.factor_rows import (
-    FactorRows,
+    PosteriorRows,
     observed_in_parts,
     observed_of_part,
     without_entries,
@@ -194,7 +194,7 @@ def estimate(
                 run_on_factors(ascent, bound, seed, factors, checkpoint, parts)
                 # Parts, and what a cluster was sent, are not kept for as long as the answer.
                 alone = parts.alone()
-                rows = FactorRows(None, partitions=alone)
+                rows = PosteriorRows(None, partitions=alone)
                 ascent.engine = attrs.evolve(ascent.engine, rows=rows)
                 ascent.problem = attrs.evolve(bound, partitions=alone)
             return ascent
@@ -247,7 +247,7 @@ def run_on_factors(
         weight, rng = problem.terms[0].weight, np.random.default_rng(seed)
         state = initial_state(observed, n_factors, weight, rng)
     evidence = ascent.history[-1].evidence if ascent.history else -np.inf
-    rows = FactorRows(observed if parts is None else None, partitions=parts)
+    rows = PosteriorRows(observed if parts is None else None, partitions=parts)
     engine = FactorPosterior(rows, observed, state, evidence)
     ascent.engine = engine if ascent.history else None
     ascent.run(observed, factor_sweeps(engine, len(ascent.history)))

@@ -69,7 +69,7 @@ class RowSums:
 
 
 @attrs.define(eq=False)
-class FactorRows:
+class PosteriorRows:
     """The rows of Gaussian factors: all in this process, or in partitions.
 
     Rows in this process are the only part of a table: ``program`` are its entries, and ``kept``
@@ -120,7 +120,7 @@ class FactorRows:
         return Gaussians.joined(gaussians)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FactorRows, (self.program, self.kept, self.partitions)
+        return PosteriorRows, (self.program, self.kept, self.partitions)
 
 
 @attrs.frozen(eq=False)
@@ -273,7 +273,7 @@ def row_pass(part: Any, summaries: tuple[Summary, ...], state: FactorState) -> R
 
     Parameters
     ----------
-    part : FactorRows or Part
+    part : PosteriorRows or Part
         Its ``program`` are the ``Observed`` entries of its rows; it can ``keep`` arrays by name.
     summaries : tuple of Summary
     state : FactorState

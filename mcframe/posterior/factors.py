@@ -24,7 +24,7 @@ from mcframe.compile.partitions.values import fresh_key
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics import factor_loops as loops
-from mcframe.posterior.factor_rows import FactorRows, RowSums
+from mcframe.posterior.factor_rows import PosteriorRows, RowSums
 from mcframe.posterior.factor_state import (
     CHUNK,
     Design,
@@ -58,7 +58,7 @@ class FactorPosterior:
     is rounded.
     """
 
-    rows: FactorRows
+    rows: PosteriorRows
     observed: Observed
     state: FactorState
     evidence: float = -np.inf
@@ -119,7 +119,7 @@ class FactorPosterior:
 
     def condition(self, observed: Observed) -> "FactorPosterior":
         """The posterior of new rows with these entries, columns and priors as they are."""
-        return attrs.evolve(self, rows=FactorRows(observed), observed=observed)
+        return attrs.evolve(self, rows=PosteriorRows(observed), observed=observed)
 
 
 def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior:

@@ -212,7 +212,13 @@ def read_columns(table: Any) -> list[Column]:
 def read_column(series: Any) -> Column:
     """Return a column with the form of its values."""
     dtype, native, library = series.dtype, series.to_native(), series.implementation
-    refuse_sparse(series.name, native)
+    pandas, name = sys.modules.get("pandas"), plain(series.name)
+    if pandas is not None and isinstance(getattr(native, "dtype", None), pandas.SparseDtype):
+        raise DataError(
+            f"column {name!r}: the column is sparse (dtype {native.dtype}), and what it does not"
+            f" store may be missing or an observed value. Give frame[{name!r}].sparse.to_dense()"
+            " as the column, with NaN where a value is missing"
+        )
     form: Form = "other"
     held = ""  # by a column of no known form
     if dtype == nw.Boolean:
@@ -236,17 +242,6 @@ def read_column(series: Any) -> Column:
     else:
         held = str(getattr(native, "dtype", dtype) if dtype == nw.Unknown else dtype)
     return Column(series.name, series, form, trouble_of(held) if held else "")
-
-
-def refuse_sparse(name: Any, native: Any) -> None:
-    """A ``DataError`` where a column of pandas is sparse: it says not if a gap is a zero."""
-    pandas, name = sys.modules.get("pandas"), plain(name)
-    if pandas is not None and isinstance(getattr(native, "dtype", None), pandas.SparseDtype):
-        raise DataError(
-            f"column {name!r}: the column is sparse (dtype {native.dtype}), and what it does not"
-            f" store may be missing or an observed value. Give frame[{name!r}].sparse.to_dense()"
-            " as the column, with NaN where a value is missing"
-        )
 
 
 def column_of_objects(series: Any) -> Column:
@@ -293,9 +288,6 @@ def listed(named: Sequence[str], most: int = 5, between: str = ", ") -> str:
     """Return texts in a row; of more than ``most`` the first ones, and the number of others."""
     more = f" and {len(named) - most} more" if len(named) > most else ""
     return between.join(named[:most]) + more
-
-
-__all__ = ["filled_series", "series_like", "with_categories"]
 
 
 def filled_series(series: Any, rows: IntArray, values: list[Any]) -> Any:

@@ -133,20 +133,6 @@ def complete(
     >>> completed.table.isna().to_numpy().any()
     np.False_
     """
-    chosen = checked_method(method, types)
-    seed = whole(random_state, "random_state", 0)
-    progress = checked_switch(progress, "progress")
-    table, columns = read_table(frame, types)
-    if chosen == "optimum":
-        completed = optimum(columns, table, seed, groups, progress)
-    else:
-        completed = fit_table(columns, table, seed=seed, groups=groups, progress=progress)
-    warn_of_aside(ASIDE, aside(completed.declared.columns))
-    return completed
-
-
-def checked_method(method: Any, types: Any) -> str:
-    """Return the method, or raise a ``ModelError`` if it is unknown or cannot use the types."""
     if method not in (None, "posterior", "optimum"):
         raise ModelError(f"method={method!r} was given; 'posterior' or 'optimum' is needed")
     given = []
@@ -157,7 +143,15 @@ def checked_method(method: Any, types: Any) -> str:
             f"types[{given[0]!r}] is a likelihood, which method='posterior' has no use for; take"
             " method='optimum', or declare a kind such as 'number'"
         )
-    return method or ("optimum" if given else "posterior")
+    seed = whole(random_state, "random_state", 0)
+    progress = checked_switch(progress, "progress")
+    table, columns = read_table(frame, types)
+    if method == "optimum" or (method is None and given):
+        completed = optimum(columns, table, seed, groups, progress)
+    else:
+        completed = fit_table(columns, table, seed=seed, groups=groups, progress=progress)
+    warn_of_aside(ASIDE, aside(completed.declared.columns))
+    return completed
 
 
 # Weights that are tried, and how many clearly worse ones end the search.
