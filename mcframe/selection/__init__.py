@@ -1,8 +1,7 @@
 """Floor 7: one model at many weights, and which of them to take."""
 
 from mcframe.selection.choice import CrossValidation
-from mcframe.selection.comparing import Comparison, compare
-from mcframe.selection.coordinates import CoordinateSearch, search_block_weights
+from mcframe.selection.comparing import Comparison, CoordinateSearch, compare, search_block_weights
 from mcframe.selection.criteria import (
     CheckedCriterion,
     Criterion,
