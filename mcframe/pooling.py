@@ -11,8 +11,6 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.real_numbers import NotANumber, floats_of
 from mcframe.contracts.validators import number, probability
 
-__all__ = ["Pooled", "pool"]
-
 
 @attrs.frozen(eq=False, repr=False)
 class Pooled:
