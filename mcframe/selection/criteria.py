@@ -1,8 +1,10 @@
 """Criteria of cross-validation: errors of a fit on held-out entries, the lower the better."""
 
 import inspect
+import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 import attrs
 import numpy as np
@@ -446,16 +448,28 @@ def least_losses(likelihood: Likelihood, y: Array) -> Array:
     return -likelihood.conjugate(np.zeros(shape), y)
 
 
+# The last scales of each table: what they were computed from, and the least losses of the
+# held-out entries, the unit of each entry, and the deviance of the best constants in these units.
+# Fits along a path share their tables, and are scored on one fold.
+Scales = tuple[tuple[object, ...], tuple[Array, Array, float]]
+SCALES: WeakKeyDictionary[Table, Scales] = WeakKeyDictionary()
+
+
 def relative_deviance(fit: Fit, name: str, entries: Held) -> float:
     """Deviance of a fit at some entries over that of the best constants; NaN without any."""
     if entries.values.size == 0:
         return np.nan
-    constants = best_constants(fit, name)
-    units = units_of_columns(constants, name)[entries.columns]
-    least = least_losses(constants.likelihood(name), entries.values)
-    deviance, of_constants = (
-        in_units(losses_at(each, name, entries) - least, units) for each in (fit, constants)
-    )
+    table, source = fit.problem.tables[name], (fit.model.block(name), fit.problem.totals, entries)
+    known = SCALES.get(table)
+    if known is not None and all(map(operator.is_, known[0], source)):
+        least, units, of_constants = known[1]
+    else:
+        constants = best_constants(fit, name)
+        units = units_of_columns(constants, name)[entries.columns]
+        least = least_losses(constants.likelihood(name), entries.values)
+        of_constants = in_units(losses_at(constants, name, entries) - least, units)
+        SCALES[table] = source, (least, units, of_constants)
+    deviance = in_units(losses_at(fit, name, entries) - least, units)
     return deviance / of_constants if of_constants > 0.0 else np.nan
 
 
