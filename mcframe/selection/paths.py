@@ -190,7 +190,7 @@ def along(
     """
     chosen = checked_backend(backend, compiled)
     settings = Settings(budget, random_state=checked_seed(random_state))
-    archive, fits = None, list[Fit]()
+    archive, start = None, settings.start
     if checkpoint is not None:
         identity = identity_of([compiled.problem], [place], sequence, budget, "model")
         options = {"backend": digest_of(chosen), "random_state": str(random_state)}
@@ -201,15 +201,13 @@ def along(
             fit = archive.read(key, Fit.__name__, problem=variant.problem)
         else:
             with blas_alone():  # threads of products of factors would wait for one another
-                start = None
-                if fits and chosen.start_refusal is None:
-                    start = Start(fits[-1].point)
                 fit = solve_with(variant, chosen, attrs.evolve(settings, start=start))
             fit = attrs.evolve(fit, paused=None)  # the next weight starts from its point alone
             # An interrupted fit is repeated by the next call.
             if archive is not None and fit.message != FROM_OUTSIDE:
                 archive.add(key, fit, problem=variant.problem)
-        fits.append(fit)
+        if chosen.start_refusal is None:
+            start = Start(fit.point)
         yield fit
 
 
