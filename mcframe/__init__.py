@@ -49,7 +49,7 @@ from mcframe.answer import Fit
 from mcframe.fitting import fit
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.conformal import ConformalPredictions
-from mcframe.posterior.fitting import posterior
+from mcframe.posterior.answer import posterior
 from mcframe.posterior.principal_axes import Factors
 from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
 from mcframe.pooling import Pooled, pool

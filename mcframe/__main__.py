@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from mcframe import __version__
 from mcframe.commands import LAYOUT, Parser, add_demo, run_command
 
-__all__ = ["main"]
-
 ABOUT = """\
 Complete incomplete tables of features and labels, with a certificate of optimality.
 

@@ -6,10 +6,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import numpy as np
 
-from mcframe.answer import Fit, checked_start
+from mcframe.answer import Fit
 from mcframe.backends import (
     Backend,
     BackendLike,
@@ -26,9 +25,9 @@ from mcframe.backends import (
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning
 from mcframe.contracts.validators import checked_seed, checked_switch
-from mcframe.keeping import Keeper
+from mcframe.keeping import resumed
 from mcframe.model import Model, Problem
-from mcframe.model.partitioned import in_partitions
+from mcframe.model.partitioned import in_partitions, refuse_options_of_partitions
 from mcframe.numerics.machine import checked_jobs, thread_limit
 from mcframe.partitions import fit_partitions
 
@@ -162,39 +161,27 @@ def fit(
                 model, data, client, backend, start, settings, checkpoint, scratch
             )
             return warned(fitted, settings)
-        for name, given in {"client": client, "scratch": scratch}.items():
-            if given is not None:
-                raise ModelError(
-                    f"{name} was given, which is for data in partitions, and these are in this"
-                    " process as a whole; drop it"
-                )
-        compiled, keeper = CompiledProblem(Problem.bind(model, data)), None
+        refuse_options_of_partitions(client=client, scratch=scratch)
+        compiled, name = CompiledProblem(Problem.bind(model, data)), ""
+        problem, seed = compiled.problem, settings.random_state
         if checkpoint is not None:
-            keeper = keeper_at(checkpoint, compiled, backend, forced, settings.random_state)
-            settings = keeper.settings(settings, start)
-        else:
-            settings = attrs.evolve(settings, start=checked_start(start, compiled.problem))
+            chosen = checked_backend(backend, compiled, forced)
+            if chosen.start_refusal is not None:
+                raise ModelError(
+                    f"checkpoint was given, but {chosen.start_refusal}; drop it, and save the"
+                    " answer by fit.save(path)"
+                )
+            name = chosen.name
+
+        def fit_of(outcome: Outcome) -> Fit:
+            return Fit.of(problem, outcome, name, seed)
+
+        given = start, problem, fit_of, checkpoint, "fit", KEPT_EVERY
+        settings, kept = resumed(settings, *given)
         answer = fit_problem(compiled, backend, settings, force=forced)
-        if keeper is not None:
-            keeper.write(answer)
+        if kept is not None:
+            kept.write(answer, problem=problem)
         return answer
-
-
-def keeper_at(
-    checkpoint: object, compiled: CompiledProblem, backend: BackendLike, forced: bool, seed: int
-) -> Keeper:
-    """What writes the checkpoint of a fit of data in memory."""
-    chosen = checked_backend(backend, compiled, forced)
-    if chosen.start_refusal is not None:
-        raise ModelError(
-            f"checkpoint was given, but {chosen.start_refusal}; drop it, and save the answer by"
-            " fit.save(path)"
-        )
-
-    def fit_of(outcome: Outcome) -> Fit:
-        return Fit.of(compiled.problem, outcome, chosen.name, seed)
-
-    return Keeper.at_path(checkpoint, "fit", compiled.problem, seed, fit_of, every=KEPT_EVERY)
 
 
 def fit_problem(

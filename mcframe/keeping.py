@@ -1,8 +1,8 @@
-"""Checkpoints of a fit while it runs, of data in memory and in partitions."""
+"""Checkpoints of a fit or of a posterior while it runs, of data in memory and in partitions."""
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -18,64 +18,92 @@ from mcframe.storage import Archive
 LATEST = "latest"
 
 
-@attrs.define
-class Keeper:
-    """Writes the best point of a run and the state of its solver into a checkpoint.
+@attrs.define(eq=False)
+class Checkpoint:
+    """A file with the latest state of a computation, from which another process goes on.
 
-    At a certificate, unless one was written less than ``every`` seconds ago; and between two
-    certificates that are far apart, where the loop asks for it.
+    A state is due unless the last one was written less than ``every`` seconds ago, and less than
+    ``share`` times as long ago as writing it took.
     """
 
     archive: Archive
-    problem: Any
-    fit_of: Callable[[Outcome], Fit]
-    every: float = 0.0
-    last: Fit | None = None
-    written: float = -np.inf
+    every: float
+    share: float = np.inf
+    written: float = -np.inf  # the moment of the last one, and the seconds that it took
+    took: float = 0.0
 
     @classmethod
     def at_path(
         cls,
-        checkpoint: object,
+        path: object,
         kind: str,
         problem: Any,
-        seed: int,
-        fit_of: Callable[[Outcome], Fit],
+        identity: Mapping[str, object],
         every: float = 0.0,
-    ) -> "Keeper":
-        """The keeper of a file, which is begun or holds the same work, or a ``DataError``."""
-        identity = {
-            "model": digest_of(problem.model),
-            "data": problem.digest_of_data,
-            "random_state": str(seed),
-        }
-        return cls(Archive.at_path(checkpoint, kind, identity), problem, fit_of, every)
+        share: float = np.inf,
+    ) -> "Checkpoint":
+        """The file of a computation, which is begun or holds the same work, or a ``DataError``."""
+        texts = {"model": digest_of(problem.model), "data": problem.digest_of_data}
+        texts |= {name: str(value) for name, value in identity.items()}
+        return cls(Archive.at_path(path, kind, texts), every, share)
 
-    def settings(self, settings: Settings, start: Fit | None) -> Settings:
-        """The settings of a run that goes on from the file, or from ``start`` if it is empty."""
-        if LATEST in self.archive:
-            start = self.archive.read(LATEST, Fit.__name__, problem=self.problem)
-        return attrs.evolve(settings, start=checked_start(start, self.problem), keep=self)
+    def read(self, kind: type, **given: object) -> Any:
+        """The latest state, of this class; None of a file without any."""
+        if LATEST not in self.archive:
+            return None
+        return self.archive.read(LATEST, kind.__name__, **given)
 
-    def __call__(self, outcome: Outcome) -> None:
-        """Write an outcome, unless one was written a moment ago."""
-        if time.monotonic() - self.written < self.every:
-            return
-        if self.last is None or self.last.latent is not outcome.point.latent:
-            self.last = self.fit_of(outcome)
-        else:
-            names = ("bound", "rounding", "history", "paused")
-            self.last = attrs.evolve(self.last, **{n: getattr(outcome, n) for n in names})
-        self.write(self.last)
+    @property
+    def is_due(self) -> bool:
+        """Whether a state is to be written now."""
+        return time.monotonic() - self.written >= min(self.every, self.share * self.took)
 
-    def write(self, fit: Fit) -> None:
-        """Write a fit; where that fails the file keeps what it has, and the fit goes on."""
+    def write(self, state: object, **given: object) -> None:
+        """Write a state; where that fails the file keeps what it has, and the work goes on."""
+        began = time.monotonic()
         try:
-            self.archive.replace(LATEST, fit, problem=self.problem)
+            self.archive.replace(LATEST, state, **given)
         except DataError as error:
             warnings.warn(
-                f"{error}. The fit goes on, and the checkpoint keeps what it held before",
+                f"{error}. The work goes on, and the checkpoint keeps what it held before",
                 UserWarning,
                 stacklevel=2,
             )
         self.written = time.monotonic()
+        self.took = self.written - began
+
+
+def resumed(
+    settings: Settings,
+    start: Fit | None,
+    problem: Any,
+    fit_of: Callable[[Outcome], Fit],
+    path: object,
+    kind: str,
+    every: float = 0.0,
+) -> tuple[Settings, Checkpoint | None]:
+    """The settings of a fit that goes on from its checkpoint, and that; None without a path.
+
+    From ``start`` where the file is empty. Points are written there at a certificate that is due,
+    and between two that are far apart, where the loop asks for it.
+    """
+    if path is None:
+        return attrs.evolve(settings, start=checked_start(start, problem)), None
+    identity = {"random_state": settings.random_state}
+    checkpoint = Checkpoint.at_path(path, kind, problem, identity, every)
+    last: Fit | None = None
+
+    def keep(outcome: Outcome) -> None:
+        nonlocal last
+        if not checkpoint.is_due:
+            return
+        if last is None or last.latent is not outcome.point.latent:
+            last = fit_of(outcome)
+        else:
+            names = ("bound", "rounding", "history", "paused")
+            last = attrs.evolve(last, **{name: getattr(outcome, name) for name in names})
+        checkpoint.write(last, problem=problem)
+
+    saved = checkpoint.read(Fit, problem=problem)
+    begin = checked_start(start if saved is None else saved, problem)
+    return attrs.evolve(settings, start=begin, keep=keep), checkpoint

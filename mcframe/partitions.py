@@ -2,15 +2,15 @@
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit, Kept, checked_start
+from mcframe.answer import Fit, Kept
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
 from mcframe.backends.new_rows import RowSpace
 from mcframe.compile import demand_determined
@@ -34,7 +34,7 @@ from mcframe.compile.partitions.part import (
     held,
 )
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
-from mcframe.keeping import Keeper
+from mcframe.keeping import resumed
 from mcframe.model import Model
 from mcframe.model.binding import worth_a_warning
 from mcframe.model.chunks.from_dask import tables_from_dask
@@ -73,57 +73,51 @@ def fit_partitions(
     demand_determined(model)
     solver = solver_for(backend)
     demand_partitions(model)
+    with executor_of(model, data, client, scratch) as executor:
+        problem, program = bind_partitions(model, executor)
+        reason = solver.refusal(program)
+        if reason is not None:
+            raise BackendError(f"rows in partitions: {reason}")
+        for note in worth_a_warning(problem.notes):
+            warnings.warn(note, UnobservedWarning, stacklevel=3)
+
+        def fit_of(outcome: Outcome) -> Fit:
+            return Fit.of(problem, outcome, solver.name, settings.random_state)
+
+        given = start, problem, fit_of, checkpoint, "fit of partitions"
+        settings, _ = resumed(settings, *given)
+        fit = fit_of(run(solver, program, settings))
+        loss: Any = program.loss
+        notes = (*problem.notes, *notes_on_pieces(problem, loss), *problem.partitions.notes)
+        infinite = {
+            block.name: np.flatnonzero(piece.effects.fixed)
+            for block, piece in zip(model.blocks, loss.pieces, strict=True)
+        }
+        space = None
+        with suppress(ModelError):  # without it a question about new rows raises an error
+            space = RowSpace.of(problem, fit.latent, fit.effects, fit.point.dual, infinite)
+        # Parts that are compiled, and what a cluster was sent, are not kept as long as the fit.
+        # Of a connection that was that of the fit what it is asked later is computed here.
+        rested: Any = problem.partitions.bound_to(problem.partitions.source)
+        rested = rested.alone() if isinstance(client, str) else rested
+        problem = attrs.evolve(problem, partitions=rested)
+        return attrs.evolve(fit, problem=problem, kept=Kept(space, notes))
+
+
+@contextmanager
+def executor_of(
+    model: Model,
+    data: Any,
+    client: Any,
+    scratch: str | os.PathLike[str] | None,
+    form: Callable[[Part], Any] | None = None,
+) -> Iterator[Partitions]:
+    """Who computes with data in partitions, or collections of Dask, until parts are given back."""
     check_blocks(model, data if isinstance(data, Mapping) else data.blocks)
     with connected(client) as cluster:
-        partitions = read_partitions(data)
-        with closing(executor_for(model, partitions, cluster, scratch)) as executor:
-            fit = fit_on(executor, model, solver, start, settings, checkpoint)
-    if cluster is client:
-        return fit
-    # The connection was that of the fit: what it is asked later is computed in this process.
-    problem: Any = fit.problem
-    return attrs.evolve(fit, problem=attrs.evolve(problem, partitions=problem.partitions.alone()))
-
-
-def fit_on(
-    executor: Partitions,
-    model: Model,
-    solver: Alternating,
-    start: Fit | None,
-    settings: Settings,
-    checkpoint: object,
-) -> Fit:
-    """The fit of a model by a solver, whoever computes."""
-    problem, program = bind_partitions(model, executor)
-    reason = solver.refusal(program)
-    if reason is not None:
-        raise BackendError(f"rows in partitions: {reason}")
-    for note in worth_a_warning(problem.notes):
-        warnings.warn(note, UnobservedWarning, stacklevel=4)
-    seed = settings.random_state
-
-    def fit_of(outcome: Outcome) -> Fit:
-        return Fit.of(problem, outcome, solver.name, seed)
-
-    if checkpoint is None:
-        settings = attrs.evolve(settings, start=checked_start(start, problem))
-    else:
-        keeper = Keeper.at_path(checkpoint, "fit of partitions", problem, seed, fit_of)
-        settings = keeper.settings(settings, start)
-    fit = fit_of(run(solver, program, settings))
-    loss: Any = program.loss
-    notes = (*problem.notes, *notes_on_pieces(problem, loss), *problem.partitions.notes)
-    infinite = {
-        block.name: np.flatnonzero(piece.effects.fixed)
-        for block, piece in zip(model.blocks, loss.pieces, strict=True)
-    }
-    space = None
-    with suppress(ModelError):  # without it a question about new rows raises an error
-        space = RowSpace.of(problem, fit.latent, fit.effects, fit.point.dual, infinite)
-    # Parts that are compiled, and what a cluster was sent, are not kept for as long as the fit.
-    partitions = problem.partitions.bound_to(problem.partitions.source)
-    rested = attrs.evolve(problem, partitions=partitions)
-    return attrs.evolve(fit, problem=rested, kept=Kept(space, notes))
+        executor = executor_for(model, read_partitions(data), cluster, scratch, form)
+        with closing(executor):
+            yield executor
 
 
 def solver_for(backend: object) -> Alternating:

@@ -5,15 +5,15 @@ import pandas as pd
 import pytest
 
 import mcframe as mc
-from mcframe.tables.as_numbers import (
+from mcframe.tables.coding import (
     CountedNumbers,
     Indicator,
     Indicators,
+    Numbers,
     Steps,
-    as_numbers,
     calibrated,
 )
-from mcframe.tables.coding import Numbers
+from mcframe.tables.declared_column import as_numbers
 
 from .test_declare import mixed
 

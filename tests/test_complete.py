@@ -1,6 +1,7 @@
 """A table with holes in, the same table without them out."""
 
 import time
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,8 @@ from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import mcframe as mc
-from mcframe.selection import EntryFolds, RowFolds
-from mcframe.tables import coding, completing, held_out, rows_choice
-from mcframe.tables.completing import JudgedColumns
+from mcframe.selection import EntryFolds, RelativeDeviance, RowFolds, cross_validate
+from mcframe.tables import coding, completing, rows_choice
 
 from .strategies import skewed_tables
 from .test_declare import mixed
@@ -35,21 +35,6 @@ def by_posterior():
 @pytest.fixture(params=["by_posterior", "by_optimum"])
 def completed(request):
     return request.getfixturevalue(request.param)
-
-
-@pytest.fixture(scope="module")
-def judged():
-    """The criterion of the likelihoods, with what it has seen, and the cross-validation."""
-    declared, found = mc.declare(mixed(), TYPES), []
-
-    def watched(of):
-        found.append(JudgedColumns(of))
-        return found[-1]
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(completing, "JudgedColumns", watched)
-        chosen, _ = completing.chosen_weight(declared, EntryFolds(3), 0)
-    return declared, found[0], chosen
 
 
 def test_a_table_is_completed(completed):
@@ -239,13 +224,15 @@ def test_the_report_says_how_well_columns_are_predicted(completed):
     ]
 
 
-def test_the_score_is_the_mean_of_the_losses_of_columns(judged):
-    """The report and the choice speak of the same numbers."""
-    _, criterion, chosen = judged
-    best = chosen.best[1]
-    for fold, (sums, _) in enumerate(criterion.seen[chosen.best_weight]):
-        losses = sums[0] / sums[2] / criterion.losses_of_constants
-        assert chosen.scores[0, best, fold] == pytest.approx(np.mean(losses))
+def test_the_weight_of_an_optimum_is_chosen_by_the_relative_deviance(by_optimum):
+    declared = mc.declare(mixed(), TYPES)
+    weights = by_optimum.chosen.grids[0][:3]
+    options = {"weights": weights, "cv": EntryFolds(3), "patience": None}
+    with pytest.warns(UserWarning, match="the lowest mean stands at"):
+        again = mc.cross_validate(
+            declared.model, declared.data, criterion=RelativeDeviance(), **options
+        )
+    np.testing.assert_allclose(again.means[0], by_optimum.chosen.means[0, :3], rtol=1e-3)
 
 
 def test_held_out_errors_are_those_of_fits_that_have_not_seen_them():
@@ -403,7 +390,7 @@ def test_errors_are_those_of_holes_that_other_columns_tell_of(monkeypatch):
     assert completed.report()["auc_of_holes"][2] > 0.75
     last = str(completed).splitlines()[-1]
     assert last == "  held-out entries are weighted where other columns predict missingness: 'ill'"
-    monkeypatch.setattr(held_out, "LEAST_AUC", 2.0)
+    monkeypatch.setattr(rows_choice, "LEAST_AUC", 2.0)
     true, reported, _ = errors_of_labels("age")
     assert reported / true < 0.75
 
@@ -423,42 +410,31 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn():
     for n in (10, 200):
         labels, scores = rng.random(n) < 0.3, rng.integers(6, size=n) / 5.0
         labels[:2] = [True, False]
-        found = held_out.area_under_the_curve(labels, scores)
+        found = rows_choice.area_under_the_curve(labels, scores)
         assert found == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
 
 
 # The parts of a loss
 
 
-def test_best_constants_lose_one():
-    """Losses are relative to what is lost where every column is at its own constant."""
-    declared = mc.declare(mixed(), TYPES)
-    flat = mc.Model(declared.model.blocks, [mc.NuclearNorm(1e9)])
-    fit = mc.fit(flat, declared.data)
-    for each in declared.columns:
-        own, block = each.modelled
-        seen = np.flatnonzero(~np.isnan(each.codes))
-        answer = own.answer(fit, block, seen, np.full(seen.size, each.place))
-        mean = np.mean(own.losses(answer, each.codes[seen]))
-        assert mean == pytest.approx(own.loss_of_constant(each.codes[seen]), rel=1e-6)
+def test_an_optimum_with_equalities_is_chosen_by_the_other_columns():
+    frame = mixed()[["length", "weight", "ill"]]
+    completed = mc.complete(frame, {"weight": mc.Equality()})
+    seen = frame["weight"].notna()
+    values = completed.declared.column("weight").column.numbers[seen]
+    np.testing.assert_allclose(completed.predict("weight")["weight"][seen], values, rtol=1e-6)
 
 
-def test_errors_of_constants_are_of_what_was_not_held_out(judged):
-    """Against a plain recount of one fold."""
-    declared, criterion, chosen = judged
-    _, held = criterion.seen[chosen.best_weight][0]
-    sums = criterion.errors_of_constants(held)
-    towns = declared.column("town")
-    entries = held["3 classes"]
-    left = np.delete(towns.codes, entries.rows)
-    most = np.argmax(np.bincount(left[~np.isnan(left)].astype(int)))
-    position = [each.name for each in declared.columns].index("town")
-    assert sums[position] == np.count_nonzero(entries.values != most)
-    entries = held["numbers"]
-    here = entries.columns == 1
-    codes = declared.column("weight").codes
-    mean = np.nanmean(np.delete(codes, entries.rows[here]))
-    assert sums[1] == pytest.approx(np.sum((entries.values[here] - mean) ** 2))
+def test_scores_of_an_optimum_are_those_of_its_constants_at_a_large_weight(monkeypatch):
+    """Against a plain recount: what is predicted there is the best constant of what is left."""
+    monkeypatch.setattr(completing, "cross_validate", partial(cross_validate, weights=[1e9]))
+    completed = mc.complete(mixed(), TYPES, method="optimum")
+    assert all(scores.loss == pytest.approx(1.0, abs=0.2) for scores in completed.scores)
+    names = [each.name for each in completed.declared.columns]
+    for name in ("weight", "town"):
+        scores = completed.scores[names.index(name)]
+        assert scores.n_held == pytest.approx(mixed()[name].count(), abs=3)
+        assert scores.error == pytest.approx(scores.error_of_constant, rel=1e-6)
 
 
 def test_errors_and_constants():

@@ -37,7 +37,6 @@ FLOORS = {
     "plots": 7,
     "datasets": 7,
     "estimators": 8,
-    "demo": 8,
     "commands": 10,
     "__main__": 10,
     "__init__": 10,

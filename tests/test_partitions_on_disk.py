@@ -22,11 +22,10 @@ from hypothesis.extra import numpy as hnp
 
 import mcframe as mc
 from mcframe import datasets
-from mcframe.datasets.partitions import folder as folders
-from mcframe.datasets.partitions import sorting, writing
-from mcframe.datasets.partitions.folder import WORKSHOP, checksum_of_facts
-from mcframe.datasets.partitions.on_disk import PARTITIONS
-from mcframe.datasets.partitions.sorting import cuts_of_rows
+from mcframe.datasets.partitions import on_disk as folders
+from mcframe.datasets.partitions import writing
+from mcframe.datasets.partitions.on_disk import PARTITIONS, WORKSHOP, checksum_of_facts
+from mcframe.datasets.partitions.writing import cuts_of_rows
 from mcframe.model.partitioned import PartitionedData, RowsInMemory
 
 from .strategies import damaged
@@ -241,7 +240,7 @@ def test_frames_are_chunks_of_triples(folder, library):
 def test_a_table_is_read_once_and_never_held(folder, monkeypatch):
     """Of 40 chunks one is alive when the next is asked for, and no table is as long as all."""
     monkeypatch.setattr(writing, "ENTRIES_PER_PARTITION", 100)
-    monkeypatch.setattr(sorting, "AT_ONCE", 64)
+    monkeypatch.setattr(writing, "AT_ONCE", 64)
     longest, alive = [], []
     save = writing.save_table
 
@@ -422,9 +421,9 @@ def test_a_full_disk_says_how_many_bytes_were_needed(folder, monkeypatch, at):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     if at == "entries":
-        monkeypatch.setattr(sorting.pa.ipc.RecordBatchStreamWriter, "write_table", full)
+        monkeypatch.setattr(writing.pa.ipc.RecordBatchStreamWriter, "write_table", full)
     elif at == "sorting":
-        monkeypatch.setattr(sorting.duckdb, "connect", raising_as_the_engine_does)
+        monkeypatch.setattr(writing.duckdb, "connect", raising_as_the_engine_does)
     else:
         monkeypatch.setattr(writing, "save_table", full)
     needed = f"{len(TRIPLES)} entries were read, which need {3 * 20 * len(TRIPLES)} bytes"
@@ -440,7 +439,7 @@ def test_an_interrupted_sorting_is_an_interruption_and_leaves_nothing(folder, mo
     def interrupted(**_):
         raise RuntimeError("Query interrupted")
 
-    monkeypatch.setattr(sorting.duckdb, "connect", interrupted)
+    monkeypatch.setattr(writing.duckdb, "connect", interrupted)
     with pytest.raises(KeyboardInterrupt):
         datasets.write_partitions(folder, {"y": TRIPLES})
     assert not folder.exists()
@@ -454,9 +453,9 @@ FILLS = """
 import resource, sys
 import numpy as np
 import mcframe as mc
-from mcframe.datasets.partitions import sorting
+from mcframe.datasets.partitions import writing
 
-sorting.MEMORY, batches = "32MB", sorting.Spool.sorted_batches
+writing.MEMORY, batches = "32MB", writing.Spool.sorted_batches
 cells = np.random.default_rng(0).permutation(2_000_000)
 
 def limit():
@@ -468,7 +467,7 @@ def limited(*arguments):
 
 if sys.argv[2] == "entries":
     limit()
-sorting.Spool.sorted_batches = limited
+writing.Spool.sorted_batches = limited
 try:
     mc.datasets.write_partitions(sys.argv[1], {"y": [(cells // 100, cells % 100, cells * 0.1)]})
 except mc.DataError as error:
@@ -493,7 +492,7 @@ def test_too_small_a_disk_is_seen_before_the_sorting(folder, monkeypatch):
     free, usage = 2 * 20 * len(TRIPLES) - 1, folders.shutil.disk_usage(folder.parent)
     monkeypatch.setattr(folders.shutil, "disk_usage", lambda _: usage._replace(free=free))
     monkeypatch.setattr(
-        sorting.Spool, "partitions", lambda *_, **__: pytest.fail("sorting has begun")
+        writing.Spool, "partitions", lambda *_, **__: pytest.fail("sorting has begun")
     )
     with pytest.raises(mc.DataError, match=f"need 300 bytes.* {free} bytes are"):
         datasets.write_partitions(folder, {"y": TRIPLES})
@@ -501,7 +500,7 @@ def test_too_small_a_disk_is_seen_before_the_sorting(folder, monkeypatch):
 
 def test_what_does_not_fit_into_memory_is_sorted_on_the_disk(folder, monkeypatch):
     """Less memory than the entries take; nothing of the engine stays in the folder."""
-    monkeypatch.setattr(sorting, "MEMORY", "32MB")
+    monkeypatch.setattr(writing, "MEMORY", "32MB")
     cells = np.random.default_rng(0).permutation(2_000_000)
     table = datasets.write_partitions(
         folder, {"y": [(cells // 1000, cells % 1000, cells * 0.1)]}, n_partitions=3
@@ -778,7 +777,7 @@ def classes():
 
 @pytest.mark.parametrize("name", ["dates", "kinds"])
 def test_answers_to_parquet_are_those_of_impute(tmp_path, classes, name, monkeypatch):
-    monkeypatch.setattr("mcframe.datasets.partitions.saving.AT_ONCE", 6)
+    monkeypatch.setattr("mcframe.datasets.partitions.parquet.AT_ONCE", 6)
     data, fit = classes
     sources = {key: [block] for key, block in data.items()}
     table = datasets.write_partitions(tmp_path / "table", sources, n_partitions=3)

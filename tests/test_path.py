@@ -69,18 +69,6 @@ def test_counts_whose_continuation_may_overflow(table):
         assert fit.objective == pytest.approx(expected.objective, rel=2e-5)
 
 
-def test_a_fit_starts_further_on_only_where_that_is_better(model, table):
-    path = mc.path(model, table, weights=[0.05, 0.04, 0.03])
-    done = list(path[:2])
-    nearby = path[2].problem
-    ahead = paths.start_at(nearby, path.weights, done)
-    assert nearby.objective(ahead.latent, path[1].effects) < nearby.objective(
-        path[1].latent, path[1].effects
-    )
-    worse = path[1].problem.with_weight(0, 5.0)
-    assert paths.start_at(worse, path.weights, done) is path[1].point
-
-
 def test_a_max_norm(table):
     model = mc.Model([mc.Block("features", mc.Gaussian())], [mc.MaxNorm(1.0)])
     data = {"features": table["features"]}

@@ -10,8 +10,8 @@ from scipy import stats
 import mcframe as mc
 from mcframe.pooling import pool
 from mcframe.tables.completing import fit_table
+from mcframe.tables.completion import DrawnRows, drawn_places
 from mcframe.tables.declaring import read_table
-from mcframe.tables.table_model import DrawnRows, drawn_places
 
 from .test_declare import mixed
 

@@ -144,7 +144,7 @@ def bounds_of(rows, observed, state):
 def falls(drawn, sweeps=25):
     """The largest fall of the bound from sweep to sweep, over what rounding may do."""
     observed = drawn.observed
-    rows = rows_of.RowsHere(observed)
+    rows = rows_of.PosteriorRows(observed)
     state, reached, rounding = drawn.begin(observed), [], []
     for _ in range(sweeps):
         found = engine.sweep(engine.FactorPosterior(rows, observed, state))
@@ -428,7 +428,7 @@ def test_a_sweep_is_that_of_a_plain_oracle(seed):
     """From the third sweep of a model on: moments of z at all cells, priors and the bound."""
     drawn = case(seed, LABELS, largest=9, scales=3.0, most_factors=4)
     observed = drawn.observed
-    state, here = drawn.begin(observed), rows_of.RowsHere(observed)
+    state, here = drawn.begin(observed), rows_of.PosteriorRows(observed)
     for _ in range(2):
         state = engine.sweep(engine.FactorPosterior(here, observed, state)).state
     plain = Plain(observed, state, bounds_of(here, observed, state))
@@ -483,7 +483,7 @@ class Halfway:
     def of(cls, drawn, sweeps=3):
         """The state after some sweeps and a half."""
         observed = drawn.observed
-        state, rows = drawn.begin(observed), rows_of.RowsHere(observed)
+        state, rows = drawn.begin(observed), rows_of.PosteriorRows(observed)
         for _ in range(sweeps):
             found = engine.sweep(engine.FactorPosterior(rows, observed, state))
             observed, state = found.observed, found.state
@@ -629,7 +629,7 @@ def test_the_order_of_rows_and_columns_does_not_matter(seed):
     state, moved = first.begin(one), second.begin(other)
     taken = state_of.Gaussians(*(a[columns] for a in attrs.astuple(state.columns, recurse=False)))
     moved = attrs.evolve(moved, columns=taken)
-    here, there = rows_of.RowsHere(one), rows_of.RowsHere(other)
+    here, there = rows_of.PosteriorRows(one), rows_of.PosteriorRows(other)
     for _ in range(5):
         found = engine.sweep(engine.FactorPosterior(here, one, state))
         same = engine.sweep(engine.FactorPosterior(there, other, moved))
@@ -644,7 +644,7 @@ def test_the_order_of_rows_and_columns_does_not_matter(seed):
 
 def test_threads_do_not_change_a_bit(monkeypatch):
     """Sums are taken in parts whose number and order the threads do not choose."""
-    monkeypatch.setattr(rows_of, "PART", 50)
+    monkeypatch.setattr(rows_of, "LEAST_WORK", 50)
     rng = np.random.default_rng(0)
     model, x, _ = gaussian_model(2, rng, 60, 8, bias=True)
     found = [mc.posterior(model, {"x": x}, factors=3, max_iter=6, n_jobs=jobs) for jobs in (1, 2)]
@@ -659,7 +659,7 @@ def test_new_rows_are_given_what_rows_of_the_fit_have(seed):
         seed, labels=[mc.Bernoulli(), mc.Ordinal(4, (-1.0, 0.0, 1.5))], largest=20, scales=2.0
     )
     observed = drawn.observed
-    state, rows = drawn.begin(observed), rows_of.RowsHere(observed)
+    state, rows = drawn.begin(observed), rows_of.PosteriorRows(observed)
     for _ in range(60):
         state = engine.sweep(engine.FactorPosterior(rows, observed, state)).state
     fitted = engine.FactorPosterior(rows, observed, state)
@@ -668,7 +668,7 @@ def test_new_rows_are_given_what_rows_of_the_fit_have(seed):
     alone = all(isinstance(block.likelihood, mc.Gaussian) for block in observed.blocks)
     if not alone:  # bounds of labels and rows find one another
         passed = bounds_of(rows, observed, state)
-        rows.latest = state, passed
+        rows.latest = state, 0, passed
         for _ in range(300):
             passed.refresh(0, observed.shape[0], passed.gaussians(0, observed.shape[0]))
     for found, expected in zip(again.mixture(*cells), fitted.mixture(*cells), strict=True):

@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
-from mcframe.posterior.gibbs import effective_sizes, sampled
-from mcframe.posterior.verifying import verify_posterior
+from mcframe.posterior.verifying import effective_sizes, sampled, verify_posterior
 
 
 def fitted(blocks, data, weight=1.0, factors=0):

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 import mcframe as mc
 from mcframe import likelihoods
 from mcframe.contracts import Distribution, ExpectedLogLikelihood, GaussianBound
-from mcframe.laws.expectations import below, expected_bound
+from mcframe.laws.likelihood import below, expected_bound
 from mcframe.likelihoods.multinomial import best_shift
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.gaussian_bounds import best_gaussian, increasing_root, logistic_bound

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import mcframe as mc
-from mcframe import partitions
+from mcframe import keeping, partitions
 from mcframe.compile.partitions.executor import KeptParts, OneByOne
 from mcframe.contracts import ExpectedLogLikelihood, GaussianBound
 from mcframe.model.partitioned import RowsInMemory
-from mcframe.posterior import checkpoint as checkpoints
+from mcframe.posterior import estimation
 from mcframe.posterior import factors as engine
 from mcframe.posterior.estimation import ROUNDING
 from tests.catalogue import LIKELIHOODS
@@ -263,11 +263,11 @@ def test_a_checkpoint_of_other_work_or_damaged_is_refused(tmp_path):
 DRIVER = """
 import sys, time
 import mcframe as mc
-from mcframe.posterior import checkpoint as checkpoints
+from mcframe.posterior import estimation
 from mcframe.posterior import factors as engine
 from tests.test_posterior_partitions import LEARNED, RowsInMemory, model_of, table
 
-checkpoints.SHARE = 0.0
+estimation.SHARE = 0.0
 sweep = engine.sweep
 
 def announced(*given, **options):
@@ -304,16 +304,12 @@ def test_a_driver_that_is_killed_goes_on_from_its_checkpoint(tmp_path):
 def test_a_sweep_that_took_long_is_written_at_once_and_short_ones_now_and_then(monkeypatch):
     clock = iter(np.cumsum([0.0, 1.0, 4.0, 25.0, 1.0, 100.0]).tolist())
     written = []
-    kept = checkpoints.Checkpoint(None)
-
-    def write(engine, history):
-        written.append(len(history))
-        kept.written, kept.took = next(clock), 1.0
-
-    monkeypatch.setattr(checkpoints.Checkpoint, "write", lambda own, *given: write(*given))
-    monkeypatch.setattr(checkpoints.time, "monotonic", lambda: next(clock))
+    kept = keeping.Checkpoint(None, estimation.LATEST_WRITE, estimation.SHARE)
+    monkeypatch.setattr(keeping.time, "monotonic", lambda: next(clock))
     for n in (1, 2, 3):
-        kept(None, [None] * n)
+        if kept.is_due:
+            written.append(n)
+            kept.written, kept.took = next(clock), 1.0
     assert written == [1, 3]
 
 

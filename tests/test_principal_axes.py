@@ -7,7 +7,7 @@ from scipy import stats
 
 import mcframe as mc
 from mcframe.model.partitioned import RowsInMemory
-from mcframe.posterior.gibbs import Sampler
+from mcframe.posterior.verifying import Sampler
 
 LEARNED = mc.Gaussian(variance=None)
 NORM, ROWS = mc.NuclearNorm(), mc.GaussianRows()

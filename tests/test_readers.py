@@ -14,7 +14,7 @@ from mcframe.datasets import (
     read_multilabel,
     read_ratings,
 )
-from mcframe.datasets.arff import read_arff
+from mcframe.datasets.multilabel import read_arff
 
 LABELS = """<?xml version="1.0" encoding="utf-8"?>
 <labels xmlns="http://mulan.sourceforge.net/labels">

@@ -17,7 +17,7 @@ from papers.experiment import Trial, summarised
 
 import mcframe as mc
 from mcframe.contracts.errors import NotCertifiedWarning
-from mcframe.datasets.files import folder
+from mcframe.datasets.readers import folder
 from mcframe.papers import coco, coco_0, coco_subgradient, concatenated
 from mcframe.papers.xu import CocoSubgradient, nuclear_subgradient
 

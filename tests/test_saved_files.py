@@ -492,9 +492,9 @@ import sys
 import numpy as np
 import mcframe as mc
 from mcframe import fitting
-from mcframe.posterior import checkpoint
+from mcframe.posterior import estimation
 
-fitting.KEPT_EVERY = checkpoint.LATEST_WRITE = 0.0
+fitting.KEPT_EVERY = estimation.LATEST_WRITE = 0.0
 x = np.load(sys.argv[2])
 print("begins", flush=True)
 block = mc.Block("x", mc.Gaussian(variance=1.0), bias=True)

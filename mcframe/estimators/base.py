@@ -22,8 +22,7 @@ from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import HeldOutLoss, cross_validate
 from mcframe.selection.choice import edges_unsaid
-from mcframe.selection.column_order import places_by_content
-from mcframe.selection.splitters import fewest_free
+from mcframe.selection.splitters import fewest_free, places_by_content
 from mcframe.selection.weight_max import chosen_place
 from mcframe.tables.columns import read_frame
 from mcframe.tables.declaring import starting_weight
@@ -116,8 +115,7 @@ class TableEstimator(BaseEstimator):
         self,
         blocks: Sequence[Block],
         data: Mapping[str, Array],
-        criterion: HeldOutLoss,
-        n_targets: int = 0,
+        target: str | None = None,
     ) -> Any:
         """Fit these blocks by a posterior of their rows or by an optimum.
 
@@ -125,10 +123,8 @@ class TableEstimator(BaseEstimator):
         ----------
         blocks : sequence of Block
         data : dict from block name to array
-        criterion : HeldOutLoss
-            By which the weight of an optimum is chosen.
-        n_targets : int
-            So many of the last columns are to be predicted; 0 if all are.
+        target : str or None
+            The last block, if that alone is to be predicted.
 
         Returns
         -------
@@ -140,8 +136,8 @@ class TableEstimator(BaseEstimator):
             # Empty rows and columns have a meaning of their own in scikit-learn.
             warnings.simplefilter("ignore", UnobservedWarning)
             if self.gaussian_:
-                return self.fit_rows(blocks, data, n_targets)
-            self.model_ = self.model_of(blocks, data, criterion)
+                return self.fit_rows(blocks, data, target)
+            self.model_ = self.model_of(blocks, data, target)
             self.completion_: Any = fit(
                 self.model_,
                 data,
@@ -154,7 +150,7 @@ class TableEstimator(BaseEstimator):
         return None
 
     def fit_rows(
-        self, blocks: Sequence[Block], data: Mapping[str, Array], n_targets: int
+        self, blocks: Sequence[Block], data: Mapping[str, Array], target: str | None
     ) -> Array:
         """Find the posterior of the rows of these blocks; see ``fit_blocks``."""
         values, prior = np.hstack([data[block.name] for block in blocks]), self.given_prior()
@@ -162,6 +158,7 @@ class TableEstimator(BaseEstimator):
         chosen = RowsChoice() if wide else RowsChoice(1, prior)
         if prior is None or self.calibrates:
             rng = np.random.default_rng(self.random_state)
+            n_targets = 0 if target is None else data[target].shape[1]
             folds = folds_of_numbers(values, n_targets, whole(self.cv, "cv", 2), rng)
             chosen, means = choose_rows(folds, wide, prior, components=self.components_tried)
             for fold, own in zip(folds, means, strict=True):
@@ -202,7 +199,7 @@ class TableEstimator(BaseEstimator):
             self.prior_search_ = chosen
 
     def model_of(
-        self, blocks: Sequence[Block], data: Mapping[str, Array], criterion: HeldOutLoss
+        self, blocks: Sequence[Block], data: Mapping[str, Array], target: str | None
     ) -> Model:
         """The model of these blocks, with the given or the chosen weight."""
         if self.model is not None:
@@ -229,19 +226,17 @@ class TableEstimator(BaseEstimator):
         elif fewest_free(model, data) < 2 * self.cv:
             weight = starting_weight(model, data)
         else:
-            weight = self.chosen_weight(model, data, criterion)
+            weight = self.chosen_weight(model, data, target)
         return attrs.evolve(model, terms=terms_with_weight(model.terms, place, weight))
 
-    def chosen_weight(
-        self, model: Model, data: Mapping[str, Array], criterion: HeldOutLoss
-    ) -> float:
+    def chosen_weight(self, model: Model, data: Mapping[str, Array], target: str | None) -> float:
         """The weight with the least held-out loss, 1 where it has no influence."""
         try:
             with edges_unsaid():
                 self.cross_validation_ = cross_validate(
                     model,
                     data,
-                    criterion=criterion,
+                    criterion=HeldOutLoss(target),
                     count=self.n_weights,
                     cv=self.cv,
                     random_state=self.random_state,

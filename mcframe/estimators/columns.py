@@ -13,15 +13,13 @@ from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.regularizers import NuclearNorm
-from mcframe.tables import Completion, Declared, declare
-from mcframe.tables.as_numbers import BLOCK, as_numbers
-from mcframe.tables.columns import filled_series, read_columns, read_frame
+from mcframe.tables import Completion, Declared
+from mcframe.tables.coding import BLOCK
+from mcframe.tables.columns import filled_series, read_columns, read_frame, read_text_like
 from mcframe.tables.completing import ASIDE
-from mcframe.tables.declared_column import aside, warn_of_aside
-from mcframe.tables.declaring import read_table
-from mcframe.tables.new_rows import check_unseen, imputed_rows
+from mcframe.tables.declared_column import as_numbers, aside, warn_of_aside
+from mcframe.tables.declaring import check_unseen, declared_of, imputed_rows, read_table
 from mcframe.tables.rows_choice import number_block
-from mcframe.tables.text_numbers import read_text_like
 
 # The lowest and the highest value of each feature that may be filled in.
 Limits = tuple[Array, Array]
@@ -199,11 +197,11 @@ class FrameColumns:
                 f"likelihoods={likelihoods!r} was given for a table whose columns are not all"
                 " numbers; give those of single columns, by name: likelihoods={name: likelihood}"
             )
+        table, columns = read_table(frame, types)
         if numbers:
-            table, columns = read_table(frame, types)
             one = Model([number_block(BLOCK)], [NuclearNorm()])
             return cls(Declared.of(as_numbers(columns), table, one), unseen)
-        declared = declare(frame, types)
+        declared = declared_of(columns, table)
         wanted = sorted(block.name for block in declared.model.blocks)
         given = wanted if model is None else sorted(block.name for block in model.blocks)
         if given != wanted:

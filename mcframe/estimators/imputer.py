@@ -17,7 +17,6 @@ from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.validators import whole
 from mcframe.estimators.base import TableEstimator
 from mcframe.estimators.columns import FrameColumns
-from mcframe.selection import HeldOutLoss
 from mcframe.tables.completing import fit_table
 
 
@@ -133,7 +132,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
         if self.gaussian_ and isinstance(columns, FrameColumns):
             self.columns_ = self.with_posterior(columns)
         elif columns.blocks:
-            self.fit_blocks(columns.blocks, columns.data(table), HeldOutLoss())
+            self.fit_blocks(columns.blocks, columns.data(table))
         return self.completed(table, fitted=True)
 
     def with_posterior(self, columns: FrameColumns) -> FrameColumns:

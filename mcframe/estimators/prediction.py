@@ -17,8 +17,7 @@ from mcframe.estimators.base import TableEstimator
 from mcframe.estimators.columns import FrameColumns
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
 from mcframe.model import Block
-from mcframe.selection import HeldOutLoss
-from mcframe.tables.as_numbers import Indicator, Indicators, calibrated
+from mcframe.tables.coding import Indicator, Indicators, calibrated
 
 # The name of the block of targets.
 TARGETS = "targets"
@@ -59,7 +58,7 @@ class Prediction(TableEstimator):
         counts = Counter(keys)
         self.known_ = {key: place for place, key in enumerate(keys) if counts[key] == 1}
         blocks, data = [*self.columns_.blocks, block], {**features, TARGETS: targets}
-        held_means = self.fit_blocks(blocks, data, HeldOutLoss(TARGETS), self.n_targets_)
+        held_means = self.fit_blocks(blocks, data, TARGETS)
         return None if held_means is None else held_means[:, -self.n_targets_ :]
 
     def means(self, X: Any) -> Array:
@@ -318,8 +317,7 @@ def read_targets(y: Any) -> Array:
     if y is None:
         raise DataError("requires y to be passed, but the target y is None")
     options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "input_name": "y", "copy": True}
-    numbers: Array = check_array(y, dtype=np.float64, ensure_2d=False, **options)
-    return numbers
+    return check_array(y, dtype=np.float64, ensure_2d=False, **options)
 
 
 def read_labels(y: Any) -> tuple[Array, Any, bool]:

@@ -22,5 +22,3 @@ __all__ = [
     "check_regularizer",
     "check_solver",
 ]
-
-from mcframe.laws import expectations as expectations

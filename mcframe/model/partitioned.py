@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.contracts.errors import DataError
+from mcframe.contracts.errors import DataError, ModelError
 from mcframe.model.model import Observations
 from mcframe.numerics.digest import digest_of
 
@@ -307,3 +307,13 @@ def in_partitions(data: object) -> bool:
     if isinstance(data, Mapping):
         return any(map(is_collection, data.values()))
     return is_partitioned(data)
+
+
+def refuse_options_of_partitions(**given: Any) -> None:
+    """A ``ModelError`` where one of these options was given for data that are in memory."""
+    for name, value in given.items():
+        if value is not None:
+            raise ModelError(
+                f"{name} was given, which is for data in partitions, and these are in this process"
+                " as a whole; drop it"
+            )

@@ -18,7 +18,7 @@ from mcframe.contracts.errors import DataError, McframeError, ModelError
 from mcframe.numerics import stored_frames
 
 # Changes where files of earlier versions are not read any more.
-FORMAT = 4
+FORMAT = 5
 # Packages whose public classes are stored by name.
 WORDS = ("likelihoods", "risks", "regularizers", "constraints")
 # Further classes that are stored field by field, by the module where they stand. No other class is
@@ -47,29 +47,26 @@ CLASSES = {
     "numerics.row_mixtures": "Form Incomplete RowMixture",
     "numerics.shrinkage": "Shrinker Shrunk",
     "posterior.answer": "Posterior",
-    "posterior.checkpoint": "Sweep",
-    "posterior.factor_rows": "RowsHere",
+    "posterior.estimation": "Sweep",
+    "posterior.factor_rows": "PosteriorRows",
     "posterior.factor_state": "Design FactorState Gaussians Priors",
     "posterior.factors": "FactorPosterior",
     "posterior.joint": "JointPosterior",
     "posterior.observed": "Observed ObservedBlock Summary",
-    "posterior.rows": "RowsPosterior",
-    "posterior.rows_parameters": "RowsParameters RowsPrior",
+    "posterior.rows": "RowsParameters RowsPosterior RowsPrior",
     "regularizers.residual_nuclear_norm": "BoundResidualNuclearNorm",
     "selection.choice": "CrossValidation",
-    "tables.as_numbers": "CountedNumbers Discriminant Indicator Indicators Steps",
-    "tables.coding": "Choice Counts Dates Levels Numbers",
-    "tables.columns": "Column",
+    "tables.coding": "Choice CountedNumbers Counts Dates Discriminant Indicator Indicators Levels"
+    " Numbers Steps",
+    "tables.columns": "Column TextNumbers",
     "tables.completion": "Completion",
-    "tables.text_numbers": "TextNumbers",
     "tables.declared_column": "DeclaredColumn",
     "tables.declaring": "Declared",
-    "tables.held_out": "ColumnScores",
-    "tables.rows_choice": "RowsChoice",
+    "tables.rows_choice": "ColumnScores RowsChoice",
 }
 HOMES = {name: module for module, names in CLASSES.items() for name in names.split()}
 # Fields that are found anew from others, or are None until they are.
-FOUND_ANEW = {"FactoredState": "rng", "RowsHere": "latest", "Shrinker": "rng"}
+FOUND_ANEW = {"FactoredState": "rng", "PosteriorRows": "latest", "Shrinker": "rng"}
 # A class that takes the place of another one without being one.
 STANDS_FOR = {"LeftBehind": "Table"}
 # The class without which an answer is whole: None where it cannot be stored, as the state of a
@@ -80,7 +77,7 @@ REMEDIES = {
     "OneByOne": "its rows are in partitions, which stay where they are; give checkpoint= to"
     " mc.posterior, which goes on from it with the same data",
 }
-REMEDIES |= dict.fromkeys(["OnDask", "PartitionedProblem", "RowsInParts"], REMEDIES["OneByOne"])
+REMEDIES |= dict.fromkeys(["OnDask", "PartitionedProblem"], REMEDIES["OneByOne"])
 # The most bytes of an array in the text for each character, and bytes that it may take anyway.
 WIDEST, SMALL = 64, 4096
 # Kinds of numpy's dtypes without Python objects.

@@ -152,8 +152,7 @@ class ConformalPredictions:
         probabilities = self.posterior.probabilities(block, row, column)
         chosen = 1.0 - probabilities <= most[:, None]
         chosen[np.arange(row.size), np.argmax(probabilities, axis=1)] = True
-        sets: Mask = chosen.reshape(*shape, -1)
-        return sets
+        return chosen.reshape(*shape, -1)
 
     def _quantiles(
         self, block: str, what: str, level: float | None, rows: Any, columns: Any
@@ -299,8 +298,7 @@ def groups_of(name: str, by: Any, n_columns: int) -> IntArray:
         return np.arange(n_columns) * (by == "column")
     labels = np.asarray(by)
     if labels.shape == (n_columns,):
-        groups: IntArray = np.unique(labels, return_inverse=True)[1].ravel()
-        return groups
+        return np.unique(labels, return_inverse=True)[1].ravel()
     given = by if isinstance(by, str) else f"an array of shape {labels.shape}"
     raise ModelError(
         f"by={given!r} was given for block {name!r}; 'block', 'column' or a label for each of its"

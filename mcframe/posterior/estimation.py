@@ -4,7 +4,6 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
 from typing import Any
 
 import attrs
@@ -12,33 +11,52 @@ import numpy as np
 
 from mcframe.backends import Budget, checked_budget
 from mcframe.compile.partitions.binding import (
-    check_blocks,
     problem_of_partitions,
     refusal_of_reading,
 )
-from mcframe.compile.partitions.cluster import connected
+from mcframe.compile.partitions.executor import Partitions
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import checked_switch, whole
+from mcframe.keeping import Checkpoint
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import worth_a_warning
-from mcframe.model.partitioned import in_partitions
+from mcframe.model.partitioned import in_partitions, refuse_options_of_partitions
 from mcframe.numerics.machine import OutOfTime, blas_alone, checked_jobs, stop_at, thread_limit
-from mcframe.partitions import executor_for, read_partitions
-from mcframe.posterior.checkpoint import Checkpoint, Sweep
-from mcframe.posterior.factor_rows import RowsHere
+from mcframe.partitions import executor_of
+from mcframe.posterior.factor_rows import (
+    PosteriorRows,
+    observed_in_parts,
+    observed_of_part,
+    without_entries,
+)
 from mcframe.posterior.factor_state import initial_state
 from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, factor_sweeps
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed
-from mcframe.posterior.parts import RowsInParts, observed_of_part, without_entries
 from mcframe.regularizers import GaussianRows, NuclearNorm
 
 # The number of factors where none is given, if the table has so many rows and columns.
 FACTORS = 24
 # How far rounding may move the bound, over the sum of the sizes of its terms.
 ROUNDING = 1e4 * EPS
+# Seconds after which a sweep is written to a checkpoint at the latest, and how many times as long
+# as writing took it may be left.
+LATEST_WRITE, SHARE = 30.0, 20.0
+
+
+@attrs.frozen
+class Sweep:
+    """One sweep: its number, the bound on the log evidence, factors, and seconds.
+
+    With ``GaussianRows`` as the prior ``n_factors`` is the number of Gaussians in the mixture.
+    """
+
+    iteration: int
+    evidence: float
+    n_factors: int
+    seconds: float
 
 
 @attrs.define(eq=False)
@@ -58,7 +76,7 @@ class CoordinateAscent:
     history : list of Sweep
     status, message : str
     checkpoint : Checkpoint or None
-        It is called after each sweep.
+        For the state after a sweep: of each one as long as writing takes little time.
     """
 
     budget: Budget
@@ -76,7 +94,13 @@ class CoordinateAscent:
         with stop_at(self.began + self.budget.max_seconds):
             self.status, self.message = self.outcome(observed, sweeps)
         if self.checkpoint is not None:
-            self.checkpoint.write(self.engine, self.history)
+            self.keep(self.checkpoint)
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """Write the state; bounds of entries stay where the entries are, and are found anew."""
+        summaries, history = self.engine.observed.summaries, tuple(self.history)
+        state = {"state": self.engine.state, "summaries": summaries, "history": history}
+        checkpoint.write(state)
 
     def outcome(self, observed: Observed, sweeps: Iterator[Any]) -> tuple[str, str]:
         """The status after the last sweep, and that in a sentence."""
@@ -119,8 +143,8 @@ class CoordinateAscent:
             if self.progress:
                 evidence = f"log evidence at least {engine.evidence:.6g}"
                 print(f"sweep {len(history)}: {evidence}, {engine}")
-            if self.checkpoint is not None:
-                self.checkpoint(engine, history)
+            if self.checkpoint is not None and self.checkpoint.is_due:
+                self.keep(self.checkpoint)
             if engine.converged is not None:
                 status = "converged" if engine.converged else "iteration_limit"
                 return status, f"the rows took {engine.n_steps} steps"
@@ -139,37 +163,41 @@ def estimate(
     model: Model,
     data: Any,
     seed: int,
+    options: Mapping[str, Any],
     *,
-    factors: int | str,
-    tol: float,
-    max_iter: int,
-    max_seconds: float,
-    n_jobs: int | None,
     progress: bool = False,
     client: Any = None,
     checkpoint: object = None,
     scratch: str | os.PathLike[str] | None = None,
 ) -> CoordinateAscent:
-    """The ascent of the posterior of a model, which has ended; options are those of the verb."""
-    with thread_limit(checked_jobs(n_jobs)), blas_alone():
-        began = time.perf_counter()
-        budget = checked_budget(tol, max_iter, max_seconds)
+    """The ascent of the posterior of a model, which has ended.
+
+    ``options`` are factors, tol, max_iter, max_seconds and n_jobs of the verb.
+    """
+    with thread_limit(checked_jobs(options["n_jobs"])), blas_alone():
+        began, factors = time.perf_counter(), options["factors"]
+        budget = checked_budget(options["tol"], options["max_iter"], options["max_seconds"])
         ascent = CoordinateAscent(budget, began, checked_switch(progress, "progress"))
         if in_partitions(data):
-            with bound_partitions(model, data, client, scratch) as problem:
-                rows = RowsInParts(problem.partitions)
-                run_on_factors(ascent, problem, seed, factors, checkpoint, rows)
+            if not isinstance(model, Model):
+                raise ModelError(f"{type(model).__name__} was given where a Model is needed")
+            demand_posterior(model, model.terms)
+            reason = refusal_of_partitions(model)
+            if reason is not None:
+                raise BackendError(f"no posterior of rows in partitions: {reason}")
+            with executor_of(model, data, client, scratch, observed_of_part) as executor:
+                bound, _ = problem_of_partitions(model, executor)
+                for note in worth_a_warning(bound.notes):
+                    warnings.warn(note, UnobservedWarning, stacklevel=4)
+                parts = bound.partitions
+                run_on_factors(ascent, bound, seed, factors, checkpoint, parts)
                 # Parts, and what a cluster was sent, are not kept for as long as the answer.
-                alone = problem.partitions.alone()
-                ascent.engine = attrs.evolve(ascent.engine, rows=RowsInParts(alone))
-                ascent.problem = attrs.evolve(problem, partitions=alone)
+                alone = parts.alone()
+                rows = PosteriorRows(None, partitions=alone)
+                ascent.engine = attrs.evolve(ascent.engine, rows=rows)
+                ascent.problem = attrs.evolve(bound, partitions=alone)
             return ascent
-        for name, value in (("client", client), ("scratch", scratch)):
-            if value is not None:
-                raise ModelError(
-                    f"{name} was given, which is for data in partitions, and these are in this"
-                    " process as a whole; drop it"
-                )
+        refuse_options_of_partitions(client=client, scratch=scratch)
         ascent.problem = problem = Problem.bind(model, data)
         demand_posterior(problem.model, problem.terms)
         [prior] = problem.terms
@@ -188,54 +216,38 @@ def estimate(
         return ascent
 
 
-@contextmanager
-def bound_partitions(
-    model: Model, data: Any, client: Any, scratch: str | os.PathLike[str] | None
-) -> Iterator[Any]:
-    """The problem of data in partitions, or of collections of Dask, as long as parts are kept."""
-    if not isinstance(model, Model):
-        raise ModelError(f"{type(model).__name__} was given where a Model is needed")
-    demand_posterior(model, model.terms)
-    reason = refusal_of_partitions(model)
-    if reason is not None:
-        raise BackendError(f"no posterior of rows in partitions: {reason}")
-    check_blocks(model, data if isinstance(data, Mapping) else data.blocks)
-    with connected(client) as cluster:
-        partitions = read_partitions(data)
-        executor = executor_for(model, partitions, cluster, scratch, form=observed_of_part)
-        with closing(executor):
-            problem, _ = problem_of_partitions(model, executor)
-            for note in worth_a_warning(problem.notes):
-                warnings.warn(note, UnobservedWarning, stacklevel=6)
-            yield problem
-
-
 def run_on_factors(
     ascent: CoordinateAscent,
     problem: Any,
     seed: int,
     factors: int | str,
     checkpoint: object,
-    parts: RowsInParts | None = None,
+    parts: Partitions | None = None,
 ) -> None:
     """Run the ascent of Gaussian factors, from the beginning or where a checkpoint ended.
 
-    ``parts`` are the rows in partitions; None where all rows are in this process.
+    ``parts`` are the partitions of the rows; None where all are in this process.
     """
-    saved = None
-    n_factors = number_of_factors(factors, problem)
+    n_factors, saved = number_of_factors(factors, problem), None
     if checkpoint is not None:
-        ascent.checkpoint = Checkpoint.at_path(checkpoint, problem, n_factors, seed)
-        here = Observed.of_tables(problem, problem.tables) if parts is None else None
-        saved = ascent.checkpoint.read(here or without_entries(problem))
-    if saved is None:
-        observed = Observed.of(problem) if parts is None else parts.observed(problem)
+        kind = "posterior" if parts is None else "posterior of partitions"
+        identity = {"factors": n_factors, "random_state": seed}
+        ascent.checkpoint = Checkpoint.at_path(
+            checkpoint, kind, problem, identity, LATEST_WRITE, SHARE
+        )
+        saved = ascent.checkpoint.read(dict)
+    if saved is not None:
+        observed, ascent.history = without_entries(problem), list(saved["history"])
+        if parts is None:
+            observed = Observed.of_tables(problem, problem.tables)
+        observed, state = observed.with_summaries(saved["summaries"]), saved["state"]
+    else:
+        observed = Observed.of(problem) if parts is None else observed_in_parts(parts, problem)
         weight, rng = problem.terms[0].weight, np.random.default_rng(seed)
         state = initial_state(observed, n_factors, weight, rng)
-    else:
-        observed, state, ascent.history = saved
     evidence = ascent.history[-1].evidence if ascent.history else -np.inf
-    engine = FactorPosterior(parts or RowsHere(observed), observed, state, evidence)
+    rows = PosteriorRows(observed if parts is None else None, partitions=parts)
+    engine = FactorPosterior(rows, observed, state, evidence)
     ascent.engine = engine if ascent.history else None
     ascent.run(observed, factor_sweeps(engine, len(ascent.history)))
 

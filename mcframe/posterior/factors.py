@@ -24,7 +24,7 @@ from mcframe.compile.partitions.part import fresh_key
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics import factor_loops as loops
-from mcframe.posterior.factor_rows import RowsHere, RowSums
+from mcframe.posterior.factor_rows import PosteriorRows, RowSums
 from mcframe.posterior.factor_state import (
     CHUNK,
     Design,
@@ -34,7 +34,6 @@ from mcframe.posterior.factor_state import (
     gaussians_of_groups,
 )
 from mcframe.posterior.observed import LOG_TWO_PI, Observed
-from mcframe.posterior.parts import RowsInParts
 
 # Sweeps at first in which variances of noise stay as they begin: a column that has found no factor
 # yet would be taken for noise, and stay so.
@@ -59,7 +58,7 @@ class FactorPosterior:
     is rounded.
     """
 
-    rows: RowsHere | RowsInParts
+    rows: PosteriorRows
     observed: Observed
     state: FactorState
     evidence: float = -np.inf
@@ -120,7 +119,7 @@ class FactorPosterior:
 
     def condition(self, observed: Observed) -> "FactorPosterior":
         """The posterior of new rows with these entries, columns and priors as they are."""
-        return attrs.evolve(self, rows=RowsHere(observed), observed=observed)
+        return attrs.evolve(self, rows=PosteriorRows(observed), observed=observed)
 
 
 def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior:

@@ -356,15 +356,11 @@ def summarized(entries: Observed, total: Callable[..., Any]) -> Observed:
     ``total(question, *arguments)`` is the sum of ``question(entries, *arguments)`` over entries
     that have no summary yet, wherever they are.
     """
-
-    def means_of(sums: Any) -> Any:
-        return [each / np.maximum(n, 1) for each, n in zip(sums, counts, strict=True)]
-
-    counts, sums = zip(*total(column_sums), strict=True)
-    means = means_of(sums)
-    # Twice, for the mean of numbers far from 0 is off by their rounding.
-    more = means_of(total(sums_about, tuple(means)))
-    means = [mean + rest for mean, rest in zip(means, more, strict=True)]
+    means = tuple(np.zeros(block.n_columns) for block in entries.blocks)
+    for _ in range(2):  # for the mean of numbers far from 0 is off by their rounding
+        counts, rests = zip(*total(sums_about, means), strict=True)
+        sums = zip(means, rests, counts, strict=True)
+        means = tuple(mean + rest / np.maximum(n, 1) for mean, rest, n in sums)
     middles = tuple(
         float(np.sum(n * mean) / max(np.sum(n), 1)) for n, mean in zip(counts, means, strict=True)
     )
@@ -374,18 +370,12 @@ def summarized(entries: Observed, total: Callable[..., Any]) -> Observed:
     return entries.with_summaries(tuple(summary_of(*of_block) for of_block in given))
 
 
-def column_sums(entries: Observed) -> tuple[tuple[Array, Array], ...]:
-    """The number of entries of each column of each block, and the sum of their values."""
+def sums_about(entries: Observed, means: tuple[Array, ...]) -> tuple[tuple[Array, Array], ...]:
+    """The number of entries of each column of each block, and sums of values less these means."""
     return tuple(
-        (block.by_column(np.ones(block.y.size)), block.by_column(block.z))
-        for block in entries.blocks
+        (block.by_column(np.ones(block.y.size)), block.by_column(block.z - mean[block.at]))
+        for block, mean in zip(entries.blocks, means, strict=True)
     )
-
-
-def sums_about(entries: Observed, means: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The sums of values less these means of their columns."""
-    pairs = zip(entries.blocks, means, strict=True)
-    return tuple(block.by_column(block.z - mean[block.at]) for block, mean in pairs)
 
 
 def squares_about(

@@ -88,7 +88,10 @@ class Predictive:
     def nodes(self) -> tuple[Array, Array]:
         """Nodes of a standard normal and their shares, as many as the likelihood needs."""
         if self.has_classes:
-            return sobol_nodes(self.means.shape[2])
+            rng = np.random.default_rng(0)
+            sobol = scipy.stats.qmc.Sobol(self.means.shape[2], scramble=True, rng=rng)
+            points = np.clip(sobol.random(POINTS), 1e-12, 1.0 - 1e-12)
+            return ndtri(points), np.full(POINTS, 1.0 / POINTS)
         widths = 0.0 if self.is_normal else float(np.max(self.spread_in_widths, initial=0.0))
         if widths <= WIDE:
             points, shares = np.polynomial.hermite_e.hermegauss(NODES)
@@ -121,8 +124,7 @@ class Predictive:
             else:
                 with np.errstate(over="ignore", invalid="ignore"):  # of a share that is 0
                     total = total + np.sum(np.where(share > 0.0, share * values, 0.0), axis=0)
-        result: Array = total
-        return result
+        return total
 
     def mean(self) -> Array:
         """E[y] in the data's own units; of classes their probabilities."""
@@ -279,13 +281,6 @@ class Predictive:
         chosen = np.zeros(probabilities.shape, dtype=bool)
         np.put_along_axis(chosen, order, before < level, axis=1)
         return chosen
-
-
-def sobol_nodes(width: int) -> tuple[Array, Array]:
-    """Points and weights for expectations under a standard normal of so many dimensions."""
-    sequence = scipy.stats.qmc.Sobol(width, scramble=True, rng=np.random.default_rng(0))
-    points = np.clip(sequence.random(POINTS), 1e-12, 1.0 - 1e-12)
-    return ndtri(points), np.full(POINTS, 1.0 / POINTS)
 
 
 def has_few_values(likelihood: Likelihood) -> bool:

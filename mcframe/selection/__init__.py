@@ -1,8 +1,7 @@
 """Floor 7: one model at many weights, and which of them to take."""
 
 from mcframe.selection.choice import CrossValidation
-from mcframe.selection.comparing import Comparison, compare
-from mcframe.selection.coordinates import CoordinateSearch, search_block_weights
+from mcframe.selection.comparing import Comparison, CoordinateSearch, compare, search_block_weights
 from mcframe.selection.criteria import (
     CheckedCriterion,
     Criterion,
@@ -16,9 +15,16 @@ from mcframe.selection.criteria import (
     RelativeError,
 )
 from mcframe.selection.cross_validation import cross_validate
-from mcframe.selection.folds import Fold, Held, folds_of
 from mcframe.selection.paths import Path, path
-from mcframe.selection.splitters import EntryFolds, RowFolds, Splitter, TimeFolds
+from mcframe.selection.splitters import (
+    EntryFolds,
+    Fold,
+    Held,
+    RowFolds,
+    Splitter,
+    TimeFolds,
+    folds_of,
+)
 from mcframe.selection.weight_max import weight_max
 
 __all__ = [

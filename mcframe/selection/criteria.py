@@ -27,9 +27,8 @@ from mcframe.model import Block, Model, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.operators import LowRank
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection.folds import Held
 from mcframe.selection.paths import with_ridge
-from mcframe.selection.splitters import kinds_of
+from mcframe.selection.splitters import Held, kinds_of
 from mcframe.selection.weight_max import smooth
 
 metrics = Deferred("sklearn.metrics", "the area under a curve")

@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, overload
+from typing import Any
 
 import attrs
 import numpy as np
@@ -13,7 +13,6 @@ from mcframe.backends import (
     FROM_OUTSIDE,
     BackendLike,
     Budget,
-    Point,
     Settings,
     Start,
     checked_backend,
@@ -28,7 +27,6 @@ from mcframe.fitting import solve_with
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.machine import blas_alone
-from mcframe.numerics.operators import LowRank
 from mcframe.selection.weight_max import chosen_place, largest_weight
 from mcframe.storage import Archive
 
@@ -58,13 +56,7 @@ class Path:
     def __len__(self) -> int:
         return len(self.fits)
 
-    @overload
-    def __getitem__(self, place: int) -> Fit: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Fit, ...]: ...
-
-    def __getitem__(self, place: int | slice) -> Fit | tuple[Fit, ...]:
+    def __getitem__(self, place: Any) -> Any:
         return self.fits[place]
 
     def __iter__(self) -> Iterator[Fit]:
@@ -102,8 +94,7 @@ def path(
 ) -> Path:
     """Fit a model at descending weights of one of its terms, each fit starting from the last.
 
-    The data are read and checked once. A fit starts where the last one ended, or further on
-    along the line through the last two where the objective is lower there.
+    The data are read and checked once. A fit starts where the last one ended.
 
     Parameters
     ----------
@@ -199,7 +190,7 @@ def along(
     """
     chosen = checked_backend(backend, compiled)
     settings = Settings(budget, random_state=checked_seed(random_state))
-    archive, fits = None, list[Fit]()
+    archive, start = None, settings.start
     if checkpoint is not None:
         identity = identity_of([compiled.problem], [place], sequence, budget, "model")
         options = {"backend": digest_of(chosen), "random_state": str(random_state)}
@@ -210,15 +201,13 @@ def along(
             fit = archive.read(key, Fit.__name__, problem=variant.problem)
         else:
             with blas_alone():  # threads of products of factors would wait for one another
-                start = None
-                if fits and chosen.start_refusal is None:
-                    start = Start(start_at(variant.problem, sequence, fits))
                 fit = solve_with(variant, chosen, attrs.evolve(settings, start=start))
             fit = attrs.evolve(fit, paused=None)  # the next weight starts from its point alone
             # An interrupted fit is repeated by the next call.
             if archive is not None and fit.message != FROM_OUTSIDE:
                 archive.add(key, fit, problem=variant.problem)
-        fits.append(fit)
+        if chosen.start_refusal is None:
+            start = Start(fit.point)
         yield fit
 
 
@@ -324,22 +313,3 @@ def with_ridge(model: Model, weight: float | None) -> Model:
         for block in model.blocks
     ]
     return attrs.evolve(model, blocks=blocks)
-
-
-def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point:
-    """Return the next start: the last fit, or a point on the line through the last two.
-
-    Z is about linear in the weight, so that the line leads closer to the next solution where the
-    objective is lower there. Multipliers, which a point may have, are not extrapolated.
-    """
-    last, done = fits[-1], len(fits)
-    if done == 1 or last.point.dual is not None:
-        return last.point
-    share = (sequence[done - 1] - sequence[done]) / (sequence[done - 2] - sequence[done - 1])
-    share, before, now = min(float(share), 1.0), fits[-2].latent, last.latent
-    # Z + share * (Z - the Z before), in factors.
-    left = np.hstack([(1.0 + share) * now.left, -share * before.left])
-    ahead = LowRank(left, np.hstack([now.right, before.right]))
-    with np.errstate(over="ignore", invalid="ignore"):  # a loss may overflow ahead
-        lower = variant.objective(ahead, last.effects) < variant.objective(now, last.effects)
-    return Point(ahead) if lower else last.point

@@ -6,15 +6,80 @@ from typing import Any, ClassVar
 
 import attrs
 import numpy as np
+import scipy.sparse as sp
 
-from mcframe.contracts.arrays import IntArray, Mask
+from mcframe.answer import Fit, new_rows
+from mcframe.backends import Point
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import checked_seed, number, whole
 from mcframe.likelihoods import Ordinal
-from mcframe.model import Model, Problem
+from mcframe.model import Model, Observations, Problem
 from mcframe.model.table import Table
-from mcframe.selection.column_order import by_content
+from mcframe.numerics.digest import digest_of
+
+
+def by_content(observed: Mapping[str, Table]) -> dict[str, tuple[Table, IntArray]]:
+    """Return the observed entries of blocks in an order that columns and blocks do not change.
+
+    Blocks, and columns within each, come by what they hold, the entries column by column and row
+    by row.
+
+    Returns
+    -------
+    dict from block name to (Table, order)
+        ``order`` has the positions of the entries in the given table.
+    """
+    keys, ordered = {}, {}
+    for name, table in observed.items():
+        of_columns = keys_of(table.rows, table.columns, table.values, table.shape[1])
+        keys[name] = (int(np.sum(of_columns)), name)
+        places = places_of(of_columns, table.columns, table.values)[table.columns]
+        order = np.lexsort((table.rows, places))
+        ordered[name] = (attrs.evolve(table.select(order), columns=places[order]), order)
+    return {name: ordered[name] for name in sorted(ordered, key=keys.__getitem__)}
+
+
+def places_by_content(values: Array) -> IntArray:
+    """Return the place of each column of a table (n x d, NaN where missing) by what it holds."""
+    rows, columns = np.nonzero(~np.isnan(values))
+    entries = values[rows, columns]
+    return places_of(keys_of(rows, columns, entries, values.shape[1]), columns, entries)
+
+
+def places_of(keys: Any, columns: IntArray, values: Array) -> IntArray:
+    """Return the place of each column: by its key, where these are alike by its sum."""
+    order = np.lexsort((np.bincount(columns, values, keys.size), keys))
+    places: IntArray = np.empty(keys.size, dtype=np.intp)
+    places[order] = np.arange(keys.size)
+    return places
+
+
+def keys_of(rows: IntArray, columns: IntArray, values: Array, n_columns: int) -> Any:
+    """Return a number for each column, made of the ranks of its values and their rows.
+
+    Hence it is the same in any unit of the column. Columns that are alike have the same key.
+    """
+    order = np.lexsort((values, columns))
+    of_column, sorted_values = columns[order], values[order]
+    rises = np.ones(order.size, dtype=np.int64)
+    rises[1:] = (np.diff(sorted_values) > 0.0) | (np.diff(of_column) > 0)
+    passed = np.cumsum(rises)
+    starts = np.searchsorted(of_column, np.arange(n_columns))
+    ranks = passed - np.append(passed, 0)[starts][of_column]
+    keys = np.zeros(n_columns, dtype=np.uint64)
+    np.add.at(keys, of_column, scrambled(scrambled(rows[order]) + ranks.astype(np.uint64)))
+    return keys
+
+
+def scrambled(numbers: Any) -> Any:
+    """Return whole numbers spread over 64 bits (splitmix64; Steele, Lea and Flood, 2014)."""
+    z = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
 
 # The part of entries that are never held out.
 NEVER = -1
@@ -498,3 +563,102 @@ def successive_parts(times: Any, count: int, what: str) -> IntArray:
         begin = min(max(nearest, begin + 1), distinct.size - count + part)
         part_of_time[begin:] = part
     return np.asarray(part_of_time[place.ravel()])
+
+
+@attrs.frozen(eq=False)
+class Held:
+    """Held-out entries of a block: rows and columns, counted from 0, and values."""
+
+    rows: IntArray
+    columns: IntArray
+    values: Array
+
+    @classmethod
+    def of(cls, table: Table) -> "Held":
+        """All entries of a table."""
+        return cls(table.rows, table.columns, table.values)
+
+
+@attrs.frozen(eq=False)
+class Fold:
+    """The training data, in the form of the given data, and the held-out entries by block.
+
+    With ``known`` the held-out entries are of new rows, and ``known`` has the entries that are
+    given of these rows. ``digest`` is one of all entries of each kind.
+    """
+
+    data: Mapping[str, Any]
+    held: Mapping[str, Held]
+    digest: str
+    known: Mapping[str, Any] | None = None
+
+    def answer(self, fit: Any) -> Any:
+        """Return the fit that is scored: for new rows with the answer of ``Fit.predict_rows``."""
+        if self.known is None:
+            return fit
+        if not isinstance(fit, Fit):
+            raise ModelError(
+                f"folds of rows: path gave a {type(fit).__name__}, which has no answer for new"
+                " rows; a Fit is needed"
+            )
+        answer, problem, effects = new_rows(fit, self.known), fit.problem, dict(fit.effects)
+        for name, row_effects in answer.row_effects.items():
+            layout, effects[name] = problem.layout(name), effects[name].copy()
+            if name in problem.origins:
+                row_effects = row_effects - layout.row_effects(problem.origins[name])
+            # Held-out rows are rows of the fitted table, too, but without an entry.
+            new = ~problem.tables[name].rows_with_entries
+            layout.row_effects(effects[name])[new] = row_effects[new]
+        return attrs.evolve(fit, point=Point(answer.latent), effects=effects, paused=None)
+
+
+def folds_of(
+    cv: Splitter, problem: Problem, data: Mapping[str, Any], random_state: Seed = 0
+) -> tuple[Fold, ...]:
+    """Return the folds of a problem's data, each a copy of the data, of new rows two copies.
+
+    Raises
+    ------
+    DataError
+        Where a fold holds out all entries of a block, or none of any.
+    """
+    observed, folds = observed_entries(problem), list[Fold]()
+    for k, (train, test) in enumerate(cv.split(problem, random_state)):
+        for name, fitted in train.items():
+            if not fitted.any():
+                raise DataError(
+                    f"block {name!r}: fold {k} holds out all of its observed entries, so that"
+                    " none can be fitted; ask for other folds, or leave the block out"
+                )
+        if not any(held.any() for held in test.values()):
+            raise DataError(f"fold {k} holds out not one entry; ask for fewer folds")
+        given = None
+        if cv.new_rows:  # the entries of scored rows that are neither fitted nor scored
+            new = np.zeros(problem.n_items, dtype=bool)
+            for name, table in observed.items():
+                new[table.rows[test[name]]] = True
+            given = {
+                name: new[table.rows] & ~train[name] & ~test[name]
+                for name, table in observed.items()
+            }
+        folds.append(
+            Fold(
+                {name: kept(data[name], observed[name], train[name]) for name in observed},
+                {name: Held.of(observed[name].select(test[name])) for name in observed},
+                digest_of([dict(train), dict(test), given]),
+                given and {name: kept(data[name], observed[name], given[name]) for name in given},
+            )
+        )
+    return tuple(folds)
+
+
+def kept(given: Any, observed: Table, chosen: Mask) -> Any:
+    """Return the data of a block with all but the chosen entries missing, in their form."""
+    if isinstance(given, Observations):
+        return attrs.evolve(given, values=kept(given.values, observed, chosen))
+    left = observed.select(chosen)
+    if sp.issparse(given):
+        return sp.coo_array((left.values, (left.rows, left.columns)), shape=left.shape)
+    dense = np.full(left.shape, np.nan)
+    dense[left.rows, left.columns] = left.values
+    return left.wrap(dense)

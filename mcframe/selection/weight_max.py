@@ -110,7 +110,16 @@ def largest_weight(compiled: CompiledProblem, place: int) -> float:
     """Return ``weight_max`` of the term at a position among a problem's terms."""
     problem = compiled.problem
     term, name = problem.terms[place], problem.model.terms[place].word
-    program = rest_of(compiled, term, name)
+    # Terms without a prox or a gradient, other factored norms and balls, are left out: at Z = 0
+    # they have the gradient 0.
+    kinds = OnesColumn | SmoothTerm | Prox | Composed
+    kept = [t for t in problem.terms if t is not term and isinstance(t, kinds)]
+    try:
+        program = compiled.with_terms((term, *kept)).program
+    except BackendError as error:
+        raise ModelError(
+            f"the largest useful weight is not known: {error}; {remedy(name)}"
+        ) from None
     with np.errstate(over="ignore", invalid="ignore"):
         finite = smooth(program).evaluate(LowRank.zeros(program.shape)).finite
     if not finite:
@@ -142,22 +151,6 @@ def largest_weight(compiled: CompiledProblem, place: int) -> float:
 def remedy(name: str) -> str:
     """Return the remedy in messages where no weight is known."""
     return f"give weights=[...], descending, for {name}"
-
-
-def rest_of(compiled: CompiledProblem, term: Term, name: str) -> Program:
-    """Return the program of a problem whose regularizer of all of Z is this term, if it is one.
-
-    Terms without a prox or a gradient, other factored norms and balls, are left out: at Z = 0 they
-    have the gradient 0.
-    """
-    others = [each for each in compiled.problem.terms if each is not term]
-    kept = [t for t in others if isinstance(t, OnesColumn | SmoothTerm | Prox | Composed)]
-    try:
-        return compiled.with_terms((term, *kept)).program
-    except BackendError as error:
-        raise ModelError(
-            f"the largest useful weight is not known: {error}; {remedy(name)}"
-        ) from None
 
 
 def curvature_of(term: Term) -> float:

@@ -1,11 +1,10 @@
 """Floor 7: a table of any columns becomes a model, and a completed table."""
 
-from mcframe.tables.completing import JudgedColumns, complete
+from mcframe.tables.completing import complete
 from mcframe.tables.completion import Completion
-from mcframe.tables.declared_column import DeclaredColumn
+from mcframe.tables.declared_column import KINDS, DeclaredColumn
 from mcframe.tables.declaring import Declared, declare
-from mcframe.tables.held_out import ColumnScores
-from mcframe.tables.kinds import KINDS
+from mcframe.tables.rows_choice import ColumnScores
 
 __all__ = [
     "KINDS",
@@ -13,7 +12,6 @@ __all__ = [
     "Completion",
     "Declared",
     "DeclaredColumn",
-    "JudgedColumns",
     "complete",
     "declare",
 ]

@@ -2,47 +2,48 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal
 
 import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import checked_switch, plain, whole
 from mcframe.fitting import fit
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection import CrossValidation, EntryFolds, Held, RowFolds, cross_validate
+from mcframe.selection import (
+    Criterion,
+    EntryFolds,
+    Held,
+    HeldOutLoss,
+    RelativeDeviance,
+    RowFolds,
+    cross_validate,
+)
 from mcframe.selection.choice import edges_unsaid
-from mcframe.selection.splitters import Splitter, check_length, fewest_free
-from mcframe.tables.as_numbers import BLOCK, as_numbers
-from mcframe.tables.completion import Completion
+from mcframe.selection.splitters import check_length, fewest_free
+from mcframe.tables.coding import BLOCK
+from mcframe.tables.completion import Completion, TableModel
 from mcframe.tables.declared_column import (
     DeclaredColumn,
+    as_numbers,
     aside,
     in_content_order,
-    members_of,
     warn_of_aside,
 )
 from mcframe.tables.declaring import Declared, declared_of, read_table
-from mcframe.tables.held_out import (
+from mcframe.tables.rows_choice import (
     ColumnScores,
     Missingness,
     calibrated_and_scored,
-    errors_of_constant,
-    observed,
-)
-from mcframe.tables.rows_choice import (
     choose_rows,
     dealt_entries,
     folds_of_parts,
     number_block,
     takes_factors,
 )
-from mcframe.tables.table_model import TableModel
 
 # What is said of columns that stand in no block.
 ASIDE = "columns that are set aside are neither used nor filled"
@@ -130,20 +131,6 @@ def complete(
     >>> completed.table.isna().to_numpy().any()
     np.False_
     """
-    chosen = checked_method(method, types)
-    seed = whole(random_state, "random_state", 0)
-    progress = checked_switch(progress, "progress")
-    table, columns = read_table(frame, types)
-    if chosen == "optimum":
-        completed = optimum(columns, table, seed, groups, progress)
-    else:
-        completed = fit_table(columns, table, seed=seed, groups=groups, progress=progress)
-    warn_of_aside(ASIDE, aside(completed.declared.columns))
-    return completed
-
-
-def checked_method(method: Any, types: Any) -> str:
-    """Return the method, or raise a ``ModelError`` if it is unknown or cannot use the types."""
     if method not in (None, "posterior", "optimum"):
         raise ModelError(f"method={method!r} was given; 'posterior' or 'optimum' is needed")
     given = []
@@ -154,7 +141,21 @@ def checked_method(method: Any, types: Any) -> str:
             f"types[{given[0]!r}] is a likelihood, which method='posterior' has no use for; take"
             " method='optimum', or declare a kind such as 'number'"
         )
-    return method or ("optimum" if given else "posterior")
+    seed = whole(random_state, "random_state", 0)
+    progress = checked_switch(progress, "progress")
+    table, columns = read_table(frame, types)
+    if method == "optimum" or (method is None and given):
+        completed = optimum(columns, table, seed, groups, progress)
+    else:
+        completed = fit_table(columns, table, seed=seed, groups=groups, progress=progress)
+    warn_of_aside(ASIDE, aside(completed.declared.columns))
+    return completed
+
+
+# Weights that are tried, and how many clearly worse ones end the search.
+WEIGHTS, PATIENCE = 10, 1
+# The smallest weight beside the largest. Tables of few columns have their best one far down.
+RATIO = 0.003
 
 
 def optimum(
@@ -162,16 +163,63 @@ def optimum(
 ) -> Completion:
     """Return the completion by the certified optimum of the model of ``declare``."""
     declared = declared_of(in_content_order(columns), table)
-    with warnings.catch_warnings():
+    # A loss without a deviance, as that of equalities, says nothing of the weight.
+    deviances: list[Criterion] = [
+        RelativeDeviance(block.name)
+        for block in declared.model.blocks
+        if RelativeDeviance().refusal(block.likelihood, block.name) is None
+    ]
+    seen: dict[float, list[tuple[Fit, Mapping[str, Held]]]] = {}
+
+    def relative_deviance(fit: Fit, held: Mapping[str, Held]) -> float:
+        """The mean over blocks; fits of each weight are kept for the scores of the columns."""
+        [norm] = fit.model.terms
+        assert isinstance(norm, NuclearNorm)
+        seen.setdefault(norm.threshold, []).append((fit, held))
+        ratios = [deviance(fit, held) for deviance in deviances or [HeldOutLoss()]]
+        known = [ratio for ratio in ratios if not np.isnan(ratio)]
+        return float(np.mean(known)) if known else np.nan
+
+    with edges_unsaid():
         warnings.simplefilter("ignore", UserWarning)  # the fit at the end says it once
         cv: Any = EntryFolds(max(min(fewest_free(declared.model, declared.data), FOLDS), 2))
-        if groups is not None:
-            cv = RowFolds(FOLDS, groups=groups)
-        chosen, scores = chosen_weight(declared, cv, seed)
+        chosen = cross_validate(
+            declared.model,
+            declared.data,
+            criterion=relative_deviance,
+            count=WEIGHTS,
+            ratio=RATIO,
+            cv=cv if groups is None else RowFolds(FOLDS, groups=groups),
+            patience=PATIENCE,
+            random_state=seed,
+        )
+        folds = seen[chosen.best_weight]
+        scores = tuple(scores_of_fits(each, folds) for each in declared.columns)
     final = fit(chosen.best_model, declared.data, random_state=seed)
     if progress:
         print(f"NuclearNorm({chosen.best_weight:.6g}) has the least loss; {final.status}")
     return Completion(declared.table(final), final, declared, chosen, scores)
+
+
+def scores_of_fits(
+    column: DeclaredColumn, folds: Sequence[tuple[Fit, Mapping[str, Held]]]
+) -> ColumnScores | None:
+    """Return the scores of a column by fits and what each has not seen; None where all was."""
+    if column.place is None:
+        return None
+    (coding, block), codes, held, means = column.modelled, column.codes, [], []
+    for fitted, entries in folds:
+        own = entries[block].columns == column.place
+        rows, columns = entries[block].rows[own], entries[block].columns[own]
+        answer = coding.answer(fitted, block, rows, columns)
+        answer = answer[:, None] if answer.ndim == 1 else answer
+        held.append(np.zeros(codes.size, dtype=bool))
+        means.append(np.full((codes.size, answer.shape[1]), np.nan))
+        held[-1][rows], means[-1][rows] = True, answer
+    if not any(own.any() for own in held):
+        return None
+    alike = Missingness(None, np.ones(codes.size))
+    return calibrated_and_scored(coding, codes, held, means, alike)[1]
 
 
 def fit_table(
@@ -250,127 +298,3 @@ def fit_table(
     found = chosen.posterior(declared.model, declared.data, random_state=seed, progress=progress)
     by_column = tuple(scores.get(each.name) for each in declared.columns)
     return Completion(TableModel(declared, found).table(), found, declared, chosen, by_column)
-
-
-# Weights that are tried, and how many clearly worse ones end the search.
-WEIGHTS, PATIENCE = 10, 1
-# The smallest weight beside the largest. Tables of few columns have their best one far down.
-RATIO = 0.003
-
-
-@attrs.frozen(eq=False)
-class JudgedColumns:
-    """The criterion of ``method="optimum"``: the mean over columns of their relative losses.
-
-    The loss of a column is the mean over its held-out entries of ``-log`` of the probability of
-    the observed value, of numbers of the square of the difference, of counts of half the Poisson
-    deviance, over what the best constant loses on all of its observed entries. So a column counts
-    once, whatever its kind and unit, and 1 is what constants lose. It keeps what it saw of each
-    column, by the weight of the nuclear norm.
-
-    Attributes
-    ----------
-    declared : Declared
-    seen : dict from weight to a list of one (array (3 x n_columns), held) for each fold
-        Sums of losses and of errors, and the number of entries, of each column of the table, with
-        the entries that the fold held out.
-    """
-
-    declared: Declared
-    seen: dict[float, list[tuple[Array, Mapping[str, Held]]]] = attrs.field(factory=dict)
-
-    @cached_property
-    def members(self) -> dict[str, Any]:
-        """The columns of each block by their places, each as its position in the table."""
-        position = {each.name: k for k, each in enumerate(self.declared.columns)}
-        return {
-            block: np.array([position[each.name] for each in own])
-            for block, own in members_of(self.declared.columns).items()
-        }
-
-    @cached_property
-    def losses_of_constants(self) -> Array:
-        """What the best constant of each column loses, NaN where nothing or not modelled."""
-        found = np.full(len(self.declared.columns), np.nan)
-        for position in np.concatenate(list(self.members.values())):
-            each = self.declared.columns[position]
-            loss = each.modelled[0].loss_of_constant(observed(each.codes))
-            found[position] = loss if loss > 0.0 else np.nan
-        return found
-
-    def __call__(self, fit: Fit, held: Mapping[str, Held]) -> float:
-        """The mean relative loss of the columns, NaN where no column has a held-out entry."""
-        n_columns = len(self.declared.columns)
-        sums = np.zeros((3, n_columns))
-        for block, positions in self.members.items():
-            # Columns of a block have codings of one class, whose answers are alike.
-            coding, entries = self.declared.columns[positions[0]].modelled[0], held[block]
-            if entries.values.size == 0:
-                continue
-            answer = coding.answer(fit, block, entries.rows, entries.columns)
-            owners = positions[entries.columns]
-            losses = coding.losses(answer, entries.values)
-            errors = coding.errors(coding.predicted(answer), entries.values)
-            for row, numbers in zip(sums, (losses, errors, None), strict=True):
-                row += np.bincount(owners, numbers, n_columns)
-        weight = next(term.threshold for term in fit.model.terms if isinstance(term, NuclearNorm))
-        self.seen.setdefault(weight, []).append((sums, held))
-        relative = sums[0] / np.maximum(sums[2], 1.0) / self.losses_of_constants
-        relative = relative[(sums[2] > 0.0) & ~np.isnan(relative)]
-        return float(np.mean(relative)) if relative.size else np.nan
-
-    def errors_of_constants(self, held: Mapping[str, Held]) -> Array:
-        """The sums of errors, on a fold, of the best constant of what is left of each column."""
-        sums = np.zeros(len(self.declared.columns))
-        for block, positions in self.members.items():
-            entries = held[block]
-            order = np.argsort(entries.columns, kind="stable")
-            ends = np.cumsum(np.bincount(entries.columns, minlength=positions.size))
-            for position, here in zip(positions, np.split(order, ends[:-1]), strict=True):
-                each = self.declared.columns[position]
-                kept = each.codes.copy()
-                kept[entries.rows[here]] = np.nan
-                if here.size:
-                    errors = errors_of_constant(each.modelled[0], kept, entries.values[here])
-                    sums[position] = np.sum(errors)
-        return sums
-
-    def scores(self, weight: float) -> tuple[ColumnScores | None, ...]:
-        """The scores of each column at a weight, over all folds; None where none was held out."""
-        seen = self.seen[weight]
-        losses, errors, counts = np.sum([sums for sums, _ in seen], axis=0)
-        constants = np.sum([self.errors_of_constants(held) for _, held in seen], axis=0)
-        found: list[ColumnScores | None] = []
-        for k, each in enumerate(self.declared.columns):
-            if counts[k] == 0.0:
-                found.append(None)
-                continue
-            coding = each.modelled[0]
-            found.append(
-                ColumnScores(
-                    loss=float(losses[k] / counts[k] / self.losses_of_constants[k]),
-                    error=coding.error(float(errors[k] / counts[k])),
-                    error_of_constant=coding.error(float(constants[k] / counts[k])),
-                    n_held=int(counts[k]),
-                )
-            )
-        return tuple(found)
-
-
-def chosen_weight(
-    declared: Declared, cv: Splitter, seed: int
-) -> tuple[CrossValidation, tuple[ColumnScores | None, ...]]:
-    """Return the cross-validation of the weight, and the losses of each column at the best one."""
-    judged = JudgedColumns(declared)
-    with edges_unsaid():
-        chosen = cross_validate(
-            declared.model,
-            declared.data,
-            criterion=judged,
-            count=WEIGHTS,
-            ratio=RATIO,
-            cv=cv,
-            patience=PATIENCE,
-            random_state=seed,
-        )
-    return chosen, judged.scores(chosen.best_weight)

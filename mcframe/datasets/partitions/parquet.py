@@ -1,4 +1,4 @@
-"""Triples in Parquet files, read batch by batch."""
+"""Triples read from Parquet files, and cells of a fit written to such files."""
 
 import os
 from collections.abc import Iterator
@@ -6,12 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 
+from mcframe.answer import Fit
+from mcframe.compile import PartitionedProblem
+from mcframe.compile.partitions.binding import mixed_bits
+from mcframe.compile.partitions.part import read_part
+from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.deferred import Deferred
-from mcframe.contracts.errors import DataError
-from mcframe.datasets.partitions.folder import path_of
+from mcframe.contracts.errors import DataError, ModelError
+from mcframe.datasets.partitions.on_disk import FolderLayout, path_of, workshop
+from mcframe.model.model import Observations
+from mcframe.model.partitioned import PartitionedData, is_partitioned
+from mcframe.model.reading import read_values
+from mcframe.model.table import LeftBehind
 
-pq: Any = Deferred("pyarrow.parquet", "reading Parquet files")
+pa: Any = Deferred("pyarrow", "reading and writing Parquet files")
+pq: Any = Deferred("pyarrow.parquet", "reading and writing Parquet files")
 
 # Rows of a file that are in memory at a time.
 BATCH = 1 << 18
@@ -135,3 +146,165 @@ def numbers(path: Path, name: str, column: Any) -> Any:
             " an entry that is not observed is left out"
         )
     return column.to_numpy(zero_copy_only=False)
+
+
+CELLS = ("missing", "all")
+CELLS_WRITTEN = FolderLayout("mcframe cells", "cells", "impute_to", "", r"part-\d+\.parquet")
+# The number of cells that are in memory at a time.
+AT_ONCE = 1 << 18
+
+
+def impute_to(
+    folder: str | os.PathLike[str],
+    fit: Fit,
+    data: PartitionedData,
+    name: str,
+    *,
+    cells: str = "missing",
+) -> tuple[Path, ...]:
+    """Write a block without its holes to Parquet, a file for each partition of the rows.
+
+    A file has columns ``row`` and ``column``, counted from 0 over the whole table, and ``value``:
+    what was observed where there is an observation, elsewhere the mean response, of classes the
+    most probable one, as ``Fit.impute`` has them. Entries follow each other row after row. No
+    more than one partition and some 260,000 cells are in memory at a time.
+
+    Parameters
+    ----------
+    folder : path
+        A new or an empty one.
+    fit : Fit
+    data : PartitionedData
+        What was fitted, such as ``on_disk(folder)``.
+    name : str
+        Of the block.
+    cells : "missing" or "all", default "missing"
+        Which cells are written; ``"all"`` has a column ``observed``, true or false.
+
+    Returns
+    -------
+    tuple of Path
+        The files, in the order of the partitions.
+
+    Raises
+    ------
+    DataError
+        Where the folder is not empty or cannot be written, another call is at work there, or the
+        data are not those of the fit: entries are compared, but of a compact fit, which has none,
+        shapes alone. No file is left then.
+    ModelError
+        Where ``name`` is no block, or ``cells`` neither of these.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, numpy as np, mcframe as mc, mcframe.datasets as datasets
+    >>> block = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, np.nan]])
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1e-4)])
+    >>> fit = mc.fit(model, {"x": block})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = datasets.write_partitions(pathlib.Path(folder, "x"), {"x": [block]})
+    ...     files = datasets.impute_to(pathlib.Path(folder, "filled"), fit, table, "x")
+    ...     for chunk in datasets.parquet_triples(files[0]):
+    ...         print(chunk["row"], chunk["column"], chunk["value"].round(1))
+    [2] [1] [2.2]
+    """
+    if cells not in CELLS:
+        raise ModelError(f"cells={cells!r} was given; take one of {', '.join(map(repr, CELLS))}")
+    refuse_other_data(fit, data, name)
+    place = path_of(folder)
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise DataError(f"{str(place)!r} is there and not an empty folder; give another one")
+    files = [f"part-{p:05d}.parquet" for p in range(data.n_partitions)]
+    with workshop(place, CELLS_WRITTEN, overwrite=True, needed=str) as unfinished:
+        try:
+            for p, file in enumerate(files):
+                write_cells(unfinished / file, fit, data, name, p, cells == "all")
+        except OSError as error:
+            raise DataError(
+                f"folder {str(place)!r} cannot be written ({error.strerror}); its files are"
+                " deleted. Give a folder on a disk with more room"
+            ) from error
+        for file in files:
+            os.replace(unfinished / file, place / file)
+    return tuple(place / file for file in files)
+
+
+def refuse_other_data(fit: Fit, data: PartitionedData, name: str) -> None:
+    """Raise an error where the data cannot be those of the fit."""
+    fit.model.block(name)  # which names the blocks there are
+    if not is_partitioned(data):
+        raise DataError(
+            f"a {type(data).__name__} was given; the rows of the fit in partitions are needed, of"
+            " mcframe.datasets.on_disk(folder) or from_dask(collections). Of a table in memory"
+            " fit.impute(name) is the whole answer"
+        )
+    if name not in data.blocks:
+        raise DataError(f"block {name!r}: the data have {', '.join(map(repr, data.blocks))} alone")
+    fitted = fit.problem.tables[name].shape
+    if data.shape(name) != fitted:
+        raise DataError(
+            f"block {name!r}: the data are {data.shape(name)[0]} x {data.shape(name)[1]} and the"
+            f" fit is of {fitted[0]} x {fitted[1]}; give the data that were fitted"
+        )
+    if holds_other_entries(fit, data, name):
+        raise DataError(
+            f"block {name!r}: the data hold other entries than those of the fit; give the data"
+            " that were fitted"
+        )
+
+
+def holds_other_entries(fit: Fit, data: PartitionedData, name: str) -> bool:
+    """Compare the entries with those of the fit; False for a compact fit, which has none."""
+    problem = fit.problem
+    if isinstance(problem, PartitionedProblem):
+        fitted = problem.partitions.source.data
+        if fitted.fingerprint == data.fingerprint:
+            return False
+        expected = bits_of_entries(fit, fitted, name)
+    elif isinstance(problem.tables[name], LeftBehind):
+        return False
+    else:
+        expected = mixed_bits(problem.tables[name].observed_entries().as_given(), 0, 0)
+    return not np.array_equal(expected, bits_of_entries(fit, data, name))
+
+
+def bits_of_entries(fit: Fit, data: PartitionedData, name: str) -> IntArray:
+    """Mix the bits of all entries of a block, in whatever partitions they are."""
+    block = fit.model.block(name)
+    tables = (read_part(block, data.part(p)[name]) for p in range(data.n_partitions))
+    bits = [
+        mixed_bits(table.observed_entries(), data.rows(p)[0], 0) for p, table in enumerate(tables)
+    ]
+    return np.sum(bits, axis=0, dtype=np.uint64)
+
+
+def write_cells(
+    file: Path, fit: Fit, data: PartitionedData, name: str, p: int, with_observed: bool
+) -> None:
+    """Write the cells of a partition without its holes, some rows at a time."""
+    (start, stop), n_columns = data.rows(p), data.shape(name)[1]
+    given = data.part(p)[name]
+    values = given.values if isinstance(given, Observations) else given
+    table = read_values(fit.model.block(name), values)
+    kinds = {"row": pa.int64(), "column": pa.int32(), "value": pa.float64()}
+    schema = pa.schema(kinds | ({"observed": pa.bool_()} if with_observed else {}))
+    height = max(1, AT_ONCE // n_columns)
+    with pq.ParquetWriter(file, schema) as writer:
+        for low in range(0, stop - start, height):
+            high = min(low + height, stop - start)
+            first, last = np.searchsorted(table.rows, [low, high])
+            cells = (table.rows[first:last] - low) * n_columns + table.columns[first:last]
+            filled = np.full((high - low) * n_columns, np.nan)
+            filled[cells] = table.values[first:last]
+            observed = np.zeros(filled.size, dtype=bool)
+            observed[cells] = True
+            rows, columns = np.divmod(np.arange(filled.size), n_columns)
+            rows += start + low
+            if not observed.all():
+                at = {"rows": rows[~observed], "columns": columns[~observed]}
+                means = fit.predict(name, **at)
+                filled[~observed] = np.argmax(means, axis=1) if means.ndim > 1 else means
+            kept = np.ones_like(observed) if with_observed else ~observed
+            written = {"row": rows, "column": columns, "value": filled, "observed": observed}
+            arrays = {field: written[field][kept] for field in schema.names}
+            writer.write_table(pa.table(arrays, schema=schema))
