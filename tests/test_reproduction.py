@@ -16,6 +16,7 @@ import pytest
 from papers import Run, experiments, find, listing, registry
 from papers.__main__ import main
 from papers.experiment import (
+    Cause,
     Experiment,
     Measured,
     Published,
@@ -23,8 +24,9 @@ from papers.experiment import (
     summarised,
 )
 from papers.registry import PAPERS
+from papers.report import OPEN, Tally, rows_of, tally
 from papers.runner import Interrupted, attempts
-from papers.store import Header, Result, Store
+from papers.store import Header, Result, Store, commit
 
 import mcframe as mc
 from mcframe.selection.jobs import duration
@@ -114,7 +116,7 @@ def test_it_stores_reports_and_draws(place, capsys):
     assert lines[0] == "# Means of normal numbers"
     table = [line for line in lines if line.startswith("|")]
     columns = [text.strip() for text in table[0].strip("|").split("|")]
-    assert columns == ["setting", "statistic", "paper", "ours", "trials", "difference"]
+    assert columns == ["setting", "statistic", "paper", "ours", "trials", "difference", "cause"]
     assert len({len(line) for line in table}) == 1
     # 0.5 is far from a mean of normal numbers, and set off.
     assert table[2].startswith(r"| low       | mean      | 0.50 ± 0.01 |")
@@ -123,7 +125,8 @@ def test_it_stores_reports_and_draws(place, capsys):
     assert "| low       | largest   |             |" in report
     assert "| 3      |" in table[2]
     assert "| 2      |" in table[4]
-    assert "1 of 2 differences are more than 2 standard errors" in report
+    assert "1 of 2 differences are more than 2 standard errors; 0 of them have" in report
+    assert table[2].endswith("| open  |")
     assert "The seed is all there is." in report
     assert "`python examples/papers noise-table1`" in report
     assert "- seed: 0" in report
@@ -317,7 +320,7 @@ def test_on_a_terminal_there_is_a_bar_and_a_table(place, capsys, monkeypatch):
     assert main(FULL) == 0
     printed = capsys.readouterr()
     assert "0.50 ± 0.01" in printed.out
-    assert "high | 2" in printed.out
+    assert "high |" in printed.out
     assert "seed: 0" in printed.out
     assert "5/5" in printed.err
 
@@ -404,7 +407,64 @@ def test_other_sizes_are_another_run(tmp_path):
     with pytest.raises(mc.DataError, match="the field n is 500 there and 7 here"):
         Store(path, Header.of(Noise(7), **options), resume=True)
     later = Header.of(Noise(), **{**options, "begun": "2027-01-01"})
+    later = attrs.evolve(later, commit="another")
     assert Store(path, later, resume=True).header.begun == "2026-01-01"
+
+
+@attrs.frozen
+class Halves(Noise):
+    """Trials in two parts, whose results another table shows as well."""
+
+    name = "noise-table2"
+
+    def parts(self, setting):
+        return ("mean", "largest")
+
+    def run_part(self, setting, part, rng):
+        return {part: self.run(setting, rng)[part]}
+
+
+class Shown(Halves):
+    name = "noise-table3"
+    trials_from = "noise-table2"
+
+    def shows(self, measure):
+        return measure == "largest"
+
+
+def test_parts_of_a_trial_are_run_and_stored_apart(place, capsys, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "EXPERIMENTS", (Noise, Halves, Shown))
+    assert main(FULL) == 0
+    one = ["noise-table2", "--jobs", "1", "--part", "mean"]
+    assert main(one) == 0
+    assert "5 trials; 1 process" in capsys.readouterr().err
+    lines = (place / "noise-table2.jsonl").read_text().splitlines()[1:]
+    assert {json.loads(line)["part"] for line in lines} == {"mean"}
+    assert main(["noise-table3", "--jobs", "1", "--resume"]) == 0
+    assert "10 trials, 5 of them stored before" in capsys.readouterr().err
+    results = Store(place / "noise-table2.jsonl", header_of(Halves()), resume=True).results
+    measures = {(trial.setting, trial.number): {} for trial in results}
+    for trial, result in results.items():
+        measures[trial.setting, trial.number] |= result.measures
+    assert measures == stored(place / "noise-table1.jsonl")
+    report = (place / "noise-table3.md").read_text()
+    assert "| largest" in report
+    assert "| mean" not in report
+    assert not (place / "noise-table3.jsonl").exists()
+    error = refused(["noise-table2", "--part", "median"], capsys)
+    assert "--part 'median' was given; the parts of a trial of noise-table2 are 'mean'" in error
+
+
+def header_of(experiment):
+    return Header.of(experiment, seed=0, tiny=False, begun="2026-01-01")
+
+
+def test_the_commit_of_the_code_is_stored(place, capsys):
+    found = commit()
+    assert found == "" or len(found.removesuffix("+")) >= 7
+    assert main(FULL) == 0
+    lines = [json.loads(line) for line in (place / "noise-table1.jsonl").read_text().splitlines()]
+    assert {line["commit"] for line in lines} == {found}
 
 
 def test_a_folder_that_cannot_be_made_is_a_mistake(place, capsys):
@@ -518,9 +578,51 @@ def test_differences_by_hand():
     measured = Measured((1.0, 2.0, 3.0, 4.0))
     deviation = math.sqrt(5.0 / 3.0)
     assert measured.deviation == pytest.approx(deviation, rel=1e-14)
-    error = math.hypot(deviation / 2, 0.6 / 3)
+    pooled = math.sqrt((3 * deviation**2 + 8 * 0.6**2) / 11)
+    error = pooled * math.sqrt(1 / 4 + 1 / 9)
     assert measured.distance(Published(2.0, 0.6, 9)) == pytest.approx(0.5 / error, rel=1e-14)
-    assert Measured((1.0,)).distance(Published(2.0)) is None
+    rounded = math.hypot(error, 0.1 / math.sqrt(12))
+    assert measured.distance(Published(2.0, 0.6, 9, 1)) == pytest.approx(0.5 / rounded, rel=1e-14)
+    assert measured.distance(Published(2.0)) == pytest.approx(1.0 / deviation, rel=1e-14)
+    one = Measured((1.0,))
+    assert one.distance(Published(2.0)) is None
+    assert one.distance(Published(2.0, 0.6, 9)) == pytest.approx(-1 / 0.6 / math.sqrt(1 + 1 / 9))
+
+
+class Explained(Noise):
+    causes = (Cause("rounded", "(mean)", r"\1, rounded"), Cause("said", "largest", settings="low"))
+
+    def published(self):
+        return {(s, m): Published(0.5, 0.01, 10) for s in ("low", "high") for m in MEASURES}
+
+    def settings(self):
+        return ("low", "high")
+
+
+MEASURES = ("mean", "largest")
+
+
+def test_a_cause_counts_where_its_own_measure_is_near_the_paper():
+    def found(value, other):
+        return {
+            "mean": Measured((value, value + 0.01)),
+            "mean, rounded": Measured((other, other + 0.01)),
+            "largest": Measured((9.0, 9.1)),
+        }
+
+    rows = rows_of(Explained(), {"low": found(0.8, 0.5), "high": found(0.8, 0.7)})
+    causes = {(row.setting, row.measure): (row.cause, row.aside) for row in rows}
+    assert causes == {
+        ("low", "mean"): ("rounded", ""),
+        ("low", "mean, rounded"): ("", "mean"),
+        ("low", "largest"): ("said", ""),
+        ("high", "mean"): (OPEN, ""),
+        ("high", "mean, rounded"): ("", "mean"),
+        ("high", "largest"): (OPEN, ""),
+    }
+    assert tally(rows) == Tally(cells=4, computed=4, compared=4, within=0, explained=2, open=2)
+    near = rows_of(Explained(), {"low": found(0.5, 0.5)})
+    assert tally(near) == Tally(cells=4, computed=2, compared=2, within=1, explained=1, open=0)
 
 
 def test_trials_are_summed_up_by_their_numbers():

@@ -65,6 +65,13 @@ def parser() -> Parser:
         help="where results, table and picture go (default: reproduction)",
     )
     command.add_argument(
+        "--part",
+        metavar="PART",
+        action="append",
+        default=[],
+        help="run this part of the trials alone, such as a method; may be given several times",
+    )
+    command.add_argument(
         "--tiny",
         action="store_true",
         help="the same in seconds and far smaller, to see that it runs (2 trials by default);"
@@ -89,6 +96,7 @@ def run_reproduce(given: argparse.Namespace) -> int:
             resume=given.resume,
             folder=given.out,
             tiny=given.tiny,
+            parts=tuple(given.part),
         )
     )
 
