@@ -77,13 +77,24 @@ def parser() -> Parser:
         help="the same in seconds and far smaller, to see that it runs (2 trials by default);"
         " it is stored as NAME-tiny",
     )
+    command.add_argument(
+        "--page",
+        action="store_true",
+        help="write the pages of the documentation from the trials that are stored there, and"
+        " run nothing",
+    )
     return command
 
 
 def run_reproduce(given: argparse.Namespace) -> int:
-    """Run the experiment, or list all of them."""
+    """Run the experiment, list all of them, or write the pages."""
     from papers import Run, listing, reproduce
 
+    if given.page:
+        from papers.pages import write_pages
+
+        write_pages()
+        return 0
     if given.name is None:
         print(listing(), end="")
         return 0

@@ -12,7 +12,7 @@ import attrs
 
 from mcframe.selection.jobs import duration
 from papers.experiment import Experiment, Measured, Published, Summary, Trial, summarised
-from papers.store import Store
+from papers.store import Header, Result
 
 __all__ = [
     "OPEN",
@@ -177,7 +177,8 @@ class Report:
     """All that there is to say of one run."""
 
     experiment: Experiment
-    store: Store
+    header: Header
+    results: Mapping[Trial, Result]
     command: str
     failures: Mapping[Trial, str]
     seconds: float
@@ -185,7 +186,7 @@ class Report:
     @property
     def measures(self) -> dict[Trial, Mapping[str, float]]:
         """What the trials gave."""
-        return {trial: result.measures for trial, result in self.store.results.items()}
+        return {trial: result.measures for trial, result in self.results.items()}
 
     @property
     def rows(self) -> list[Row]:
@@ -210,10 +211,10 @@ class Report:
         yield from self.legend()
         yield from self.experiment.notes
         counted = Counter[str]()
-        for result in self.store.results.values():
+        for result in self.results.values():
             counted.update(dict.fromkeys(result.warnings, 1))
         for kind, count in counted.items():
-            yield f"{count} of {len(self.store.results)} trials gave a {kind}."
+            yield f"{count} of {len(self.results)} trials gave a {kind}."
         for trial, message in self.failures.items():
             yield f"Failed and left out: {trial.setting}, trial {trial.number}: {message}"
 
@@ -238,16 +239,19 @@ class Report:
 
     def origin(self) -> Iterator[tuple[str, str]]:
         """Yield what the results come from: each origin with its words."""
-        header, results = self.store.header, self.store.results
+        results = self.results
         today = dt.datetime.now(dt.UTC).date().isoformat()
         own = sum(result.seconds for result in results.values() if result.seconds >= 0.0)
         yield "command", f"`{self.command}`"
-        yield "seed", str(header.seed)
+        yield "seed", str(self.header.seed)
         yield "trials", f"{len(results)} in all"
-        yield "date", today if today == header.begun else f"{today}, begun {header.begun}"
+        yield (
+            "date",
+            today if today == self.header.begun else f"{today}, begun {self.header.begun}",
+        )
         commits = sorted({result.commit for result in results.values() if result.commit})
         written = f" ({', '.join(commits)})" * bool(commits)
-        yield "version", f"mcframe {header.version}{written}"
+        yield "version", f"mcframe {self.header.version}{written}"
         yield "machine", f"{os.cpu_count()} cores"
         yield "time", f"{duration(self.seconds)}; all trials one after another {duration(own)}"
 

@@ -154,7 +154,7 @@ def conclude(
 ) -> None:
     """Print and write the table, draw the picture, tell of failures."""
     unfinished = {trial: failure.message for trial, failure in failures.items()}
-    report = Report(experiment, store, run.command(), unfinished, seconds)
+    report = Report(experiment, store.header, store.results, run.command(), unfinished, seconds)
     place = run.file(run.name)
     picture = place.with_suffix(".png")
     missing = draw(experiment, summarised(report.measures), picture)
