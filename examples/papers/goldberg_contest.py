@@ -23,7 +23,9 @@ __all__ = [
     "EXCESS",
     "FEATURE",
     "LABEL",
+    "LARGER",
     "POSTERIOR",
+    "SMALLER",
     "Tuning",
     "contest",
     "feature_error",
@@ -34,6 +36,8 @@ __all__ = [
 LABEL, FEATURE, EXCESS = "label error %", "feature error", "excess %"
 COVERAGE = "features in their 90 % intervals, %"
 AS_PUBLISHED, POSTERIOR = ", as published", ", posterior"
+# The neighbours of the chosen mu on the path.
+LARGER, SMALLER = ", the mu before", ", the mu after"
 LAMBDAS = (1e-3, 1e-2, 1e-1, 1.0)
 # The gap of the fits that are solved, as against published.
 TOL = 1e-4
@@ -116,10 +120,12 @@ def complete(
         return float(np.mean((answer.predict("labels") > 0.5)[place] != data["labels"][place]))
 
     at, stage = best_of([partial(walk, each) for each in models], data, wrong, tuning.folds, rng)
-    *_, published = papers.fixed_point_path(
-        models[at], data, weights[: stage + 1], change=tuning.change
-    )
+    answers = list(walk(models[at], data))
+    published = answers[stage]
     measures = errors_of(task, name, published)
+    for neighbour, other in ((stage - 1, LARGER), (stage + 1, SMALLER)):
+        if 0 <= neighbour < len(answers):
+            measures |= errors_of(task, f"{name}{other}", answers[neighbour])
     measures |= {f"{name} lambda": tuning.lambdas[at], f"{name} stage": float(stage + 1)}
     if tuning.solve:
         model = preset(float(weights[stage]), tuning.lambdas[at])

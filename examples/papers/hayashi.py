@@ -23,7 +23,7 @@ from mcframe.papers import (
 from papers.data import BinaryLowRank, binary_low_rank
 from papers.experiment import Experiment, Summary
 from papers.hayashi_excess import HayashiExcess
-from papers.hayashi_movielens import HayashiFigure4, HayashiTable1
+from papers.hayashi_movielens import HayashiAlpha, HayashiFigure4, HayashiTable1
 from papers.hayashi_optimum import HayashiOptimum
 from papers.ternary import Triple, draw_ternary, named_triple, triples
 
@@ -236,6 +236,7 @@ EXPERIMENTS: tuple[type[Experiment], ...] = (
     HayashiFigure3,
     HayashiFigure4,
     HayashiTable1,
+    HayashiAlpha,
     HayashiExcess,
     HayashiOptimum,
 )

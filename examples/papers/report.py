@@ -76,11 +76,8 @@ def rows_of(experiment: Experiment, summary: Summary) -> list[Row]:
     """Return the rows: settings in their order, what was measured, then what was not."""
     published, found = experiment.published(), []
     for setting in experiment.settings():
-        measured = {
-            name: values
-            for name, values in summary.get(setting, {}).items()
-            if experiment.shows(name)
-        }
+        everything = summary.get(setting, {})
+        measured = {name: each for name, each in everything.items() if experiment.shows(name)}
         theirs = [name for place, name in published if place == setting and experiment.shows(name)]
         asides = {
             other: measure
@@ -93,7 +90,7 @@ def rows_of(experiment: Experiment, summary: Summary) -> list[Row]:
             figure = published.get((setting, aside or name))
             row = Row(setting, name, figure, measured.get(name), aside=aside)
             if row.is_far and not aside:
-                row = attrs.evolve(row, cause=cause_of(experiment, row, measured))
+                row = attrs.evolve(row, cause=cause_of(experiment, row, everything))
             found.append(row)
     return found
 
