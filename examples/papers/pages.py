@@ -170,6 +170,17 @@ class Numbers:
         ]
         return "\n".join(ruled([title, *settings], lines))
 
+    def stops(self, name: str, rules: Sequence[str]) -> str:
+        """Write how far each stopping rule of a published algorithm is from the optimum."""
+        summary, lines = summarised(stored(name).measures), []
+        measures = ("iterations", "excess", "own gap", "distance")
+        for setting, found in summary.items():
+            for rule in rules:
+                means = [found[f"{rule}: {measure}"].mean for measure in measures]
+                lines.append([setting, rule, f"{means[0]:.0f}", *(f"{v:.1e}" for v in means[1:])])
+        headings = ("iterations", "certified excess", "own gap", "distance of Z")
+        return "\n".join(ruled(["instance", "rule", *headings], lines))
+
     def far(self, name: str) -> str:
         """Write how many cells differ, and of how many that is known why."""
         return said(tally(stored(name).rows))
@@ -242,6 +253,7 @@ def trials_of(report: Report) -> str:
     return f"{number} trial{'s' * (most != 1)} a cell"
 
 
+@cache
 def pages() -> dict[Path, str]:
     """Return all pages that have a template, by the file that they belong to."""
     found = {}
