@@ -99,6 +99,12 @@ class Numbers:
         """Return the mean of a measure."""
         return self.measured(name, setting, measure).mean
 
+    def known(self, name: str, setting: str, measure: str, factor: float = 1.0) -> str:
+        """Write the mean of a measure times a factor, and where no trial has it that it is not."""
+        if not self.values(name, setting, measure):
+            return "(not stored)"
+        return f"{factor * self.mean(name, setting, measure):.3g}"
+
     def ours(self, name: str, setting: str, measure: str) -> str:
         """Write the mean of a measure with its standard deviation."""
         return with_deviation(self.measured(name, setting, measure))

@@ -26,8 +26,8 @@ def against(method: str) -> str:
 def sizes(setting: str) -> str:
     """Write the root mean squares of the true blocks."""
     blocks = (*TARGETS, FEATURES)
-    found = {block: NUMBERS.mean(TRIALS, setting, f"size of {block}") for block in blocks}
-    return ", ".join(f"{block} {value:.2f}" for block, value in found.items())
+    found = {block: NUMBERS.known(TRIALS, setting, f"size of {block}") for block in blocks}
+    return ", ".join(f"{block} {value}" for block, value in found.items())
 
 
 PAGE = {"against": against, "sizes": sizes}
