@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 from papers.experiment import summarised
 from papers.pages import Numbers
+from papers.picture import Bars
 from papers.report import ruled
 
-__all__ = ["PAGE"]
+__all__ = ["GLANCE", "PAGE"]
 
 NUMBERS = Numbers()
 
@@ -47,4 +48,22 @@ def spectrum(places: Sequence[int]) -> str:
     return "\n".join(ruled(["place", *map(str, places)], [["singular value", *line]]))
 
 
+def glance() -> list[Bars]:
+    """Errors of the four systems in the first setting of Table 1, and Y errors of Table 2."""
+    first = NUMBERS.report("coco-table1").experiment.settings()[0]
+    panels = []
+    for name, setting, kind, systems in (
+        ("coco-table1", first, "X error", ("COCO-1", "COCO-0", "Maxide", "Mc")),
+        ("coco-table1", first, "Y error", ("COCO-1", "COCO-0", "Maxide", "Mc")),
+        ("coco-table2", "CAL500", "Y error", ("COCO", "Maxide", "Mc")),
+    ):
+        published = NUMBERS.report(name).experiment.published()
+        measures = [f"{kind}, {system}" for system in systems]
+        theirs = [published[setting, measure].mean for measure in measures]
+        ours = [NUMBERS.mean(name, setting, measure) for measure in measures]
+        panels.append(Bars(f"{setting}: {kind}", systems, {"paper": theirs, "ours": ours}))
+    return panels
+
+
+GLANCE = glance
 PAGE = {"fig2": fig2, "by_iteration": by_iteration, "spectrum": spectrum}

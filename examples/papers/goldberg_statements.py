@@ -8,9 +8,10 @@ from scipy.stats import ttest_ind, ttest_rel
 from papers.goldberg_contest import AS_PUBLISHED, FEATURE, LABEL, POSTERIOR
 from papers.goldberg_figures import META_AVERAGES
 from papers.pages import Numbers
+from papers.picture import Bars
 from papers.report import ruled
 
-__all__ = ["PAGE"]
+__all__ = ["GLANCE", "PAGE"]
 
 LEVEL = 0.05
 # A test needs so many trials of both.
@@ -140,6 +141,39 @@ def paper_rows(name: str, methods: Sequence[str]) -> str:
     return "; ".join(said)
 
 
+def glance() -> list[Bars]:
+    """Label errors of all methods: the mean of the synthetic settings, emotions, yeast."""
+    methods = list(META_AVERAGES[LABEL])
+    panels = [
+        Bars(
+            "synthetic, mean of settings: label error %",
+            [*methods, "MC-b, posterior"],
+            {
+                "paper": [*META_AVERAGES[LABEL].values(), np.nan],
+                "ours": [
+                    average("goldberg-table1", f"{method} {LABEL}")
+                    for method in (*methods, f"MC-b{POSTERIOR}")
+                ],
+            },
+        )
+    ]
+    for name, title, setting in (
+        ("goldberg-table4", "emotions, 80 % observed", "80%"),
+        ("goldberg-table5", "yeast, 40 % observed", "40%"),
+    ):
+        rows = {
+            row.measure.removesuffix(LABEL).strip(): row
+            for row in NUMBERS.report(name).rows
+            if row.setting == setting and row.measure.endswith(LABEL) and row.published
+        }
+        both = {method: row for method, row in rows.items() if not row.aside}
+        theirs = [row.published.mean if row.published else np.nan for row in both.values()]
+        ours = [row.measured.mean if row.measured else np.nan for row in both.values()]
+        panels.append(Bars(f"{title}: label error %", list(both), {"paper": theirs, "ours": ours}))
+    return panels
+
+
+GLANCE = glance
 PAGE = {
     "optimum_columns": optimum_columns,
     "paper_rows": paper_rows,

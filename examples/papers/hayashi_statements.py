@@ -1,15 +1,17 @@
 """What the page of Hayashi et al. (2018) shows of its trials."""
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
 from papers.hayashi_movielens import SETTING, HayashiAlpha
 from papers.pages import Numbers
+from papers.picture import Bars
 from papers.report import ruled
 from papers.ternary import named_triple, parsed_triple
 
-__all__ = ["PAGE"]
+__all__ = ["GLANCE", "PAGE"]
 
 NUMBERS = Numbers()
 EXPERIMENT = HayashiAlpha()
@@ -25,78 +27,56 @@ def names_of_points(name: str) -> dict[str, str]:
 
 def computed_alphas() -> list[float]:
     """Return the values of alpha that have trials."""
-    alphas = EXPERIMENT.alphas
-    return [each for each in alphas if NUMBERS.values(ALPHA, SETTING, measure(each, 0, "0"))]
+    first = EXPERIMENT.steps[0]
+    return [
+        alpha
+        for alpha in EXPERIMENT.alphas
+        if NUMBERS.values(ALPHA, SETTING, measure(alpha, first, 0, "0"))
+    ]
 
 
-def measure(alpha: float, point: int, rule: str, kind: str = "validation") -> str:
+def measure(alpha: float, steps: int, point: int, rule: str, kind: str = "validation") -> str:
     """Return the name of a measure; the first point is PN."""
     name = named_triple(EXPERIMENT.points[point])
-    return f"alpha {alpha:g}, {name}, signs by {rule}, {kind}"
+    return f"alpha {alpha:g}, {steps} steps, {name}, signs by {rule}, {kind}"
 
 
-def by_alpha(kind: str) -> str:
-    """Write the errors of PN and of the mixtures by alpha, by both readings of a sign."""
-    points = EXPERIMENT.points
-    lines = [
-        [
-            f"{alpha:g}",
-            rule,
-            *(
-                NUMBERS.ours(ALPHA, SETTING, measure(alpha, point, rule, kind))
-                for point in range(len(points))
-            ),
-        ]
-        for alpha in computed_alphas()
-        for rule in RULES
-    ]
-    return "\n".join(ruled(["alpha", "signs by", *map(named_triple, points)], lines))
-
-
-def alpha_gains() -> str:
-    """Write how much better mixtures are than PN at the same alpha, and PN at ratings 1 and 5."""
-    points = EXPERIMENT.points
+def by_alpha() -> str:
+    """Write the errors of PN, what mixtures gain on it, and PN at the ratings 1 and 5."""
     lines = []
-    for alpha in computed_alphas():
-        for rule in RULES:
-            gains = [
-                NUMBERS.difference(
-                    ALPHA, SETTING, measure(alpha, point, rule), measure(alpha, 0, rule), 4
-                )
-                for point in range(1, len(points))
-            ]
-            ratings = [
-                NUMBERS.ours(ALPHA, SETTING, measure(alpha, 0, rule, f"rating {rating}"))
-                for rating in (1, 5)
-            ]
-            lines.append([f"{alpha:g}", rule, *gains, *ratings])
-    names = [f"{named_triple(point)} - PN" for point in points[1:]]
-    return "\n".join(ruled(["alpha", "signs by", *names, "PN, rating 1", "PN, rating 5"], lines))
+    for alpha, steps, rule in product(computed_alphas(), EXPERIMENT.steps, RULES):
+        names = [measure(alpha, steps, place, rule) for place in range(len(EXPERIMENT.points))]
+        gains = [NUMBERS.difference(ALPHA, SETTING, name, names[0], 4) for name in names[1:]]
+        kinds = ("validation", "test", "rating 1", "rating 5")
+        pn = [NUMBERS.ours(ALPHA, SETTING, measure(alpha, steps, 0, rule, k)) for k in kinds]
+        lines.append([f"{alpha:g}", str(steps), rule, *pn, *gains])
+    headings = ("alpha", "steps", "signs by", "PN", "PN, test", "PN, rating 1", "PN, rating 5")
+    names = [f"{named_triple(point)} - PN" for point in EXPERIMENT.points[1:]]
+    return "\n".join(ruled([*headings, *names], lines))
 
 
 def alpha_said() -> str:
-    """Say which alpha is best for PN and for the mixtures, and where the mixtures gain."""
-    points = EXPERIMENT.points
+    """Say which class is best for PN and for the mixtures, and where the mixtures gain."""
+    places = range(len(EXPERIMENT.points))
     errors = {
-        (alpha, point): NUMBERS.mean(ALPHA, SETTING, measure(alpha, point, rule))
-        for alpha in computed_alphas()
-        for point in range(len(points))
-        for rule in RULES[:1]
+        (alpha, steps, place): NUMBERS.mean(ALPHA, SETTING, measure(alpha, steps, place, "0"))
+        for alpha, steps, place in product(computed_alphas(), EXPERIMENT.steps, places)
     }
     pn, other = (
-        min((key for key in errors if (key[1] == 0) == first), key=errors.__getitem__)
+        min((key for key in errors if (key[2] == 0) == first), key=errors.__getitem__)
         for first in (True, False)
     )
     gains = [
-        f"{alpha:g}"
-        for alpha in computed_alphas()
-        if errors[alpha, 0] > min(errors[alpha, k] for k in range(1, len(points)))
+        f"{alpha:g} with {steps} steps"
+        for alpha, steps in product(computed_alphas(), EXPERIMENT.steps)
+        if errors[alpha, steps, 0] > min(errors[alpha, steps, k] for k in places[1:])
     ]
     return (
-        f"By the sign of Z the least error of PN is {errors[pn]:.4f}, at alpha = {pn[0]:g}; that"
-        f" of the mixtures is {errors[other]:.4f}, {named_triple(points[other[1]])} at alpha ="
-        f" {other[0]:g}. At the same alpha some mixture is better than PN for alpha ="
-        f" {', '.join(gains) or 'none of these'}."
+        f"By the sign of Z the least error of PN is {errors[pn]:.4f}, at alpha = {pn[0]:g} with"
+        f" {pn[1]} steps; that of the mixtures is {errors[other]:.4f},"
+        f" {named_triple(EXPERIMENT.points[other[2]])} at alpha = {other[0]:g} with {other[1]}"
+        " steps. In the same class and with as many steps some mixture is better than PN at"
+        f" alpha = {'; '.join(gains) or 'none of these'}."
     )
 
 
@@ -117,10 +97,31 @@ def by_width(name: str, widths: Sequence[int]) -> str:
     return "\n".join(ruled(["instance", "k", *headings], lines))
 
 
+def glance() -> list[Bars]:
+    """Overall errors of Table 1, and those of PN and a mixture by alpha."""
+    name, methods = "hayashi-table1", ("PN", "proposed")
+    published = NUMBERS.report(name).experiment.published()
+    overall = [f"{method}, overall" for method in methods]
+    theirs = [published[SETTING, measure].mean for measure in overall]
+    ours = [NUMBERS.mean(name, SETTING, measure) for measure in overall]
+    alphas = computed_alphas()
+    errors = {
+        named_triple(EXPERIMENT.points[point]): [
+            NUMBERS.mean(ALPHA, SETTING, measure(alpha, EXPERIMENT.steps[0], point, "0"))
+            for alpha in alphas
+        ]
+        for point in (0, 1)
+    }
+    return [
+        Bars("Table 1, overall: share of wrong signs", methods, {"paper": theirs, "ours": ours}),
+        Bars("ours by alpha: share of wrong signs", [f"{each:g}" for each in alphas], errors),
+    ]
+
+
+GLANCE = glance
 PAGE = {
     "names_of_points": names_of_points,
     "by_alpha": by_alpha,
-    "alpha_gains": alpha_gains,
     "alpha_said": alpha_said,
     "by_width": by_width,
 }

@@ -13,7 +13,7 @@ import numpy as np
 from mcframe.contracts.errors import DataError
 from mcframe.selection.jobs import duration
 from papers.experiment import Measured, summarised
-from papers.picture import draw
+from papers.picture import draw, draw_bars
 from papers.registry import PAPERS, experiments, find, of_paper
 from papers.report import (
     Report,
@@ -259,15 +259,18 @@ def trials_of(report: Report) -> str:
     return f"{number} trial{'s' * (most != 1)} a cell"
 
 
+def statements(paper: str) -> Any:
+    """Return the module of what a page shows of its own."""
+    return import_module(f"papers.{paper}_statements")
+
+
 @cache
 def pages() -> dict[Path, str]:
     """Return all pages that have a template, by the file that they belong to."""
     found = {}
     for template in sorted(TEMPLATES.glob("*.md")):
         paper = template.stem
-        statements = TEMPLATES.parent / f"{paper}_statements.py"
-        own = import_module(f"papers.{statements.stem}").PAGE if statements.exists() else {}
-        names = Numbers().names() | own
+        names = Numbers().names() | statements(paper).PAGE
         folder = DOCS / "reproduction" if paper in PAPERS else DOCS
         text = template.read_text(encoding="utf-8")
         found[folder / template.name] = PLACE.sub(lambda place: written(place, names), text)  # noqa: B023
@@ -291,6 +294,9 @@ def write_pages() -> None:
         picture = DOCS / "reproduction" / f"{kind.name}.png"
         if report.results:
             draw(report.experiment, summarised(report.measures), picture)
+    for paper in PAPERS:
+        if hasattr(statements(paper), "GLANCE"):
+            draw_bars(statements(paper).GLANCE(), DOCS / "reproduction" / f"{paper}-glance.png")
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
         print(path)

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from papers.pages import Numbers
+from papers.picture import Bars
 from papers.report import ruled
 
-__all__ = ["PAGE"]
+__all__ = ["GLANCE", "PAGE"]
 
 NUMBERS = Numbers()
 RULE = "zheng-rule"
@@ -28,4 +29,16 @@ def by_lambda(lambdas: Sequence[float]) -> str:
     return "\n".join(ruled(["setting", "lambda", *(f"{each:g}" for each in lambdas)], lines))
 
 
+def glance() -> list[Bars]:
+    """Errors on new rows; the paper prints none."""
+    panels = []
+    for setting in NUMBERS.report(RULE).experiment.settings():
+        labels = ("rule", "refitting", "ridge regression", "label mean")
+        found = [NUMBERS.values(RULE, setting, f"{label}, error") for label in labels]
+        means = [sum(each.values()) / len(each) if each else float("nan") for each in found]
+        panels.append(Bars(f"{setting}: error on new rows", labels, {"ours": means}))
+    return panels
+
+
+GLANCE = glance
 PAGE = {"largest": largest, "by_lambda": by_lambda}
