@@ -152,8 +152,8 @@ def with_deviation(measured: Measured) -> str:
     if deviation == 0.0:
         return f"{mean:.4g} ± 0"
     decimals = max(0, 1 - math.floor(math.log10(deviation)))
-    if decimals > 8:
-        return f"{mean:.4g} ± {deviation:.2g}"
+    if decimals > 6:
+        return f"{mean:.2e} ± {deviation:.1e}"
     return f"{mean:.{decimals}f} ± {deviation:.{decimals}f}"
 
 

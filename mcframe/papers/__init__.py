@@ -20,6 +20,7 @@ from mcframe.papers.hayashi import (
     projected_factors,
     pu,
     punu,
+    shift_mc,
     trace_norm_radius,
     tri,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "pu",
     "published_weights",
     "punu",
+    "shift_mc",
     "soft_impute",
     "soft_impute_iterations",
     "tmcc",

@@ -54,13 +54,7 @@ def mc_b(mu: float, label_weight: float = 1.0) -> Model:
     >>> [block.name for block in mc_b(0.1).blocks]
     ['features', 'labels']
     """
-    return Model(
-        blocks=[
-            Block("features", Gaussian(), reduce="mean"),
-            Block("labels", Bernoulli(), weight=label_weight, reduce="mean", bias=True),
-        ],
-        terms=[NuclearNorm(mu)],
-    )
+    return Model(features_and_labels(label_weight, bias=True), [NuclearNorm(mu)])
 
 
 def mc_1(mu: float, label_weight: float = 1.0) -> Model:
@@ -73,13 +67,15 @@ def mc_1(mu: float, label_weight: float = 1.0) -> Model:
     label_weight : float, default 1
         The paper's lambda.
     """
-    return Model(
-        blocks=[
-            Block("features", Gaussian(), reduce="mean"),
-            Block("labels", Bernoulli(), weight=label_weight, reduce="mean"),
-        ],
-        terms=[NuclearNorm(mu), OnesColumn()],
-    )
+    return Model(features_and_labels(label_weight, bias=False), [NuclearNorm(mu), OnesColumn()])
+
+
+def features_and_labels(label_weight: float, *, bias: bool) -> list[Block]:
+    """The blocks of both: squared losses of features, logistic ones of labels, each a mean."""
+    return [
+        Block("features", Gaussian(), reduce="mean"),
+        Block("labels", Bernoulli(), weight=label_weight, reduce="mean", bias=bias),
+    ]
 
 
 @attrs.frozen(eq=False)
