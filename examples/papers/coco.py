@@ -25,11 +25,12 @@ from papers.coco_systems import (
     of_latent,
     sizes_from,
 )
-from papers.data.cocompletion import CoCompletion
+from papers.data.cocompletion import CoCompletion, cocompletion
 from papers.experiment import Cause, Experiment, Published, Summary
 
 __all__ = [
     "EXPERIMENTS",
+    "CocoBound",
     "CocoDefaults",
     "CocoFig1",
     "CocoFig2",
@@ -491,6 +492,78 @@ class CocoDefaults(Experiment):
         return errors_of_labels | {"gap of the features after 100 iterations": completed.gap}
 
 
+@attrs.frozen
+class CocoBound(Experiment):
+    """Theorem 2: the divergence of the labels and the error of the features, by the share seen."""
+
+    shape: tuple[int, int, int] = (200, 60, 40)
+    ranks: tuple[int, ...] = (2, 5, 10)
+    shares: tuple[float, ...] = (0.2, 0.3, 0.4, 0.6, 0.8)
+
+    name = "coco-bound"
+    title = "COCO, Theorem 2: the bounded quantity by the share observed"
+    source = f"{SOURCE}, Theorem 2"
+    default_trials = 3
+    notes = (
+        "The optimum of COCO-1. sum: the mean Kullback-Leibler divergence of the labels'"
+        " probabilities plus d / l times the mean squared error of the features.",
+        "slope: of the logarithm of the sum by that of the share; the theorem says at most -0.5.",
+    )
+
+    @classmethod
+    def tiny(cls) -> Self:
+        """40 rows."""
+        return cls((40, 12, 8), (2,), (0.5, 0.8))
+
+    def settings(self) -> Sequence[str]:
+        """The ranks."""
+        return tuple(f"rank {rank}" for rank in self.ranks)
+
+    def tolerance(self, measure: str) -> float:
+        """Fits are solved to a gap."""
+        return 1.0
+
+    def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
+        """One matrix, observed at each share."""
+        n, d, labels = self.shape
+        rank, sums = int(setting.removeprefix("rank ")), []
+        table = cocompletion(n, d, labels, rank, 1.0, rng)
+        assert table.latent is not None
+        found = {}
+        for share in self.shares:
+            data = {
+                name: np.where(rng.random(block.shape) < share, block, np.nan)
+                for name, block in (("features", table.features), ("labels", table.labels))
+            }
+            latent = fit(coco(), data, tol=1e-4, max_iter=5000).latent.dense()
+            error = np.mean((latent[:, :d] - table.features) ** 2)
+            sums.append(float(divergence(table.latent, latent[:, d:]) + d / labels * error))
+            found[f"sum at {share:.0%}"] = sums[-1]
+            ratio = np.linalg.norm(latent[:, :d] - table.features)
+            found[f"X error at {share:.0%}"] = float(ratio / np.linalg.norm(table.features))
+        return found | {"slope": float(np.polyfit(np.log(self.shares), np.log(sums), 1)[0])}
+
+    def draw(self, figure: Any, summary: Summary) -> bool:
+        """A line for each rank, and one of slope -1/2."""
+        axes = figure.subplots()
+        shares = np.array(self.shares)
+        for setting, found in summary.items():
+            means = [found[f"sum at {share:.0%}"].mean for share in shares]
+            axes.loglog(shares, means, "o-", label=setting)
+        axes.loglog(shares, means[0] * (shares[0] / shares) ** 0.5, "k--", label="slope -1/2")
+        axes.set(xlabel="share observed", ylabel="divergence + error")
+        axes.legend()
+        return True
+
+
+def divergence(true: Array, found: Array) -> float:
+    """The mean Kullback-Leibler divergence of labels, from their logits."""
+    share = 1.0 / (1.0 + np.exp(-true))
+    positive = np.logaddexp(0.0, -found) - np.logaddexp(0.0, -true)
+    negative = np.logaddexp(0.0, found) - np.logaddexp(0.0, true)
+    return float(np.mean(share * positive + (1.0 - share) * negative))
+
+
 # Smaller tables, then the first two settings of Table 1.
 LARGE = 1000
 INSTANCES = (Sizes(200, 100, 20, 5, 40), Sizes(500, 250, 50, 10, 30), *tuple(TABLE_1)[:2])
@@ -568,4 +641,5 @@ EXPERIMENTS: tuple[type[Experiment], ...] = (
     CocoOptimum,
     CocoDefaults,
     CocoScaling,
+    CocoBound,
 )
