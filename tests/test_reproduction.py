@@ -452,7 +452,11 @@ def test_parts_of_a_trial_are_run_and_stored_apart(place, capsys, monkeypatch):
     assert "| mean" not in report
     assert not (place / "noise-table3.jsonl").exists()
     error = refused(["noise-table2", "--part", "median"], capsys)
-    assert "--part 'median' was given; the parts of a trial of noise-table2 are 'mean'" in error
+    assert "--part 'median' was given; noise-table2 has 'mean', 'largest'" in error
+    error = refused(["noise-table2", "--setting", "lower"], capsys)
+    assert "--setting 'lower' was given; noise-table2 has 'low', 'high | 2'" in error
+    assert main([*one, "--setting", "low", "--out", "low"]) == 0
+    assert {trial for trial, _ in stored(place.parent / "low" / "noise-table2.jsonl")} == {"low"}
 
 
 def header_of(experiment):

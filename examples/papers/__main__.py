@@ -65,6 +65,13 @@ def parser() -> Parser:
         help="where results, table and picture go (default: reproduction)",
     )
     command.add_argument(
+        "--setting",
+        metavar="SETTING",
+        action="append",
+        default=[],
+        help="run this row of the table alone; may be given several times",
+    )
+    command.add_argument(
         "--part",
         metavar="PART",
         action="append",
@@ -107,6 +114,7 @@ def run_reproduce(given: argparse.Namespace) -> int:
             resume=given.resume,
             folder=given.out,
             tiny=given.tiny,
+            settings=tuple(given.setting),
             parts=tuple(given.part),
         )
     )

@@ -30,7 +30,7 @@ class Run:
     """What to reproduce, and how: the arguments of ``python examples/papers``.
 
     ``trials`` and ``jobs`` are the experiment's and one for each core where they are None;
-    ``parts`` are those of a trial that are run, by default all.
+    ``settings`` and ``parts`` are those that are run, by default all.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Run:
     resume: bool = False
     folder: str = "reproduction"
     tiny: bool = False
+    settings: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
 
     def command(self, *, resume: bool = False) -> str:
@@ -48,6 +49,7 @@ class Run:
         words += [] if self.trials is None else ["--trials", str(self.trials)]
         words += [] if self.seed == 0 else ["--seed", str(self.seed)]
         words += [] if self.folder == "reproduction" else ["--out", self.folder]
+        words += [word for setting in self.settings for word in ("--setting", setting)]
         words += [word for part in self.parts for word in ("--part", part)]
         words += ["--tiny"] * self.tiny + ["--resume"] * resume
         return shlex.join(words)
@@ -98,13 +100,21 @@ def wanted_trials(run: Run, experiment: Experiment) -> list[Trial]:
     if run.tiny and run.trials is None:
         number = min(TINY_TRIALS, number)
     trials = experiment.trials(number)
-    known = {trial.part for trial in trials}
-    if unknown := set(run.parts) - known:
-        raise DataError(
-            f"--part {sorted(unknown)[0]!r} was given; the parts of a trial of {run.name} are"
-            f" {', '.join(repr(part) for part in dict.fromkeys(t.part for t in trials))}"
-        )
-    return [trial for trial in trials if not run.parts or trial.part in run.parts]
+    for option, given, known in (
+        ("--setting", run.settings, dict.fromkeys(trial.setting for trial in trials)),
+        ("--part", run.parts, dict.fromkeys(trial.part for trial in trials)),
+    ):
+        for name in given:
+            if name not in known:
+                raise DataError(
+                    f"{option} {name!r} was given; {run.name} has {', '.join(map(repr, known))}"
+                )
+    return [
+        trial
+        for trial in trials
+        if (not run.settings or trial.setting in run.settings)
+        and (not run.parts or trial.part in run.parts)
+    ]
 
 
 def compute(
