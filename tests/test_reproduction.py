@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 import pytest
 from papers import Run, experiments, find, listing, registry
+from papers import pages as page_module
 from papers.__main__ import main
 from papers.experiment import (
     Cause,
@@ -24,7 +25,7 @@ from papers.experiment import (
     summarised,
 )
 from papers.registry import PAPERS
-from papers.report import OPEN, Tally, rows_of, tally
+from papers.report import OPEN, Tally, rows_of, tally, with_deviation
 from papers.runner import Interrupted, attempts
 from papers.store import Header, Result, Store, commit
 
@@ -679,4 +680,58 @@ def test_lines_of_progress_come_now_and_then(capsys, monkeypatch):
         "x: 1 of 5 trials after 20 s",
         "x: 3 of 5 trials after 1 min 0 s, about 40 s to go",
         "x: 5 of 5 trials after 1 min 20 s",
+    ]
+
+
+# Pages
+
+
+@pytest.fixture
+def numbers(place, capsys, monkeypatch):
+    """The numbers of a page, from three trials of Noise."""
+    assert main(FULL) == 0
+    monkeypatch.setattr(page_module, "RESULTS", place)
+    page_module.stored.cache_clear()
+    yield page_module.Numbers()
+    page_module.stored.cache_clear()
+
+
+def test_a_page_writes_single_numbers(numbers, place):
+    values = [
+        m["mean"] for (s, _), m in stored(place / "noise-table1.jsonl").items() if s == "low"
+    ]
+    name = ("noise-table1", "low")
+    assert numbers.mean(*name, "mean") == pytest.approx(np.mean(values))
+    assert numbers.ours(*name, "mean") == with_deviation(Measured(tuple(values)))
+    assert numbers.theirs("noise-table1", ("low", "high | 2"), "mean") == "0.50 ± 0.01, 1.0 ± 0.5"
+    assert numbers.known(*name, "median") == "(not stored)"
+    with pytest.raises(mc.DataError, match="no stored trial of noise-table1, low, has 'median'"):
+        numbers.mean(*name, "median")
+    mean, error, count = numbers.paired(*name, "largest", "mean")
+    both = stored(place / "noise-table1.jsonl")
+    gaps = [m["largest"] - m["mean"] for (s, _), m in both.items() if s == "low"]
+    assert (mean, count) == (pytest.approx(np.mean(gaps)), 3)
+    assert error == pytest.approx(np.std(gaps, ddof=1) / math.sqrt(3))
+
+
+def test_a_page_writes_tables(numbers):
+    table = numbers.table("noise-table1", measures="mean")
+    assert table.count("\n") == 3
+    assert "largest" not in table
+    grid = numbers.wide("noise-table1", {"m": "mean", "l": "largest"}).splitlines()
+    assert [cell.strip() for cell in grid[0].strip("|").split("|")] == ["setting", "m", "l"]
+    across = numbers.across("noise-table1", {"m": "mean"}, "what").splitlines()
+    assert r"| what | low" in across[0]
+    assert len(across) == 3
+    assert numbers.far("noise-table1").startswith("The paper prints 3 figures here, of which 1 ")
+    assert numbers.trials("noise-table1") == "0 to 3 trials a cell"
+    assert "seed 0; 0 to 3 trials a cell; begun" in numbers.run_of("noise-table1")
+
+
+def test_an_expression_that_fails_names_itself(numbers):
+    place = page_module.PLACE.search('some {{ mean("noise-table1", "low",\n "median") }} text')
+    with pytest.raises(mc.DataError) as caught:
+        page_module.written(place, numbers.names())
+    assert caught.value.__notes__ == [
+        'in the template\'s {{ mean("noise-table1", "low", "median") }}'
     ]

@@ -197,7 +197,7 @@ class Experiment(ABC):
 
     def tolerance(self, measure: str) -> float:
         """How far a measure may be, relatively, from that of the same trial computed anew."""
-        return 1e-6
+        return 1e-4
 
     def published(self) -> Mapping[tuple[str, str], Published]:
         """What the paper prints, by setting and measure; empty for ``tiny`` and for pictures."""
