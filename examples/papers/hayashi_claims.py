@@ -85,35 +85,35 @@ class HayashiBound(Experiment):
 
     sizes: tuple[int, ...] = (25, 50, 100)
     shares: tuple[float, ...] = (0.2, 0.4, 0.8)
-    rank: int = 2
+    ranks: tuple[int, ...] = (1, 2, 4)
 
     name = "hayashi-bound"
     title = "Mean squared error of PN in K_max by size and by the share observed"
     source = f"{SOURCE}, section 3"
     default_trials = 5
     notes = (
-        "The certified optimum of PN in K_max(1, sqrt(2)), logistic of steepness 4.",
+        "The certified optimum of PN in K_max(1, sqrt(rank)), logistic of steepness 4.",
         "slope: of log error by log size, or by log share; the bounds say at most -0.5.",
     )
 
     @classmethod
     def tiny(cls) -> Self:
         """Up to 16 x 16."""
-        return cls(sizes=(8, 16), shares=(0.5, 0.9))
+        return cls(sizes=(8, 16), shares=(0.5, 0.9), ranks=(2,))
 
     def settings(self) -> Sequence[str]:
-        """One: sizes and shares vary within a trial."""
-        return ("rank 2",)
+        """Ranks; sizes and shares vary within a trial."""
+        return tuple(f"rank {rank}" for rank in self.ranks)
 
     def tolerance(self, measure: str) -> float:
         """Fits are solved to a gap."""
         return 1e-2
 
-    def error(self, size: int, share: float, rng: np.random.Generator) -> float:
+    def error(self, rank: int, size: int, share: float, rng: np.random.Generator) -> float:
         """The mean squared error of one draw."""
         likelihood = logistic_quantization(4.0)
-        drawn = binary_low_rank((size, size), self.rank, 1.0 - share, rng, likelihood=likelihood)
-        model = pn(max_norm_radius(1.0, self.rank), bound=1.0, likelihood=likelihood)
+        drawn = binary_low_rank((size, size), rank, 1.0 - share, rng, likelihood=likelihood)
+        model = pn(max_norm_radius(1.0, rank), bound=1.0, likelihood=likelihood)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotCertifiedWarning)
             exact = fit(model, {"labels": drawn.labels}, tol=1e-3, max_iter=2000)
@@ -121,9 +121,9 @@ class HayashiBound(Experiment):
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """All sizes at the middle share, all shares at the largest size, and both slopes."""
-        middle = self.shares[len(self.shares) // 2]
-        by_size = [self.error(size, middle, rng) for size in self.sizes]
-        by_share = [self.error(self.sizes[-1], share, rng) for share in self.shares]
+        rank, middle = int(setting.removeprefix("rank ")), self.shares[len(self.shares) // 2]
+        by_size = [self.error(rank, size, middle, rng) for size in self.sizes]
+        by_share = [self.error(rank, self.sizes[-1], share, rng) for share in self.shares]
         found = {f"size {n}": value for n, value in zip(self.sizes, by_size, strict=True)}
         found |= {f"share {s:g}": value for s, value in zip(self.shares, by_share, strict=True)}
         found["slope by size"] = slope(self.sizes, by_size)
@@ -131,18 +131,19 @@ class HayashiBound(Experiment):
         return found
 
     def draw(self, figure: Any, summary: Summary) -> bool:
-        """Two lines on logarithmic axes, with lines of slope -1/2."""
-        (found,) = summary.values()
+        """Lines on logarithmic axes by size and by share, with lines of slope -1/2."""
         panels = figure.subplots(1, 2)
         for axes, name, places in (
             (panels[0], "size", self.sizes),
             (panels[1], "share", self.shares),
         ):
-            means = [found[f"{name} {place:g}"].mean for place in places]
-            axes.loglog(places, means, "o-", label="mean squared error")
+            for setting, found in summary.items():
+                means = [found[f"{name} {place:g}"].mean for place in places]
+                axes.loglog(places, means, "o-", label=setting)
             bound = [means[0] * (places[0] / place) ** 0.5 for place in places]
             axes.loglog(places, bound, "k--", label="slope -1/2")
             axes.set_xlabel(name)
+        panels[0].set_ylabel("mean squared error")
         panels[0].legend()
         return True
 

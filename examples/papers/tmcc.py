@@ -15,6 +15,7 @@ from mcframe.datasets import hide
 from mcframe.fitting import fit
 from mcframe.model import Model, Problem
 from mcframe.papers import collective, mc0, soft_impute, tmcc, tmcc_accelerated
+from mcframe.selection import path
 from mcframe.selection.weight_max import largest_weight
 from papers.baselines import collective_soft_impute, two_stage
 from papers.data import CalibratedTasks, calibrated_tasks
@@ -23,6 +24,7 @@ from papers.zheng import beside_optimum
 
 __all__ = [
     "EXPERIMENTS",
+    "TmccBound",
     "TmccCalibration",
     "TmccFig2",
     "TmccFig3",
@@ -449,10 +451,77 @@ class TmccCalibration(Ours):
         return True
 
 
+@attrs.frozen
+class TmccBound(Experiment):
+    """Their second theorem: the order of the error in size, rank and share observed."""
+
+    sizes: tuple[int, ...] = (60, 120, 240)
+    ranks: tuple[int, ...] = (1, 2, 4)
+    shares: tuple[float, ...] = (0.3, 0.5, 0.8)
+    weights: int = 10
+
+    name: ClassVar[str] = "tmcc-bound"
+    title: ClassVar[str] = "TMCC: the mean squared error by size, rank and share observed"
+    source: ClassVar[str] = "Wang, Zhang, Mao, Wang (ICASSP 2023); not in the poster"
+    default_trials: ClassVar[int] = 3
+    measure: ClassVar[str] = "mean squared error at"
+    notes: ClassVar[Sequence[str]] = (
+        "Features and targets together, n x (4 n / 3), linear case, by default rank 2 and half of"
+        " the entries observed; tau_2 is the best of some by looking at the truth, noise 0.3.",
+        "slope: of logarithms. The theorem's bound has slopes of -1 in n, but for logarithms, of 1"
+        " in the rank and of -2 in the share.",
+    )
+
+    @classmethod
+    def tiny(cls) -> Self:
+        """Up to 48 rows."""
+        return cls((24, 48), (1, 2), (0.5, 0.8), weights=3)
+
+    def settings(self) -> Sequence[str]:
+        """What varies."""
+        return ("size", "rank", "share")
+
+    def tolerance(self, measure: str) -> float:
+        """Fits are solved to a gap."""
+        return 1e-2
+
+    def error(self, rng: np.random.Generator, size: int, rank: int, share: float) -> float:
+        """The least error on a path of weights, of one draw."""
+        columns = size // 3
+        tasks = calibrated_tasks(
+            rng,
+            n_items=size,
+            n_features=columns,
+            n_targets=columns,
+            rank=rank,
+            noise=0.3,
+            missing=1.0 - share,
+        )
+        model = tmcc(tasks.n_cells, 0.5 / columns, 1.0, tasks.A, tasks.B)
+        fits = path(model, tasks.data, count=self.weights, ratio=0.05, tol=1e-4)
+        squares = [
+            sum(
+                float(np.sum((answer.natural(name) - truth) ** 2))
+                for name, truth in tasks.truth.items()
+            )
+            for answer in fits
+        ]
+        return min(squares) / tasks.n_cells
+
+    def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
+        """The error at each value of what varies, and the slope."""
+        values: Sequence[float] = getattr(self, f"{setting}s")
+        usual: dict[str, Any] = {"size": self.sizes[-1] // 2, "rank": 2, "share": 0.5}
+        errors = [self.error(rng, **{**usual, setting: value}) for value in values]
+        found = {f"{setting} {value:g}": e for value, e in zip(values, errors, strict=True)}
+        return found | {"slope": float(np.polyfit(np.log(values), np.log(errors), 1)[0])}
+
+
 EXPERIMENTS: tuple[type[Experiment], ...] = (
     TmccFig2,
     TmccFig3,
     TmccOptimum,
     TmccRate,
     TmccCalibration,
+    TmccBound,
 )
