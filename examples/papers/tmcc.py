@@ -466,8 +466,8 @@ class TmccBound(Experiment):
     default_trials: ClassVar[int] = 3
     measure: ClassVar[str] = "mean squared error at"
     notes: ClassVar[Sequence[str]] = (
-        "Features and targets together, n x (4 n / 3), linear case, by default 300 rows, rank 2 and"
-        " 80 % of the entries observed; tau_2 is the best of some by looking at the truth, noise"
+        "Features and targets together, n x (4 n / 3), linear case; by default 300 rows, rank 2,"
+        " 80 % observed; tau_2 is the best of some by looking at the truth, noise"
         " 0.3. Of Z = 0: the error of knowing nothing.",
         "slope: of logarithms. The theorem's bound has slopes of -1 in n, but for logarithms, of 1"
         " in the rank and of -2 in the share.",
