@@ -724,8 +724,8 @@ def test_a_page_writes_tables(numbers):
     assert r"| what | low" in across[0]
     assert len(across) == 3
     assert numbers.far("noise-table1").startswith("The paper prints 3 figures here, of which 1 ")
-    assert numbers.trials("noise-table1") == "0 to 3 trials a cell"
-    assert "seed 0; 0 to 3 trials a cell; begun" in numbers.run_of("noise-table1")
+    assert numbers.trials("noise-table1") == "2 to 3 trials a setting"
+    assert "seed 0; 2 to 3 trials a setting; begun" in numbers.run_of("noise-table1")
 
 
 def test_an_expression_that_fails_names_itself(numbers):

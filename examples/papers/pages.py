@@ -249,14 +249,36 @@ def said(found: Tally) -> str:
     )
 
 
-def trials_of(report: Report) -> str:
-    """Write how many trials cells have: one number, or the least and the most."""
-    counts = [row.measured.trials if row.measured else 0 for row in report.rows]
-    if not counts:
-        return "no trials"
+def counted(report: Report, part: str) -> list[int]:
+    """Return how many trials of a part each setting has."""
+    return [
+        sum(trial.setting == setting and trial.part == part for trial in report.results)
+        for setting in report.experiment.settings()
+    ]
+
+
+def span(counts: Sequence[int]) -> str:
+    """Write the least and the most of some counts, one number where they are the same."""
     least, most = min(counts), max(counts)
-    number = f"{least} to {most}" if least < most else f"{most}"
-    return f"{number} trial{'s' * (most != 1)} a cell"
+    return f"{least} to {most}" if least < most else f"{most}"
+
+
+def trials_of(report: Report) -> str:
+    """Write how many trials each setting has, and where parts differ, each part."""
+    experiment, named = report.experiment, dict[str, list[str]]()
+    for part in parts_of(experiment):
+        number = span(counted(report, part))
+        words = f"{number} trial{'s' * (number != '1')} a setting"
+        named.setdefault(words, []).append(part or "the main part")
+    if len(named) == 1:
+        return next(iter(named))
+    return "; ".join(f"{words} of {', '.join(parts)}" for words, parts in named.items())
+
+
+def parts_of(experiment: Experiment) -> list[str]:
+    """Return the parts that trials of an experiment have."""
+    found = [part for s in experiment.settings() for part in experiment.parts(s)]
+    return list(dict.fromkeys(found))
 
 
 def statements(paper: str) -> Any:

@@ -1,6 +1,6 @@
 """What the first page of the reproductions shows of all papers."""
 
-from papers.pages import TITLES, Numbers, trials_of
+from papers.pages import TITLES, Numbers, counted, parts_of, span
 from papers.registry import PAPERS, of_paper
 from papers.report import ruled, tally
 
@@ -58,7 +58,8 @@ def trials_by_table() -> str:
             found = tally(report.rows)
             counts = (found.cells, found.computed, found.within, found.explained, found.open)
             cells = [str(count) if found.cells else "" for count in counts]
-            lines.append([TITLES[paper], f"`{kind.name}`", trials_of(report), *cells])
+            trials = [n for part in parts_of(report.experiment) for n in counted(report, part)]
+            lines.append([TITLES[paper], f"`{kind.name}`", span(trials), *cells])
     headings = ("paper", "command", "trials")
     tallies = ("cells", "computed", "within 2", "explained", "open")
     return "\n".join(ruled((*headings, *tallies), lines))
