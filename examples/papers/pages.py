@@ -12,7 +12,7 @@ import numpy as np
 
 from mcframe.contracts.errors import DataError
 from mcframe.selection.jobs import duration
-from papers.experiment import Measured, summarised
+from papers.experiment import Experiment, Measured, summarised
 from papers.picture import draw, draw_bars
 from papers.registry import PAPERS, experiments, find, of_paper
 from papers.report import (
