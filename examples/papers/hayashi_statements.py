@@ -113,8 +113,8 @@ def glance() -> list[Bars]:
         for point in (0, 1)
     }
     return [
-        Bars("Table 1, overall: share of wrong signs", methods, {"paper": theirs, "ours": ours}),
-        Bars("ours by alpha: share of wrong signs", [f"{each:g}" for each in alphas], errors),
+        Bars("Table 1: share of wrong signs", methods, {"paper": theirs, "ours": ours}, 0.25),
+        Bars("ours by alpha: share of wrong signs", [f"{a:g}" for a in alphas], errors, 0.25),
     ]
 
 

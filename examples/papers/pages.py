@@ -123,6 +123,8 @@ class Numbers:
 
     def difference(self, name: str, setting: str, one: str, other: str, digits: int = 3) -> str:
         """Write the mean of ``one - other`` over trials, ± its standard error."""
+        if len(self.values(name, setting, one).keys() & self.values(name, setting, other)) < 2:
+            return "(too few trials)"
         mean, error, _ = self.paired(name, setting, one, other)
         return f"{mean:+.{digits}f} ± {error:.{digits}f}"
 

@@ -41,12 +41,13 @@ def draw(experiment: Experiment, summary: Summary, path: Path) -> str | None:
 class Bars:
     """A panel of bars in groups: a group for each label, in it a bar for each series.
 
-    NaN leaves a bar out.
+    NaN leaves a bar out; bars begin at ``bottom``.
     """
 
     title: str
     labels: Sequence[str]
     series: Mapping[str, Sequence[float]]
+    bottom: float = 0.0
 
 
 def draw_bars(panels: Sequence[Bars], path: Path) -> None:
@@ -62,5 +63,7 @@ def draw_bars(panels: Sequence[Bars], path: Path) -> None:
         axes.set_xticks(range(len(panel.labels)), panel.labels, rotation=45, ha="right")
         axes.tick_params(labelsize="x-small")
         axes.set_title(panel.title, fontsize="small")
-        axes.legend(fontsize="x-small")
+        top = float(np.nanmax([value for values in panel.series.values() for value in values]))
+        axes.set_ylim(panel.bottom, top + 0.25 * (top - panel.bottom))  # the legend has room
+        axes.legend(fontsize="x-small", loc="upper right", ncols=2)
     figure.savefig(path, dpi=DOTS_PER_INCH)
