@@ -36,7 +36,7 @@ def near(value, other, tolerance):
     return abs(value - other) <= tolerance * max(abs(value), abs(other))
 
 
-@pytest.mark.parametrize(("name", "trial"), cheapest_trials())
+@pytest.mark.parametrize(("name", "trial"), list(cheapest_trials()))
 def test_a_stored_trial_is_computed_again(name, trial):
     report = stored(name)
     try:
