@@ -16,14 +16,26 @@ __all__ = ["GLANCE", "PAGE"]
 LEVEL = 0.05
 # A test needs so many trials of both.
 FEWEST = 3
+SHARES = ("10%", "20%", "40%")
 NUMBERS = Numbers()
 
 
-def average(name: str, measure: str) -> float:
-    """Return the mean over the settings of a table that have been computed."""
-    settings = NUMBERS.report(name).experiment.settings()
+def average(name: str, measure: str, ending: str = "") -> float:
+    """Return the mean over the settings of a table with that ending that have been computed."""
+    settings = [
+        each for each in NUMBERS.report(name).experiment.settings() if each.endswith(ending)
+    ]
     found = [NUMBERS.values(name, setting, measure) for setting in settings]
     return float(np.mean([np.mean(list(each.values())) for each in found if each]))
+
+
+def by_share(name: str, kind: str, methods: Sequence[str]) -> str:
+    """Write the means over the settings with the same share observed."""
+    lines = [
+        [method, *(f"{average(name, f'{method} {kind}', f', {s}'):.3g}" for s in SHARES)]
+        for method in methods
+    ]
+    return "\n".join(ruled(["method", *SHARES], lines))
 
 
 def meta_averages(name: str, kind: str) -> str:
@@ -178,6 +190,7 @@ PAGE = {
     "optimum_columns": optimum_columns,
     "paper_rows": paper_rows,
     "average": average,
+    "by_share": by_share,
     "meta_averages": meta_averages,
     "best_methods": best_methods,
     "against_oracle": against_oracle,
