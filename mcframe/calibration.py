@@ -6,7 +6,7 @@ from typing import Any, Self
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Sums, Term
@@ -99,9 +99,7 @@ class Calibration(Term, Sums):
         """A and B with the decomposition of A, of each part of it that columns of Z have."""
         return KnownEquations.of(self.A, self.B)
 
-    def bound_to(
-        self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
-    ) -> Self:
+    def bound_to(self, shape: Shape, rows: IntArray, columns: IntArray, values: Array) -> Self:
         """The term itself; ``DataError`` where A and B do not fit the block's shape."""
         misfit = self.equations.misfit(shape)
         if misfit is not None:
@@ -167,14 +165,6 @@ class Calibration(Term, Sums):
         if self.weight is None:
             return f"A Z_{self.block} = B{known}"
         return f"{self.weight:g} ‖A Z_{self.block} − B‖_F²{known}"
-
-    def latex(self) -> str:
-        r"""weight \lVert A Z_{block} - B \rVert_F^2, or A Z_{block} = B."""
-        known = "" if self.equations.known.all() else r" \text{ where } B \text{ is known}"
-        z = rf"Z_{{\mathrm{{{self.block.replace('_', '-')}}}}}"
-        if self.weight is None:
-            return rf"A {z} = B{known}"
-        return rf"{self.weight:g} \lVert A {z} - B \rVert_F^2{known}"
 
 
 @attrs.frozen(repr=False)

@@ -5,7 +5,7 @@ import io
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,43 +25,33 @@ class Parser(argparse.ArgumentParser):
 
 def whole(text: str) -> int:
     """Read a count or a seed."""
-    return count_from(text, 0)
+    return int(number_from(text, int, lambda value: value >= 0, "whole number from 0"))
 
 
 def natural(text: str) -> int:
     """Read a count of which there is at least one."""
-    return count_from(text, 1)
-
-
-def count_from(text: str, least: int) -> int:
-    """Read a whole number that is no smaller than ``least``."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = least - 1
-    if value < least:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} was given; a whole number from {least} is needed"
-        )
-    return value
+    return int(number_from(text, int, lambda value: value >= 1, "whole number from 1"))
 
 
 def positive(text: str) -> float:
     """Read a number above zero."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0.0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} was given; a number above 0 is needed")
-    return value
+    return number_from(text, float, lambda value: 0.0 < value < math.inf, "number above 0")
 
 
 def tolerance(text: str) -> float:
     """Read a number between 0 and 1."""
-    value = positive(text)
-    if value >= 1.0:
-        raise argparse.ArgumentTypeError(f"{text!r} was given; a number below 1 is needed")
+    positive(text)
+    return number_from(text, float, lambda value: value < 1.0, "number below 1")
+
+
+def number_from(text: str, kind: Any, is_right: Callable[[float], bool], needed: str) -> float:
+    """Read a number, or raise the error that says which one is needed."""
+    try:
+        value: float = kind(text)
+    except ValueError:
+        value = math.nan
+    if not is_right(value):
+        raise argparse.ArgumentTypeError(f"{text!r} was given; a {needed} is needed")
     return value
 
 
@@ -124,31 +114,28 @@ def add_demo(commands: Any) -> None:
         formatter_class=LAYOUT,
     )
     demo.set_defaults(run=run_demo, interrupted="interrupted before there was a fit")
-    demo.add_argument("--data", metavar="FILE", help="an npz file of yours instead of the digits")
-    demo.add_argument(
-        "--items", metavar="N", type=whole, help="take N random rows only (default: all)"
-    )
-    demo.add_argument(
-        "--seed", metavar="N", type=whole, default=0, help="of all that is random (default: 0)"
-    )
-    demo.add_argument(
-        "--weight",
-        metavar="W",
-        type=positive,
-        help="weight of the nuclear norm (default: chosen on observed entries set aside)",
-    )
-    demo.add_argument(
-        "--picture",
-        metavar="FILE",
-        help="where to write the picture of the digits: .png, .pdf or .svg (default: demo.png)",
-    )
-    demo.add_argument(
-        "--tol",
-        metavar="T",
-        type=tolerance,
-        default=1e-6,
-        help="relative gap at which the fit is certified and stops (default: 1e-6)",
-    )
+    for name, metavar, kind, default, told in OPTIONS:
+        demo.add_argument(name, metavar=metavar, type=kind, default=default, help=told)
+
+
+# The options of the demo: name, what stands for the value, how it is read, default, and help.
+OPTIONS: tuple[tuple[str, str, Any, Any, str], ...] = (
+    ("--data", "FILE", str, None, "an npz file of yours instead of the digits"),
+    ("--items", "N", whole, None, "take N random rows only (default: all)"),
+    ("--seed", "N", whole, 0, "of all that is random (default: 0)"),
+    (
+        *("--weight", "W", positive, None),
+        "weight of the nuclear norm (default: chosen on observed entries set aside)",
+    ),
+    (
+        *("--picture", "FILE", str, None),
+        "where to write the picture of the digits: .png, .pdf or .svg (default: demo.png)",
+    ),
+    (
+        *("--tol", "T", tolerance, 1e-6),
+        "relative gap at which the fit is certified and stops (default: 1e-6)",
+    ),
+)
 
 
 def check_picture(picture: str | None, data: str | None) -> None:
@@ -166,17 +153,7 @@ def check_picture(picture: str | None, data: str | None) -> None:
 
 def run_demo(given: argparse.Namespace) -> int:
     """Run the demo; the exit code says whether its fit is certified."""
-    from mcframe.demo.report import Demo, demonstrate
+    from mcframe.demo import demonstrate
 
     check_picture(given.picture, given.data)
-    answer = demonstrate(
-        Demo(
-            data=given.data,
-            items=given.items,
-            seed=given.seed,
-            weight=given.weight,
-            picture=given.picture,
-            tol=given.tol,
-        )
-    )
-    return CERTIFIED if answer.status == "certified" else UNCERTIFIED
+    return CERTIFIED if demonstrate(given).status == "certified" else UNCERTIFIED

@@ -22,10 +22,7 @@ from mcframe.backends import (
     with_ladder,
 )
 from mcframe.compile import CompiledProblem
-from mcframe.contracts.errors import (
-    ModelError,
-    NotCertifiedWarning,
-)
+from mcframe.contracts.errors import ModelError, NotCertifiedWarning
 from mcframe.keeping import Keeper
 from mcframe.model import Model, Problem
 from mcframe.numerics.threads import thread_limit

@@ -15,8 +15,6 @@ from mcframe.numerics.digest import digest_of
 from mcframe.options import checked_start
 from mcframe.storage import Archive
 
-__all__ = ["Keeper"]
-
 # The name of the only entry of a checkpoint.
 LATEST = "latest"
 

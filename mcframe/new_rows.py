@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.new_rows import RowSpace, best_rows
+from mcframe.backends.row_newton import batches
 from mcframe.compile import Piece
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning
@@ -22,9 +23,6 @@ from mcframe.model.table import Table
 from mcframe.model.triples import in_columns_of
 from mcframe.prediction import Rows
 
-# Numbers that a batch of rows holds at a time, a few dozen bytes each: its cells, and of blocks of
-# classes the matrices of Newton's equations.
-BATCH = 2_000_000
 # Names that a message lists.
 LISTED = 5
 
@@ -69,15 +67,17 @@ class NewRows(Rows):
         n_new, index = same_rows(tables.items())
         scores: Array = np.empty((n_new, space.directions.shape[1]))
         of_rows = {name: np.full(n_new, value) for name, value in space.idle.items()}
-        off, size = np.zeros(n_new, dtype=bool), rows_at_a_time(problem, tables, space)
-        costs = row_costs(problem, tables)
-        for first in range(0, n_new, size):
-            part = slice(first, min(first + size, n_new))
-            batch = Batch.of(problem, effects, tables, part, costs)
-            best = best_rows(batch.n_rows, batch.pieces, batch.columns, space)
+        off, costs = np.zeros(n_new, dtype=bool), row_costs(problem, tables)
+        for part in batches(n_new, numbers_of_a_row(problem, tables, space)):
+            found = pieces_of(problem, effects, tables, part, costs)
+            pieces = tuple(piece for piece, _ in found.values())
+            columns = tuple(problem.columns(name) for name in found)
+            best = best_rows(part.stop - part.start, pieces, columns, space)
             scores[part], off[part] = best.scores, best.off
-            for name, numbers in batch.row_effects(best.effects, space.idle).items():
-                of_rows[name][part] = numbers
+            for (name, (piece, origin)), solved in zip(found.items(), best.effects, strict=True):
+                if solved is not None:
+                    known = np.unique(piece.rows)
+                    of_rows[name][part][known] = (solved + origin)[known]
         if off.any():
             report(problem, tables, off, index)
         return cls(problem, effects, space.rows(scores), of_rows, tables, index)
@@ -106,101 +106,59 @@ class NewRows(Rows):
         return self.table(name).natural(z if offset is None else z + offset.dense())
 
 
-@attrs.frozen(eq=False)
-class Batch:
-    """Some new rows as losses: a piece for each block that has entries there."""
+def pieces_of(
+    problem: Problem,
+    effects: Mapping[str, Array],
+    tables: Mapping[str, Table],
+    part: slice,
+    costs: Array | None,
+) -> dict[str, tuple[Piece, Array | float]]:
+    """Some new rows as losses: for each block with entries there, a piece of the effects of rows.
 
-    problem: Problem
-    n_rows: int
-    costs: Array | None = None  # of scores, one for each row, which its losses are divided by
-    names: tuple[str, ...] = ()
-    pieces: tuple[Piece, ...] = ()
-    origins: tuple[Array | float, ...] = ()  # what row effects are counted from
-
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        effects: Mapping[str, Array],
-        tables: Mapping[str, Table],
-        rows: slice,
-        costs: Array | None,
-    ) -> "Batch":
-        """The rows of a slice; entries of tables are in the order of their rows."""
-        batch = cls(problem, rows.stop - rows.start, None if costs is None else costs[rows])
-        for name, table in tables.items():
-            first, last = np.searchsorted(table.rows, [rows.start, rows.stop])
-            if first < last:
-                batch = batch.with_block(effects, name, table, slice(first, last), rows.start)
-        return batch
-
-    def with_block(
-        self,
-        effects: Mapping[str, Array],
-        name: str,
-        table: Table,
-        entries: slice,
-        first_row: int,
-    ) -> "Batch":
-        """The batch with the losses of some entries of a block, biases among what is known."""
-        problem, block = self.problem, self.problem.model.block(name)
-        likelihood = problem.likelihood(name, effects)
-        rows, columns, y = table.rows[entries], table.columns[entries], table.values[entries]
-        offset = table.offset_at(rows, columns)
-        rows = rows - first_row
+    And what these are counted from. Entries of tables are in the order of their rows; biases are
+    among what is known; losses are divided by the ``costs`` of scores, one for each row.
+    """
+    found: dict[str, tuple[Piece, Array | float]] = {}
+    begun, n_rows = 0, part.stop - part.start
+    for name, table in tables.items():
+        own = slice(*np.searchsorted(table.rows, [part.start, part.stop]))
+        if own.start == own.stop:
+            continue
+        block, likelihood = problem.model.block(name), problem.likelihood(name, effects)
+        rows, columns, y = table.rows[own], table.columns[own], table.values[own]
+        offset, width = table.offset_at(rows, columns), likelihood.width
+        scale: Any = problem.scale(name)
+        if costs is not None:
+            scale = scale / costs[rows]
+        rows = rows - part.start
         biases, centres = known_effects(problem, name, effects)
-        known = biases.reshape(-1, likelihood.width)[columns]
-        known = known if likelihood.width > 1 else known[:, 0]
-        layout, origin = Layout(n_row_effects=self.n_rows if block.row_effects else 0), None
+        known = biases.reshape(-1, width)[columns]
+        known = known if width > 1 else known[:, 0]
+        layout, origin = Layout(n_row_effects=n_rows if block.row_effects else 0), None
         if likelihood.location:  # as ``targets_of`` has it: each of the differences is exact
             y = (y if offset is None else y - offset) - centres[columns]
             origin = origin_of(layout, rows, columns, y)
             y = y if origin is None else y - origin[rows]
         elif offset is not None:
             known = known + offset
-        begun = self.pieces[-1].part.stop if self.pieces else 0
-        scale: Any = problem.scale(name)
-        if self.costs is not None:
-            scale = scale / self.costs[rows]
         try:
             piece = Piece.of(
                 layout,
                 problem.ridge(name),
                 origin,
                 likelihood=likelihood,
-                scale=scale if table.weights is None else scale * table.weights[entries],
+                scale=scale if table.weights is None else scale * table.weights[own],
                 y=y,
                 rows=rows,
                 columns=columns,
-                part=slice(begun, begun + y.size * likelihood.width),
+                part=slice(begun, begun + y.size * width),
                 offset=known,
             )
         except DataError as error:
             raise DataError(f"block {name!r}: {error}") from None
-        return attrs.evolve(
-            self,
-            names=(*self.names, name),
-            pieces=(*self.pieces, piece),
-            origins=(*self.origins, 0.0 if origin is None else origin),
-        )
-
-    @property
-    def columns(self) -> tuple[slice, ...]:
-        """The columns of Z of each piece."""
-        return tuple(self.problem.columns(name) for name in self.names)
-
-    def row_effects(
-        self, solved: tuple[Array | None, ...], idle: Mapping[str, float]
-    ) -> dict[str, Array]:
-        """Row effects counted from 0, those of rows without an entry at their idle value."""
-        effects_of = {}
-        for name, piece, of_piece, origin in zip(
-            self.names, self.pieces, solved, self.origins, strict=True
-        ):
-            if of_piece is not None:
-                known = np.bincount(piece.rows, minlength=self.n_rows) > 0
-                effects_of[name] = np.where(known, of_piece + origin, idle[name])
-        return effects_of
+        begun = piece.part.stop
+        found[name] = piece, 0.0 if origin is None else origin
+    return found
 
 
 def row_costs(problem: Problem, tables: Mapping[str, Table]) -> Array | None:
@@ -242,15 +200,17 @@ def report(problem: Problem, tables: Mapping[str, Table], off: Mask, index: Any)
     )
 
 
-def rows_at_a_time(problem: Problem, tables: Mapping[str, Table], space: RowSpace) -> int:
-    """The number of rows to work on at once, by the memory that each of them takes."""
+def numbers_of_a_row(problem: Problem, tables: Mapping[str, Table], space: RowSpace) -> float:
+    """The memory that each new row takes, a few dozen bytes for each of so many numbers.
+
+    Its cells, and of blocks of classes the matrices of Newton's equations.
+    """
     n_rows, width = max(table.shape[0] for table in tables.values()), space.directions.shape[1]
     widths = {name: problem.model.block(name).likelihood.width for name in tables}
     numbers = sum(table.n_entries * widths[name] for name, table in tables.items())
     classes = max(widths.values())
     each = numbers / n_rows + width * (width + classes if classes > 1 else 1)
-    each += sum(part.stop - part.start for part, _, _ in space.bounds)
-    return max(1, int(BATCH / (1.0 + each)))
+    return each + sum(part.stop - part.start for part, _, _ in space.bounds)
 
 
 def known_effects(

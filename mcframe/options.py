@@ -74,9 +74,7 @@ def checked_switch(value: object, name: str) -> bool:
     return bool(value)
 
 
-def checked_callback(
-    callback: Callable[[Record], Any] | None,
-) -> Callable[[Record], Any] | None:
+def checked_callback(callback: Callable[[Record], Any] | None) -> Callable[[Record], Any] | None:
     """The callback, or a ``ModelError`` where it is no function."""
     if callback is not None and not callable(callback):
         raise ModelError(f"callback={callback!r} was given; a function of a Record is needed")

@@ -94,8 +94,7 @@ def fit_partitions(
         return fit
     # The connection was that of the fit: what it is asked later is computed in this process.
     problem: Any = fit.problem
-    alone = OneByOne(problem.partitions.source, KeptParts(most=0.0))
-    return attrs.evolve(fit, problem=attrs.evolve(problem, partitions=alone))
+    return attrs.evolve(fit, problem=attrs.evolve(problem, partitions=problem.partitions.alone()))
 
 
 def fit_on(

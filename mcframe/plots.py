@@ -45,9 +45,15 @@ def draw_pixels(
     ModuleNotFoundError
         Where matplotlib is not installed.
     """
+    from matplotlib.patches import Patch
+
     check_shapes(truth, {"hidden": hidden, **answers}, titles, shape)
     grey = {"truth": truth, "observed": truth, **answers}
-    colours = {name: as_colours(values) for name, values in grey.items()}
+    # Red, green and blue; what lies outside [0, 1] is cut off.
+    colours: dict[str, Any] = {
+        name: np.repeat(1.0 - np.clip(values, 0.0, 1.0)[..., np.newaxis], 3, axis=-1)
+        for name, values in grey.items()
+    }
     colours["observed"][hidden] = HIDDEN
     figure = new_figure((INCH * len(titles) + 1.8, INCH * len(colours) + 1.3))
     axes = figure.subplots(len(colours), len(titles), squeeze=False)
@@ -60,7 +66,8 @@ def draw_pixels(
     for axis, title in zip(axes[0], titles, strict=True):
         axis.set_title(title, fontsize=11)
     figure.suptitle(heading, fontsize=12)
-    add_legend(figure)
+    patch = Patch(facecolor=tuple(HIDDEN), edgecolor="0.7", label="hidden pixel")
+    figure.legend(handles=[patch], loc="outside lower center", frameon=False, fontsize=10)
     figure.savefig(path, dpi=150)
 
 
@@ -77,25 +84,11 @@ def check_shapes(
             )
 
 
-def as_colours(grey: Array) -> Array:
-    """Turn grey values into red, green and blue; what lies outside [0, 1] is cut off."""
-    colours: Array = np.repeat(1.0 - np.clip(grey, 0.0, 1.0)[..., np.newaxis], 3, axis=-1)
-    return colours
-
-
 def new_figure(inches: tuple[float, float]) -> Any:
     """Make a figure that is not in pyplot's list of open figures."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=inches, layout="constrained", facecolor="white")
-
-
-def add_legend(figure: Any) -> None:
-    """Say below the pictures what blue means."""
-    from matplotlib.patches import Patch
-
-    patch = Patch(facecolor=tuple(HIDDEN), edgecolor="0.7", label="hidden pixel")
-    figure.legend(handles=[patch], loc="outside lower center", frameon=False, fontsize=10)
 
 
 def draw_scores(path: str | os.PathLike[str], chosen: CrossValidation) -> None:

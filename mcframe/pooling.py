@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 import scipy
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.real_numbers import NotANumber, floats_of
 from mcframe.contracts.validators import number, probability
@@ -131,12 +131,7 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
             f"estimates of {len(points)} completed table were given; two or more are needed, for"
             " what differs between them says how much is missing"
         )
-    if np.any(squares < 0.0):
-        place = [int(k) for k in np.argwhere(squares < 0.0)[0]]
-        raise DataError(
-            f"variances{place}={squares[tuple(place)]!r} was given; variances are squared standard"
-            " errors, from 0"
-        )
+    refuse(squares < 0.0, squares, "variances", "variances are squared standard errors, from 0")
     complete = complete_degrees_of_freedom
     complete = np.inf if complete == np.inf else number(complete, "complete_degrees_of_freedom")
     if complete <= 0.0:
@@ -173,12 +168,14 @@ def checked(given: Any, what: str) -> Array:
             f"{what} of shape {values.shape} were given; (m,) or (m x p) of m completed tables is"
             " needed"
         )
-    if not np.all(np.isfinite(values)):
-        place = [int(k) for k in np.argwhere(~np.isfinite(values))[0]]
-        raise DataError(
-            f"{what}{place}={values[tuple(place)]!r} was given; finite numbers are needed"
-        )
+    refuse(~np.isfinite(values), values, what, "finite numbers are needed")
     return values
+
+
+def refuse(wrong: Mask, values: Array, what: str, rule: str) -> None:
+    """A ``DataError`` that names the first wrong number, and what is needed."""
+    for place in np.argwhere(wrong)[:1].tolist():
+        raise DataError(f"{what}{place}={values[tuple(place)]!r} was given; {rule}")
 
 
 def scalar(values: Any) -> Any:

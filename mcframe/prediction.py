@@ -199,8 +199,8 @@ class Axes:
             rows, columns = attrs.evolve(rows, name="row"), attrs.evolve(columns, name="column")
         return cls(block, rows, columns)
 
-    def places_of_pairs(self, pairs: Any, unknown: str) -> tuple[IntArray, IntArray]:
-        """Return the rows and the columns of pairs of labels, -1 for a label that is unknown.
+    def at_pairs(self, pairs: Any, unknown: str, predict: Callable[..., Any]) -> Array:
+        """Return ``predict(rows, columns)`` at pairs of labels, NaN where one is unknown.
 
         Raises
         ------
@@ -213,15 +213,10 @@ class Axes:
             raise ModelError(f'unknown={unknown!r} was given; take "refuse" or "nan"')
         places = []
         for labels, given in zip((self.rows, self.columns), self.sides_of(pairs), strict=True):
-            at = labels.find(given)
+            places.append(labels.find(given))
             if unknown == "refuse":
-                self.check_known(labels, given, at)
-            places.append(at)
-        return places[0], places[1]
-
-    def at_pairs(self, pairs: Any, unknown: str, predict: Callable[..., Any]) -> Array:
-        """Return ``predict(rows, columns)`` at pairs of labels, NaN where one is unknown."""
-        rows, columns = self.places_of_pairs(pairs, unknown)
+                self.check_known(labels, given, places[-1])
+        rows, columns = places
         known = (rows >= 0) & (columns >= 0)
         answers = np.asarray(predict(rows[known], columns[known]))
         predicted = np.full((rows.size, *answers.shape[1:]), np.nan)
@@ -295,11 +290,7 @@ def check_ranked(block: Block) -> None:
 
 
 def best_columns(
-    table: Table,
-    rows: IntArray,
-    predictions: Callable[[IntArray], Array],
-    n: int,
-    observed: bool,
+    table: Table, rows: IntArray, predictions: Callable[[IntArray], Array], n: int, observed: bool
 ) -> tuple[IntArray, IntArray, Array]:
     """Return the n columns of each row where most is predicted, best first.
 

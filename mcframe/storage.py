@@ -19,8 +19,6 @@ from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.numerics.machine import held
 from mcframe.numerics.stored import FORMAT, put_together, said, taken_apart
 
-__all__ = ["Archive", "load", "save"]
-
 HEADER = "header.json"
 # A file ends with a CRC of all bytes before it, of which 4 GB take a second.
 CHECKSUM_BYTES = 4

@@ -22,7 +22,7 @@ from mcframe.contracts import Factored, Spectral
 from mcframe.contracts.likelihood import fits_parameters
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.sampled import Pattern
-from mcframe.posterior.fitting import refusal_of_block as why_no_posterior
+from mcframe.posterior.estimation import refusal_of_block as why_no_posterior
 
 from . import catalogue
 

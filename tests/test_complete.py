@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import mcframe as mc
 from mcframe.selection import EntryFolds, RowFolds
-from mcframe.tables import coding, judging, missingness, rows_choice, table_model
-from mcframe.tables.judging import JudgedColumns
+from mcframe.tables import coding, completing, held_out, rows_choice
+from mcframe.tables.completing import JudgedColumns
 
 from .strategies import skewed_tables
 from .test_declare import mixed
@@ -47,8 +47,8 @@ def judged():
         return found[-1]
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(judging, "JudgedColumns", watched)
-        chosen, _ = judging.chosen_weight(declared, EntryFolds(3), 0)
+        patched.setattr(completing, "JudgedColumns", watched)
+        chosen, _ = completing.chosen_weight(declared, EntryFolds(3), 0)
     return declared, found[0], chosen
 
 
@@ -91,17 +91,10 @@ def test_the_methods_are_two_models(by_posterior, by_optimum):
         by_optimum.sd  # noqa: B018
 
 
-@pytest.mark.parametrize(
-    ("old", "remedy"),
-    [
-        ({"method": "gaussian"}, "leave method out"),
-        ({"method": "likelihoods"}, "method='optimum'"),
-        ({"max_seconds": 60.0}, "Leave it out"),
-    ],
-)
-def test_what_was_removed_is_an_error_with_a_remedy(old, remedy):
-    with pytest.raises(mc.ModelError, match=remedy):
-        mc.complete(mixed(), TYPES, **old)
+@pytest.mark.parametrize("method", ["gaussian", "likelihoods"])
+def test_methods_are_named_where_another_one_is_asked_for(method):
+    with pytest.raises(mc.ModelError, match="'posterior' or 'optimum' is needed"):
+        mc.complete(mixed(), TYPES, method=method)
 
 
 def test_the_model_says_all_that_was_chosen(by_posterior):
@@ -114,7 +107,7 @@ def test_the_model_says_all_that_was_chosen(by_posterior):
 
 def test_wide_tables_have_factors(monkeypatch):
     monkeypatch.setattr(rows_choice, "MOST_WORK", 1e3)
-    monkeypatch.setattr(table_model, "MOST_NUMBERS", 150)
+    monkeypatch.setattr(completing, "MOST_NUMBERS", 150)
     completed = mc.complete(mixed()[["length", "weight", "ill", "stage"]].dropna(how="all"))
     assert completed.model.terms == (mc.NuclearNorm(),)
     assert np.isnan(completed.chosen.best_weight)
@@ -170,15 +163,15 @@ def test_progress_is_printed(capsys):
 
 
 def test_long_tables_choose_by_some_of_their_rows(monkeypatch):
-    monkeypatch.setattr(table_model, "MOST_NUMBERS", 400)
+    monkeypatch.setattr(completing, "MOST_NUMBERS", 400)
     drawn = []
-    choose = table_model.choose_rows
+    choose = completing.choose_rows
 
     def watched(folds, *arguments):
         drawn.append(folds)
         return choose(folds, *arguments)
 
-    monkeypatch.setattr(table_model, "choose_rows", watched)
+    monkeypatch.setattr(completing, "choose_rows", watched)
     completed = mc.complete(mixed(), TYPES)
     [[fold]] = drawn
     assert len(fold.values) == 400 // 10
@@ -250,7 +243,7 @@ def test_the_score_is_the_mean_of_the_losses_of_columns(judged):
     """The report and the choice speak of the same numbers."""
     _, criterion, chosen = judged
     best = chosen.best[1]
-    for fold, sums in enumerate(criterion.seen[chosen.best_weight]):
+    for fold, (sums, _) in enumerate(criterion.seen[chosen.best_weight]):
         losses = sums[0] / sums[2] / criterion.losses_of_constants
         assert chosen.scores[0, best, fold] == pytest.approx(np.mean(losses))
 
@@ -410,7 +403,7 @@ def test_errors_are_those_of_holes_that_other_columns_tell_of(monkeypatch):
     assert completed.report()["auc_of_holes"][2] > 0.75
     last = str(completed).splitlines()[-1]
     assert last == "  held-out entries are weighted where other columns predict missingness: 'ill'"
-    monkeypatch.setattr(missingness, "LEAST_AUC", 2.0)
+    monkeypatch.setattr(held_out, "LEAST_AUC", 2.0)
     true, reported, _ = errors_of_labels("age")
     assert reported / true < 0.75
 
@@ -430,7 +423,7 @@ def test_the_area_under_the_curve_is_that_of_scikit_learn():
     for n in (10, 200):
         labels, scores = rng.random(n) < 0.3, rng.integers(6, size=n) / 5.0
         labels[:2] = [True, False]
-        found = missingness.area_under_the_curve(labels, scores)
+        found = held_out.area_under_the_curve(labels, scores)
         assert found == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
 
 
@@ -452,8 +445,9 @@ def test_best_constants_lose_one():
 
 def test_errors_of_constants_are_of_what_was_not_held_out(judged):
     """Against a plain recount of one fold."""
-    declared, criterion, _ = judged
-    held, sums = next(iter(criterion.constants.values()))
+    declared, criterion, chosen = judged
+    _, held = criterion.seen[chosen.best_weight][0]
+    sums = criterion.errors_of_constants(held)
     towns = declared.column("town")
     entries = held["3 classes"]
     left = np.delete(towns.codes, entries.rows)
@@ -469,7 +463,7 @@ def test_errors_of_constants_are_of_what_was_not_held_out(judged):
 
 def test_errors_and_constants():
     codes = np.array([0.0, 0.0, 2.0, 2.0, 2.0, 1.0])
-    numbers, classes, levels = coding.Numbers(), coding.Classes("abc"), coding.Levels("abc")
+    numbers, classes, levels = coding.Numbers(), coding.Choice("abc"), coding.Levels("abc")
     assert numbers.constant(codes) == pytest.approx(7.0 / 6.0)
     assert numbers.error(np.mean(numbers.errors(codes + 3.0, codes))) == pytest.approx(3.0)
     assert classes.constant(codes) == 2.0
@@ -480,7 +474,7 @@ def test_errors_and_constants():
 
 def test_no_probability_is_so_small_that_one_entry_outweighs_all():
     sure = np.array([[1.0, 0.0], [0.5, 0.5]])
-    losses = coding.Labels((False, True)).losses(sure, np.array([1.0, 1.0]))
+    losses = coding.Choice((False, True)).losses(sure, np.array([1.0, 1.0]))
     np.testing.assert_allclose(losses, [-np.log(1e-4), np.log(2.0)])
     zero = coding.Counts().losses(np.array([0.0, 2.0]), np.array([0.0, 2.0]))
     np.testing.assert_allclose(zero, 0.0, atol=1e-300)

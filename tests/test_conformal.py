@@ -96,7 +96,7 @@ def test_columns_of_their_own_hold_the_level_each():
     error = np.std(found, axis=0) / np.sqrt(len(found))
     assert np.all(np.abs(np.mean(found, axis=0) - LEVEL - 0.02) < 0.03 + 2.0 * error)
     groups = posterior.conformalize(LEVEL, by=["fine"] * 4 + ["rough"] * 4)
-    assert [own.values.size for own in groups.blocks["x"].scores] == pytest.approx(
+    assert [own.values.size for own in groups.blocks["x"].scores["interval"]] == pytest.approx(
         [45, 45], abs=15
     )
     lower, upper = groups.interval("x")
@@ -282,7 +282,7 @@ def test_sets_are_those_of_the_definition():
     predictions = posterior_of(x, model_of(mc.Multinomial(4))).conformalize(0.4)
     probabilities = predictions.posterior.probabilities("x")
     np.testing.assert_allclose(probabilities.sum(axis=2), 1.0)
-    [scores] = predictions.blocks["x"].sets
+    [scores] = predictions.blocks["x"].scores["set"]
     quantile = np.sort(scores.values)[int(np.ceil(0.4 * (scores.values.size + 1))) - 1]
     expected = probabilities >= 1.0 - quantile - 1e-12
     empty = ~expected.any(axis=2)

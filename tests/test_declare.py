@@ -21,7 +21,7 @@ def taken(values, types=None, name="x", beside=True):
     n_rows = len(values)
     frame = pd.DataFrame({"beside": np.linspace(0.5, 9.0, n_rows), name: values})
     column = mc.declare(frame, {name: types} if types is not None else None).column(name)
-    return column.taken.kind, column.taken.why
+    return column.kind, column.why
 
 
 def refusal(frame, types=None, error=mc.DataError):
@@ -67,55 +67,59 @@ def completed(frame, types=None):
         (pd.Categorical([3, 1, 2, 3, 1]), "category", "categories, of 3 values"),
         ([2, 2, None, 2], "constant", "every observed value is 2.0"),
         (["a", None, "a", "a"], "constant", "every observed value is 'a'"),
-        ([None] * 4, "skip", "not one of its values is observed"),
-        ([NAN] * 4, "skip", "not one of its values is observed"),
-        (["u1", "u2", "u3", None], "skip", "text, and all 3 values differ, as of an identifier"),
-        ([0, 1, 2, 3], "skip", "whole numbers that count the rows"),
-        ([1.0, 2.0, 3.0, 4.0], "skip", "whole numbers that count the rows"),
+        ([None] * 4, "set aside", "not one of its values is observed"),
+        ([NAN] * 4, "set aside", "not one of its values is observed"),
+        (
+            ["u1", "u2", "u3", None],
+            "set aside",
+            "text, and all 3 values differ, as of an identifier",
+        ),
+        ([0, 1, 2, 3], "set aside", "whole numbers that count the rows"),
+        ([1.0, 2.0, 3.0, 4.0], "set aside", "whole numbers that count the rows"),
         (
             ["1,234", "4", None, "2,000.5"],
-            "skip",
+            "set aside",
             "text of numbers with commas ('1,234' in row 0), which may stand before thousands or"
             " decimals; convert it, as by pandas.to_numeric(column.str.replace(...))",
         ),
         (
             ["0123", "0999", None, "1234"],
-            "skip",
+            "set aside",
             "text, and all 3 values differ, as of an identifier",
         ),
         (
             [3, "a", None, 2.5],
-            "skip",
+            "set aside",
             "it mixes numbers (3 in row 0) and text ('a' in row 1); give it one type",
         ),
         (
             [True, "a", None, "a"],
-            "skip",
+            "set aside",
             "it mixes truth values (True in row 0) and text ('a' in row 1); give it one type",
         ),
         (
             pd.to_datetime(["2020-01-01", None, "2021-01-01", "2021-01-01"]),
-            "skip",
+            "set aside",
             "dates; types={'x': 'date'} takes them as days",
         ),
         (
             [dt.date(2020, 1, 1), None, dt.date(2021, 1, 1), None],
-            "skip",
+            "set aside",
             "it holds Python dates; convert it by pandas.to_datetime",
         ),
         (
             pd.to_timedelta([1, 2, 3, 3], unit="D"),
-            "skip",
+            "set aside",
             "it holds durations; convert it to numbers, as by .dt.total_seconds()",
         ),
         (
             pd.period_range("2020", periods=4, freq="Y"),
-            "skip",
+            "set aside",
             "it holds period[Y-DEC]; convert it to numbers, text or categories",
         ),
         (
             [(1, 2), (3,), None, (1, 2)],
-            "skip",
+            "set aside",
             "it holds tuple objects; convert it to numbers, text or categories",
         ),
     ],
@@ -128,10 +132,10 @@ def test_columns_are_taken_for_what_they_hold(values, kind, why):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("PassengerId", "skip"),
-        ("user_id", "skip"),
-        ("ID", "skip"),
-        ("rownames", "skip"),
+        ("PassengerId", "set aside"),
+        ("user_id", "set aside"),
+        ("ID", "set aside"),
+        ("rownames", "set aside"),
         ("acid", "number"),
         ("width", "number"),
         (7, "number"),
@@ -139,7 +143,7 @@ def test_columns_are_taken_for_what_they_hold(values, kind, why):
 )
 def test_whole_numbers_called_an_id_are_set_aside(name, kind):
     assert taken([31, 12, 31, 7], name=name)[0] == kind
-    if kind == "skip":
+    if kind == "set aside":
         why = "whole numbers, and its name says that they identify"
         assert taken([31, 12, 31, 7], name=name)[1] == why
         assert taken([31.5, 12, 31, 7], name=name)[0] == "number"
@@ -149,16 +153,16 @@ def test_whole_numbers_called_an_id_are_set_aside(name, kind):
 def test_text_that_mostly_differs_is_set_aside():
     names = [f"name {k}" for k in range(30)]
     why = "text, and 30 of 40 values differ, as of names"
-    assert taken([*names, *names[:10]]) == ("skip", why)
+    assert taken([*names, *names[:10]]) == ("set aside", why)
     assert taken([*names, *names, *names])[0] == "category"
 
 
 def test_of_very_many_categories_the_most_frequent_are_classes_where_they_are_declared():
     words = [f"word {k % 10_000}" for k in range(30_000)]
     why = "text with 10000 different values, more than 100"
-    assert taken(words) == ("skip", why)
+    assert taken(words) == ("set aside", why)
     categories = pd.Categorical(words)
-    assert taken(categories) == ("skip", "10000 categories, more than 100")
+    assert taken(categories) == ("set aside", "10000 categories, more than 100")
     rng = np.random.default_rng(0)
     x = rng.integers(0, 130, 400) // rng.integers(1, 4, 400)
     frame = pd.DataFrame({"x": x + 0.5, "w": [f"word {k}" for k in x]})
@@ -166,7 +170,7 @@ def test_of_very_many_categories_the_most_frequent_are_classes_where_they_are_de
     with pytest.warns(UserWarning, match="column 'w' has") as told:
         declared = mc.declare(frame, {"w": "category"})
     times = frame["w"].value_counts()
-    rare = set(times.index) - set(declared.column("w").taken.coding.places)
+    rare = set(times.index) - set(declared.column("w").coding.places)
     assert len(rare) == len(times) - 100 > 0
     assert times[list(rare)].max() <= times.drop(list(rare)).min()
     assert str(told[0].message) == (
@@ -285,7 +289,7 @@ def test_how_much_of_a_text_has_to_read_as_numbers():
     assert taken(["1.5", "2.5", "4", "5"], "number") == ("number", "declared")
     assert taken(["1", "0", "4", "?"], "count") == ("count", "declared")
     assert taken(["1.5", "2.5", "4", "5"], mc.Huber())[0] == "Huber"
-    assert taken(["1.5", "2.5", "4", "5"], "skip")[0] == "skip"
+    assert taken(["1.5", "2.5", "4", "5"], "skip")[0] == "set aside"
     with pytest.warns(UserWarning, match="are read as numbers"):
         assert taken(["7", "?", "7", "7.0"])[0] == "constant"
 
@@ -314,7 +318,7 @@ def test_numbers_are_predicted_within_their_bounds(dtype):
     free = completed(frame, {"x": "number"})
     assert pd.to_numeric(free["x"]).min() < 0
     declared = mc.declare(frame, types)
-    assert declared.column("x").taken.why == "declared, numbers from 0"
+    assert declared.column("x").why == "declared, numbers from 0"
     fit = mc.fit(declared.model, declared.data)
     found = pd.to_numeric(declared.table(fit)["x"])
     assert found.min() == 0
@@ -382,12 +386,12 @@ def test_one_row_has_nothing_to_choose_by():
 def test_columns_are_what_they_are_declared_to_be(values, types, kind, likelihood):
     frame = pd.DataFrame({"x": values})
     declared = mc.declare(frame, {"x": types})
-    assert declared.column("x").taken.kind == kind
+    assert declared.column("x").kind == kind
     assert [block.likelihood for block in declared.model.blocks] == [likelihood]
 
 
 def test_skipped_columns_stand_in_no_block():
-    assert taken([1.5, 2.5, 3.5], "skip") == ("skip", "declared")
+    assert taken([1.5, 2.5, 3.5], "skip") == ("set aside", "declared")
 
 
 @pytest.mark.parametrize(
@@ -749,8 +753,8 @@ def test_other_libraries_give_the_same_table(library):
     frame, given = of_libraries()[0], of_libraries()[library]
     types = {"visits": "count"}
     declared, expected = mc.declare(given, types), completed(frame, types)
-    assert [column.taken.kind for column in declared.columns] == [
-        column.taken.kind for column in mc.declare(frame, types).columns
+    assert [column.kind for column in declared.columns] == [
+        column.kind for column in mc.declare(frame, types).columns
     ]
     whole = completed(given, types)
     assert type(whole) is type(given)

@@ -3,25 +3,16 @@
 import os
 import subprocess
 import sys
+from argparse import Namespace
 
+import attrs
 import numpy as np
 import pytest
 
 import mcframe as mc
 from mcframe.__main__ import main
-from mcframe.datasets import MultiLabel, digits
-from mcframe.demo.experiment import (
-    Errors,
-    Experiment,
-    GridScores,
-    best_baseline,
-    declare,
-    fit_baseline,
-    largest_weight,
-    prepare,
-    search,
-)
-from mcframe.demo.report import grid, verdict
+from mcframe.datasets import MultiLabel, digits, hide
+from mcframe.demo import SCALES, change, choose, declare, regressions, standardized
 from mcframe.plots import draw_pixels
 
 QUICK = ["demo", "--items", "120", "--weight", "0.0003", "--tol", "1e-4"]
@@ -39,16 +30,6 @@ def table() -> MultiLabel:
     features = 3.0 + factor @ rng.standard_normal((2, 8)) + 0.1 * rng.standard_normal((n_items, 8))
     labels = factor @ rng.standard_normal((2, 3)) > 0
     return MultiLabel("small", features, labels)
-
-
-def experiment() -> Experiment:
-    return prepare(
-        table(),
-        hidden_features=0.3,
-        hidden_labels=0.5,
-        standardise=True,
-        rng=np.random.default_rng(0),
-    )
 
 
 @pytest.fixture
@@ -99,7 +80,7 @@ def test_a_fit_that_is_not_certified_is_exit_code_1(place, capsys, monkeypatch):
     def hurried(*arguments, **options):
         return mc.fit(*arguments, **{**options, "max_iter": 1})
 
-    monkeypatch.setattr("mcframe.demo.report.fit", hurried)
+    monkeypatch.setattr("mcframe.demo.fit", hurried)
     assert main(QUICK) == 1
     assert "Fit: iteration_limit" in capsys.readouterr().out
 
@@ -115,7 +96,7 @@ def test_ctrl_c_during_the_fit_still_gives_an_answer(place, capsys, monkeypatch)
 
         return mc.fit(model, data, **options, callback=callback)
 
-    monkeypatch.setattr("mcframe.demo.report.fit", stopped)
+    monkeypatch.setattr("mcframe.demo.fit", stopped)
     assert main(QUICK) == 1
     out = capsys.readouterr().out
     assert "Fit: interrupted" in out
@@ -123,10 +104,10 @@ def test_ctrl_c_during_the_fit_still_gives_an_answer(place, capsys, monkeypatch)
 
 
 def test_ctrl_c_elsewhere_is_one_line(place, capsys, monkeypatch):
-    def pressed(*arguments):
+    def pressed(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mcframe.demo.report.search", pressed)
+    monkeypatch.setattr("mcframe.demo.cross_validate", pressed)
     assert main(QUICK) == 130
     assert capsys.readouterr().err.strip() == "mcframe: interrupted before there was a fit"
 
@@ -201,119 +182,60 @@ def test_the_module_runs_as_a_command():
 # Its parts
 
 
-def test_hidden_entries_are_out_of_sight():
-    made = experiment()
-    for block, mask in (("features", made.hidden_features), ("labels", made.hidden_labels)):
-        assert np.array_equal(np.isnan(made.observed[block]), mask)
-
-
-def test_what_is_hidden_is_lost_to_validation():
-    made = experiment()
-    held_out = made.hide_more(0.1, np.random.default_rng(0))
-    assert np.isnan(held_out.features[made.hidden_features]).all()
-    assert np.isnan(held_out.labels[made.hidden_labels]).all()
-    assert not (held_out.hidden_features & made.hidden_features).any()
-    assert held_out.hidden_features.sum() == round(0.1 * (~made.hidden_features).sum())
-
-
 def test_standardising_looks_at_observed_entries_only():
-    data = table()
-    made = experiment()
-    observed = np.where(made.hidden_features, np.nan, data.features)
-    expected = (data.features - np.nanmean(observed, axis=0)) / np.nanstd(observed, axis=0)
-    assert np.allclose(made.features, expected, rtol=1e-12, atol=1e-12)
+    features = table().features
+    hidden = hide(features, 0.3)
+    observed = np.where(hidden, np.nan, features)
+    expected = (features - np.nanmean(observed, axis=0)) / np.nanstd(observed, axis=0)
+    np.testing.assert_allclose(standardized(features, hidden), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_a_constant_column_is_shifted_only():
-    data = MultiLabel("m", np.column_stack([np.full(60, 2.0), np.arange(60.0)]), np.eye(60, 3))
-    made = prepare(
-        data,
-        hidden_features=0.3,
-        hidden_labels=0.3,
-        standardise=True,
-        rng=np.random.default_rng(0),
-    )
-    assert np.array_equal(made.features[:, 0], np.zeros(60))
-
-
-def test_errors_by_hand():
-    made = Experiment(
-        features=np.array([[3.0, 4.0], [1.0, 1.0]]),
-        labels=np.array([[1.0], [0.0]]),
-        hidden_features=np.array([[True, True], [False, False]]),
-        hidden_labels=np.array([[True], [True]]),
-    )
-    found = made.errors(np.array([[3.0, 3.0], [9.0, 9.0]]), np.array([[0.7], [0.6]]))
-    assert found == Errors(labels=0.5, features=1 / 25)
-    expected = -(np.log(0.7) + np.log(0.4)) / 2
-    assert made.log_loss(np.array([[0.7], [0.6]])) == pytest.approx(expected, rel=1e-14)
-
-
-def test_means_score_1_and_the_truth_scores_0():
-    made = experiment()
-    assert made.score(made.constant("features"), made.constant("labels")) == pytest.approx(1.0)
-    assert made.score(made.features, made.labels) == 0.0
+    features = np.column_stack([np.full(60, 2.0), np.arange(60.0)])
+    assert np.array_equal(standardized(features, hide(features, 0.3))[:, 0], np.zeros(60))
 
 
 def test_at_the_largest_weight_and_not_below_it_nothing_is_left():
-    made = experiment()
-    largest = largest_weight(made)
+    """It is one weight for all label scales, so that they share the weights that are tried."""
+    data = table()
+    observed = {"features": data.features, "labels": np.where(hide(data.labels, 0.5), np.nan, 1.0)}
+    observed["labels"] = observed["labels"] * data.labels
+    largest = mc.weight_max(declare(SCALES[0]), observed)
     for scale in (0.1, 0.3):
-        assert mc.fit(declare(scale, 1.0001 * largest), made.observed).rank == 0
-        assert mc.fit(declare(scale, 0.99 * largest), made.observed).rank > 0
+        model = declare(scale)
+        for factor in (1.0001, 0.99):
+            weighted = attrs.evolve(model, terms=[mc.NuclearNorm(factor * largest)])
+            assert (mc.fit(weighted, observed).rank == 0) == (factor > 1.0)
 
 
-def test_the_search_takes_the_lowest_score():
-    choice = search(experiment().hide_more(0.2, np.random.default_rng(0)))
-    assert not choice.interrupted
-    assert choice.scores[choice.best] == min(choice.scores.values())
-    assert choice.scores[choice.best] < 0.7
-    assert f"{choice.scores[choice.best]:.4f}*" in grid(choice)
-
-
-def test_an_interrupted_search_keeps_what_it_has(monkeypatch):
-    def stopped(model, data, **options):
-        with pytest.warns(mc.NotCertifiedWarning):
-            return mc.fit(model, data, **options, callback=lambda record: True)
-
-    monkeypatch.setattr("mcframe.demo.experiment.fit", stopped)
-    choice = search(experiment().hide_more(0.2, np.random.default_rng(0)))
-    assert choice.interrupted
-    assert len(choice.scores) == 1
-
-
-def test_the_grid_leaves_out_what_was_not_tried():
-    shown = grid(GridScores({(0.3, 0.2): 0.9, (0.3, 0.1): 0.8, (0.1, 0.2): 0.85})).splitlines()
-    assert shown[1].split() == ["0.3", "0.9000", "0.8000*"]
-    assert shown[2].split() == ["0.1", "0.8500"]
+def test_the_choice_is_the_lowest_score(capsys):
+    data = table()
+    observed = {
+        "features": np.where(hide(data.features, 0.3), np.nan, data.features),
+        "labels": np.where(hide(data.labels, 0.3), np.nan, data.labels),
+    }
+    chosen = choose(observed, Namespace(weight=None, seed=0))
+    assert chosen.means[chosen.best] == np.nanmin(chosen.means) < 0.7
+    assert f"chosen: label scale {SCALES[chosen.best[0]]:g}, nuclear" in capsys.readouterr().out
+    one = choose(observed, Namespace(weight=0.01, seed=0))
+    assert one.weights.tolist() == [0.01]
 
 
 def test_the_baseline_on_a_label_of_one_class_and_on_one_without_any():
     data = table()
     labels = data.labels.copy()
     labels[:, 0], labels[:, 1] = 1.0, np.nan
-    nothing = np.zeros(labels.shape, dtype=bool)
-    made = Experiment(data.features, labels, np.zeros(data.features.shape, dtype=bool), nothing)
-    found = fit_baseline(made, 1.0)
-    assert (found.probabilities[:, 0] == 1.0).all()
-    assert (found.probabilities[:, 1] == 0.0).all()
-    assert 0.0 < found.probabilities[:, 2].min() < found.probabilities[:, 2].max() < 1.0
-    assert found.unconverged == 0
-
-
-def test_the_baseline_fills_hidden_features_by_means():
-    made = experiment()
-    strength = best_baseline(made.hide_more(0.2, np.random.default_rng(0)))
-    found = fit_baseline(made, strength)
-    assert made.errors(found.features, found.probabilities).features == pytest.approx(1.0)
-    assert made.errors(found.features, found.probabilities).labels < 0.3
+    features = np.where(hide(data.features, 0.3), np.nan, data.features)
+    found = regressions(features, labels)
+    assert (found[:, 0] == 1.0).all()
+    assert (found[:, 1] == 0.0).all()
+    assert 0.0 < found[:, 2].min() < found[:, 2].max() < 1.0
+    assert np.mean((found[:, 2] > 0.5) != labels[:, 2]) < 0.3
 
 
 def test_the_verdict_tells_wins_losses_and_ties():
-    said = verdict(Errors(0.2, 0.5), Errors(0.1, 1.0))
-    assert said.endswith("label error is 100% higher, its imputation error 50% lower")
-    assert "label error is the same" in verdict(Errors(0.1, 1.0), Errors(0.1, 1.0))
-    assert "higher than its 0" in verdict(Errors(0.1, 1.0), Errors(0.0, 1.0))
+    assert (change(0.2, 0.1), change(0.5, 1.0)) == ("100% higher", "50% lower")
+    assert (change(0.1, 0.1), change(0.1, 0.0)) == ("the same", "higher than its 0")
 
 
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])

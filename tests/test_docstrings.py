@@ -10,7 +10,7 @@ import mcframe
 
 ROOT = pathlib.Path(mcframe.__file__).parent
 ROOMS = (
-    *("model", "datasets", "selection", "demo", "papers", "plots.py"),
+    *("model", "datasets", "selection", "demo.py", "papers", "plots.py"),
     *(
         "commands.py",
         "storage.py",

@@ -64,7 +64,7 @@ def test_the_objective_never_rises_and_falls_faster(monkeypatch, likelihood):
         gained.append(before - state.objective)
 
     for name, move in (("with", watched), ("without", lambda program, state: None)):
-        monkeypatch.setattr(solver, "extrapolate", move)
+        monkeypatch.setitem(solver.STAGES, "extrapolate", move)
         backend = solver.Alternating()
         state = backend.init(program, None, np.random.default_rng(0))
         for _ in range(14):

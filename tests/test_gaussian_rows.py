@@ -9,11 +9,11 @@ import attrs
 import numpy as np
 import pytest
 from hypothesis import Phase, given, seed, settings
+from scipy import sparse as sp
 from scipy import stats
 
 import mcframe as mc
 from mcframe.backends.row_newton import RowLosses
-from mcframe.backends.rowwise import SortedPiece
 from mcframe.compile import CompiledProblem
 from mcframe.numerics.row_squares import RowSquares, residual_of
 from mcframe.selection import HeldOutLoss
@@ -186,7 +186,7 @@ def test_short_systems_are_those_of_all_columns(mixed):
     model = attrs.evolve(model, blocks=model.blocks[:1], terms=[mc.GaussianRows(covariance_of(3))])
     program = CompiledProblem(mc.Problem.bind(model, {"x": data["x"]})).program
     squares = program.penalty.squares
-    piece = SortedPiece.of(program.loss.pieces[0], 25).cut(0, 25, 0)
+    piece = program.loss.pieces[0]
     losses = RowLosses.of(25, (piece,), (slice(0, 3),), squares.centre, squares.loadings)
     assert losses.short
     here = losses.at(np.random.default_rng(0).standard_normal((25, 3)))
@@ -201,32 +201,23 @@ def test_short_systems_are_those_of_all_columns(mixed):
         np.testing.assert_allclose(steps[row], wanted, rtol=1e-9, atol=1e-12)
 
 
-def test_entries_in_any_order_are_cut_by_rows():
+def test_entries_come_row_after_row_in_whatever_order_they_are_given(monkeypatch):
+    monkeypatch.setattr("mcframe.backends.row_newton.BATCH", 100)
     rng = np.random.default_rng(0)
-    x = hidden(rng.standard_normal((9, 4)))
+    x = hidden(rng.standard_normal((40, 4)))
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.GaussianRows(np.eye(4))])
-    piece = CompiledProblem(mc.Problem.bind(model, {"x": x})).program.loss.pieces[0]
-    order = rng.permutation(piece.y.size)
-    mingled = attrs.evolve(
-        piece,
-        y=piece.y[order],
-        rows=piece.rows[order],
-        columns=piece.columns[order],
-        scale=np.arange(order.size, dtype=float)[order],
-    )
-    cut = SortedPiece.of(mingled, 9).cut(2, 6, 10)
-    seen = np.full((4, 4), np.nan)
-    seen[cut.rows, cut.columns] = cut.y
-    np.testing.assert_array_equal(seen, x[2:6])
-    here = (piece.rows >= 2) & (piece.rows < 6)
-    np.testing.assert_array_equal(np.sort(cut.scale), np.flatnonzero(here))
-    assert cut.part == slice(10, 10 + here.sum())
+    wanted = mc.fit(model, {"x": x}).latent.dense()
+    rows, columns = np.nonzero(~np.isnan(x))
+    order = rng.permutation(rows.size)
+    table = sp.coo_array((x[rows, columns][order], (rows[order], columns[order])), shape=x.shape)
+    for entries in (table, table.tocsc(), np.asfortranarray(x)):
+        np.testing.assert_array_equal(mc.fit(model, {"x": entries}).latent.dense(), wanted)
 
 
 def test_batches_of_rows_are_all_rows(mixed, monkeypatch):
     model, data = mixed
     whole = mc.fit(model, data)
-    monkeypatch.setattr("mcframe.backends.rowwise.BATCH", 300)
+    monkeypatch.setattr("mcframe.backends.row_newton.BATCH", 300)
     parts = mc.fit(model, data)
     np.testing.assert_allclose(parts.latent.dense(), whole.latent.dense(), atol=1e-12)
 

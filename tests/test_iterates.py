@@ -40,48 +40,6 @@ def test_iterates_in_factors_reach_the_same_optimum(term, monkeypatch):
     assert again.history[-1].iteration <= thin.history[-1].iteration
 
 
-@pytest.mark.parametrize("term", [mc.NuclearNorm(6.0), mc.NuclearBall(60.0), mc.NuclearNorm(0.5)])
-def test_single_precision_reaches_the_same_optimum(term):
-    """Long before the end its iterates are of 64 bits, where 32 would no longer move."""
-    x, y = sparse_data()
-    data = {"x": x, "y": y[:, :30]}
-    fits = {
-        precision: mc.fit(mixed_model(term), data, backend=mc.Proximal(precision=precision))
-        for precision in ("double", "single")
-    }
-    assert fits["single"].status == fits["double"].status == "certified"
-    objective = fits["double"].objective
-    assert abs(fits["single"].objective - objective) <= 2e-6 * abs(objective)
-
-
-def test_single_precision_begins_with_32_bits_and_ends_with_64():
-    x, _ = sparse_data()
-    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
-    solver = mc.Proximal(precision="single")
-    program = compile_problem(mc.Problem.bind(model, {"x": x}))
-    state = solver.init(program, None, np.random.default_rng(0))
-    kinds = []
-    for _ in range(300):
-        solver.step(program, state)
-        kinds.append(state.iterate.dtype)
-    assert kinds[0] == np.float32
-    assert kinds[-1] == np.float64
-    assert kinds == sorted(kinds, key=lambda kind: kind.itemsize)
-
-
-def test_single_precision_takes_newton_steps_along_a_rank_too():
-    """Without them it takes three times the steps where few entries are observed."""
-    x, _ = sparse_data(300, 200, 5, share=0.05)
-    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
-    steps = {
-        precision: mc.fit(model, {"x": x}, backend=mc.Proximal(precision=precision), tol=1e-4)
-        .history[-1]
-        .iteration
-        for precision in ("double", "single")
-    }
-    assert steps["single"] <= 1.2 * steps["double"] + 5
-
-
 def test_passes_over_dense_matrices_beside_numpy():
     rng = np.random.default_rng(0)
     new, now, before, out = rng.standard_normal((4, 50, 30))

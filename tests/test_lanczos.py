@@ -66,8 +66,8 @@ def test_bounds_hold_before_the_space_ends(seed, kind):
         bounds.append(most)
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[-1] <= 1.0 + (1e-3 if kind == "dense" else 1e-9)
-    assert 1.0 <= spectral_bound(full(dense), 1e-10) <= 1.0 + 1e-6
-    assert 1.0 <= spectral_bound(dense, 1e-10) <= 1.0 + 1e-9
+    assert 1.0 <= spectral_bound(full(dense)) <= 1.0 + 1e-6
+    assert 1.0 <= spectral_bound(dense) <= 1.0 + 1e-9
 
 
 def test_a_start_without_the_leading_vector_bounds_the_others():

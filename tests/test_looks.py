@@ -2,31 +2,31 @@
 
 from typing import Any
 
-from mcframe.backends.backend import Budget
-from mcframe.backends.loop import Watch
+from mcframe.backends.backend import Budget, Settings
+from mcframe.backends.loop import SolverRun
 
-NO_PROGRAM: Any = None
+NOTHING: Any = None
 
 
-def watch(tol, gap_ratio=1.0):
-    """A watch whose last certificate found so many times the gap that was expected."""
-    budget = Budget(tol=tol)
-    return Watch(NO_PROGRAM, budget, None, progress=False, began=0.0, gap_ratio=gap_ratio)
+def run(tol, gap_ratio=1.0):
+    """A run at iteration 5 whose last certificate found so many times the gap that it expected."""
+    settings = Settings(Budget(tol=tol))
+    return SolverRun(NOTHING, NOTHING, settings, iteration=5, gap_ratio=gap_ratio)
 
 
 def test_a_first_estimate_is_believed():
-    assert watch(1e-4).is_due(5, 1e-4)
-    assert not watch(1e-4).is_due(5, 1.1e-4)
+    assert run(1e-4).is_due(1e-4)
+    assert not run(1e-4).is_due(1.1e-4)
 
 
 def test_after_one_certificate_a_solver_is_as_far_off_as_it_was():
-    assert not watch(1e-4, 100.0).is_due(5, 1.1e-6)
-    assert watch(1e-4, 100.0).is_due(5, 0.9e-6)
+    assert not run(1e-4, 100.0).is_due(1.1e-6)
+    assert run(1e-4, 100.0).is_due(0.9e-6)
 
 
 def test_no_gap_is_predicted_below_the_expected_one():
-    assert not watch(1e-4, 1e-6).is_due(5, 1e-3)
+    assert not run(1e-4, 1e-6).is_due(1e-3)
 
 
 def test_that_nothing_is_expected_is_no_promise():
-    assert not watch(1e-4).is_due(5, 0.0)
+    assert not run(1e-4).is_due(0.0)

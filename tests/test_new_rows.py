@@ -8,7 +8,6 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe import new_rows
 from mcframe.backends import row_newton as newton
 from mcframe.numerics.operators import orthogonal_factors
 from mcframe.prediction import mean_response
@@ -501,7 +500,7 @@ def test_batches_do_not_change_an_answer(monkeypatch):
     for loss, terms in (("logit rows", "norm"), ("classes", "norm"), ("quantile", "box")):
         fit, data = fit_of(loss, terms, tol=1e-6)
         whole = {name: fit.predict_rows(name, data) for name in data}
-        monkeypatch.setattr(new_rows, "BATCH", 60)
+        monkeypatch.setattr(newton, "BATCH", 60)
         for name, wanted in whole.items():
             np.testing.assert_allclose(fit.predict_rows(name, data), wanted, atol=1e-9)
         monkeypatch.undo()

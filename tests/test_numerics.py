@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import mcframe as mc
-from mcframe.compile.effects import declared_effects
+from mcframe.compile.effects import described_effects
 from mcframe.model import Layout
 from mcframe.numerics import quasi_newton
 from mcframe.numerics.charts import Flat, OneSphere, ScaledSpheres, Spheres
@@ -117,7 +117,7 @@ def test_norm_bounds_hold_and_are_tight(n_rows, n_columns, seed, ties):
     values[: max(1, int(ties * k))] = 1.0
     matrix = (left * values) @ right.T
     exact = np.linalg.svd(matrix, compute_uv=False)
-    bound = norm_upper_bound(matrix, 1e-10)
+    bound = norm_upper_bound(matrix)
     assert exact[0] <= bound <= exact[0] * (1 + 1e-6)
     bounds = singular_value_bounds(matrix)
     assert np.all(bounds >= exact)
@@ -131,12 +131,12 @@ def test_norm_bounds_where_a_power_step_would_be_fooled():
     rng = np.random.default_rng(1)
     left = np.linalg.qr(rng.standard_normal((400, 150)))[0]
     right = np.linalg.qr(rng.standard_normal((150, 150)))[0]
-    assert norm_upper_bound((left * values) @ right.T, 1e-10) >= 1.0 + 1e-7
+    assert norm_upper_bound((left * values) @ right.T) >= 1.0 + 1e-7
 
 
 def test_norm_of_zero():
-    assert norm_upper_bound(np.zeros((200, 150)), 1e-10) == 0.0
-    assert norm_upper_bound(np.zeros((3, 2)), 1e-10) == 0.0
+    assert norm_upper_bound(np.zeros((200, 150))) == 0.0
+    assert norm_upper_bound(np.zeros((3, 2))) == 0.0
 
 
 def test_low_rank_matrices():
@@ -165,7 +165,8 @@ def test_the_best_bias_against_a_scalar_search(likelihood, spread):
     y = (rng.random(40) < 0.5).astype(float)
     columns = np.arange(40) % 4
     layout = Layout(n_biases=5)
-    effects = declared_effects(layout, likelihood, y, np.arange(40), columns, 1.0)
+    effects = described_effects(layout, likelihood, np.arange(40), columns)
+    effects = effects.checked(likelihood, y, 1.0)
     bias = effects.solve(likelihood, z, y, 1.0, None)
     assert np.isclose(bias[4], bias[:4].mean())  # a column without entries: that of an average one
     gradients = likelihood.value_and_gradient(z + bias[columns], y)[1]
@@ -218,6 +219,13 @@ def test_blas_has_one_thread_until_the_last_context_ends():
 
 def test_a_first_step_of_no_length_is_asked_for_and_ends():
     """Where the first length underflows: nothing descends then, and nothing breaks down."""
-    line = quasi_newton.AlongDirection(lambda x: (float(x @ x), 2.0 * x), np.ones(2), -np.ones(2))
-    assert line(0.0) == (2.0, -4.0)
-    assert quasi_newton.wolfe_step(line, 2.0, -4.0, 0.0) == 0.0
+    asked, begin = [], (np.ones(2), 2.0, 2.0 * np.ones(2))
+
+    def value_and_gradient(x):
+        asked.append(x)
+        return float(x @ x), 2.0 * x
+
+    memory = quasi_newton.Memory()
+    assert quasi_newton.quasi_newton_step(value_and_gradient, memory, begin, 0.0) is None
+    np.testing.assert_array_equal(asked, [np.ones(2)])
+    assert not memory.pairs

@@ -904,13 +904,13 @@ def test_a_fit_holds_no_compiled_part_and_pickles_without_any():
 def test_progress_says_rounds_and_compiled_partitions(capsys, monkeypatch):
     """Counted by hand, and again where each round makes the parts anew."""
     model, data = model_of("gaussian", "biases"), RowsInMemory({"x": table("gaussian")}, 3)
-    rounds, answers = [], OneByOne.answers
+    rounds, answers = [], OneByOne.answers_to
 
     def counted(self, task):
         rounds.append(type(task).__name__)
-        yield from answers(self, task)
+        return answers(self, task)
 
-    monkeypatch.setattr(OneByOne, "answers", counted)
+    monkeypatch.setattr(OneByOne, "answers_to", counted)
     records = []
 
     def callback(record):
@@ -945,15 +945,15 @@ def test_bytes_are_those_of_arrays_and_numbers_each_once():
 def test_slabs_of_columns_change_no_bit_and_keep_answers_small(monkeypatch):
     """Each column's normal equations are its own: how many come back at once plays no part."""
     model, data = model_of("poisson", "biases"), RowsInMemory({"x": table("poisson")}, 3)
-    sizes, answers = [], OneByOne.answers
+    sizes, answer = [], OneByOne.answer
 
-    def noted(self, task):
-        for answer in answers(self, task):
-            if task.name.endswith("normal_equations"):
-                sizes.append(bytes_of(answer[-1] if isinstance(answer, tuple) else answer))
-            yield answer
+    def noted(self, task, p):
+        found = answer(self, task, p)
+        if task.name.endswith("normal_equations"):
+            sizes.append(bytes_of(found[-1]))
+        return found
 
-    monkeypatch.setattr(OneByOne, "answers", noted)
+    monkeypatch.setattr(OneByOne, "answer", noted)
     fits = []
     for limit in (factor_rows.EQUATIONS, 1_000, 1):
         monkeypatch.setattr(factor_rows, "EQUATIONS", limit)

@@ -27,9 +27,10 @@ from mcframe.backends import loop
 from mcframe.compile.partitions import cluster as clusters
 from mcframe.compile.partitions import gathering, on_dask
 from mcframe.compile.partitions.executor import OneByOne
-from mcframe.compile.partitions.gathering import Gathering, Node
+from mcframe.compile.partitions.gathering import Gathering, key_of, partitions_of
 from mcframe.compile.partitions.on_dask import OnDask
 from mcframe.compile.partitions.part import Source
+from mcframe.compile.partitions.values import fresh_key
 from mcframe.datasets.partitions.on_disk import PartitionsOnDisk
 from mcframe.model.binding import Totals
 from mcframe.model.partitioned import RowsInMemory
@@ -70,30 +71,30 @@ def impatient(monkeypatch):
         monkeypatch.setattr(gathering, name, seconds)
 
 
-class Answers:
-    """Futures of a round, as a client has them."""
+class KilledWorker(Exception):
+    """What Dask says of a task at which four workers died."""
 
-    def __init__(self, *states):
-        self.states = states
-
-    @property
-    def futures(self):
-        return [Answer(state) for state in self.states]
+    allowed_failures = 3
+    last_worker = SimpleNamespace(address="tcp://here")
 
 
 class Answer:
-    def __init__(self, state):
-        self.key = "task"
+    """A future of a round, as a client has it."""
+
+    def __init__(self, state, p):
+        self.key = key_of("a-question", p, p, fresh_key())
         self.status = "error" if isinstance(state, Exception) else state
         self.error = state
+        if isinstance(state, KilledWorker):
+            state.task = self.key
 
     def exception(self, timeout):
         return self.error
 
 
 def gathering_of(client, *states):
-    nodes = [Node(future, p, p) for p, future in enumerate(Answers(*states).futures)]
-    return Gathering(client, nodes, "a round", lambda: 1e3)
+    futures = [Answer(state, p) for p, state in enumerate(states)]
+    return Gathering(client, futures, "a round", lambda: 1e3)
 
 
 @pytest.fixture
@@ -117,35 +118,21 @@ def test_partitions_that_are_lost_together_are_all_named(mute):
     """A worker that dies takes others with it that it had: which one was too large is not told."""
     error = RuntimeError("killed.")
     with pytest.raises(
-        mc.BackendError, match=r"partitions 0, 2, 3 were lost in a round: RuntimeError: killed$"
+        mc.BackendError,
+        match=r"partition 0, partition 2, partition 3 were lost in a round: RuntimeError: killed$",
     ):
         gathering_of(mute, error, "finished", error, error).answers()
 
 
-def tree_of(*states):
-    """The sum of four partitions by two sums of two: states of the leaves, of these, of it."""
-    *leaves, left, right, root = Answers(*states).futures
-    nodes = [Node(future, p, p) for p, future in enumerate(leaves)]
-    halves = Node(left, 0, 1, tuple(nodes[:2])), Node(right, 2, 3, tuple(nodes[2:]))
-    return Node(root, 0, 3, halves)
-
-
-def test_what_fails_below_a_sum_is_named_by_its_partition(mute):
-    """Sums above it fail with it; where its partition was let go, the sum tells which ones."""
-    error = KeyError("gone")
-    below = tree_of("finished", error, "finished", "finished", error, "pending", error)
-    above = tree_of("finished", "finished", "finished", "finished", "finished", error, error)
-    for root, lost in ((below, "partition 1 was"), (above, "the sum of partitions 2 to 3 was")):
-        with pytest.raises(mc.BackendError, match=f"^{lost} lost in a round: KeyError: 'gone'"):
-            Gathering(mute, [root], "a round", lambda: 1e3).answers()
-
-
-def test_sums_that_are_there_let_their_summands_go():
-    root = tree_of(*["finished"] * 3, "pending", "finished", "pending", "pending")
-    assert root.n_done == 3
-    root.let_go()
-    assert [len(half.summands) for half in root.summands] == [0, 2]
-    assert root.n_done == 3
+def test_an_error_tells_by_its_task_which_partitions_are_lost_below_a_sum(mute, monkeypatch):
+    """The sum fails with it, which alone is held."""
+    monkeypatch.setattr(gathering, "DEATHS", 1)
+    monkeypatch.setattr(gathering, "ended_for_memory", lambda client, since: set())
+    gathered = gathering_of(mute, KilledWorker("no more"))
+    gathered.futures[0].error.task = key_of("dot", 2, 3, fresh_key())
+    gathered.futures[0].key = "a-sum"
+    with pytest.raises(mc.BackendError, match=r"^partitions 2 to 3 were lost in a round: Killed"):
+        gathered.answers()
 
 
 def test_answers_that_do_not_arrive_are_not_waited_for_without_end(mute, impatient, monkeypatch):
@@ -175,13 +162,6 @@ def test_workers_that_come_and_go_without_running_anything_end_a_round(
         gathering_of(mute, "finished", "pending").answers()
 
 
-class KilledWorker(Exception):
-    """What Dask says of a task at which four workers died."""
-
-    allowed_failures = 3
-    last_worker = SimpleNamespace(address="tcp://here")
-
-
 @pytest.mark.parametrize(
     ("full", "repeated", "said"),
     [
@@ -198,7 +178,7 @@ def test_tasks_whose_workers_died_are_repeated_as_long_as_memory_is_not_the_caus
     monkeypatch.setattr(gathering, "repeat_tasks", lambda client, keys: asked.append(keys))
     with pytest.raises(mc.BackendError, match=f"partition 1 was lost in a round: Killed.*{said}"):
         gathering_of(mute, "finished", KilledWorker("no more")).answers()
-    assert asked == [["task"]] * repeated
+    assert [[partitions_of(key) for key in keys] for keys in asked] == [["partition 1"]] * repeated
 
 
 def test_answers_that_fail_to_arrive_are_asked_for_a_few_times(threads, impatient, monkeypatch):
@@ -289,8 +269,7 @@ def test_workers_may_die_more_often_than_dask_allows(unforgiving, tmp_path, monk
     assert bits(mc.fit(model_of(*KIND), data, **BUDGET, client=unforgiving)) == alone
     assert len(list(tmp_path.iterdir())) == 1
     monkeypatch.setattr(gathering, "DEATHS", 1)
-    # Tasks that waited on the worker that died are lost with it.
-    lost = r"partitions? (0, )?1 .*KilledWorker.* 1 worker died at it"
+    lost = r"partitions 0 to 1 were lost in .*KilledWorker.* 1 worker died at it"
     with pytest.raises(mc.BackendError, match=lost):
         mc.fit(model_of(*KIND), attrs.evolve(data, times=9), client=unforgiving)
 

@@ -16,8 +16,7 @@ import mcframe as mc
 from mcframe.backends import Alternating
 from mcframe.compile.partitions import on_dask
 from mcframe.compile.partitions.executor import OneByOne
-from mcframe.compile.partitions.gathering import Node
-from mcframe.compile.partitions.on_dask import OnDask, outline_of
+from mcframe.compile.partitions.on_dask import OnDask, length_of_groups
 from mcframe.compile.partitions.part import Source
 from mcframe.compile.partitions.values import PART, PartValue, Scattered, predictors
 from mcframe.model.partitioned import RowsInMemory
@@ -198,17 +197,17 @@ def test_sums_over_effects_of_columns_come_here_once(threads, monkeypatch, kind,
     monkeypatch.setattr(on_dask, "TOGETHER", 0)
     monkeypatch.setattr(on_dask, "FAN", 2)
     x = table(kind, n_rows=12, n_columns=200)
-    model, received, answers = model_of(kind, effects), [], OnDask.answers
+    model, received, answers = model_of(kind, effects), [], OnDask.answers_to
 
-    def answers_noted(self, task, begin):
+    def answers_noted(self, task):
         before = self.work.received
-        found = answers(self, task, begin)
+        found = answers(self, task)
         most = received[-1]
         name = task.name
         most[name] = max(most.get(name, 0), self.work.received - before)
         return found
 
-    monkeypatch.setattr(OnDask, "answers", answers_noted)
+    monkeypatch.setattr(OnDask, "answers_to", answers_noted)
     for n_partitions in (2, 6):
         received.append({})
         data, budget = RowsInMemory({"x": x}, n_partitions), {"tol": 1e-3, "max_iter": 1}
@@ -228,38 +227,40 @@ def test_the_model_of_cost_counts_the_tasks_of_a_sum_and_their_levels(
     n_partitions,
 ):
     submitted = []
-    client = SimpleNamespace(submit=lambda *given, **options: submitted.append(given))
-    executor = OnDask(Source(data_of(), model_of(*KIND)), client)
-    root = executor.root_of([Node(None, p, p) for p in range(n_partitions)])
-    costs, depth = script("partition_costs").Costs(0, 0, 20_000, 20, n_partitions), 0
-    assert (root.first, root.last) == (0, n_partitions - 1)
+
+    def submit(function, begun, summands, **options):
+        submitted.append(1 + max(summands))
+        return submitted[-1]
+
+    executor = OnDask(Source(data_of(), model_of(*KIND)), SimpleNamespace(submit=submit))
+    depth = executor.root_of([0] * n_partitions)
+    costs = script("partition_costs").Costs(0, 0, 20_000, 20, n_partitions)
     assert costs.n_additions == len(submitted)
-    while root.summands:
-        root, depth = root.summands[0], depth + 1
     assert costs.depth == depth
     assert costs.brought(costs.equations) == costs.equations
     assert costs.passed_on(costs.equations) == 7 * depth * costs.equations
 
 
+@pytest.mark.parametrize(
+    ("n_partitions", "n_workers", "length"),
+    [(1, 2, 1), (4, 2, 2), (5, 2, 1), (47, 2, 8), (64, 2, 32), (64, 3, 2), (3, 8, 1), (4, 0, 4)],
+)
+def test_groups_of_partitions_leave_no_worker_much_more_than_its_share(
+    n_partitions, n_workers, length
+):
+    assert length_of_groups(n_partitions, n_workers) == length
+
+
 def test_small_answers_are_added_here_once_their_size_is_known(threads, monkeypatch):
-    """By their outlines: another size is another question."""
+    """By the sums that the same questions had the last time."""
     monkeypatch.setattr(on_dask, "TOGETHER", 5 * 50 * 8 + 5 * 8)
     executor, received = OnDask(Source(data_of(5), model_of(*KIND)), threads), []
-    for size in (50, 50, 51, 51, 50):
+    for size in (50, 50, 51, 51, 50, 50):
         before = executor.work
         executor.sum(drawn, PART, size)
         received.append((executor.work - before).received)
     one, larger = 50 * 8 + 8, 51 * 8 + 8
-    assert received == [one, 5 * one, larger, larger, 5 * one]
-
-
-def test_outlines_tell_what_has_answers_of_other_sizes():
-    def outline(rows, columns, size):
-        cut = Scattered(np.zeros((rows, 2))), np.zeros((columns, 2)), 1.5
-        return outline_of(PartValue(drawn, (PART, size, cut)))
-
-    assert outline(4, 3, 1) == outline(4, 3, 1)
-    assert len({outline(4, 3, 1), outline(5, 3, 1), outline(4, 2, 1), outline(4, 3, 2)}) == 4
+    assert received == [one, 5 * one, 5 * larger, larger, one, 5 * one]
 
 
 def test_arrays_of_the_network_are_computed_with_as_they_were_made():
@@ -347,8 +348,9 @@ def test_arrays_go_to_the_cluster_once(client, monkeypatch):
     )
     array, arrays = np.zeros((48, 100)), []
     for _ in range(3):
-        executor.slot(array, array[12:24], arrays, 1)
-    assert len(sent) == 1
+        executor.slot(Scattered(array), arrays, 1, (12, 24))
+    assert [own.shape for own in sent] == [(12, 100)]
+    assert arrays == 3 * sent
 
 
 def keep_nothing_in_memory(share):

@@ -433,7 +433,7 @@ def test_an_optimistic_bound_is_caught(monkeypatch, excess):
     monkeypatch.setattr(
         bound,
         "norm_upper_bound",
-        lambda matrix, slack: honest(matrix, slack) * (1 - excess),
+        lambda matrix: honest(matrix) * (1 - excess),
     )
     with pytest.raises(mc.LawViolation, match="bounds are never too good"):
         mc.laws.check_solver("proximal")

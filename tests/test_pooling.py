@@ -9,9 +9,9 @@ from scipy import stats
 
 import mcframe as mc
 from mcframe.pooling import pool
+from mcframe.tables.completing import fit_table
 from mcframe.tables.declaring import read_table
-from mcframe.tables.drawing import DrawnRows, drawn_places
-from mcframe.tables.table_model import fit_table
+from mcframe.tables.table_model import DrawnRows, drawn_places
 
 from .test_declare import mixed
 
@@ -233,17 +233,22 @@ def test_pooled_slopes_cover_the_truth():
 def test_the_prior_of_draws_is_weak(shape, most):
     """What predicts single entries best would bias what is computed from draws towards 0."""
     values = np.random.default_rng(0).standard_normal(shape)
-    rows = rows_of(pd.DataFrame(values, columns=[f"x{j}" for j in range(shape[1])]))
+    rows = completed_rows(pd.DataFrame(values, columns=[f"x{j}" for j in range(shape[1])]))
     for prior, expected in ((1000.0, most), (0.5, 0.5)):
-        chosen = attrs.evolve(rows.model.chosen, prior_rows=prior)
-        drawn = DrawnRows.of(attrs.evolve(rows.model, chosen=chosen))
+        chosen = attrs.evolve(rows.chosen, prior_rows=prior)
+        drawn = DrawnRows.of(rows.declared, rows.posterior, chosen)
         assert drawn.chosen.prior_rows == expected
 
 
 def rows_of(frame):
     """The rows of a table, with a prior of one row."""
+    rows = completed_rows(frame)
+    return DrawnRows.of(rows.declared, rows.posterior, rows.chosen)
+
+
+def completed_rows(frame):
     table, columns = read_table(frame, None)
-    return DrawnRows.of(fit_table(columns, table, prior_rows=1.0))
+    return fit_table(columns, table, prior_rows=1.0)
 
 
 def slope(table):

@@ -70,7 +70,7 @@ def test_thresholds_are_learned():
     y = mc.Ordinal(4, thresholds=(-1.5, 0.0, 1.0)).sample(z, rng).astype(float)
     model = mc.Model([mc.Block("y", mc.Ordinal(4))], [mc.NuclearNorm()])
     posterior = mc.posterior(model, {"y": y}, tol=1e-4)
-    found = posterior.engine.likelihood("y").thresholds
+    found = posterior.engine.observed.likelihood("y").thresholds
     np.testing.assert_allclose(found, (-1.5, 0.0, 1.0), atol=0.3)
     assert np.all(np.diff([sweep.evidence for sweep in posterior.history]) > 0.0)
 

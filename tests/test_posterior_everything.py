@@ -28,7 +28,7 @@ CELLS, DRAWS, ERRORS = 12, 4000, 6.0
 
 def exponentials_overflow(posterior, name, rows, columns):
     """Where a count or a duration has no finite second moment in floats: the logs are too wide."""
-    likelihood = posterior.engine.likelihood(name)
+    likelihood = posterior.engine.observed.likelihood(name)
     if likelihood.location or has_few_values(likelihood):
         return False
     _, means, variances = posterior.engine.mixture(
@@ -43,7 +43,7 @@ def exponentials_overflow(posterior, name, rows, columns):
 
 def faults(posterior, name, rng):
     """What is wrong of the answers on one block, in words."""
-    table, likelihood = posterior.tables[name], posterior.engine.likelihood(name)
+    table, likelihood = posterior.tables[name], posterior.engine.observed.likelihood(name)
     rows = rng.integers(0, table.shape[0], CELLS)
     columns = rng.integers(0, table.shape[1], CELLS)
     mean = np.asarray(posterior.predict(name, rows, columns))
@@ -69,7 +69,7 @@ def faults(posterior, name, rng):
 
 def faults_of_sets(posterior, name, cells, mean):
     """What is wrong of probabilities, sets and densities of values."""
-    likelihood = posterior.engine.likelihood(name)
+    likelihood = posterior.engine.observed.likelihood(name)
     probabilities = posterior.probabilities(name, *cells)
     chosen = posterior.set(name, 0.8, *cells)
     values = getattr(likelihood, "lowest", 0) + np.arange(probabilities.shape[1])
@@ -87,7 +87,7 @@ def faults_of_sets(posterior, name, cells, mean):
 
 def faults_of_density(posterior, name, cells, ends):
     """The integral of a density over an interval of 90 %, or the sum over counts."""
-    likelihood, (low, high) = posterior.engine.likelihood(name), ends
+    likelihood, (low, high) = posterior.engine.observed.likelihood(name), ends
     ranked = posterior.model.block(name).standardize == "ranks"  # which have no density
     if ranked or has_few_values(likelihood) or not isinstance(likelihood, Distribution):
         return
@@ -121,7 +121,7 @@ def faults_of_draws(posterior, name, cells, moments, ends):
     Predictors of factors are products of Gaussians, and their distribution is taken for the
     Gaussian with these moments: that is exact in the moments of locations alone.
     """
-    likelihood, (mean, sd) = posterior.engine.likelihood(name), moments
+    likelihood, (mean, sd) = posterior.engine.observed.likelihood(name), moments
     draws = posterior.sample(name, DRAWS)[:, cells[0], cells[1]]
     exact = not isinstance(posterior.engine, FactorPosterior)
     ranked = posterior.model.block(name).standardize == "ranks"

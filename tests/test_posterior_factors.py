@@ -12,11 +12,10 @@ from scipy.special import ndtri
 import mcframe as mc
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.gaussian_bounds import best_gaussian
-from mcframe.posterior import factor_columns as columns_of
 from mcframe.posterior import factor_rows as rows_of
 from mcframe.posterior import factor_state as state_of
 from mcframe.posterior import factors as engine
-from mcframe.posterior.fitting import ROUNDING
+from mcframe.posterior.estimation import ROUNDING
 from mcframe.posterior.observed import Observed
 
 LABELS = [
@@ -79,7 +78,9 @@ class Case:
 
     def begin(self, observed, seed=0):
         """A state to begin with."""
-        return state_of.begin(observed, self.n_factors, self.weight, np.random.default_rng(seed))
+        return state_of.initial_state(
+            observed, self.n_factors, self.weight, np.random.default_rng(seed)
+        )
 
 
 def case(seed, labels=tuple(LABELS + FITTED), largest=40, scales=9.0, most_factors=6):
@@ -146,7 +147,7 @@ def falls(drawn, sweeps=25):
     rows = rows_of.RowsHere(observed)
     state, reached, rounding = drawn.begin(observed), [], []
     for _ in range(sweeps):
-        found = engine.sweep(rows, observed, state)
+        found = engine.sweep(engine.FactorPosterior(rows, observed, state))
         observed, state = found.observed, found.state
         reached.append(found.evidence)
         rounding.append(found.rounding)
@@ -290,8 +291,7 @@ class Plain:
         for block in observed.blocks:
             part, width, likelihood = block.part, block.likelihood.width, block.likelihood
             shaped = (-1, width) if width > 1 else (-1,)
-            offset = 0.0 if block.offset is None else block.offset
-            weight = np.ones(block.y.size) if block.weights is None else block.weights
+            offset, weight = block.offset, np.broadcast_to(block.weights, block.y.shape)
             if block.unknown_noise == "block":
                 own = priors.noise[block.columns][0], block.y
                 centre, spread = best_gaussian(
@@ -352,7 +352,7 @@ class Plain:
             ),
         ]:
             if not observed.blocks[b].ridge:
-                ratio = precision * observed.blocks[b].usual_square
+                ratio = precision * observed.blocks[b].known.usual_square
                 evidence += np.log(ratio) - ratio
         return rows, columns, priors, evidence
 
@@ -400,18 +400,18 @@ class Plain:
         row_effects = priors.row_effects.copy()
         for place, b in enumerate(design.row_blocks):
             block = observed.blocks[b]
-            counted = of_rows[k + place] + 2.0 * block.usual_square
+            counted = of_rows[k + place] + 2.0 * block.known.usual_square
             if not block.ridge:
                 row_effects[place] = (observed.shape[0] + 2.0) / counted
         biases, means = priors.biases.copy(), priors.bias_means.copy()
         for b, block in enumerate(observed.blocks):
             if block.layout.n_biases:
-                own = columns[0][block.columns, -1] + block.centres
+                own = columns[0][block.columns, -1] + block.known.centres
                 free = not block.ridge or block.layout.n_intercepts
                 means[b] = np.mean(own) if free else 0.0
                 away = (own - means[b]) ** 2 + columns[1][block.columns, -1, -1]
                 if not block.ridge:
-                    biases[b] = (own.size + 2.0) / (np.sum(away) + 2.0 * block.usual_square)
+                    biases[b] = (own.size + 2.0) / (np.sum(away) + 2.0 * block.known.usual_square)
         return attrs.evolve(
             priors, row_effects=row_effects, biases=biases, bias_means=means, **found
         )
@@ -430,10 +430,10 @@ def test_a_sweep_is_that_of_a_plain_oracle(seed):
     observed = drawn.observed
     state, here = drawn.begin(observed), rows_of.RowsHere(observed)
     for _ in range(2):
-        state = engine.sweep(here, observed, state).state
+        state = engine.sweep(engine.FactorPosterior(here, observed, state)).state
     plain = Plain(observed, state, bounds_of(here, observed, state))
     rows, columns, priors, evidence = plain.sweep()
-    found = engine.sweep(here, observed, state)
+    found = engine.sweep(engine.FactorPosterior(here, observed, state))
     assert abs(found.evidence - evidence) <= 1e-9 * (abs(evidence) + observed.n_numbers)
     passed = bounds_of(here, observed, found.state)
     assert_close(passed.values, plain.values)
@@ -458,7 +458,7 @@ def test_a_sweep_is_that_of_a_plain_oracle(seed):
         if block.unknown_noise == "block":
             here = (cells[1] >= block.columns.start) & (cells[1] < block.columns.stop)
             spread[here] += priors.noise[block.columns][0]
-    centres = np.concatenate([block.centres for block in observed.blocks])[cells[1]]
+    centres = np.concatenate([block.known.centres for block in observed.blocks])[cells[1]]
     for column in range(observed.shape[1]):
         here = cells[1] == column
         allowed = 1e-8 * (np.abs(expected[here]) + np.sqrt(spread[here]))
@@ -485,25 +485,25 @@ class Halfway:
         observed = drawn.observed
         state, rows = drawn.begin(observed), rows_of.RowsHere(observed)
         for _ in range(sweeps):
-            found = engine.sweep(rows, observed, state)
+            found = engine.sweep(engine.FactorPosterior(rows, observed, state))
             observed, state = found.observed, found.state
         sums = bounds_of(rows, observed, state).all_sums()
-        columns, _ = columns_of.columns_given(observed, state, sums)
+        columns, _ = engine.columns_given(observed, state, sums)
         return cls(observed, state.design, state.priors, columns, sums)
 
     def divergence(self, columns, sums):
         """Both divergences, at the best priors."""
         kept = self.observed, self.design
-        priors = columns_of.best_priors(*kept, self.priors, columns, sums)
-        of_columns = columns_of.divergence_of_columns(*kept, priors, columns)
-        of_rows = columns_of.divergence_of_rows(*kept, priors, sums)
-        return of_columns + of_rows - columns_of.effects_term(*kept, priors)
+        priors = engine.best_priors(*kept, self.priors, columns, sums)
+        of_columns = engine.divergence_of_columns(*kept, priors, columns)
+        of_rows = engine.divergence_of_rows(*kept, priors, sums)
+        return of_columns + of_rows - engine.effects_term(*kept, priors)
 
     @property
     def rotated(self):
         """Columns and sums after it."""
         n_rows = self.observed.shape[0]
-        return columns_of.rotated(self.design, self.columns, self.sums, n_rows, self.priors.weight)
+        return engine.rotated(self.design, self.columns, self.sums, n_rows, self.priors.weight)
 
 
 def turned(design, columns, sums, n_rows, root):
@@ -631,7 +631,8 @@ def test_the_order_of_rows_and_columns_does_not_matter(seed):
     moved = attrs.evolve(moved, columns=taken)
     here, there = rows_of.RowsHere(one), rows_of.RowsHere(other)
     for _ in range(5):
-        found, same = engine.sweep(here, one, state), engine.sweep(there, other, moved)
+        found = engine.sweep(engine.FactorPosterior(here, one, state))
+        same = engine.sweep(engine.FactorPosterior(there, other, moved))
         assert found.evidence == pytest.approx(same.evidence, rel=1e-10)
         state, moved = found.state, same.state
     cells = np.indices(x.shape).reshape(2, -1)
@@ -660,7 +661,7 @@ def test_new_rows_are_given_what_rows_of_the_fit_have(seed):
     observed = drawn.observed
     state, rows = drawn.begin(observed), rows_of.RowsHere(observed)
     for _ in range(60):
-        state = engine.sweep(rows, observed, state).state
+        state = engine.sweep(engine.FactorPosterior(rows, observed, state)).state
     fitted = engine.FactorPosterior(rows, observed, state)
     again = fitted.condition(observed)
     cells = np.indices(observed.shape).reshape(2, -1)

@@ -417,8 +417,6 @@ def test_no_start_is_better(prior_mean, power, y, start):
     found = evidence(word, prior_mean, s, y, *best_gaussian(word, prior_mean, s, y))
     given_start = evidence(word, prior_mean, s, y, *at)
     assert np.all(found >= given_start - 1e-12 * (1.0 + np.abs(given_start)))
-    kept = evidence(word, prior_mean, s, y, *best_gaussian(word, prior_mean, s, y, start=at))
-    assert np.all(kept >= given_start)
 
 
 def test_weights_count_entries_and_zero_leaves_the_prior():
@@ -548,7 +546,7 @@ def test_a_learned_variance_is_declared_and_refused_by_optima():
     model = mc.Model([mc.Block("x", mc.Gaussian(variance=None), bias=True)], [mc.NuclearNorm(1.0)])
     assert repr(mc.Gaussian(variance=None)) == "Gaussian(variance=None)"
     assert "(2 σ_j²) + log σ_j" in str(model)
-    assert r"\sigma_j" in mc.Gaussian(None).latex("z", "x")
+    assert r"\sigma_j" in model._repr_latex_()
     data = {"x": np.random.default_rng(0).standard_normal((6, 4))}
     for verb in (mc.fit, mc.verify, mc.explain, mc.to_cvxpy, mc.path, mc.weight_max):
         with pytest.raises(

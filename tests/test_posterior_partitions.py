@@ -19,7 +19,7 @@ from mcframe.contracts import ExpectedLogLikelihood, GaussianBound
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.posterior import checkpoint as checkpoints
 from mcframe.posterior import factors as engine
-from mcframe.posterior.fitting import ROUNDING
+from mcframe.posterior.estimation import ROUNDING
 from tests.catalogue import LIKELIHOODS
 from tests.test_posterior_factors import assert_close, case, values_of
 

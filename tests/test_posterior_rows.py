@@ -118,7 +118,7 @@ def test_evidence_is_that_of_a_dense_gaussian():
     expected = stats.multivariate_normal(mean, covariance + np.diag(noise)).logpdf(values)
     assert found.evidence == pytest.approx(np.sum(expected), rel=1e-12)
     np.testing.assert_allclose(found.noise, noise)
-    np.testing.assert_array_equal(found.covariances[0], covariance)
+    np.testing.assert_array_equal(found.components.covariances[0], covariance)
     assert found.shares.tolist() == [1.0]
     drawn = found.draws(np.arange(7), np.random.default_rng(0), 2000)
     means, variances = found.moments()
@@ -203,8 +203,8 @@ def test_moments_are_recovered_and_intervals_cover():
     hidden = rng.random(truth.shape) < 0.3
     noisy = truth + 0.1 * rng.standard_normal(truth.shape)
     found = fit_rows(np.where(hidden, np.nan, noisy), np.full(3, 100.0))
-    np.testing.assert_allclose(found.means[0], mean, atol=0.06)
-    np.testing.assert_allclose(found.covariances[0], root @ root.T, atol=0.08)
+    np.testing.assert_allclose(found.components.means[0], mean, atol=0.06)
+    np.testing.assert_allclose(found.components.covariances[0], root @ root.T, atol=0.08)
     _, means, variances = found.mixture(*np.nonzero(hidden))
     covered = np.abs(truth[hidden] - means[0]) < 1.645 * np.sqrt(variances[0])
     assert np.mean(covered) == pytest.approx(0.9, abs=0.015)
@@ -241,14 +241,14 @@ def test_evidence_never_falls(seed):
 def test_a_step_that_lowers_the_evidence_is_an_error(monkeypatch):
     """A planted fault: what the missing numbers add to the covariance is forgotten."""
     _, values, _, _ = two_groups()
-    after = posterior_rows.RowsPrior.after
+    m_step = posterior_rows.RowsPrior.m_step
 
     def forgetful(self, found, means):
         if found.weights[0] > 0.0:
             found = attrs.evolve(found, scatters=0.7 * found.scatters)
-        return after(self, found, means)
+        return m_step(self, found, means)
 
-    monkeypatch.setattr(posterior_rows.RowsPrior, "after", forgetful)
+    monkeypatch.setattr(posterior_rows.RowsPrior, "m_step", forgetful)
     with pytest.raises(BackendError, match="evidence lower bound of Gaussian rows fell from"):
         fit_rows(values, np.full(4, 100.0), tol=0.0)
 
@@ -293,7 +293,7 @@ def test_threads_change_no_bit(monkeypatch):
     for count in (1, 3):
         with thread_limit(count):
             found.append(fit_rows(values, np.full(4, 100.0), components=2))
-    np.testing.assert_array_equal(found[0].covariances, found[1].covariances)
+    np.testing.assert_array_equal(found[0].components.covariances, found[1].components.covariances)
     assert found[0].history == found[1].history
 
 
@@ -316,7 +316,7 @@ def test_steps_with_other_precisions_end_where_a_fit_does():
     moved = fit_rows(values, np.full(4, 100.0))
     for _ in range(200):
         moved = moved.step(values, np.full(4, 25.0))
-    prior_free = np.abs(moved.covariances - found.covariances)
+    prior_free = np.abs(moved.components.covariances - found.components.covariances)
     np.testing.assert_allclose(prior_free, 0.0, atol=0.02)
     means, variances = moved.moments()
     assert means.shape == variances.shape == values.shape
@@ -349,7 +349,7 @@ def test_an_optimum_needs_a_covariance(term, said):
     with pytest.raises(mc.ModelError, match=said):
         term.value(np.eye(3))
     assert "log" in str(model)
-    assert term.latex()
+    assert r"\log" in model._repr_latex_()
     assert term == eval(repr(term), {"GaussianRows": mc.GaussianRows})
     assert hash(term) == hash(term)
 
@@ -389,5 +389,7 @@ def test_steps_that_begin_at_another_estimate_end_at_the_same_one():
     first = fit_rows(values, precisions, prior_rows=1.0)
     found = fit_rows(values, precisions, **options, start=first)
     plain = fit_rows(values, precisions, **options)
-    np.testing.assert_allclose(found.covariances, plain.covariances, atol=1e-4)
+    np.testing.assert_allclose(
+        found.components.covariances, plain.components.covariances, atol=1e-4
+    )
     assert found.evidence == pytest.approx(plain.evidence, abs=1e-4)

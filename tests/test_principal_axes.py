@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
+from mcframe.model.partitioned import RowsInMemory
 from mcframe.posterior.gibbs import Sampler
 
 LEARNED = mc.Gaussian(variance=None)
@@ -138,7 +139,7 @@ def test_scores_of_gaussian_rows_are_those_of_dense_algebra():
 def test_loadings_of_gaussian_rows_vary_as_an_inverse_wishart():
     posterior = posterior_of(table_of((40, 4)), ROWS)
     found, own = posterior.factors(), posterior.engine.rows
-    degrees, covariance = own.parameters.degrees[0], own.covariances[0]
+    degrees, covariance = own.parameters.degrees[0], own.components.covariances[0]
     drawn = stats.invwishart(degrees, (degrees - 5.0) * covariance).rvs(40_000, random_state=0)
     sizes = np.sqrt(np.sum(np.square(found.loadings["x"]), axis=0))
     axes = found.loadings["x"] / sizes
@@ -158,6 +159,23 @@ def test_frames_keep_their_labels_and_classes_have_a_number_each():
     assert found.loadings["kinds"].shape == (2, 3 * found.shares.size)
     assert list(found.loadings["kinds"].columns[:3]) == [(0, 0), (0, 1), (0, 2)]
     assert "axis" in repr(found)
+
+
+def test_rows_in_partitions_have_the_axes_of_the_table():
+    """Where every row is in one process when it is asked for, and no table is."""
+    x = table_of()
+    model = mc.Model([mc.Block("x", LEARNED, bias=True)], [NORM])
+    whole, parts = (
+        mc.posterior(model, {"x": x}, factors=2).factors(),
+        mc.posterior(model, RowsInMemory({"x": x}, 3), factors=2).factors(),
+    )
+    for ours, theirs in [
+        (parts.scores, whole.scores),
+        (parts.score_sds, whole.score_sds),
+        (parts.loadings["x"], whole.loadings["x"]),
+        (parts.loading_sds["x"], whole.loading_sds["x"]),
+    ]:
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
 def test_nothing_but_noise_has_no_axes():

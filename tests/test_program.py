@@ -136,9 +136,6 @@ class Plain(Likelihood, TwiceDifferentiable):
     def formula(self, z, y):
         return self.inner.formula(z, y)
 
-    def latex(self, z, y):
-        return self.inner.latex(z, y)
-
 
 @pytest.mark.parametrize(
     "terms",

@@ -256,7 +256,8 @@ def test_it_prints_its_shares_and_its_rate():
     assert risk.formula("z", "y") == (
         "(0.3 PN + 0.3 PU + 0.4 NU at ρ = 0.85)[log(1 + exp((1 − 2y)(z)))]"
     )
-    assert r"_{\rho = 0.85}" in risk.latex("z", "y")
+    model = mc.Model([mc.Block("y", risk)], [mc.NuclearNorm(1.0)])
+    assert r"+ 0.4\text{ NU at }\rho = 0.85)" in model._repr_latex_()
     pn = mc.RiskMixture(pn=1.0, likelihood=mc.Gaussian())
     assert pn.formula("z", "y") == "(PN)[(z − y)²/2]"
 

@@ -66,10 +66,7 @@ def test_each_row_is_a_ridge_regression(drawn, width, by_rows, alike):
     pull = rng.standard_normal(rows.size)
     n_lines, n_others = pattern.shape if by_rows else pattern.shape[::-1]
     right = rng.standard_normal((n_others, width))
-    lines, out = pattern.lines(by_rows), np.empty((n_lines, width))
-    kernels.ridge_solutions(
-        lines.starts, lines.across, lines.places, curvature, pull, right, 0.3, out
-    )
+    out = pattern.lines(by_rows).ridge_solutions(curvature, pull, right, 0.3)
     own, others = (rows, columns) if by_rows else (columns, rows)
     curvatures = np.broadcast_to(curvature, rows.shape)
     for line in range(n_lines):
@@ -137,10 +134,7 @@ def test_kernels_give_the_same_bits_for_any_number_of_threads(monkeypatch):
     monkeypatch.setattr(kernels, "PART", 1000)
     for count in (1, 2, 5):
         with threads.thread_limit(count):
-            solutions = np.empty((300, 5))
-            kernels.ridge_solutions(
-                lines.starts, lines.across, lines.places, np.ones(1), values, right, 0.3, solutions
-            )
+            solutions = lines.ridge_solutions(np.ones(1), values, right, 0.3)
             matrix = Sampled(pattern, values)
             thin = (right, right[:, :1], right[:, :4])
             products = [

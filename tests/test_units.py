@@ -446,7 +446,7 @@ def test_a_loss_of_which_nothing_says_how_little_it_can_be_is_refused():
     class Unbounded(Likelihood):
         needs = remedy = ""
         curvature, infimum = 1.0, -np.inf
-        invalid = value = value_and_gradient = mean = start = formula = latex = None
+        invalid = value = value_and_gradient = mean = start = formula = None
 
     assert mc.Block("n", Bare(), standardize=True).standardize is True  # it has a conjugate
     with pytest.raises(mc.ModelError, match="Unbounded has neither a conjugate nor an infimum"):

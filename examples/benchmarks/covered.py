@@ -105,7 +105,7 @@ def rows_of(name, repetitions):
         ways = posterior, posterior.conformalize(LEVEL, random_state=seed)
         for block in blocks:
             if block.name in hidden:
-                likelihood = posterior.engine.likelihood(block.name)
+                likelihood = posterior.engine.observed.likelihood(block.name)
                 for way, answers in enumerate(ways):
                     own = covered(answers, block.name, likelihood, *hidden[block.name])
                     for kind, numbers in own.items():

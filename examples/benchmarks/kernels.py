@@ -117,9 +117,7 @@ def by_lines(lines, numbers, factor, n_lines):
     for name, curvature, each in kinds:
         yield (
             f"ridge_solutions, {name}",
-            lambda curvature=curvature: kernels.ridge_solutions(
-                *order, lines.places, curvature, numbers, factor, 1.0, solved
-            ),
+            lambda curvature=curvature: lines.ridge_solutions(curvature, numbers, factor, 1.0),
             each * n + thin,
             ridge,
         )

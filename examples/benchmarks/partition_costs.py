@@ -35,10 +35,11 @@ class Costs:
       each partition, one for the leading singular vectors, and up to 8 for scales of its rows and
       columns. Of other tables L Lanczos steps of 4 columns are L rounds, 16 N operations a step,
       4 d numbers sent and 4 d received.
-    - Sums are taken on the cluster, ``FAN`` neighbours by a task: each partition's answer goes to
-      one other worker at most, all at once but for the ``depth`` of the tree, on each level of
-      which a worker fetches ``FAN - 1`` in turn. Answers that are ``TOGETHER`` all at once
-      come to the driver instead, those of all partitions.
+    - Sums are taken on the cluster: a task adds up the answers of its group of neighbours, here of
+      one partition, as where there are as many workers, and further tasks ``FAN`` groups each. An
+      answer goes to one other worker at most, all at once but for the ``depth`` of the tree, on
+      each level of which a worker fetches ``FAN - 1`` in turn. Answers that are ``TOGETHER`` all
+      at once come to the driver instead, those of all groups.
 
     A second copy of the entries, partitioned by columns as Spark's ALS keeps one, would solve for
     V within its partitions, and have all of U sent to every worker in place of the normal

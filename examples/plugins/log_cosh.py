@@ -69,7 +69,3 @@ class LogCosh(Likelihood, Conjugate, TwiceDifferentiable):
     def formula(self, z: str, y: str) -> str:
         """delta² log cosh((z − x)/delta)."""
         return f"{self.delta**2:g} log cosh(({z} − {y})/{self.delta:g})"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""\delta^2 \log \cosh((z - x) / \delta)."""
-        return rf"{self.delta**2:g} \log \cosh(({z} - {y}) / {self.delta:g})"

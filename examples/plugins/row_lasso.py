@@ -52,10 +52,6 @@ class RowLasso(Regularizer, Prox):
         """weight Σ_i ‖z_i‖."""
         return f"{self.weight:g} Σ_i ‖z_i‖" + ("" if self.block is None else f" of {self.block}")
 
-    def latex(self) -> str:
-        r"""weight \sum_i \lVert z_i \rVert."""
-        return rf"{self.weight:g} \sum_i \lVert z_i \rVert"
-
 
 def norms_of_rows(matrix: Array) -> Array:
     """||row||_2 of every row, as a column."""

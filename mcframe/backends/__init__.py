@@ -4,7 +4,6 @@ from mcframe.backends.alternating import Alternating
 from mcframe.backends.backend import (
     Backend,
     Budget,
-    Cost,
     History,
     Outcome,
     Paused,
@@ -17,7 +16,6 @@ from mcframe.backends.choice import (
     BACKENDS,
     LADDER,
     BackendLike,
-    Rung,
     Verdict,
     able,
     backend_from,
@@ -34,53 +32,8 @@ from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC
 from mcframe.backends.loop import FROM_OUTSIDE, run
 from mcframe.backends.proximal import Proximal
-from mcframe.backends.reference import Reference, estimate
+from mcframe.backends.reference import Reference
 from mcframe.backends.rowwise import Rowwise
 from mcframe.backends.splitting import FirstOrder, Splitting
 from mcframe.backends.statement import to_cvxpy
 from mcframe.compile import Dual
-
-__all__ = [
-    "BACKENDS",
-    "FPC",
-    "FROM_OUTSIDE",
-    "LADDER",
-    "Alternating",
-    "Backend",
-    "BackendLike",
-    "Budget",
-    "Certificate",
-    "Cost",
-    "Dual",
-    "FactoredDescent",
-    "FirstOrder",
-    "History",
-    "Outcome",
-    "Paused",
-    "Point",
-    "Proximal",
-    "Record",
-    "Reference",
-    "Rounding",
-    "Rowwise",
-    "Rung",
-    "Settings",
-    "Splitting",
-    "Start",
-    "Verdict",
-    "able",
-    "backend_from",
-    "certify",
-    "checked_backend",
-    "choice_of",
-    "choose",
-    "estimate",
-    "relative_gap",
-    "run",
-    "solve_by",
-    "solve_by_choice",
-    "to_cvxpy",
-    "verdict_on",
-    "verdicts",
-    "with_ladder",
-]

@@ -73,8 +73,11 @@ class AlternatingState:
 
     def arrive(self, program: Program, left: Array, right: Array) -> None:
         """Set Z = left @ right.T in balanced factors, and evaluate the objective there."""
+        # The rows of a left factor that stays are with their partitions already. The losses of
+        # unlabeled cells are asked for products with the balanced factors.
+        given = LowRank(left, right) if left is self.left and not program.background else None
         self.left, self.values, self.right = orthogonal_factors(left, right)
-        latent = LowRank(self.left, self.right)
+        latent = given or LowRank(self.left, self.right)
         self.evaluation = program.evaluate(latent, self.evaluation.effects)
         self.penalty = program.penalty.of_singular_values(self.values)
 
@@ -240,8 +243,9 @@ def seek(state: AlternatingState, gradient: Operator, left: Array, right: Array)
     """Start the shrinker at leading singular vectors of the gradient, less two subspaces."""
     lanczos = Lanczos(Projected(gradient, left, right), state.shrinker.rng)
     lanczos.advance(SOUGHT)
-    state.shrinker.basis, squares = lanczos.leading_of_short_side(FIRST_WIDTH)
-    state.shrinker.ritz = squares / state.curvature**2
+    squares, vectors = lanczos.ritz()
+    state.shrinker.basis = lanczos.basis @ vectors[:, :FIRST_WIDTH]
+    state.shrinker.ritz = squares[:FIRST_WIDTH] / state.curvature**2
 
 
 # The longest extrapolation relative to the last step, and the shortest that is tried.

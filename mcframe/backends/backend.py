@@ -2,7 +2,7 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -62,12 +62,6 @@ class History:
     def table(self) -> dict[str, Array]:
         """Every number of the records as an array."""
         return {name: np.array([getattr(r, name) for r in self.records]) for name in NUMBERS}
-
-    @classmethod
-    def of_table(cls, table: Mapping[str, Array]) -> "History":
-        """Return the history whose ``table`` this is, without what was asked of partitions."""
-        columns = [table[name].tolist() for name in NUMBERS]
-        return cls(tuple(Record(*row) for row in zip(*columns, strict=True)))
 
     @property
     def iteration(self) -> Array:

@@ -1,5 +1,6 @@
 """The certificate: objective and lower bound of a candidate, and how exactly they are known."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -103,6 +104,11 @@ class Certificate:
     effects: dict[str, Array]
     rounding: Rounding = attrs.field(factory=Rounding)
 
+    @property
+    def gap(self) -> float:
+        """The relative gap."""
+        return relative_gap(self.objective, self.bound, self.rounding)
+
 
 def relative_gap(objective: float, bound: float, rounding: Rounding | None = None) -> float:
     """|objective - bound| / max(|objective|, |bound|), the most that it can be.
@@ -119,6 +125,14 @@ def relative_gap(objective: float, bound: float, rounding: Rounding | None = Non
     if size <= known.nothing:
         return 0.0
     return float(max(difference / size, min(known.moved / size, 1.0)))
+
+
+def best_of(found: Sequence[tuple[Point, Certificate]]) -> tuple[Point, Certificate]:
+    """The point with the lowest objective, and its certificate with the highest bound of all."""
+    point, best = min(found, key=lambda pair: pair[1].objective)
+    highest = max((certificate for _, certificate in found), key=lambda each: each.bound)
+    rounding = best.rounding.with_bound_of(highest.rounding)
+    return point, attrs.evolve(best, bound=highest.bound, rounding=rounding)
 
 
 @attrs.frozen(eq=False)
@@ -164,20 +178,15 @@ class PrimalValues:
         """
         if isinstance(self.program.penalty, RowPenalty):
             return False
-        if self.at.behind or self.main > NOTHING * self.main_elsewhere:
+        # At a Z of equal entries, of the size that predictors have: 0 where all data are.
+        unit, ones = self.program.loss.unit, [np.ones((n, 1)) for n in self.program.shape]
+        elsewhere = self.program.penalty.value(LowRank(unit * ones[0], ones[1]))
+        if self.at.behind or self.main > NOTHING * elsewhere:
             return False
         for term, value in zip(self.program.terms, self.attached, strict=True):
             if value > NOTHING * term.value(np.zeros((self.program.shape[0], term.width))):
                 return False
         return self.program.loss.vanishes(self.at.place.z, self.at.effects)
-
-    @property
-    def main_elsewhere(self) -> float:
-        """The main regularizer at a Z of equal entries, of the size that predictors have."""
-        n_rows, n_columns = self.program.shape
-        unit = self.program.loss.unit  # 0 where all data are
-        alike = LowRank(np.full((n_rows, 1), unit), np.ones((n_columns, 1)))
-        return float(self.program.penalty.value(alike))
 
     def certificate(self, bound: Bound, unsettled: float = 0.0) -> Certificate:
         """The objective with a bound, and the rounding of both."""
@@ -234,7 +243,10 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
         norm_excess = max(norm_excess, SHARE_OF_EXCESS * allowed_excess(primal, point, tol))
     aim = Aim(norm_excess, tol * abs(objective) if np.isfinite(objective) else 0.0)
     bound = higher_of(NO_BOUND, fenchel_bound(point, candidate.latent, aim))
-    if objective - bound.value > aim.gap and is_free_in_a_ball(program, point):
+    in_a_ball = isinstance(program.main, Constraint)
+    fixed = point.behind or any(known is not None for known in point.known)
+    free = not (program.entries.sparse or fixed)  # gradients are, and are written out
+    if in_a_ball and free and objective - bound.value > aim.gap:
         without = point.without_main()
         # A ball takes at least 0.
         if -without.conjugates()[0] > bound.value:
@@ -247,12 +259,6 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
 def higher_of(bound: Bound, other: Bound) -> Bound:
     """The higher of two bounds: the second if they are equal, the first if that is NaN."""
     return other if other.value >= bound.value else bound
-
-
-def is_free_in_a_ball(program: Program, point: DualPoint) -> bool:
-    """True where the main regularizer is a ball, and gradients are written out and free."""
-    fixed = point.behind or any(known is not None for known in point.known)
-    return isinstance(program.main, Constraint) and not (program.entries.sparse or fixed)
 
 
 def allowed_excess(primal: PrimalValues, point: DualPoint, tol: float) -> float:

@@ -11,7 +11,7 @@ import attrs
 
 from mcframe.backends.alternating import Alternating
 from mcframe.backends.backend import Backend, History, Outcome, Record, Settings, Start
-from mcframe.backends.certificate import Certificate, relative_gap
+from mcframe.backends.certificate import Certificate, best_of
 from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC
 from mcframe.backends.loop import ASKED_TO_STOP, FROM_OUTSIDE
@@ -304,20 +304,22 @@ def solve_in_turn(
             records += outcome.history.records
             made = records[-1].iteration
             if outcome.status != HANDED_OVER:
-                message, history = outcome.message + changes, History(records)
-                return attrs.evolve(outcome, message=message, history=history), reference.name
-        known = Certificate(
-            compiled.problem.objective(outcome.point.latent, dict(outcome.effects)),
-            outcome.bound,
-            dict(outcome.effects),
-            outcome.rounding,
-        )
+                turn = [reference]
+                break
+        known = certificate_of(compiled, outcome)
         settings = attrs.evolve(settings, start=Start(outcome.point, known), made=made)
         turn = [*turn[1:], turn[0]]
         if settings.progress:
             print(f"{turn[-1].name} hands over to {turn[0].name}", flush=True)
     message, history = outcome.message + changes, History(records)
     return attrs.evolve(outcome, message=message, history=history), turn[0].name
+
+
+def certificate_of(compiled: CompiledProblem, outcome: Outcome) -> Certificate:
+    """The certificate of an outcome, its objective evaluated by the problem."""
+    effects = dict(outcome.effects)
+    objective = compiled.problem.objective(outcome.point.latent, effects)
+    return Certificate(objective, outcome.bound, effects, outcome.rounding)
 
 
 def brief_reference(backends: Sequence[Backend], compiled: CompiledProblem) -> Reference | None:
@@ -346,26 +348,19 @@ def with_reference(
         return known
     except KeyboardInterrupt:
         return attrs.evolve(known, status="interrupted", message=FROM_OUTSIDE)
-
-    def objective_of(outcome: Outcome) -> float:
-        return compiled.problem.objective(outcome.point.latent, dict(outcome.effects))
-
-    better, other = sorted((known, exact), key=objective_of)
-    objective, bound, rounding = objective_of(better), better.bound, better.rounding
-    if other.bound > bound:
-        bound, rounding = other.bound, rounding.with_bound_of(other.rounding)
-    gap = relative_gap(objective, bound, rounding)
-    rank, seconds = better.point.latent.rank, exact.history[-1].seconds
-    record = Record(made + 1, seconds, objective, bound, gap, rank)
+    found = [(each.point, certificate_of(compiled, each)) for each in (known, exact)]
+    point, best = best_of(found)
+    seconds, rank = exact.history[-1].seconds, point.latent.rank
+    record = Record(made + 1, seconds, best.objective, best.bound, best.gap, rank)
     status, message = HANDED_OVER, exact.message
     if settings.callback is not None and settings.callback(record):
         status, message = "interrupted", ASKED_TO_STOP
-    elif gap <= settings.budget.tol:
+    elif best.gap <= settings.budget.tol:
         status, message = "certified", f"the gap is at most tol={settings.budget.tol:g}"
     return attrs.evolve(
-        better,
-        bound=bound,
-        rounding=rounding,
+        known if point is known.point else exact,
+        bound=best.bound,
+        rounding=best.rounding,
         status=status,
         message=message,
         history=History((record,)),

@@ -1,6 +1,6 @@
 """The lower bound on the optimum that a dual point proves."""
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import attrs
 import numpy as np
@@ -8,8 +8,7 @@ import scipy
 
 from mcframe.compile import DualPoint, FactoredPenalty, RowPenalty
 from mcframe.compile.entries import LARGEST_GRAM
-from mcframe.contracts.arrays import Array
-from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, NORM_SLACK, SET_ROUNDING
+from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored
 from mcframe.numerics.norms import norm_bound, norm_upper_bound, singular_value_bounds
 from mcframe.numerics.operators import Dense, LowRank
@@ -32,94 +31,83 @@ class Aim:
     gap: float = 0.0
 
 
-class MainRegularizer(ABC):
-    """R*(-S) for the matrix S of one dual point, at any scale of it."""
+@attrs.frozen(eq=False)
+class MainRegularizer:
+    """R*(-S) for the matrix S of one dual point, at any scale of it.
 
-    #: The largest scale up to 1 that is sure to make it finite.
+    Attributes
+    ----------
+    conjugate : function of a scale
+        R*(-scale S), or an upper bound on it, up to ``rounding``.
+    largest : float
+        The largest scale up to 1 that is sure to make it finite.
+    rounding : function of a scale
+        Bound on how far rounding moves that, beyond that of a short sum.
+    """
+
+    conjugate: Callable[[float], float]
     largest: float = 1.0
-
-    @abstractmethod
-    def conjugate(self, scale: float) -> float:
-        """R*(-scale S), or an upper bound on it, up to ``rounding``."""
-
-    def rounding(self, scale: float) -> float:
-        """Bound on how far rounding moves that, beyond that of a short sum; by default 0."""
-        return 0.0
-
-
-class OfFactors(MainRegularizer):
-    """The main regularizer of factors, with multipliers from those of the candidate."""
-
-    def __init__(self, point: DualPoint, term: Factored, latent: LowRank, aim: Aim) -> None:
-        self.term, self.matrix = term, point.matrix
-        self.multipliers = term.bounding_multipliers(self.matrix, latent.balance(), aim.gap)
-        self.largest = term.feasible_scale(-self.matrix, self.multipliers)
-
-    def conjugate(self, scale: float) -> float:
-        """The conjugate at ``scale`` times the gradient, from multipliers scaled too."""
-        return self.term.conjugate_from(-scale * self.matrix, scale * self.multipliers)
-
-
-class OfSingularValues(MainRegularizer):
-    """The main regularizer as a function of singular values.
-
-    Where it is finite in a ball alone the norm is all that counts. Norms of matrices at hand are
-    bounded by factorisations, of others and of very large ones by Lanczos steps, to a relative
-    ``excess``.
-    """
-
-    def __init__(self, point: DualPoint, excess: float) -> None:
-        self.penalty = point.program.penalty
-        radius = self.penalty.dual_radius
-        if np.isfinite(radius):
-            norm = norm_of(point, radius, excess)
-            self.bounds: Array = np.array([norm])
-            self.largest = 1.0 if norm <= radius else radius / norm
-        else:
-            self.bounds = singular_value_bounds(point.matrix.dense())
-
-    def conjugate(self, scale: float) -> float:
-        """The conjugate at ``scale`` times the gradient, from bounds on its singular values."""
-        return self.penalty.conjugate(scale * self.bounds)
-
-
-class OfRows(MainRegularizer):
-    """A main regularizer that squares each row: finite at every scale, from some products of S.
-
-    The conjugate of a sum is at most that of its parts at any two matrices with the same sum. So
-    a ridge gets ``ridge * Z`` of the gradient, with the rows Z that are the best ones there, and
-    no bound depends on how exactly these are known.
-    """
-
-    def __init__(self, point: DualPoint, penalty: RowPenalty) -> None:
-        left, self.ridged, self.parted = -point.matrix.dense(), 0.0, 0.0
-        if penalty.ridge:
-            rows = penalty.squares.best_rows(left)
-            own = penalty.ridge * rows
-            self.ridged = float(np.vdot(own, own)) / (2.0 * penalty.ridge)
-            left = left - own
-            # The two parts have another sum by rounding, which counts as the rows are large.
-            self.parted = EPS * float(np.vdot(np.abs(left), np.abs(rows)))
-            self.parted += summed_rounding(self.ridged, own.size)
-        self.taken = penalty.main.squares.dual(left)
-
-    def conjugate(self, scale: float) -> float:
-        """The conjugate at ``-scale`` times the gradient."""
-        return self.taken.conjugate(scale) + scale**2 * self.ridged
-
-    def rounding(self, scale: float) -> float:
-        """Bound on how far rounding of the products, and of the two parts, moves the conjugate."""
-        return self.taken.rounding(scale) + abs(scale) * self.parted
+    rounding: Callable[[float], float] = lambda scale: 0.0
 
 
 def main_regularizer(point: DualPoint, latent: LowRank, aim: Aim) -> MainRegularizer:
     """The main regularizer of a dual point which comes from a candidate."""
     penalty = point.program.penalty
     if isinstance(penalty, FactoredPenalty):
-        return OfFactors(point, penalty.main, latent, aim)
+        return of_factors(point, penalty.main, latent, aim)
     if isinstance(penalty, RowPenalty):
-        return OfRows(point, penalty)
-    return OfSingularValues(point, aim.norm_excess)
+        return of_rows(point, penalty)
+    return of_singular_values(point, aim.norm_excess)
+
+
+def of_factors(point: DualPoint, term: Factored, latent: LowRank, aim: Aim) -> MainRegularizer:
+    """The main regularizer of factors, with multipliers from those of the candidate."""
+    matrix = point.matrix
+    multipliers = term.bounding_multipliers(matrix, latent.balance(), aim.gap)
+    return MainRegularizer(
+        lambda scale: term.conjugate_from(-scale * matrix, scale * multipliers),
+        term.feasible_scale(-matrix, multipliers),
+    )
+
+
+def of_singular_values(point: DualPoint, excess: float) -> MainRegularizer:
+    """The main regularizer as a function of singular values.
+
+    Where it is finite in a ball alone the norm is all that counts. Norms of matrices at hand are
+    bounded by factorisations, of others and of very large ones by Lanczos steps, to a relative
+    ``excess``.
+    """
+    penalty, largest = point.program.penalty, 1.0
+    radius = penalty.dual_radius
+    if np.isfinite(radius):
+        norm = norm_of(point, radius, excess)
+        bounds, largest = np.array([norm]), 1.0 if norm <= radius else radius / norm
+    else:
+        bounds = singular_value_bounds(point.matrix.dense())
+    return MainRegularizer(lambda scale: penalty.conjugate(scale * bounds), largest)
+
+
+def of_rows(point: DualPoint, penalty: RowPenalty) -> MainRegularizer:
+    """A main regularizer that squares each row: finite at every scale, from some products of S.
+
+    The conjugate of a sum is at most that of its parts at any two matrices with the same sum. So
+    a ridge gets ``ridge * Z`` of the gradient, with the rows Z that are the best ones there, and
+    no bound depends on how exactly these are known.
+    """
+    left, ridged, parted = -point.matrix.dense(), 0.0, 0.0
+    if penalty.ridge:
+        rows = penalty.squares.best_rows(left)
+        own = penalty.ridge * rows
+        ridged = float(np.vdot(own, own)) / (2.0 * penalty.ridge)
+        left = left - own
+        # The two parts have another sum by rounding, which counts as the rows are large.
+        parted = EPS * float(np.vdot(np.abs(left), np.abs(rows)))
+        parted += summed_rounding(ridged, own.size)
+    taken = penalty.main.squares.dual(left)
+    return MainRegularizer(
+        lambda scale: taken.conjugate(scale) + scale**2 * ridged,
+        rounding=lambda scale: taken.rounding(scale) + abs(scale) * parted,
+    )
 
 
 def norm_of(point: DualPoint, radius: float, excess: float) -> float:
@@ -127,7 +115,7 @@ def norm_of(point: DualPoint, radius: float, excess: float) -> float:
     matrix = point.matrix
     n_rows, n_columns = matrix.shape
     if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= LARGEST_GRAM:
-        return norm_upper_bound(matrix.array, NORM_SLACK)
+        return norm_upper_bound(matrix.array)
     return norm_bound(matrix, radius, excess, point.program.entries.seed)
 
 
@@ -148,9 +136,8 @@ class Bound:
         if self.point is None:
             return 0.0
         ball = isinstance(self.point.program.main, Constraint)
-        return self.point.allowed_excess(length) + (
-            SET_ROUNDING * abs(self.taken) if ball else 0.0
-        )
+        own = SET_ROUNDING * abs(self.taken) if ball else 0.0
+        return self.point.allowed_excess(length) + own
 
 
 NO_BOUND = Bound(-np.inf, 0.0)

@@ -1,6 +1,6 @@
 """Rows that were not in a fit: what they may be, and the best of these for their own data."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -17,7 +17,7 @@ from mcframe.compile import (
     infinite_effects,
     is_quadratic,
 )
-from mcframe.compile.moreau import smoothed_piece
+from mcframe.compile.loss import smoothed_piece
 from mcframe.constraints import Box, NuclearBall
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
@@ -123,50 +123,50 @@ def width(columns: slice) -> int:
 
 def refuse_rows(problem: Problem) -> None:
     """A ``ModelError`` where a model says nothing of a row by itself."""
-    alone = [term for term in problem.model.terms if isinstance(term, RowQuadratic)]
-    for term in problem.model.terms:
+    for reason in reasons_against_rows(problem.model):
+        raise ModelError(reason)
+
+
+def reasons_against_rows(model: Model) -> Iterator[str]:
+    """Why a model says nothing of a row by itself, or nothing that is known."""
+    alone = [term for term in model.terms if isinstance(term, RowQuadratic)]
+    for term in model.terms:
         if alone and not (is_quadratic(term) or isinstance(term, RowQuadratic | Box)):
-            raise ModelError(
+            yield (
                 f"new rows of {alone[0].word} are known together with Ridge and Box only; the"
                 f" model has {term.word} too; {REMEDY}"
             )
         if not (prices_rows(term) or isinstance(term, Box) or is_fixed_column(term)):
-            raise ModelError(
+            yield (
                 "new rows are known of NuclearNorm, NuclearBall, GaussianRows, Ridge, Box and"
                 f" OnesColumn; the model has {term.word} too, which ties rows to each other;"
                 f" {REMEDY}"
             )
-    refuse_scaled_rows(problem.model)
-    for block in problem.model.blocks:
-        if not block.likelihood.convex:
-            raise ModelError(
-                f"block {block.name!r}: new rows need a convex loss, which this"
-                f" {type(block.likelihood).__name__} is not; {REMEDY}"
-            )
-
-
-def refuse_scaled_rows(model: Model) -> None:
-    """A ``ModelError`` where scales of rows are those of a part of what a row costs."""
     norms = [term for term in model.terms if isinstance(term, NuclearNorm | NuclearBall)]
-    if not any(term.count_share for term in norms):
-        return
-    word = next(term.word for term in norms if term.count_share)
-    if any(is_quadratic(term) for term in model.terms):
-        raise ModelError(
-            f"new rows of a {word} with count_share are not known together with a Ridge, which has"
-            f" no such scales; drop one of them, or {REMEDY}"
+    scaled = [term.word for term in norms if term.count_share]
+    # Scales of rows that are those of a part of what a row costs.
+    if scaled and any(is_quadratic(term) for term in model.terms):
+        yield (
+            f"new rows of a {scaled[0]} with count_share are not known together with a Ridge,"
+            f" which has no such scales; drop one of them, or {REMEDY}"
         )
-    if not all(term.count_share for term in norms):
-        raise ModelError(
+    if scaled and len(scaled) < len(norms):
+        yield (
             "new rows of a NuclearNorm and a NuclearBall are not known where one of them has no"
             f" count_share; give both the same, or {REMEDY}"
         )
     for block in model.blocks:
-        if block.row_effects and block.effects_weight:
-            raise ModelError(
-                f"block {block.name!r}: new rows of a {word} with count_share are not known"
+        if scaled and block.row_effects and block.effects_weight:
+            yield (
+                f"block {block.name!r}: new rows of a {scaled[0]} with count_share are not known"
                 " together with row_effects with an effects_weight, which has no such scales;"
                 f" {REMEDY}"
+            )
+    for block in model.blocks:
+        if not block.likelihood.convex:
+            yield (
+                f"block {block.name!r}: new rows need a convex loss, which this"
+                f" {type(block.likelihood).__name__} is not; {REMEDY}"
             )
 
 
@@ -376,7 +376,7 @@ def bounds_of(n_rows: int, columns: slice, within: Interval, start: int) -> Piec
 def by_multipliers(losses: RowLosses) -> tuple[At, Mask]:
     """Rows under nonsmooth losses, and which of them are off: the method of multipliers.
 
-    Each nonsmooth loss is replaced by its envelope (``mcframe.compile.moreau``), whose gradient at
+    Each nonsmooth loss is replaced by its envelope (``SmoothedLoss``), whose gradient at
     the minimum is the next multiplier, and which grows stiffer from one to the next.
     """
     nonsmooth = [k for k, piece in enumerate(losses.pieces) if not piece.likelihood.smooth]

@@ -25,10 +25,8 @@ SLOWING = 0.5
 WINDOW = 10
 # The trial never falls below this fraction of the proven bound.
 LOWEST = 1e-6
-# The relative rounding of an objective: in 64 bits, and in 32.
-ROUNDING, ROUNDING_SINGLE = 1e-12, 1e-7
-# The error allowed of a step, relative to the iterate, below which iterates leave 32 bits.
-LEAST_SINGLE = 1e-6
+# The relative rounding of an objective.
+ROUNDING = 1e-12
 # A leap is tried once the rank has changed by no more than this share in each of so many steps;
 # after one that failed, in twice as many. On 1,000 x 600 at rank 276 leaps after two such steps
 # led no further than the next step did.
@@ -76,7 +74,6 @@ class ProximalState:
     residual: float = np.inf
     finished: str | None = None
     restarts: int = 0
-    single: bool = False  # the iterates are of 32 bits
     settled: int = 0  # steps since the rank last changed much, or a leap failed
     patience: int = SETTLED  # how many of these there are before the next leap
 
@@ -95,11 +92,6 @@ class ProximalState:
         """F + R at the iterate."""
         return self.evaluation.value + self.penalty
 
-    @property
-    def rounding(self) -> float:
-        """Relative change of an objective that may be rounding."""
-        return ROUNDING_SINGLE if self.single else ROUNDING
-
     def accept(self, trial: ProximalTrial, penalty: float) -> None:
         """The trial becomes the iterate; the old buffers become spare."""
         self.factors_before = self.factors
@@ -110,16 +102,8 @@ class ProximalState:
         self.weight, self.past, self.used = trial.weight, trial.squared, trial.curvature
 
     def sharpen(self) -> None:
-        """Ask for more exact shrinkages from here on, in 64 bits."""
-        self.double()
+        """Ask for more exact shrinkages from here on."""
         self.shrinker.sharpen()
-
-    def double(self) -> None:
-        """Leave 32 bits."""
-        if self.single:
-            self.iterates.double()
-            self.shrinker.dtype = np.float64
-            self.single = False
 
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it anew and forget the momentum."""
@@ -164,19 +148,7 @@ class Proximal(Solver[Program, ProximalState]):
     sparse, and take products of a sparse matrix and thin ones instead. The number of
     iterations grows with the square root of the ratio of the largest to the effective
     curvature.
-
-    Parameters
-    ----------
-    precision : "double" (default) or "single"
-        Of the dense iterates and their decompositions. In single precision products and passes
-        take half of the time and of the memory, until steps come down to rounding or the gap no
-        longer falls; from there on 64 bits serve. Losses and certificates are of 64 bits always.
-        On 5,000 x 500 it took about 0.78 of the time to gaps of 1e-3 and 1e-5.
     """
-
-    precision: str = attrs.field(
-        default="double", validator=attrs.validators.in_(("double", "single"))
-    )
 
     name = "proximal"
     begins_at_zero = True
@@ -192,8 +164,7 @@ class Proximal(Solver[Program, ProximalState]):
     ) -> ProximalState:
         """Z = start, or 0."""
         begin = LowRank.zeros(program.shape) if start is None else start.latent
-        single = self.precision == "single" and not program.entries.sparse
-        iterates = iterates_of(program, begin, single)
+        iterates = iterates_of(program, begin)
         evaluation = iterates.here()
         curvature = program.curvature_at(evaluation)
         singular_values = begin.singular_values()
@@ -206,10 +177,7 @@ class Proximal(Solver[Program, ProximalState]):
             factors=factors,
             factors_before=factors,
             penalty=program.penalty.of_singular_values(singular_values),
-            shrinker=attrs.evolve(
-                Shrinker.near(begin, rng), dtype=np.float32 if single else np.float64
-            ),
-            single=single,
+            shrinker=Shrinker.near(begin, rng),
             # Matrices whose entries are alike see the curvature of what is observed of them.
             curvature=density(program) * curvature if program.entries.sparse else curvature,
             first=curvature,
@@ -232,8 +200,6 @@ class Proximal(Solver[Program, ProximalState]):
     ) -> ProximalState:
         """The paused state, its iterates as the program holds Z again."""
         fresh = self.init(program, Point(low_rank_of(paused.factors)), rng)
-        if not paused.single:
-            fresh.double()
         before = fresh.iterates.come_from(low_rank_of(paused.factors_before))
         return attrs.evolve(
             paused,
@@ -281,13 +247,10 @@ def advance(program: Program, state: ProximalState) -> None:
     if len(state.measured) == WINDOW:
         slower = min(slower, SAFETY * max(state.measured))
     state.curvature = max(SAFETY * trial.measured, slower, lowest)
-    if trial.advance < 0.0 or state.objective > before + state.rounding * abs(before):
+    if trial.advance < 0.0 or state.objective > before + ROUNDING * abs(before):
         state.restart()
     alike = abs(state.rank - rank) <= max(1.0, ALIKE * rank)
     state.settled = state.settled + 1 if alike else 0
-    length, size = state.residual / state.used, np.linalg.norm(trial.factors.values)
-    if state.single and state.shrinker.share * length < LEAST_SINGLE * size:
-        state.double()
 
 
 def may_leap(program: Program, state: ProximalState) -> bool:
@@ -309,7 +272,7 @@ def leap(program: Program, state: ProximalState) -> bool:
     The prox finds the rank anew. Where it leads up, as far from an optimum, iterates stay; where
     objectives differ by rounding alone the residual decides.
     """
-    before, rounding = state.objective, state.rounding * abs(state.objective)
+    before, rounding = state.objective, ROUNDING * abs(state.objective)
     move = newton_move_of(program, state)
     if move.length <= FARTHEST * float(np.linalg.norm(state.factors.values)):
         now = low_rank_of(state.factors)
@@ -373,7 +336,7 @@ def attempt(
         factors=factors,
         evaluation=reached,
         curvature=curvature,
-        measured=measured_curvature(ahead, reached, made, distance, state.rounding),
+        measured=measured_curvature(ahead, reached, made, distance),
         weight=weight,
         squared=made.squared,
         advance=made.squared - theta * made.advance,
@@ -387,7 +350,7 @@ def density(program: Program) -> float:
 
 
 def measured_curvature(
-    ahead: Evaluation, reached: Evaluation, made: Step, distance: float, rounding: float
+    ahead: Evaluation, reached: Evaluation, made: Step, distance: float
 ) -> float:
     """The least L for which F(X) <= F(Y) + <G(Y), X - Y> + L/2 ||X - Y||^2.
 
@@ -400,6 +363,6 @@ def measured_curvature(
     if not np.isfinite(reached.value):
         return np.inf
     above = reached.value - ahead.value - made.rise
-    rounding *= abs(reached.value) + abs(ahead.value)
+    rounding = ROUNDING * (abs(reached.value) + abs(ahead.value))
     measured = max(made.curvature_along / distance, 2.0 * (above - rounding) / distance)
     return measured if np.isfinite(measured) else np.inf

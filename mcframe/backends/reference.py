@@ -7,8 +7,8 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from mcframe.backends.backend import Backend, Budget, Cost, History, Outcome, Record, Settings
-from mcframe.backends.certificate import Certificate, Point, at_zero, certify, relative_gap
+from mcframe.backends.backend import Backend, Cost, History, Outcome, Record, Settings
+from mcframe.backends.certificate import Certificate, Point, at_zero, best_of, certify
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.statement import Statement, cp
 from mcframe.compile import CompiledProblem, Dual, Program
@@ -177,38 +177,27 @@ class Reference(Backend):
         """
         began = settings.clock()
         cp.load()  # before BLAS is held to one thread: SCS brings one of its own
+        budget = settings.budget
+        until = began + budget.max_seconds
         # Overflow shows in objectives and bounds that are not finite.
         with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            outcome = self.solve_compiled(compiled, settings.budget, settings.progress, began)
-        if settings.callback is not None:
-            settings.callback(outcome.history[-1])
-        return outcome
-
-    def solve_compiled(
-        self, compiled: CompiledProblem, budget: Budget, progress: bool, began: float
-    ) -> Outcome:
-        """The better one of the opinions, whatever the threads."""
-        until = began + budget.max_seconds
-        opinions = self.opinions(compiled, budget.tol, until, progress)
-        best = min(opinions, key=lambda opinion: opinion.certificate.objective)
-        bound = max((opinion.certificate for opinion in opinions), key=lambda each: each.bound)
-        objective = best.certificate.objective
-        rounding = best.certificate.rounding.with_bound_of(bound.rounding)
-        gap = relative_gap(objective, bound.bound, rounding)
+            point, best = best_of(self.opinions(compiled, budget.tol, until, settings.progress))
         seconds = time.perf_counter() - began
-        record = Record(1, seconds, objective, bound.bound, gap, best.point.latent.rank)
-        if gap <= budget.tol:
+        record = Record(1, seconds, best.objective, best.bound, best.gap, point.latent.rank)
+        if best.gap <= budget.tol:
             status, message = "certified", f"the gap is at most tol={budget.tol:g}"
         elif time.perf_counter() >= until:
             status, message = "time_limit", f"max_seconds={budget.max_seconds:g} were spent"
         else:
             status = "iteration_limit"
             message = f"the conic solver stopped at its own tolerance, before tol={budget.tol:g}"
+        if settings.callback is not None:
+            settings.callback(record)
         return Outcome(
-            point=attrs.evolve(best.point, latent=compiled.program.latent(best.point.latent)),
-            effects=best.certificate.effects,
-            bound=bound.bound,
-            rounding=rounding,
+            point=attrs.evolve(point, latent=compiled.program.latent(point.latent)),
+            effects=best.effects,
+            bound=best.bound,
+            rounding=best.rounding,
             status=status,
             message=message,
             history=History((record,)),
@@ -217,7 +206,7 @@ class Reference(Backend):
 
     def opinions(
         self, compiled: CompiledProblem, tol: float, until: float, progress: bool
-    ) -> list["Opinion"]:
+    ) -> list[tuple[Point, Certificate]]:
         """Answers of conic solvers: of another one where those so far miss the tolerance.
 
         A ``BackendError`` where none answers.
@@ -229,22 +218,24 @@ class Reference(Backend):
             asked = [("SCS", brief), ("SCS", self)]
             if small:
                 asked.insert(1, ("CLARABEL", self))
-        found: list[Opinion] = []
+        found: list[tuple[Point, Certificate]] = []
+        cut = False  # whether iterations of any ran out
         silent: list[Silent] = []
         for solver, own in asked:
-            done = solver == "SCS" and found and not any(opinion.cut for opinion in found)
+            done = solver == "SCS" and found and not cut
             if done or time.perf_counter() >= until:
                 break
             try:
-                found.append(own.opinion(compiled, solver, tol, until, progress))
+                point, certificate, ran_out = own.opinion(compiled, solver, tol, until, progress)
             except Silent as error:
                 silent.append(error)
                 continue
             except (ArithmeticError, np.linalg.LinAlgError) as error:
                 silent.append(Silent(solver, f"an answer that breaks arithmetic ({error})"))
                 continue
-            known = found[-1].certificate
-            if relative_gap(known.objective, known.bound, known.rounding) <= tol:
+            found.append((point, certificate))
+            cut |= ran_out
+            if certificate.gap <= tol:
                 break
         if not found:
             raise BackendError(said_of(silent, time.perf_counter() >= until))
@@ -252,8 +243,8 @@ class Reference(Backend):
 
     def opinion(
         self, compiled: CompiledProblem, solver: str, tol: float, until: float, progress: bool
-    ) -> "Opinion":
-        """One conic solver's answer, made feasible, and its certificate.
+    ) -> tuple[Point, Certificate, bool]:
+        """One conic solver's answer, made feasible, its certificate, and if iterations ran out.
 
         Losses that have no cone are stated by bounds from below: first by global ones, then
         again by ones that are tight around the answer, each time more closely, until they are
@@ -286,12 +277,10 @@ class Reference(Backend):
         assert solved is not None
         point = point_of(problem, program, solved, scale)
         found, zero = certify(program, point), at_zero(program)
-        if zero is None or zero[1].objective > found.objective:
-            return Opinion(point, found, cut)
         # Conic solvers stop at a Z of 1e-20 where it is 0.
-        point, better = zero
-        rounding = better.rounding.with_bound_of(found.rounding)
-        return Opinion(point, attrs.evolve(better, bound=found.bound, rounding=rounding), cut)
+        if zero is not None and zero[1].objective <= found.objective:
+            point, found = best_of([zero, (point, found)])
+        return point, found, cut
 
     def conic(
         self, scale: float, stated: Statement, solver: str, until: float, progress: bool
@@ -322,7 +311,8 @@ class Reference(Backend):
                 options["time_limit_secs" if solver == "SCS" else "time_limit"] = rest
             try:
                 raw = chain.solve_via_data(scaled, data, verbose=progress, solver_opts=options)
-                if was_interrupted(raw):
+                # SCS keeps Ctrl-C from Python, and CVXPY tells it from no other failure.
+                if isinstance(raw, dict) and raw["info"]["status_val"] == SCS_INTERRUPTED:
                     raise KeyboardInterrupt
                 scaled.unpack_results(raw, chain, inverse)
             except (KeyboardInterrupt, SystemExit):
@@ -334,15 +324,6 @@ class Reference(Backend):
         return bool(scaled.solver_stats.num_iters >= int(self.max_iters))
 
 
-@attrs.frozen(eq=False)
-class Opinion:
-    """A conic solver's answer, its certificate, and whether its iterations ran out before."""
-
-    point: Point
-    certificate: Certificate
-    cut: bool
-
-
 def refuse_numbers(data: dict[str, Any], solver: str) -> None:
     """Raise ``Silent`` where a conic program has numbers that no conic solver computes with."""
     for part in ("A", "b", "c", "P"):
@@ -350,14 +331,6 @@ def refuse_numbers(data: dict[str, Any], solver: str) -> None:
         numbers = getattr(numbers, "data", numbers) if part in "AP" else numbers
         if numbers is not None and not np.all(np.abs(numbers) <= LARGEST):
             raise Silent(solver, f"given numbers beyond {LARGEST:g}")
-
-
-def was_interrupted(raw: Any) -> bool:
-    """True for a raw answer of SCS that ended by Ctrl-C, which it keeps from Python.
-
-    CVXPY tells it from no other failure. Clarabel leaves the signal to Python.
-    """
-    return isinstance(raw, dict) and raw["info"]["status_val"] == SCS_INTERRUPTED
 
 
 def unit_of(program: Program) -> float:

@@ -1,5 +1,6 @@
 """Losses of rows as functions of their scores, and Newton's method for each row by itself."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -166,7 +167,10 @@ class RowLosses:
     def newton_steps(self, here: At) -> Array:
         """Newton's step of each row's scores, row effects moving with them (n_rows x m)."""
         curvatures, hessians = self.curvatures(here)
-        if self.short and (hessians is None or self.high_curvature(curvatures)):
+        lengths = np.sum(np.square(self.loadings), axis=1)[self.columns]
+        # Systems in the scores would then lose a row's own cost to rounding.
+        steep = bool(np.any(curvatures * lengths > STEEP))
+        if self.short and (hessians is None or steep):
             return -self.in_scores(self.next_gradients(here)) - here.scores
         largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
         damping = DAMPING * (largest or 1.0)
@@ -180,18 +184,10 @@ class RowLosses:
         if hessians is not None:
             own = own + hessians
         shared = kernels.Shared(own, np.ones(self.n_rows), np.hstack(images))
-        steps: Array = np.empty((self.n_rows, own.shape[1]))
-        rows = self.pattern.by_rows
-        order = (rows.starts, rows.across, rows.places)
-        kernels.ridge_solutions(
-            *order, curvatures, -here.gradients, self.with_effects, 0.0, steps, shared
+        steps = self.pattern.by_rows.ridge_solutions(
+            curvatures, -here.gradients, self.with_effects, 0.0, shared
         )
         return steps[:, : self.width]
-
-    def high_curvature(self, curvatures: Array) -> bool:
-        """Systems in the scores would lose a row's own cost to rounding."""
-        lengths = np.sum(np.square(self.loadings), axis=1)[self.columns]
-        return bool(np.any(curvatures * lengths > STEEP))
 
     def next_gradients(self, here: At) -> Array:
         """The gradients that Newton's next scores -L's go with, one for each number of z.
@@ -209,11 +205,9 @@ class RowLosses:
         roots = np.sqrt(np.maximum(self.curvatures(here)[0], FLATTEST))
         moved = self.images(here.scores + self.in_scores(kept))
         wanted = np.where(alone, roots * moved - here.gradients / roots, 0.0)
-        solutions, rows = np.empty(self.rows.size), self.pattern.by_rows
-        order = (rows.starts, rows.across, rows.places)
         gram = self.loadings @ self.loadings.T
-        kernels.short_solutions(*order, np.where(alone, roots, 0.0), wanted, gram, solutions)
-        return kept - solutions
+        roots = np.where(alone, roots, 0.0)
+        return kept - self.pattern.by_rows.short_solutions(roots, wanted, gram)
 
     def curvatures(self, here: At) -> tuple[Array, Array | None]:
         """The second derivative at each number of z, and what entries of several numbers add.
@@ -269,6 +263,17 @@ class RowLosses:
         sizes = np.bincount(self.rows, weights=sizes_of_gradients, minlength=self.n_rows)
         sizes = sizes + np.linalg.norm(here.scores, axis=1)
         return ~(np.linalg.norm(here.gradient, axis=1) <= share * sizes)
+
+
+# Numbers of rows that are worked on at a time.
+BATCH = 2_000_000
+
+
+def batches(n_rows: int, numbers: float) -> Iterator[slice]:
+    """Rows to work on at once, of which each takes so many numbers."""
+    size = max(1, int(BATCH / (1.0 + numbers)))
+    for first in range(0, n_rows, size):
+        yield slice(first, min(first + size, n_rows))
 
 
 MOST_STEPS = 300

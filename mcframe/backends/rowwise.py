@@ -1,66 +1,17 @@
 """Newton's method for each row, where the regularizer is a quadratic function of each row."""
 
-from typing import Any
-
 import attrs
 import numpy as np
 
 from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
-from mcframe.backends.row_newton import RowLosses, newton
+from mcframe.backends.row_newton import RowLosses, batches, newton
 from mcframe.compile import Dual, Piece, Program, RowPenalty
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Solver, ToMultipliers
 
-# Numbers that rows are worked on with at a time.
-BATCH = 2_000_000
 SETTLED = "no row's objective falls any further"
-
-
-@attrs.frozen(eq=False)
-class SortedPiece:
-    """The entries of a piece, row after row, and where each row's begin.
-
-    ``order`` has their places in the piece that they come from.
-    """
-
-    piece: Piece
-    starts: IntArray
-    order: IntArray
-
-    @classmethod
-    def of(cls, piece: Piece, n_rows: int) -> "SortedPiece":
-        """Sort the entries of a piece where they do not come so."""
-        order: IntArray = np.arange(piece.y.size)
-        if np.any(np.diff(piece.rows) < 0):
-            order = np.argsort(piece.rows, kind="stable")
-            piece = some_entries(piece, order)
-        return cls(piece, np.searchsorted(piece.rows, np.arange(n_rows + 1)), order)
-
-    def cut(self, first: int, last: int, begin: int) -> Piece:
-        """Return the piece of some rows, its numbers from ``begin`` on, its rows from 0."""
-        own = some_entries(self.piece, slice(self.starts[first], self.starts[last]))
-        part = slice(begin, begin + own.n_numbers)
-        return attrs.evolve(own, rows=own.rows - first, part=part)
-
-    def numbers(self, first: int, last: int) -> IntArray:
-        """Return where the numbers of some rows stand among those of the whole loss."""
-        entries, width = self.order[self.starts[first] : self.starts[last]], self.piece.width
-        places: IntArray = (entries[:, None] * width + np.arange(width)).ravel()
-        return places + self.piece.part.start
-
-
-def some_entries(piece: Piece, which: Any) -> Piece:
-    """Return a piece with some of its entries."""
-    return attrs.evolve(
-        piece,
-        scale=piece.scale[which] if np.ndim(piece.scale) else piece.scale,
-        y=piece.y[which],
-        rows=piece.rows[which],
-        columns=piece.columns[which],
-        offset=None if piece.offset is None else piece.offset[which],
-    )
 
 
 @attrs.define(eq=False)
@@ -71,7 +22,6 @@ class RowwiseState:
     """
 
     coordinates: Array
-    pieces: tuple[SortedPiece, ...]
     objective: float
     gradients: Array | None = None
     residual: float = np.inf
@@ -130,29 +80,30 @@ class Rowwise(Solver[Program, RowwiseState]):
         self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> RowwiseState:
         """Every row at the centre, or those of the start."""
-        squares, n_rows = program.penalty.squares, program.shape[0]
+        squares = program.penalty.squares
         coordinates = np.zeros(program.shape)
         if start is not None:
             coordinates = squares.coordinates(start.latent.dense())
-        pieces = tuple(SortedPiece.of(piece, n_rows) for piece in program.loss.pieces)
-        return RowwiseState(coordinates, pieces, np.inf)
+        return RowwiseState(coordinates, np.inf)
 
     def step(self, program: Program, state: RowwiseState) -> None:
         """Newton's method for each row, to its end, batch by batch."""
         squares = program.penalty.squares
         centre, loadings = squares.centre, squares.loadings
         n_rows, before = program.shape[0], state.objective
-        total, squared, size = 0.0, 0.0, rows_at_a_time(program)
+        total = squared = 0.0
+        classes = any(piece.width > 1 for piece in program.loss.pieces)
+        numbers = program.entries.size / n_rows + squares.width * (squares.width if classes else 8)
         state.gradients = np.zeros(program.entries.size)
-        for first in range(0, n_rows, size):
-            part = slice(first, min(first + size, n_rows))
-            losses = losses_of(program, state, part, centre, loadings)
+        for part in batches(n_rows, numbers):
+            losses, places = losses_of(program, part, centre, loadings)
             here = newton(losses, losses.at(state.coordinates[part]))
             state.coordinates[part] = here.scores
             total += float(np.sum(here.objectives))
             squared += float(np.sum(np.square(here.gradient)))
-            own = [piece.numbers(part.start, part.stop) for piece in state.pieces]
-            state.gradients[np.concatenate(own)] = losses.next_gradients(here)
+            gradients = losses.next_gradients(here)
+            for piece, place in zip(losses.pieces, places, strict=True):
+                state.gradients[place] = gradients[piece.part]
         state.objective, state.residual = total, float(np.sqrt(squared))
         if before - total <= EPS * abs(total):
             state.finished = SETTLED
@@ -174,23 +125,33 @@ class Rowwise(Solver[Program, RowwiseState]):
 
 
 def losses_of(
-    program: Program, state: RowwiseState, part: slice, centre: Array, loadings: Array
-) -> RowLosses:
-    """Return the losses of some rows."""
+    program: Program, part: slice, centre: Array, loadings: Array
+) -> tuple[RowLosses, list[slice]]:
+    """Return the losses of some rows, and where the numbers of each piece stand among all.
+
+    Entries of a piece come row after row.
+    """
     pieces: list[Piece] = []
-    columns: list[slice] = []
-    for by_rows, own in zip(state.pieces, program.columns, strict=True):
-        piece = by_rows.cut(part.start, part.stop, pieces[-1].part.stop if pieces else 0)
-        if piece.y.size:
-            pieces.append(piece)
-            columns.append(own)
-    n_rows = part.stop - part.start
-    return RowLosses.of(n_rows, tuple(pieces), tuple(columns), centre, loadings)
-
-
-def rows_at_a_time(program: Program) -> int:
-    """The number of rows to work on at once, by the numbers that are held for each of them."""
-    n_rows, width = program.shape
-    classes = any(piece.width > 1 for piece in program.loss.pieces)
-    each = program.entries.size / n_rows + width * (width if classes else 8)
-    return max(1, int(BATCH / (1.0 + each)))
+    columns, places = [], []
+    begun, n_rows = 0, part.stop - part.start
+    for piece, own in zip(program.loss.pieces, program.columns, strict=True):
+        first, last = np.searchsorted(piece.rows, [part.start, part.stop])
+        if first == last:
+            continue
+        entries, n_numbers = slice(first, last), int(last - first) * piece.width
+        start = piece.part.start + int(first) * piece.width
+        cut = attrs.evolve(
+            piece,
+            scale=piece.scale[entries] if np.ndim(piece.scale) else piece.scale,
+            y=piece.y[entries],
+            rows=piece.rows[entries] - part.start,
+            columns=piece.columns[entries],
+            offset=None if piece.offset is None else piece.offset[entries],
+            part=slice(begun, begun + n_numbers),
+        )
+        begun += n_numbers
+        pieces.append(cut)
+        columns.append(own)
+        places.append(slice(start, start + n_numbers))
+    losses = RowLosses.of(n_rows, tuple(pieces), tuple(columns), centre, loadings)
+    return losses, places

@@ -81,11 +81,6 @@ class SplittingState:
     n_doublings: int = 0  # steps at which some stiffness doubled
 
     @property
-    def inner_share(self) -> float:
-        """The largest ratio of the inner residual to the update at which multipliers move."""
-        return max(LEAST_INNER, INNER * 0.5 ** max(0, self.n_doublings - FIRST_DOUBLINGS))
-
-    @property
     def rank(self) -> int:
         """Rank of the inner iterate."""
         return int(self.inner.rank)
@@ -156,12 +151,10 @@ class Splitting(Solver[Program, SplittingState]):
 
     def refusal(self, program: Program) -> str | None:
         """The inner solver's reason against the program made smooth, or None."""
-        parts = [
-            None if piece.likelihood.smooth else Nonsmooth(np.zeros(piece.n_numbers), 1.0, 1.0)
-            for piece in program.loss.pieces
-        ]
-        parts += [None if t.smooth else Nonsmooth(np.zeros(0), 1.0, 1.0) for t in program.terms]
-        return self.inner.refusal(made_smooth(program, parts))
+        smooth = [piece.likelihood.smooth for piece in program.loss.pieces]
+        smooth += [term.smooth for term in program.terms]
+        nothing = [None if each else Nonsmooth(np.zeros(1), 1.0, 1.0) for each in smooth]
+        return self.inner.refusal(made_smooth(program, nothing))
 
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator
@@ -218,7 +211,9 @@ class Splitting(Solver[Program, SplittingState]):
         duals = state.duals()
         moves = [float(np.linalg.norm(dual - nonsmooth.multiplier)) for nonsmooth, dual in duals]
         update = float(np.linalg.norm(moves))
-        if update == 0.0 or state.inner.residual > state.inner_share * update:
+        # The largest ratio of the inner residual to the update at which multipliers move.
+        most = max(LEAST_INNER, INNER * 0.5 ** max(0, state.n_doublings - FIRST_DOUBLINGS))
+        if update == 0.0 or state.inner.residual > most * update:
             return
         grew = [nonsmooth.move(dual, state.n_steps, update) for nonsmooth, dual in duals]
         state.n_doublings += any(grew)

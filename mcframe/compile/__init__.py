@@ -1,6 +1,5 @@
 """Floor 4: a problem becomes a program of numbers, and an answer finds its way back."""
 
-from mcframe.compile.attached import Attached
 from mcframe.compile.compiling import (
     CompiledProblem,
     compile_main,
@@ -11,8 +10,7 @@ from mcframe.compile.compiling import (
 )
 from mcframe.compile.dual import Dual, DualPoint, dual_point
 from mcframe.compile.effects import infinite_effects, notes_on_effects
-from mcframe.compile.entries import Entries, Place, pays_in_factors
-from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.entries import Entries, Evaluation, Place, pays_in_factors
 from mcframe.compile.factor_rows import SHARES, FactorRows
 from mcframe.compile.iterates import Iterates, Step, iterates_of
 from mcframe.compile.loss import EntryLoss, Known
@@ -20,42 +18,6 @@ from mcframe.compile.partitions.entries import PartitionedMatrix
 from mcframe.compile.partitions.factor_rows import factor_rows_near
 from mcframe.compile.partitions.problem import PartitionedProblem
 from mcframe.compile.partitions.work import Work
-from mcframe.compile.penalty import FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
+from mcframe.compile.penalty import Attached, FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
-
-__all__ = [
-    "SHARES",
-    "Attached",
-    "CompiledProblem",
-    "Dual",
-    "DualPoint",
-    "Entries",
-    "EntryLoss",
-    "Evaluation",
-    "FactorRows",
-    "FactoredPenalty",
-    "Iterates",
-    "Known",
-    "PartitionedMatrix",
-    "PartitionedProblem",
-    "Penalty",
-    "Piece",
-    "Place",
-    "Program",
-    "RowPenalty",
-    "SpectralPenalty",
-    "Step",
-    "Work",
-    "compile_main",
-    "compile_problem",
-    "demand_determined",
-    "dual_point",
-    "factor_rows_near",
-    "infinite_effects",
-    "is_quadratic",
-    "iterates_of",
-    "notes_on_effects",
-    "pays_in_factors",
-    "refusal",
-]

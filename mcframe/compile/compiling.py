@@ -6,10 +6,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.attached import Attached
 from mcframe.compile.entries import Entries
 from mcframe.compile.loss import EntryLoss
-from mcframe.compile.penalty import FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
+from mcframe.compile.penalty import Attached, FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import IntArray

@@ -5,9 +5,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.attached import Attached
-from mcframe.compile.evaluation import Evaluation
-from mcframe.compile.loss import Known
+from mcframe.compile.entries import Evaluation
+from mcframe.compile.loss import Known, Solved
+from mcframe.compile.penalty import Attached
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import EPS
@@ -27,7 +27,7 @@ class Dual:
 
     gradient: Array
     terms: tuple[Array | None, ...]
-    given: tuple[Array | None, ...]
+    given: Solved
     known: Known
 
     @classmethod
@@ -61,11 +61,8 @@ class DualPoint:
         """S + sum of K_t' Y_t: what the main regularizer takes up."""
         pairs = zip(self.program.terms, self.terms, strict=True)
         blocks = [(term.columns, term.gradient_of(dual)) for term, dual in pairs]
-        gradient, others = (
-            self.behind.beyond(self.gradient, self.share),
-            self.behind.gradients(self.share),
-        )
-        return self.program.entries.matrix(gradient, blocks, others)
+        gradient = self.behind.beyond(self.gradient, self.share)
+        return self.program.entries.matrix(gradient, blocks, self.behind.gradients(self.share))
 
     def multiple(self, scale: float) -> "DualPoint":
         """All of it scaled."""
@@ -132,7 +129,7 @@ class DualPoint:
                 sets += attached.term.room(dual, attached.stretch * length)
         return sets + self.program.loss.allowed_excess(self.gradient)
 
-    def imbalance(self, effects: tuple[Array | None, ...]) -> float:
+    def imbalance(self, effects: Solved) -> float:
         """Bound on the change of the objective by sums over free effects that do not vanish."""
         return self.program.loss.imbalance(self.gradient, effects)
 
@@ -146,16 +143,16 @@ def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint
     duals: tuple[Any, ...] = (None,) * len(program.terms) if dual is None else dual.terms
     found = zip(program.terms, duals, at.duals, strict=True)
     terms = tuple(dual_matrix(term, known, own, at) for term, known, own in found)
-    gradient, behind = at.entry_gradients if dual is None else dual.gradient, at.behind
-    known = () if dual is None else dual.known
-    if dual is None and program.loss.convex:
+    gradient, known = (at.entry_gradients, ()) if dual is None else (dual.gradient, dual.known)
+    own = dual is None and program.loss.convex
+    if own:
         program.loss.ask_ahead(gradient)
     finite = program.entries.finite(gradient)
     if finite:
         gradient = program.loss.centre(gradient)
-        if dual is None and program.loss.convex:
+        if own:
             known = program.loss.known_conjugates(at.place.z, at.effects)
-    return DualPoint(program, gradient, terms, known, behind, finite=finite)
+    return DualPoint(program, gradient, terms, known, at.behind, finite=finite)
 
 
 def dual_matrix(term: Attached, known: Array | None, own: Array | None, at: Evaluation) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.entries import Evaluation
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.numerics import kernels
@@ -33,18 +33,7 @@ class NormalEquations:
 
     def solutions(self, weight: float) -> Array:
         """(N_i + weight I)^-1 b_i, a row each."""
-        n_rows, width = self.images.shape
-        nothing: Any = np.zeros(0, dtype=np.uint32)  # as places are held
-        none = np.zeros(1)
-        lower = np.zeros((n_rows, width, width))  # all that a factorisation reads
-        for c in range(width):
-            start = c * (c + 1) // 2
-            lower[:, c, : c + 1] = self.normals[:, start : start + c + 1]
-        shared = kernels.Shared(lower, np.ones(n_rows), self.images)
-        out, starts = np.empty((n_rows, width)), np.zeros(n_rows + 1, dtype=np.int64)
-        right = np.zeros((1, width))
-        kernels.ridge_solutions(starts, nothing, nothing, none, none, right, weight, out, shared)
-        return out
+        return kernels.solutions(self.normals, self.images, weight)
 
 
 @attrs.frozen(eq=False)
@@ -94,10 +83,7 @@ class FactorRows:
         """
         curvature, target, shared = self.quadratics(by_rows)
         lines = self.program.entries.pattern.lines(by_rows)
-        fresh = np.empty((self.program.shape[0 if by_rows else 1], other.shape[1]))
-        places = lines.starts, lines.across, lines.places
-        kernels.ridge_solutions(*places, curvature, target, other, weight, fresh, shared)
-        return fresh
+        return lines.ridge_solutions(curvature, target, other, weight, shared)
 
     def normal_equations(
         self, other: Array, by_rows: bool, first: int = 0, last: int | None = None
@@ -108,17 +94,9 @@ class FactorRows:
         """
         curvature, target, shared = self.quadratics(by_rows)
         lines = self.program.entries.pattern.lines(by_rows).between(first, last)
-        n_rows, width = lines.starts.size - 1, other.shape[1]
-        normals, images = np.empty((n_rows, width * (width + 1) // 2)), np.empty((n_rows, width))
-        other = np.ascontiguousarray(other)
-        kernels.normal_sums(
-            lines.starts, lines.across, lines.places, curvature, target, other, normals, images
-        )
+        normals, images = lines.normal_sums(curvature, target, np.ascontiguousarray(other))
         if shared is not None:
-            below = np.tril_indices(width)
-            behind = shared.scales[:, None] * shared.normals[:, below[0], below[1]]
-            normals += behind[first:last]
-            images += shared.images[first:last]
+            shared.add_to(normals, images, slice(first, last))
         return NormalEquations(normals, images)
 
     def quadratics(self, by_rows: bool) -> tuple[Array, Array, kernels.Shared | None]:
@@ -163,8 +141,7 @@ class FactorRows:
 
     def moved(self, fresh: Array, other: Array, by_rows: bool) -> Array:
         """How far the numbers at the entries move where all rows of a factor do."""
-        moved: Array = self.program.entries.of(product(fresh, other, by_rows)) - self.at.place.z
-        return moved
+        return self.program.entries.of(product(fresh, other, by_rows)) - self.at.place.z
 
     def objectives(
         self, z: Array, factor: Array, other: Array, weight: float, by_rows: bool
@@ -188,8 +165,7 @@ class FactorRows:
 
 def penalties(factor: Array, weight: float) -> Array:
     """What a nuclear norm of this weight counts of each row of a factor."""
-    found: Array = 0.5 * weight * np.einsum("ij,ij->i", factor, factor)
-    return found
+    return 0.5 * weight * np.einsum("ij,ij->i", factor, factor)
 
 
 def descended(

@@ -1,19 +1,18 @@
 """Two consecutive iterates of a proximal gradient method, held as their program holds Z."""
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.compile.entries import Place
-from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.entries import Evaluation, Place
+from mcframe.compile.loss import Solved
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.dense_loops import descend, extrapolate, products
 from mcframe.numerics.operators import Dense, LowRank, Operator
 from mcframe.numerics.shrinkage import Shrunk
-
-Effects = tuple[Array | None, ...]
 
 
 @attrs.frozen(eq=False)
@@ -38,6 +37,8 @@ class Iterates(ABC):
     the new iterate in factors, which stays a trial until it is accepted.
     """
 
+    now: Any  # X
+
     def __init__(self, program: Program, place: Place) -> None:
         self.program = program
         self.z = self.z_before = self.z_ahead = self.z_trial = place.z
@@ -54,7 +55,7 @@ class Iterates(ABC):
         found = None if before is None else self.program.extrapolate(place, theta, here, before)
         return found or self.program.evaluate(place, here.effects, nearly=True)
 
-    def reach(self, factors: Shrunk, warm: Effects) -> Evaluation:
+    def reach(self, factors: Shrunk, warm: Solved) -> Evaluation:
         """The program at the trial."""
         place = self.trial_place(factors)
         self.z_trial = place.z
@@ -64,28 +65,29 @@ class Iterates(ABC):
         """What the step from Y to the trial amounts to."""
         moved = self.z_trial - self.z_ahead
         squared, advance = self.products(theta)
-        curved, rise = self.block_products(ahead, trial, theta)
+        curved = rise = 0.0
+        for (columns, old), (_, fresh) in zip(ahead.blocks, trial.blocks, strict=True):
+            away = self.moved_columns(columns, theta)
+            rise += float(np.vdot(old, away))
+            curved += float(np.vdot(fresh - old, away))
         curved += float(np.dot(trial.entry_gradients - ahead.entry_gradients, moved))
         return Step(squared, advance, curved, rise + ahead.along(moved))
 
     def accept(self) -> None:
         """The trial becomes X."""
         self.z, self.z_before = self.z_trial, self.z
-        self.moved_on()
 
-    def come_from(self, before: LowRank) -> Place:
-        """Take another iterate as the one before X, with its numbers at the entries."""
-        place = self.moved_from(before)
-        self.z_before = place.z
-        return place
+    def place(self) -> Place:
+        """X, with its numbers at the entries."""
+        return Place(self.now, self.z)
 
-    def here(self, warm: Effects | None = None) -> Evaluation:
+    def here(self, warm: Solved | None = None) -> Evaluation:
         """The program at X."""
         return self.program.evaluate(self.place(), warm)
 
     @abstractmethod
-    def place(self) -> Place:
-        """X, with its numbers at the entries."""
+    def come_from(self, before: LowRank) -> Place:
+        """Take another iterate as the one before X, with its numbers at the entries."""
 
     @abstractmethod
     def latent_ahead(self, theta: float) -> LowRank | Array:
@@ -104,22 +106,8 @@ class Iterates(ABC):
         """||trial - X||^2, and <trial - X, P>, which may be 0 where theta is."""
 
     @abstractmethod
-    def block_products(
-        self, ahead: Evaluation, trial: Evaluation, theta: float
-    ) -> tuple[float, float]:
-        """<G_trial - G_Y, trial - Y> and <G_Y, trial - Y> of terms that are no losses."""
-
-    @abstractmethod
-    def moved_on(self) -> None:
-        """The trial becomes X, entries aside."""
-
-    @abstractmethod
-    def moved_from(self, before: LowRank) -> Place:
-        """Take another iterate as the one before X, as it would be held there."""
-
-    @abstractmethod
-    def double(self) -> None:
-        """Go on in 64 bits."""
+    def moved_columns(self, columns: slice, theta: float) -> Array:
+        """The columns of trial - Y, written out."""
 
     def dense(self) -> Array:
         """X as an array (n_rows, n_columns)."""
@@ -129,21 +117,12 @@ class Iterates(ABC):
 class DenseIterates(Iterates):
     """Four dense matrices: X, the one before, the trial, and a buffer."""
 
-    def __init__(self, program: Program, begin: LowRank, single: bool = False) -> None:
+    def __init__(self, program: Program, begin: LowRank) -> None:
         self.entries = program.entries
-        self.now: Array = begin.dense().astype(np.float32 if single else np.float64, copy=False)
+        self.now: Array = begin.dense()
         self.before: Array = self.now.copy()
         self.new, self.work = np.empty_like(self.now), np.empty_like(self.now)
         super().__init__(program, program.entries.place(self.now))  # as steps read them
-
-    def double(self) -> None:
-        """Go on in 64 bits."""
-        self.now, self.before = self.now.astype(np.float64), self.before.astype(np.float64)
-        self.new, self.work = np.empty_like(self.now), np.empty_like(self.now)
-
-    def place(self) -> Place:
-        """X, with its numbers at the entries."""
-        return Place(self.now, self.z)
 
     def latent_ahead(self, theta: float) -> Array:
         """Y, in the buffer."""
@@ -169,26 +148,22 @@ class DenseIterates(Iterates):
         """||trial - X||^2 and <trial - X, P>, in one pass over all three matrices."""
         return products(self.new, self.now, self.before)
 
-    def block_products(
-        self, ahead: Evaluation, trial: Evaluation, theta: float
-    ) -> tuple[float, float]:
-        """Over the columns of each term."""
-        curved = rise = 0.0
-        for (columns, old), (_, fresh) in zip(ahead.blocks, trial.blocks, strict=True):
-            momentum = self.now[:, columns] - self.before[:, columns]
-            away = self.new[:, columns] - self.now[:, columns] - theta * momentum
-            rise += float(np.vdot(old, away))
-            curved += float(np.vdot(fresh - old, away))
-        return curved, rise
+    def moved_columns(self, columns: slice, theta: float) -> Array:
+        """The columns of trial - Y."""
+        momentum = self.now[:, columns] - self.before[:, columns]
+        return self.new[:, columns] - self.now[:, columns] - theta * momentum
 
-    def moved_on(self) -> None:
+    def accept(self) -> None:
         """The buffers change places."""
+        super().accept()
         self.now, self.before, self.new = self.new, self.now, self.before
 
-    def moved_from(self, before: LowRank) -> Place:
+    def come_from(self, before: LowRank) -> Place:
         """Write out another iterate as the one before X."""
-        self.before = before.dense().astype(self.now.dtype, copy=False)
-        return self.program.entries.place(self.before)
+        self.before = before.dense()
+        place = self.program.entries.place(self.before)
+        self.z_before = place.z
+        return place
 
 
 class ThinIterates(Iterates):
@@ -199,13 +174,6 @@ class ThinIterates(Iterates):
         self.last = self.moved = LowRank.zeros(program.shape)
         super().__init__(program, program.entries.place(begin))
 
-    def double(self) -> None:
-        """Nothing to do: factors have 64 bits already."""
-
-    def place(self) -> Place:
-        """X, with its numbers at the entries."""
-        return Place(self.now, self.z)
-
     def latent_ahead(self, theta: float) -> LowRank:
         """Y, with the columns of both."""
         if theta == 0.0:
@@ -215,8 +183,7 @@ class ThinIterates(Iterates):
 
     def gradient_step(self, ahead: Evaluation, curvature: float) -> Operator:
         """Y - G / L as a sum of operators."""
-        descended: Operator = ahead.place.factors + (-1.0 / curvature) * ahead.gradient
-        return descended
+        return ahead.place.factors + (-1.0 / curvature) * ahead.gradient
 
     def trial_place(self, factors: Shrunk) -> Place:
         """The trial in factors."""
@@ -230,34 +197,30 @@ class ThinIterates(Iterates):
         cross = inner(self.moved, self.last) if theta else 0.0
         return inner(self.moved, self.moved), cross
 
-    def block_products(
-        self, ahead: Evaluation, trial: Evaluation, theta: float
-    ) -> tuple[float, float]:
-        """Over the columns of each term, from factors of small differences."""
-        curved = rise = 0.0
-        for (columns, old), (_, fresh) in zip(ahead.blocks, trial.blocks, strict=True):
-            momentum = self.last.columns(columns).dense()
-            away = self.moved.columns(columns).dense() - theta * momentum
-            rise += float(np.vdot(old, away))
-            curved += float(np.vdot(fresh - old, away))
-        return curved, rise
+    def moved_columns(self, columns: slice, theta: float) -> Array:
+        """The columns of trial - Y, from factors of small differences."""
+        momentum = self.last.columns(columns).dense()
+        return self.moved.columns(columns).dense() - theta * momentum
 
-    def moved_on(self) -> None:
+    def accept(self) -> None:
         """The differences move along."""
+        super().accept()
         self.now, self.past, self.last = self.new, self.now, self.moved
 
-    def moved_from(self, before: LowRank) -> Place:
+    def come_from(self, before: LowRank) -> Place:
         """Take another iterate as the one before X, and the difference of the two."""
         self.past = orthogonal(before)
         self.last = difference(self.now, self.past)
-        return self.program.entries.place(before)
+        place = self.program.entries.place(before)
+        self.z_before = place.z
+        return place
 
 
-def iterates_of(program: Program, begin: LowRank, single: bool = False) -> Iterates:
-    """Two equal iterates at a start, as the program holds Z; ``single``: dense ones of 32 bits."""
-    if program.entries.sparse:
-        return ThinIterates(program, begin)
-    return DenseIterates(program, begin, single)
+def iterates_of(program: Program, begin: LowRank) -> Iterates:
+    """Two equal iterates at a start, as the program holds Z."""
+    return (
+        ThinIterates(program, begin) if program.entries.sparse else DenseIterates(program, begin)
+    )
 
 
 def orthogonal(latent: LowRank) -> LowRank:

@@ -10,7 +10,10 @@ import numpy as np
 
 from mcframe.compile.piece import Piece
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.likelihood import TwiceDifferentiable
 
+# The effects of each block, None where it has none.
+Solved = tuple[Array | None, ...]
 Known = tuple[tuple[float, float] | None, ...]
 
 
@@ -20,7 +23,7 @@ class LossAt:
 
     value: float
     gradient: Array
-    effects: tuple[Array | None, ...]
+    effects: Solved
 
 
 class Loss(ABC):
@@ -48,7 +51,7 @@ class Loss(ABC):
         """Whether every piece is convex."""
         return all(piece.likelihood.convex for piece in self.pieces)
 
-    def curvatures_at(self, z: Any, effects: tuple[Array | None, ...]) -> list[float]:
+    def curvatures_at(self, z: Any, effects: Solved) -> list[float]:
         """Each piece's curvature: its bound, or the largest at these entries if there is none.
 
         A first step length for backtracking, where there is no proven one.
@@ -82,13 +85,13 @@ class Loss(ABC):
                 size += pair[1] + abs(lowest)
         return total, size
 
-    def imbalance(self, gradient: Any, effects: tuple[Array | None, ...]) -> float:
+    def imbalance(self, gradient: Any, effects: Solved) -> float:
         """Bound on the change of the objective by sums over free effects that do not vanish."""
         triples = zip(self.pieces, effects, self.sums_by_effect(gradient), strict=True)
         return sum(piece.effects.imbalance_of_sums(each, own) for piece, own, (each, _) in triples)
 
     @abstractmethod
-    def largest_curvatures(self, z: Any, effects: tuple[Array | None, ...]) -> tuple[float, ...]:
+    def largest_curvatures(self, z: Any, effects: Solved) -> tuple[float, ...]:
         """The largest second derivative of each piece at z."""
 
     @abstractmethod
@@ -106,7 +109,7 @@ class EntryLoss(Loss):
 
     pieces: tuple[Piece, ...]
 
-    def largest_curvatures(self, z: Array, effects: tuple[Array | None, ...]) -> tuple[float, ...]:
+    def largest_curvatures(self, z: Array, effects: Solved) -> tuple[float, ...]:
         """The largest second derivative of each piece at z."""
         pairs = zip(self.pieces, effects, strict=True)
         return tuple(piece.largest_curvature(piece.offset_part(z), own) for piece, own in pairs)
@@ -114,22 +117,23 @@ class EntryLoss(Loss):
     def evaluate(
         self,
         z: Array,
-        warm: tuple[Array | None, ...] | None = None,
-        given: tuple[Array | None, ...] | None = None,
+        warm: Solved | None = None,
+        given: Solved | None = None,
         nearly: bool = False,
+        solve: bool = True,
     ) -> LossAt:
         """F and its gradients at the entries' z, all effects optimal.
 
         ``warm`` are effects from a nearby point: the start of their solves, or with ``nearly`` of
         one Newton step where that will do. Of pieces without a gradient the effects that are
-        ``given`` stay as they are.
+        ``given`` stay as they are, of all unless ``solve``.
         """
         value = 0.0
         gradient = np.empty_like(z)
         solved: list[Array | None] = []
         for k, piece in enumerate(self.pieces):
             own, out = piece.offset_part(z), gradient[piece.part]
-            if given is not None and not piece.likelihood.smooth:
+            if given is not None and not (solve and piece.likelihood.smooth):
                 effects = given[k]
                 losses = piece.value_and_gradient(own, effects, out)[0]
             else:
@@ -139,15 +143,9 @@ class EntryLoss(Loss):
             solved.append(effects)
         return LossAt(value, gradient, tuple(solved))
 
-    def evaluate_at(self, z: Array, given: tuple[Array | None, ...]) -> LossAt:
+    def evaluate_at(self, z: Array, given: Solved) -> LossAt:
         """The joint loss and its gradients at given effects, which stay as they are."""
-        value = 0.0
-        gradient = np.empty_like(z)
-        for piece, effects in zip(self.pieces, given, strict=True):
-            value += piece.value_and_gradient(piece.offset_part(z), effects, gradient[piece.part])[
-                0
-            ]
-        return LossAt(value, gradient, given)
+        return self.evaluate(z, given=given, solve=False)
 
     def sums_by_effect(self, gradient: Array) -> list[tuple[Array, Array]]:
         """The sums of gradients and of their sizes over each effect, of each piece."""
@@ -165,7 +163,7 @@ class EntryLoss(Loss):
             for piece in self.pieces
         )
 
-    def known_conjugates(self, z: Array, effects: tuple[Array | None, ...]) -> Known:
+    def known_conjugates(self, z: Array, effects: Solved) -> Known:
         """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their gradient at z.
 
         Each with the size of its summands; None for a piece with a conjugate.
@@ -179,40 +177,38 @@ class EntryLoss(Loss):
 
     def nearest_gradient(self, gradient: Array) -> Array:
         """The nearest gradients with finite conjugates whose sums over effects vanish."""
-        nearest = gradient.copy()
+        found = gradient.copy()
         for piece in self.pieces:
             if piece.has_conjugate():
-                nearest[piece.part] = piece.nearest_dual(gradient[piece.part])
-        return nearest
+                found[piece.part] = piece.nearest_dual(gradient[piece.part])
+        return found
 
     def clip(self, gradient: Array) -> Array:
         """The gradients of pieces without effects moved into their domains.
 
         Rounding leaves some just outside. Those with effects stay, since their sums must.
         """
-        clipped = gradient.copy()
+        found = gradient.copy()
         for piece in self.pieces:
             if piece.has_conjugate() and not piece.effects.size:
-                clipped[piece.part] = piece.nearest_gradient(gradient[piece.part])
-        return clipped
+                found[piece.part] = piece.nearest_gradient(gradient[piece.part])
+        return found
 
     def centre(self, gradient: Array) -> Array:
         """The gradients with what rounding left of the sums over each effect taken off."""
-        centred = gradient.copy()
-        for piece in self.pieces:
-            centred[piece.part] = piece.centre(gradient[piece.part])
-        return centred
+        parts = [piece.effects.centre(gradient[piece.part]) for piece in self.pieces]
+        return parts[0].copy() if len(parts) == 1 else np.concatenate(parts)
 
     def allowed_excess(self, gradient: Array) -> float:
         """Bound on the change of the objective by the feasibility tolerance of equalities."""
         return sum(piece.allowed_excess(gradient[piece.part]) for piece in self.pieces)
 
-    def rounding(self, z: Array, effects: tuple[Array | None, ...], gradient: Array) -> float:
+    def rounding(self, z: Array, effects: Solved, gradient: Array) -> float:
         """How far rounding of the predictors may move the losses at z."""
         pairs = zip(self.pieces, effects, strict=True)
         return sum(piece.rounding(z, own, gradient[piece.part]) for piece, own in pairs)
 
-    def vanishes(self, z: Array, effects: tuple[Array | None, ...]) -> bool:
+    def vanishes(self, z: Array, effects: Solved) -> bool:
         """Whether the losses of every column are negligible relative to those at one constant."""
         pairs = zip(self.pieces, effects, strict=True)
         unit = self.unit or float(np.max(np.abs(z), initial=0.0))
@@ -236,3 +232,55 @@ class EntryLoss(Loss):
     def start(self) -> Array:
         """A nonsmooth natural parameter for every entry: where the published FPC begins."""
         return np.concatenate([piece.start() for piece in self.pieces])
+
+
+@attrs.frozen(eq=False)
+class SmoothedLoss(TwiceDifferentiable):
+    """The envelopes of a loss, one for each entry: it stands where a likelihood stands.
+
+    The Moreau envelope of f with stiffness beta is the least f(X) + beta/2 ||X - v||^2 over X. It
+    is smooth, with the gradient ``Y = beta (v - X)`` at the minimiser X = prox(v), which is a
+    subgradient of f at X, so that the conjugate of f is finite at Y. Terms are asked for it at
+    v = K Z - c + multiplier / beta, a loss at its predictor in the place of K Z - c. ``step`` is
+    1 / beta relative to the entry's scale and ``shift`` multiplier / beta.
+    """
+
+    inner: Any
+    step: Array
+    shift: Array
+
+    quadratic = False
+    smooth = True
+    convex = True
+    width = 1
+
+    @property
+    def curvature(self) -> float:
+        """1 / the smallest step."""
+        return 1.0 / float(self.step.min())
+
+    @property
+    def length_scale(self) -> float:
+        """The smallest step: the width in z of a kink where the gradient jumps by 1."""
+        return float(self.step.min())
+
+    def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
+        """e(v) and Y, unscaled."""
+        shifted = z + self.shift
+        nearest = self.inner.prox(shifted, y, self.step)
+        away = shifted - nearest
+        gradient = away / self.step
+        return self.inner.value(nearest, y) + 0.5 * away * gradient, gradient
+
+    def second_derivative(self, z: Array, y: Array) -> Array:
+        """(1 - prox'(v)) / step."""
+        return (1.0 - self.inner.prox_gradient(z + self.shift, y, self.step)) / self.step
+
+
+def smoothed_piece(piece: Piece, multiplier: Array | None, stiffness: float) -> Piece:
+    """A piece whose loss is replaced by its envelope; the same without a multiplier."""
+    if multiplier is None:
+        return piece
+    scale = piece.scale * np.ones(piece.y.size)
+    loss = SmoothedLoss(piece.likelihood, step=scale / stiffness, shift=multiplier / stiffness)
+    return attrs.evolve(piece, likelihood=loss, scale=scale)

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects import EntryEffects, declared_effects
+from mcframe.compile.effects import EntryEffects, described_effects
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
 from mcframe.contracts.rounding import EPS
@@ -93,17 +93,9 @@ class Piece(BlockLoss):
     ) -> "Piece":
         """The piece with the effects that its block declares; ``whole`` if it has all entries."""
         piece = cls(layout=layout, **numbers)
-        effects = declared_effects(
-            layout,
-            piece.likelihood,
-            piece.y,
-            piece.rows,
-            piece.columns,
-            piece.scale,
-            ridge,
-            origin,
-            whole,
-        )
+        places = piece.rows, piece.columns
+        effects = described_effects(layout, piece.likelihood, *places, ridge, origin)
+        effects = effects.checked(piece.likelihood, piece.y, piece.scale, whole)
         return attrs.evolve(piece, effects=effects)
 
     @cached_property
@@ -306,8 +298,7 @@ class Piece(BlockLoss):
         sizes = np.abs(own) + np.abs(shaped) + np.abs(self.predictor(shaped, effects))
         if self.likelihood.location:
             sizes = sizes + np.abs(self.y)
-        found: Array = ULPS * EPS * sizes
-        return found
+        return ULPS * EPS * sizes
 
     def rise(self, steps: Array) -> Array:
         """How far steps of these lengths raise a loss at most from where its gradient is 0."""
@@ -377,10 +368,6 @@ class Piece(BlockLoss):
         # What stays where it is stays to the last bit.
         moved = np.where(nearest == unscaled, gradients, self.stretch * nearest)
         return np.asarray(moved).ravel()
-
-    def centre(self, gradient: Array) -> Array:
-        """The gradients (flat) with what rounding left of the sums over each effect taken off."""
-        return self.effects.centre(gradient)
 
     def start(self) -> Array:
         """A nonsmooth natural parameter for every number, flat."""

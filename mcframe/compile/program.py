@@ -6,10 +6,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.entries import Entries, Place, pays_in_factors
-from mcframe.compile.evaluation import Evaluation
-from mcframe.compile.loss import EntryLoss, LossAt
-from mcframe.compile.moreau import SmoothedTerm, smoothed_piece
+from mcframe.compile.entries import Entries, Evaluation, Place, pays_in_factors
+from mcframe.compile.loss import EntryLoss, LossAt, Solved, smoothed_piece
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.unlabeled import Background
@@ -118,8 +116,8 @@ class Program:
     def evaluate(
         self,
         at: Place | LowRank | Array,
-        warm: tuple[Array | None, ...] | None = None,
-        given: tuple[Array | None, ...] | None = None,
+        warm: Solved | None = None,
+        given: Solved | None = None,
         nearly: bool = False,
     ) -> Evaluation:
         """The losses and the smooth terms at a W, with their gradient and the best effects.
@@ -152,9 +150,7 @@ class Program:
 
         return change_along
 
-    def evaluate_at(
-        self, at: Place | LowRank | Array, effects: tuple[Array | None, ...]
-    ) -> Evaluation:
+    def evaluate_at(self, at: Place | LowRank | Array, effects: Solved) -> Evaluation:
         """Evaluate the program at given effects, which stay as they are."""
         place = at if isinstance(at, Place) else self.entries.place(at)
         return self.add_smooth_terms(place, self.loss.evaluate_at(place.z, effects))
@@ -198,7 +194,7 @@ class Program:
         )
         return attrs.evolve(evaluation, values=values, duals=duals, blocks=blocks)
 
-    def effects_by_block(self, solved: tuple[Array | None, ...]) -> dict[str, Array]:
+    def effects_by_block(self, solved: Solved) -> dict[str, Array]:
         """The free effects that were solved for, by block name."""
         pairs = zip(self.names, solved, strict=False)
         return {name: bias for name, bias in pairs if bias is not None}
@@ -211,17 +207,14 @@ class Program:
         There is one multiplier and one stiffness for each piece and then each term; those of
         smooth ones are None.
         """
+        given = list(zip(multipliers, stiffness, strict=True))
         n_pieces = len(self.loss.pieces)
         pieces = tuple(
-            smoothed_piece(piece, multiplier, beta)
-            for piece, multiplier, beta in zip(
-                self.loss.pieces, multipliers[:n_pieces], stiffness[:n_pieces], strict=True
-            )
+            smoothed_piece(piece, *own)
+            for piece, own in zip(self.loss.pieces, given[:n_pieces], strict=True)
         )
         terms = tuple(
-            term if multiplier is None else SmoothedTerm(term, multiplier, beta)
-            for term, multiplier, beta in zip(
-                self.terms, multipliers[n_pieces:], stiffness[n_pieces:], strict=True
-            )
+            term if own is None else attrs.evolve(term, multiplier=own, stiffness=beta)
+            for term, (own, beta) in zip(self.terms, given[n_pieces:], strict=True)
         )
         return attrs.evolve(self, loss=attrs.evolve(self.loss, pieces=pieces), terms=terms)

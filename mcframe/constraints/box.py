@@ -12,8 +12,6 @@ from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Prox
 from mcframe.contracts.validators import block_name, number
 
-__all__ = ["Box"]
-
 
 def number_or_infinity(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     """An attrs validator: a finite number or an infinity, kept as a Python float."""
@@ -77,9 +75,7 @@ class Box(Constraint, Prox):
     def nearest_dual(self, dual: Array) -> Array:
         """Entries that point to an infinite bound set to 0."""
         return np.clip(
-            dual,
-            0.0 if math.isinf(self.lower) else None,
-            0.0 if math.isinf(self.upper) else None,
+            dual, 0.0 if math.isinf(self.lower) else None, 0.0 if math.isinf(self.upper) else None
         )
 
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
@@ -103,14 +99,6 @@ class Box(Constraint, Prox):
         """lower ≤ z_ij ≤ upper, with a block's name for the block's columns."""
         entries = "z_ij" if self.block is None else f"z_ij of {self.block}"
         return f"{self.lower:g} ≤ {entries} ≤ {self.upper:g}"
-
-    def latex(self) -> str:
-        r"""lower \le z_{ij} \le upper."""
-        entries = "z_{ij}"
-        if self.block is not None:
-            entries = rf"z^{{\mathrm{{{self.block.replace('_', '-')}}}}}_{{ij}}"
-        low, high = (f"{b:g}".replace("inf", r"\infty") for b in (self.lower, self.upper))
-        return rf"{low} \le {entries} \le {high}"
 
 
 def share(limit: float, pull: Array) -> float:

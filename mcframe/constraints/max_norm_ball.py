@@ -17,8 +17,6 @@ from mcframe.numerics.dual_max_norm import (
 )
 from mcframe.numerics.max_norm import max_norm_bounds, squared_row_norms
 
-__all__ = ["MaxNormBall"]
-
 
 @attrs.frozen
 class MaxNormBall(Constraint, Factored):
@@ -98,7 +96,3 @@ class MaxNormBall(Constraint, Factored):
     def formula(self) -> str:
         """‖Z‖_max ≤ radius."""
         return f"‖Z‖_max ≤ {self.radius:g}"
-
-    def latex(self) -> str:
-        r"""\lVert Z \rVert_{\max} \le radius."""
-        return rf"\lVert Z \rVert_{{\max}} \le {self.radius:g}"

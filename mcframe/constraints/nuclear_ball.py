@@ -6,13 +6,11 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
-from mcframe.contracts.rounding import NORM_SLACK, SET_ROUNDING
+from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored, Spectral
 from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import OneSphere
 from mcframe.numerics.norms import spectral_bound
-
-__all__ = ["NuclearBall"]
 
 
 @attrs.frozen
@@ -44,15 +42,8 @@ class NuclearBall(Constraint, Spectral, Factored):
     radius: float = attrs.field(validator=positive)
     count_share: float = attrs.field(default=0.0, validator=share, kw_only=True)
 
-    @property
-    def threshold(self) -> float:
-        """0: what is taken off depends on all singular values together."""
-        return 0.0
-
-    @property
-    def dual_radius(self) -> float:
-        """inf: the conjugate is finite everywhere."""
-        return np.inf
+    threshold = 0.0  # what is taken off depends on all singular values together
+    dual_radius = np.inf  # the conjugate is finite everywhere
 
     def of_singular_values(self, singular_values: Array) -> float:
         """0 where they sum to at most the radius, up to rounding, else inf."""
@@ -101,7 +92,7 @@ class NuclearBall(Constraint, Spectral, Factored):
 
     def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """radius * a bound on the spectral norm, which needs no multipliers."""
-        return self.radius * spectral_bound(dual, NORM_SLACK)
+        return self.radius * spectral_bound(dual)
 
     def feasible_scale(self, dual: Matrix, multipliers: Array) -> float:
         """1: the conjugate is finite everywhere."""
@@ -118,7 +109,3 @@ class NuclearBall(Constraint, Spectral, Factored):
     def formula(self) -> str:
         """‖Z‖_* ≤ radius."""
         return f"‖{'R Z C' if self.count_share else 'Z'}‖_* ≤ {self.radius:g}"
-
-    def latex(self) -> str:
-        r"""\lVert Z \rVert_* \le radius."""
-        return rf"\lVert {'R Z C' if self.count_share else 'Z'} \rVert_* \le {self.radius:g}"

@@ -10,8 +10,6 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Prox
 
-__all__ = ["OnesColumn"]
-
 
 @attrs.frozen
 class OnesColumn(Constraint, Prox):
@@ -62,7 +60,3 @@ class OnesColumn(Constraint, Prox):
     def formula(self) -> str:
         """The constraint as plain text."""
         return "the last column of Z is 1"
-
-    def latex(self) -> str:
-        r"""Z_{\cdot,\mathrm{last}} = \mathbf{1}."""
-        return r"Z_{\cdot,\mathrm{last}} = \mathbf{1}"

@@ -11,8 +11,6 @@ from typing import Any
 
 from mcframe.contracts.errors import BackendError
 
-__all__ = ["Deferred"]
-
 
 class Deferred:
     """Stands for a module, which is imported when one of its names is first asked for.
@@ -55,18 +53,15 @@ class Deferred:
     def load(self) -> ModuleType:
         """Return the module, imported now if it was not."""
         if self._imported is None:
-            self._imported = self._import()
+            try:
+                with interrupted_later():
+                    self._imported = importlib.import_module(self._module)
+            except Exception as error:  # what is installed may fail in any way it likes
+                raise BackendError(
+                    f"{self._needed_for} needs {self._module}, which cannot be imported"
+                    f" ({type(error).__name__}: {error})"
+                ) from error
         return self._imported
-
-    def _import(self) -> ModuleType:
-        try:
-            with interrupted_later():
-                return importlib.import_module(self._module)
-        except Exception as error:  # what is installed may fail in any way it likes
-            raise BackendError(
-                f"{self._needed_for} needs {self._module}, which cannot be imported"
-                f" ({type(error).__name__}: {error})"
-            ) from error
 
 
 @contextmanager

@@ -7,31 +7,29 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 
 __all__ = [
-    "WORDS_AS_LABELS",
     "Approximated",
+    "BoundBySums",
     "Conjugate",
+    "CountLoss",
     "Distribution",
     "ExpectedLogLikelihood",
     "GaussianBound",
+    "LabelLoss",
     "Likelihood",
     "LinearDifference",
     "Parametric",
     "ParametricBySums",
     "Proximable",
+    "RealValueLoss",
     "TwiceDifferentiable",
     "UnlabeledLoss",
-    "fits_parameters",
 ]
 
-
-#: What to do with words where labels 0 and 1 are needed.
-WORDS_AS_LABELS = (
-    "column.map({'no': 0.0, 'yes': 1.0}) makes labels of two words, and NaN, which is missing, of"
-    " all else"
-)
+#: A function of a question about all entries, which answers with sums and with largest numbers.
+Tell = Callable[[Any], tuple[Any, Array]]
 
 
 class Likelihood(ABC):
@@ -76,11 +74,11 @@ class Likelihood(ABC):
     location: bool = False
     #: Whether l is 0 on a set of predictors and infinite elsewhere.
     indicator: bool = False
-
-    @property
-    def width(self) -> int:
-        """Latent columns for one column of data."""
-        return 1
+    #: Latent columns for one column of data.
+    width: int = 1
+    #: The reason why no optimum exists as declared, with a remedy, as where a variance is learned
+    #: that only a posterior learns; None if one does.
+    undetermined: str | None = None
 
     @property
     def unlabeled(self) -> "UnlabeledLoss | None":
@@ -90,19 +88,11 @@ class Likelihood(ABC):
         """
         return None
 
-    @property
-    def undetermined(self) -> str | None:
-        """The reason why no optimum exists as declared, with a remedy; None if one does.
-
-        A variance that only a posterior learns is one.
-        """
-        return None
-
-    def bound_to(self, shape: tuple[int, int], values: Array) -> "Likelihood":
+    def bound_to(self, shape: Shape, values: Array) -> "Likelihood":
         """The likelihood with whatever it estimates from the observed values of its block."""
         return self
 
-    def doubt(self, shape: tuple[int, int], rows: IntArray, y: Array) -> str | None:
+    def doubt(self, shape: Shape, rows: IntArray, y: Array) -> str | None:
         """Why valid observations of a block are rather meant otherwise, as a clause; None if not.
 
         ``rows`` and ``y`` have one element for each of them. The clause says how to give them as
@@ -145,9 +135,9 @@ class Likelihood(ABC):
     def invalid(self, y: Array) -> Mask:
         """True where an observation lies outside the domain."""
 
-    @abstractmethod
     def value(self, z: Array, y: Array) -> Array:
         """l(z, y), entrywise."""
+        return self.value_and_gradient(z, y)[0]
 
     @abstractmethod
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
@@ -213,10 +203,6 @@ class Likelihood(ABC):
     @abstractmethod
     def formula(self, z: str, y: str) -> str:
         """l as plain text, for ``print(model)``."""
-
-    @abstractmethod
-    def latex(self, z: str, y: str) -> str:
-        """l as LaTeX, for notebooks."""
 
 
 class UnlabeledLoss(Protocol):
@@ -401,12 +387,7 @@ class Parametric(ABC):
 
     @abstractmethod
     def best_parameters(
-        self,
-        z: Array,
-        y: Array,
-        weights: Array,
-        start: Array | None,
-        sd: Array | None = None,
+        self, z: Array, y: Array, weights: Array, start: Array | None, sd: Array | None = None
     ) -> Array:
         """argmin over the parameters of sum of weights * l(z, y).
 
@@ -437,7 +418,7 @@ class BoundBySums(ABC):
         """What some of the observed values (N,) add to the sums, an array of any fixed shape."""
 
     @abstractmethod
-    def bound_by_sums(self, shape: tuple[int, int], sums: Array) -> Likelihood:
+    def bound_by_sums(self, shape: Shape, sums: Array) -> Likelihood:
         """The likelihood with whatever it estimates, from the sums over all of its block.
 
         ``shape`` is the block's. It equals ``bound_to(shape, values)`` of all values, and raises
@@ -453,9 +434,7 @@ class ParametricBySums(Parametric):
     """
 
     @abstractmethod
-    def parameter_sums(
-        self, z: Array, y: Array, weights: Array, sd: Array | None = None
-    ) -> Callable[[Any], tuple[Any, Array]]:
+    def parameter_sums(self, z: Array, y: Array, weights: Array, sd: Array | None = None) -> Tell:
         """What these entries answer: sums, and an array of which the largest numbers count.
 
         ``sd`` is that of ``best_parameters``. Sums are arrays and numbers, in tuples.
@@ -463,18 +442,11 @@ class ParametricBySums(Parametric):
         """
 
     @abstractmethod
-    def parameters_by_sums(
-        self, tell: Callable[[Any], tuple[Any, Array]], start: Array | None
-    ) -> Array:
+    def parameters_by_sums(self, tell: Tell, start: Array | None) -> Array:
         """argmin over the parameters, by what all entries ``tell``."""
 
     def best_parameters(
-        self,
-        z: Array,
-        y: Array,
-        weights: Array,
-        start: Array | None,
-        sd: Array | None = None,
+        self, z: Array, y: Array, weights: Array, start: Array | None, sd: Array | None = None
     ) -> Array:
         """argmin over the parameters of sum of weights * l(z, y), or of its expected bound."""
         return self.parameters_by_sums(self.parameter_sums(z, y, weights, sd), start)
@@ -496,3 +468,67 @@ class Approximated(ABC):
     @abstractmethod
     def statement_error(self, near: tuple[Array, float], z: Array, y: Array) -> Array:
         """l(z, y) minus the bound near these points at z, entrywise: never negative."""
+
+
+#: What to do with words where labels 0 and 1 are needed.
+WORDS_AS_LABELS = (
+    "column.map({'no': 0.0, 'yes': 1.0}) makes labels of two words, and NaN, which is missing, of"
+    " all else"
+)
+
+
+class RealValueLoss(Likelihood):
+    """A loss of finite real numbers that depends on z - y alone, and is 0 at z = y."""
+
+    needs = "finite real numbers"
+    remedy = "Replace infinities by NaN if they stand for missing values."
+    symbol = "x"
+    location = True
+    infimum = 0.0
+
+    def invalid(self, y: Array) -> Mask:
+        """True where y is not finite."""
+        return ~np.isfinite(y)
+
+    def mean(self, z: Array) -> Array:
+        """z."""
+        return z.copy()
+
+    def start(self, y: Array) -> Array:
+        """y."""
+        return y.copy()
+
+
+class LabelLoss(Likelihood):
+    """A loss of labels 0 and 1 that is never negative."""
+
+    needs = "labels 0 or 1"
+    remedy = "Recode the labels as 0 and 1, and mark a missing label as NaN."
+    words = WORDS_AS_LABELS
+    infimum = 0.0
+
+    def invalid(self, y: Array) -> Mask:
+        """True where y is neither 0 nor 1."""
+        return (y != 0.0) & (y != 1.0)
+
+
+class CountLoss(Likelihood):
+    """A loss of counts with the log link, whose curvature has no bound over all counts."""
+
+    z_name = "the log of the mean"
+    needs = "counts 0, 1, 2, ..."
+    remedy = "Round to whole counts, and mark a missing count as NaN."
+    curvature = np.inf
+
+    def invalid(self, y: Array) -> Mask:
+        """True where y is negative, not whole or not finite."""
+        return ~np.isfinite(y) | (y < 0.0) | (y != np.floor(y))
+
+    def mean(self, z: Array) -> Array:
+        """exp(z)."""
+        with np.errstate(over="ignore"):
+            return np.exp(z)
+
+    def start(self, y: Array) -> Array:
+        """log(y + 1/2), also defined for a count of 0."""
+        return np.log(y + 0.5)

@@ -9,16 +9,6 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 
-__all__ = [
-    "REAL_KINDS",
-    "NotANumber",
-    "as_float",
-    "floats_of",
-    "is_missing",
-    "plain",
-    "reads_as_number",
-]
-
 # Kinds of dtypes that are real numbers throughout: booleans, integers, floats.
 REAL_KINDS = "buif"
 
@@ -54,18 +44,13 @@ def floats_of(given: Any) -> Array:
         floats = np.full(array.shape, np.nan)
         for position, value in np.ndenumerate(array):
             if hidden is None or not hidden[position]:
-                floats[position] = number_at(position, value)
+                number = as_float(value)
+                if number is None:
+                    raise NotANumber(position, value)
+                floats[position] = number
     if hidden is not None:
         floats[hidden] = np.nan
     return floats
-
-
-def number_at(position: tuple[int, ...], value: object) -> float:
-    """A value as a float, or ``NotANumber`` with its position."""
-    number = as_float(value)
-    if number is None:
-        raise NotANumber(position, value)
-    return number
 
 
 def as_float(value: object) -> float | None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["DUAL_ROUNDING", "EPS", "NORM_SLACK", "SET_ROUNDING"]
+__all__ = ["DUAL_ROUNDING", "EPS", "SET_ROUNDING"]
 
 #: The distance from 1 to the next number of double precision.
 EPS = float(np.finfo(np.float64).eps)
@@ -12,5 +12,3 @@ SET_ROUNDING = 1e-9
 #: A norm of a dual matrix may pass its limit by this share, the rounding of a norm, and the dual
 #: point still counts as feasible.
 DUAL_ROUNDING = 1e-12
-#: How far above a norm its bound is tried first, as a share of it.
-NORM_SLACK = 1e-10

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["Candidate", "InnerState", "Solver", "State", "ToMultipliers"]
-
 ProgramT = TypeVar("ProgramT")
 StateT = TypeVar("StateT", bound="State")
 

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Matrix
+from mcframe.contracts.arrays import Array, IntArray, Matrix, Shape
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.rounding import SET_ROUNDING
 
@@ -40,6 +40,8 @@ class Term(ABC):
     #: The share of counts in the scales of rows and columns; above 0 the methods are given the
     #: matrix ``R Z C`` of these scales in the place of Z.
     count_share: float = 0.0
+    #: The reason why no optimum exists with the term as declared, with a remedy; None if one does.
+    undetermined: str | None = None
 
     @property
     def word(self) -> str:
@@ -68,19 +70,12 @@ class Term(ABC):
         """A dual matrix close by at which the conjugate is finite; by default the same one."""
         return dual
 
-    def bound_to(
-        self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
-    ) -> "Term":
+    def bound_to(self, shape: Shape, rows: IntArray, columns: IntArray, values: Array) -> "Term":
         """The term with the observed entries of its block, which most terms have no use for.
 
         Also the place to refuse, by a ``DataError``, what does not fit the block's shape.
         """
         return self
-
-    @property
-    def undetermined(self) -> str | None:
-        """The reason why no optimum exists as declared, with a remedy; None if one does."""
-        return None
 
     def in_units(self, unit: float) -> "Term | None":
         """The term g with g(W) = f(unit W) for all W, f this one; None where it has none.
@@ -101,10 +96,6 @@ class Term(ABC):
     @abstractmethod
     def formula(self) -> str:
         """The term as plain text, for ``print(model)``."""
-
-    @abstractmethod
-    def latex(self) -> str:
-        """The term as LaTeX, for notebooks."""
 
 
 class Regularizer(Term):
@@ -169,8 +160,7 @@ class Norm(Term):
     def in_units(self, unit: float) -> Term:
         """The norm with ``weight * unit``."""
         norm: Any = self
-        changed: Term = attrs.evolve(norm, weight=self.weight * unit)
-        return changed
+        return attrs.evolve(norm, weight=self.weight * unit)
 
     @abstractmethod
     def dual_norm(self, gradient: Matrix) -> float:
@@ -237,10 +227,7 @@ class Composed(Term):
 
     def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
         """The statement of inner at K Z - c."""
-        stated: tuple[Any, list[Any]] = self.inner.statement(
-            cp, self.forward_expression(cp, latent)
-        )
-        return stated
+        return self.inner.statement(cp, self.forward_expression(cp, latent))
 
 
 class Sums(ABC):
@@ -270,6 +257,9 @@ class Spectral(Term, Prox):
     analysis of unitarily invariant matrix functions, 1995).
     """
 
+    #: w where the term is exactly w / 2 * ||Z||_F^2, else 0: such a term joins any prox.
+    quadratic_weight: float = 0.0
+
     @abstractmethod
     def of_singular_values(self, singular_values: Array) -> float:
         """The value at a matrix with these singular values."""
@@ -282,11 +272,6 @@ class Spectral(Term, Prox):
     @abstractmethod
     def threshold(self) -> float:
         """Singular values up to ``step * threshold`` are shrunk to exactly 0."""
-
-    @property
-    def quadratic_weight(self) -> float:
-        """w where the term is exactly w / 2 * ||Z||_F^2, else 0: such a term joins any prox."""
-        return 0.0
 
     @property
     @abstractmethod

@@ -1,6 +1,7 @@
 """Checks of parameters, shared by every word: the message names word, value and remedy."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -9,22 +10,6 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import NotANumber, floats_of
-
-__all__ = [
-    "LARGEST",
-    "LEAST",
-    "block_name",
-    "check_equations",
-    "moderate",
-    "number",
-    "positive",
-    "probability",
-    "read_only_matrix",
-    "refuse_where",
-    "same_matrix",
-    "share",
-    "whole",
-]
 
 # Parameters of losses from here to there have finite squares and inverses.
 LEAST, LARGEST = 1e-150, 1e150
@@ -59,6 +44,22 @@ def probability(value: object, what: str) -> float:
     return found
 
 
+def above_zero(value: object, what: str, remedy: str = "") -> float:
+    """A finite number above 0, or a ``ModelError``."""
+    found = number(value, what)
+    if found <= 0.0:
+        raise ModelError(f"{what}={value!r} was given; it must be above 0{remedy}")
+    return found
+
+
+def within(value: object, what: str, least: float, most: float) -> float:
+    """A number from ``least`` to ``most``, or a ``ModelError``."""
+    found = number(value, what)
+    if not least <= found <= most:
+        raise ModelError(f"{what}={value!r} was given; {least:g} to {most:g} is needed")
+    return found
+
+
 def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     """An attrs validator: a finite number above zero, kept as a Python float.
 
@@ -68,26 +69,31 @@ def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object)
     word = word_of(instance)
     name = getattr(instance, "name", None)
     word = f"{word} {name!r}" if isinstance(name, str) and word == "Block" else word
-    found = number(value, f"{word}: {attribute.name}")
+    off = f" (to switch {word} off, leave it out of the model)" * (attribute.name == "weight")
+    found = above_zero(value, f"{word}: {attribute.name}", off)
     object.__setattr__(instance, attribute.name, found)
-    if found <= 0:
-        off = (
-            f" (to switch {word} off, leave it out of the model)"
-            if attribute.name == "weight"
-            else ""
-        )
-        raise ModelError(f"{word}: {attribute.name}={value!r} was given; it must be above 0{off}")
 
 
-def share(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: a number from 0 to below 1, kept as a Python float."""
-    what = f"{word_of(instance)}: {attribute.name}"
-    found = number(value, what)
-    object.__setattr__(instance, attribute.name, found)
-    if not 0.0 <= found < 1.0:
-        raise ModelError(
-            f"{what}={value!r} was given; a number from 0 (none) to below 1 is needed"
-        )
+def satisfies(holds: Callable[[float], bool], needed: str) -> Any:
+    """An attrs validator: a number for which ``holds`` is true, kept as a Python float.
+
+    ``needed`` is the end of the message that refuses another one.
+    """
+
+    def check(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+        what = f"{word_of(instance)}: {attribute.name}"
+        found = number(value, what)
+        object.__setattr__(instance, attribute.name, found)
+        if not holds(found):
+            raise ModelError(f"{what}={value!r} was given; {needed}")
+
+    return check
+
+
+#: An attrs validator: a share that is not the whole.
+share = satisfies(lambda s: 0.0 <= s < 1.0, "a number from 0 (none) to below 1 is needed")
+#: An attrs validator: a number that is not negative.
+at_least_0 = satisfies(lambda x: x >= 0.0, "it must be at least 0")
 
 
 def moderate(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:

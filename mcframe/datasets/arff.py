@@ -76,7 +76,7 @@ def read_arff(file: Path, encoding: str = "utf-8") -> ArffTable:
     lines = lines_of(file, encoding)
     attributes = tuple(header(file, lines))
     refuse_repeated(file, [attribute.name for attribute in attributes], "attributes")
-    rows = [Row(attributes, line).cells() for line in lines]
+    rows = [cells_of(attributes, line) for line in lines]
     if not rows:
         raise DataError(f"{file} has no rows after its line @data; is it complete?")
     return ArffTable(attributes, np.array(rows))
@@ -157,65 +157,61 @@ def as_number(text: str) -> float | None:
     return None if "_" in text or math.isinf(value) else value
 
 
-@attrs.frozen
-class Row:
-    """A line of values."""
+def cells_of(attributes: tuple[Attribute, ...], line: ArffLine) -> list[float]:
+    """Read a line of values as numbers."""
+    text = line.text
+    if text.startswith("{"):
+        return sparse_cells(attributes, line)
+    values = values_of(text, line)
+    if len(values) != len(attributes):
+        raise line.wrong(
+            f"{len(values)} values were given for {len(attributes)} attributes; write"
+            " one for each, ? where it is missing"
+        )
+    return [cell_of(*pair, line) for pair in zip(attributes, values, strict=True)]
 
-    attributes: tuple[Attribute, ...]
-    line: ArffLine
 
-    def cells(self) -> list[float]:
-        """Read it as numbers."""
-        text = self.line.text
-        if text.startswith("{"):
-            return self.sparse(text)
-        values = values_of(text, self.line)
-        if len(values) != len(self.attributes):
-            raise self.line.wrong(
-                f"{len(values)} values were given for {len(self.attributes)} attributes; write"
-                " one for each, ? where it is missing"
+def sparse_cells(attributes: tuple[Attribute, ...], line: ArffLine) -> list[float]:
+    """Read pairs of a place, from 0, and the value there."""
+    text = line.text
+    if not text.endswith("}"):
+        raise line.wrong("a sparse row begins with { and does not end with }")
+    cells = [0.0] * len(attributes)
+    taken = set()
+    inner = text[1:-1].strip()
+    at, more = 0, bool(inner)
+    while more:
+        pair = PAIR.match(inner, at)
+        if pair is None:
+            raise line.wrong(
+                f"{inner[at : at + 40]!r} is no pair of a place and a value, such as 3 1.5"
             )
-        return [self.cell(*pair) for pair in zip(self.attributes, values, strict=True)]
+        place, value = int(pair[1]), pair[2]
+        at, more = pair.end(), pair[3] == ","
+        if place >= len(cells) or place in taken:
+            reason = "twice" if place in taken else f"but {len(cells) - 1} is the last"
+            raise line.wrong(f"place {place} is named, {reason}; places count from 0")
+        taken.add(place)
+        cells[place] = cell_of(attributes[place], value, line)
+    return cells
 
-    def sparse(self, text: str) -> list[float]:
-        """Read pairs of a place, from 0, and the value there."""
-        if not text.endswith("}"):
-            raise self.line.wrong("a sparse row begins with { and does not end with }")
-        cells = [0.0] * len(self.attributes)
-        taken = set()
-        inner = text[1:-1].strip()
-        at, more = 0, bool(inner)
-        while more:
-            pair = PAIR.match(inner, at)
-            if pair is None:
-                raise self.line.wrong(
-                    f"{inner[at : at + 40]!r} is no pair of a place and a value, such as 3 1.5"
-                )
-            place, value = int(pair[1]), pair[2]
-            at, more = pair.end(), pair[3] == ","
-            if place >= len(cells) or place in taken:
-                reason = "twice" if place in taken else f"but {len(cells) - 1} is the last"
-                raise self.line.wrong(f"place {place} is named, {reason}; places count from 0")
-            taken.add(place)
-            cells[place] = self.cell(self.attributes[place], value)
-        return cells
 
-    def cell(self, attribute: Attribute, text: str) -> float:
-        """Read one value."""
-        if text == MISSING:
-            return math.nan
-        if attribute.values is not None:
-            value = without_quotes(text)
-            if value in attribute.values:
-                return float(attribute.values.index(value))
-            raise self.line.wrong(
-                f"{value!r} was given for {attribute.name!r}, which is declared as"
-                f" {{{some_names(attribute.values)}}}; declare it, or write ? where it is missing"
-            )
-        number = as_number(text)
-        if number is None:
-            raise self.line.wrong(
-                f"{text!r} was given for {attribute.name!r}, which is numeric; a finite number is"
-                " needed, or ? where it is missing"
-            )
-        return number
+def cell_of(attribute: Attribute, text: str, line: ArffLine) -> float:
+    """Read one value."""
+    if text == MISSING:
+        return math.nan
+    if attribute.values is not None:
+        value = without_quotes(text)
+        if value in attribute.values:
+            return float(attribute.values.index(value))
+        raise line.wrong(
+            f"{value!r} was given for {attribute.name!r}, which is declared as"
+            f" {{{some_names(attribute.values)}}}; declare it, or write ? where it is missing"
+        )
+    number = as_number(text)
+    if number is None:
+        raise line.wrong(
+            f"{text!r} was given for {attribute.name!r}, which is numeric; a finite number is"
+            " needed, or ? where it is missing"
+        )
+    return number

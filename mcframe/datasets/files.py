@@ -96,16 +96,13 @@ def read_arrays(
         raise DataError(f"{str(file)!r} is not an npz file; {recipe}")
     try:
         with np.load(file, allow_pickle=False) as archive:
-            for key in needed:
-                if key not in archive:
-                    held = ", ".join(repr(name) for name in archive.files) or "nothing"
-                    raise DataError(
-                        f"{str(file)!r} has no array {key!r}, it holds {held}; {recipe}"
-                    )
-            return {key: archive[key] for key in (*needed, *optional) if key in archive}
-    except DataError:
-        raise
+            found = {key: archive[key] for key in (*needed, *optional) if key in archive}
+            held = ", ".join(map(repr, archive.files)) or "nothing"
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(
             f"{str(file)!r} cannot be read as arrays of numbers and strings ({error}); {recipe}"
         ) from None
+    for key in needed:
+        if key not in found:
+            raise DataError(f"{str(file)!r} has no array {key!r}, it holds {held}; {recipe}")
+    return found

@@ -154,8 +154,7 @@ def feature_columns(attribute: Attribute, cells: Array) -> Iterator[tuple[str, A
 def codes_of(cells: Array, numbers: list[float]) -> Array:
     """Replace places among the declared values by numbers."""
     places = np.where(np.isnan(cells), len(numbers), cells).astype(np.intp)
-    column: Array = np.array([*numbers, np.nan])[places]
-    return column
+    return np.array([*numbers, np.nan])[places]
 
 
 def fetch_multilabel(name: str | int, *, version: int | str = "active") -> MultiLabel:

@@ -3,9 +3,8 @@
 Importing this package imports scikit-learn; ``import mcframe`` does not.
 """
 
-from mcframe.estimators.classifier import MatrixCompletionClassifier
 from mcframe.estimators.imputer import MatrixCompletionImputer
-from mcframe.estimators.regressor import MatrixCompletionRegressor
+from mcframe.estimators.prediction import MatrixCompletionClassifier, MatrixCompletionRegressor
 
 __all__ = [
     "MatrixCompletionClassifier",

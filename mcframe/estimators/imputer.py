@@ -5,25 +5,24 @@ from numbers import Real
 from typing import Any, Self
 
 import attrs
+import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.impute import MissingIndicator
 from sklearn.utils._set_output import _get_output_config
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.validators import whole
-from mcframe.estimators.completion import Completion
-from mcframe.estimators.frame_columns import FrameColumns
-from mcframe.estimators.gaussian import folds_of_entries
+from mcframe.estimators.base import TableEstimator
+from mcframe.estimators.columns import FrameColumns
 from mcframe.selection import HeldOutLoss
-from mcframe.tables.table_model import fit_table
-
-__all__ = ["MatrixCompletionImputer"]
+from mcframe.tables.completing import fit_table
 
 
-class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion):
+@attrs.define(slots=False, eq=False, repr=False)
+class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     """Fill missing entries with one model of the whole table.
 
     By default the rows are draws from a Gaussian distribution, or from a mixture of several, and
@@ -105,46 +104,11 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
     ['a', 'a', 'b', 'b', 'b']
     """
 
-    def __init__(
-        self,
-        likelihoods: Any = "auto",
-        terms: Any = None,
-        *,
-        model: Any = None,
-        types: Any = None,
-        unseen: str = "missing",
-        weight: Any = "cv",
-        n_weights: int = 12,
-        cv: int = 3,
-        min_value: Any = -np.inf,
-        max_value: Any = np.inf,
-        missing_values: Any = np.nan,
-        keep_empty_features: bool = False,
-        add_indicator: bool = False,
-        tol: float = 1e-5,
-        max_iter: int = 20_000,
-        random_state: int | None = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            likelihoods,
-            terms,
-            model=model,
-            types=types,
-            unseen=unseen,
-            weight=weight,
-            n_weights=n_weights,
-            cv=cv,
-            tol=tol,
-            max_iter=max_iter,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.min_value = min_value
-        self.max_value = max_value
-        self.missing_values = missing_values
-        self.keep_empty_features = keep_empty_features
-        self.add_indicator = add_indicator
+    min_value: Any = attrs.field(default=-np.inf, kw_only=True)
+    max_value: Any = attrs.field(default=np.inf, kw_only=True)
+    missing_values: Any = attrs.field(default=np.nan, kw_only=True)
+    keep_empty_features: bool = attrs.field(default=False, kw_only=True)
+    add_indicator: bool = attrs.field(default=False, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to a table (n_samples x n_features), NaN where missing."""
@@ -154,36 +118,38 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Fit the model to a table, and fill this table."""
         table = self.read(X, reset=True)
-        self.gaussian_ = self.takes_gaussian()
-        columns = self.columns_of(table)
-        self.columns_ = columns
-        self.limits_ = self.limits(columns.n_features)
-        columns.check_filling(self.limits_, self.keep_empty_features)
+        columns = self.columns_ = self.read_columns(table)
+        self.limits_ = self.limits(self.n_features_in_)
+        if isinstance(columns, FrameColumns):
+            if np.isfinite(self.limits_).any():
+                raise ModelError(
+                    "min_value or max_value was given for a table whose columns are not all"
+                    " numbers; give bounds of a column by types={name: ('number', lower, upper)}"
+                )
+            columns.warn_of_aside(empty=self.keep_empty_features)
         if self.add_indicator:
             self.indicator_ = MissingIndicator(error_on_new=False).fit(columns.marked(table))
         self.n_iter_ = 1
         if self.gaussian_ and isinstance(columns, FrameColumns):
             self.columns_ = self.with_posterior(columns)
-        elif columns.blocks and self.gaussian_:
-            self.fit_gaussian(columns.blocks, columns.data(table), folds_of_entries)
         elif columns.blocks:
-            self.fit_model(columns.blocks, columns.data(table), HeldOutLoss())
+            self.fit_blocks(columns.blocks, columns.data(table), HeldOutLoss())
         return self.completed(table, fitted=True)
 
     def with_posterior(self, columns: FrameColumns) -> FrameColumns:
         """The columns of a frame with the posterior of their rows, as of ``mcframe.complete``."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
-            rows = fit_table(
+            found = fit_table(
                 columns.declared.columns,
                 columns.declared.frame,
                 seed=self.random_state or 0,
                 n_folds=whole(self.cv, "cv", 2),
                 prior_rows=self.given_prior(),
             )
-        self.declared_ = rows.declared
-        self.keep_rows(rows.chosen, rows.posterior)
-        return attrs.evolve(columns, declared=rows.declared, rows=rows)
+        self.declared_ = found.declared
+        self.keep_rows(found.chosen, found.posterior)
+        return attrs.evolve(columns, declared=found.declared, completed=found)
 
     def transform(self, X: Any) -> Any:
         """Fill a table of other rows, with the columns of the fit."""
@@ -192,15 +158,20 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
 
     def completed(self, table: Any, fitted: bool) -> Any:
         """The answer: the table of the fit or of other rows filled, with its indicators."""
-        columns = self.columns_
+        columns, keep_empty = self.columns_, self.keep_empty_features
         fit = self.completion_ if columns.blocks else None
-        answer = columns.filled(fit, table, fitted)
-        answer = columns.finished(answer, table, self.limits_, self.keep_empty_features)
+        answer: Any = columns.filled(fit, table, fitted, self.limits_, keep_empty)
         if self.add_indicator:
             names = self.indicator_.get_feature_names_out(super().get_feature_names_out())
             indicated = self.indicator_.transform(columns.marked(table))
             answer = columns.beside(answer, names, indicated)
-        return columns.in_library(answer, _get_output_config("transform", self)["dense"])
+        library = _get_output_config("transform", self)["dense"]
+        if self.is_frame_ and library in ("pandas", "polars"):
+            # scikit-learn makes one of another library's as well, but of objects.
+            frame = nw.from_native(answer, eager_only=True)
+            if frame.implementation.value != library:
+                return frame.to_pandas() if library == "pandas" else frame.to_polars()
+        return answer
 
     def read(self, X: Any, reset: bool) -> Any:
         """X as floats or as a DataFrame; of the latter None and NaN alone are missing."""
@@ -213,16 +184,9 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, Completion
             )
         return table
 
-    def read_numbers(self, X: Any, reset: bool) -> Array:
+    def read_numbers(self, X: Any, reset: bool, dtype: Any = None, copy: bool = True) -> Any:
         """X as floats, of 32 bits where it is, NaN where missing."""
-        table: Array = validate_data(
-            self,
-            X,
-            dtype=(np.float64, np.float32),
-            copy=True,
-            ensure_all_finite="allow-nan",
-            reset=reset,
-        )
+        table = super().read_numbers(X, reset, dtype or (np.float64, np.float32), copy)
         if not np.isnan(self.missing_values):
             table[table == self.missing_values] = np.nan
         return table

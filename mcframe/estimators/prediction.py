@@ -1,27 +1,32 @@
-"""The base class of the classifier and the regressor: features and targets in one table."""
+"""The classifier and the regressor: features and targets in one table."""
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from scipy.special import logit
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.estimators.completion import Completion
-from mcframe.estimators.frame_columns import FrameColumns
-from mcframe.estimators.gaussian import folds_of_targets
+from mcframe.estimators.base import TableEstimator
+from mcframe.estimators.columns import FrameColumns
+from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
 from mcframe.model import Block
 from mcframe.selection import HeldOutLoss
+from mcframe.tables.as_numbers import Indicator, Indicators, calibrated
 
-__all__ = ["TARGETS", "Prediction"]
-
-#: The name of the block of targets.
+# The name of the block of targets.
 TARGETS = "targets"
+# Probabilities nearer to 0 and 1 than this have that logit.
+NEAREST = 1e-300
 
 
-class Prediction(Completion):
+class Prediction(TableEstimator):
     """An estimator whose targets are further columns of the table, missing in new rows.
 
     Rows of the fit are predicted by the fit, which uses all observed targets, their own included.
@@ -29,7 +34,7 @@ class Prediction(Completion):
     counts as new.
     """
 
-    def fit_targets(self, table: Any, block: Block, targets: Array) -> Array | None:
+    def fit_targets(self, table: Any, block: Block, targets: Array) -> Any:
         """Fit features and targets (n_samples x columns of the block) together.
 
         Returned are the means of targets that were held out, of that shape, of Gaussian rows.
@@ -41,43 +46,35 @@ class Prediction(Completion):
             )
         if np.isnan(targets).all():
             raise DataError("y holds nothing but missing values; at least one target is needed")
-        self.columns_ = self.columns_of(table)
         if TARGETS in [block.name for block in self.columns_.blocks]:
             raise ModelError(
                 f"model has a block {TARGETS!r}, the name of the block of y, which is put beside"
                 " those of the model; call it otherwise"
             )
         if isinstance(self.columns_, FrameColumns):
-            self.columns_.warn_of_unused()
+            self.columns_.warn_of_aside("columns that are set aside are not used")
         features = self.columns_.data(table)
-        blocks, data = [*self.columns_.blocks, block], {**features, TARGETS: targets}
         self.n_targets_ = targets.shape[1]
-        self.known_ = distinct_rows(side_by_side(features, len(targets)))
-        if self.gaussian_:
-            held_means = self.fit_gaussian(
-                blocks,
-                data,
-                lambda values, *how: folds_of_targets(values, self.n_targets_, *how),
-            )
-            return held_means[:, -self.n_targets_ :]
-        self.fit_model(blocks, data, HeldOutLoss(TARGETS))
-        return None
+        keys = row_keys(features, len(targets))
+        counts = Counter(keys)
+        self.known_ = {key: place for place, key in enumerate(keys) if counts[key] == 1}
+        blocks, data = [*self.columns_.blocks, block], {**features, TARGETS: targets}
+        held_means = self.fit_blocks(blocks, data, HeldOutLoss(TARGETS), self.n_targets_)
+        return None if held_means is None else held_means[:, -self.n_targets_ :]
 
     def means(self, X: Any) -> Array:
         """The mean response of the targets in each row: (n_samples x latent columns of them)."""
         check_is_fitted(self, "completion_")
         table = self.read(X, reset=False)
         features = self.columns_.data(table)
-        rows = side_by_side(features, len(table))
-        fitted = np.asarray(self.completion_.predict(TARGETS))
-        places = np.asarray([self.known_.get(row_key(row), -1) for row in rows])
-        answers = fitted[places]
+        places = np.asarray([self.known_.get(key, -1) for key in row_keys(features, len(table))])
+        answers = np.asarray(self.completion_.predict(TARGETS))[places]
         new = places < 0
         if new.any():
             data = {name: values[new] for name, values in features.items()}
             data[TARGETS] = np.full((np.count_nonzero(new), self.n_targets_), np.nan)
             answers[new] = self.completion_.predict_rows(TARGETS, data)
-        return np.asarray(answers)
+        return answers
 
     def __sklearn_tags__(self) -> Any:
         """NaN are allowed among the features."""
@@ -86,18 +83,272 @@ class Prediction(Completion):
         return tags
 
 
-def side_by_side(features: Mapping[str, Array], n_rows: int) -> Array:
-    """The data of all blocks as one matrix (n_rows x columns of them)."""
-    return np.hstack([np.empty((n_rows, 0)), *features.values()])
+class MatrixCompletionClassifier(ClassifierMixin, Prediction):
+    """Classify by completing one table of features, with the labels as further columns.
+
+    Features and labels may have missing entries, and there may be several columns of labels
+    (multi-label). Unlabeled samples in the fit help. By default rows of features and of 0/1
+    indicators of the labels are draws from one Gaussian distribution, and predictions come from
+    its posterior. Probabilities are those of a logistic curve of the indicators' means, or of a
+    linear discriminant for several classes. With terms such as a ``NuclearNorm`` labels have the
+    logistic loss, or the softmax loss for several classes, and share their low-rank structure with
+    the features (Goldberg et al., 2010). On rows of the fit ``predict`` is transductive: it uses
+    the labels observed there. On others it uses the rule for new rows.
+
+    Parameters
+    ----------
+    likelihoods : "auto", a likelihood, or a dict from column to likelihood, default "auto"
+        For the features, by name or position. "auto", and columns that a dict leaves out, mean
+        ``Gaussian()`` in a table of numbers. DataFrames with text, categories, booleans or dates
+        are read as by ``mcframe.declare``.
+    terms : "gaussian", list of regularizers and constraints, or None, default None
+        "gaussian" treats the rows as draws from a Gaussian distribution, and predicts with their
+        posterior; wide tables have factors (see ``mcframe.complete``). None means "gaussian" if
+        ``likelihoods``, ``model`` and ``weight`` have their defaults, else a ``NuclearNorm``,
+        whose optimum is certified.
+    model : Model, optional
+        For the features, instead of likelihoods and terms. The block "targets" is added to its
+        own: one block for a table of numbers, else those of ``mcframe.declare(X, types)``.
+    types : dict from column name to a kind, optional
+        Overrides the detected types of the columns of a DataFrame, as in ``mcframe.declare``.
+    unseen : "missing" or "error", default "missing"
+        In ``predict``, a category that was not in the fit counts as missing, with one warning that
+        names it, or raises a ``DataError``.
+    weight : "cv", float or None, default "cv"
+        The weight of the norm: the one with the least held-out loss of labels, a number, or that
+        of ``terms`` or ``model``. With Gaussian rows: the number of rows of independent columns
+        that the prior counts as.
+    n_weights, cv : int, default 12 and 3
+        The number of weights of a norm that are tried, and of folds.
+    tol, max_iter : as in ``mcframe.fit``, for an optimum
+    random_state, n_jobs : as in ``mcframe.fit``
+
+    Attributes
+    ----------
+    classes_ : array
+        The labels; with several outputs [0, 1].
+    completion_ : Posterior or Fit
+        The posterior of Gaussian rows, or the fit with its certificate: ``.gap``, ``.bound``.
+    model_ : Model
+    declared_ : Declared
+        The types of the columns, for a DataFrame that is not a table of numbers.
+    cross_validation_ : CrossValidation
+        The choice of the weight of a norm.
+    prior_rows_, prior_search_ : float and RowsChoice
+        For Gaussian rows: the size of the prior, and its choice.
+    n_iter_, n_features_in_, feature_names_in_ : as elsewhere in scikit-learn
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mcframe.estimators import MatrixCompletionClassifier
+    >>> X = np.array([[-2.0], [-1.5], [-1.0], [1.0], [np.nan], [2.0]])
+    >>> y = np.array(["low", "low", None, "high", "high", "high"], dtype=object)
+    >>> model = MatrixCompletionClassifier(weight=0.1).fit(X, y)
+    >>> model.predict([[-3.0], [3.0]]).tolist()
+    ['low', 'high']
+    """
+
+    # Of mixtures means of indicators are nearer to the labels, but order them less well.
+    components_tried = ()
+    calibrates = True
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to features (n_samples x n_features) and labels, NaN or None where missing."""
+        table = self.read(X, reset=True)
+        codes, self.classes_, self.several_ = read_labels(y)
+        n_classes = len(self.classes_)
+        if n_classes == 1:  # nothing to tell apart
+            self.n_iter_ = 1
+            return self
+        self.columns_ = self.read_columns(table)
+        if not self.gaussian_:
+            likelihood = Bernoulli() if n_classes == 2 else Multinomial(n_classes)
+            block = Block(TARGETS, likelihood, standardize=True, bias=True)
+            self.fit_targets(table, block, codes)
+            return self
+        # 1 of the second label of each output, or one column for each of several classes.
+        kind, places = Indicator if n_classes == 2 else Indicators, tuple(self.classes_.tolist())
+        codings = [kind(places) for _ in codes.T]
+        numbers = [coding.numbers(own) for coding, own in zip(codings, codes.T, strict=True)]
+        block = Block(TARGETS, Gaussian(), standardize=True)
+        means = self.fit_targets(table, block, np.hstack(numbers))
+        self.codings_ = []  # with probabilities that fit the labels that were held out
+        for coding, own, held in zip(
+            codings, codes.T, np.hsplit(means, len(codings)), strict=True
+        ):
+            known = ~np.isnan(held).any(axis=1) & ~np.isnan(own)
+            self.codings_.append(calibrated(coding, own[known], held[known]))
+        return self
+
+    def probabilities(self, X: Any) -> Array:
+        """P(1) of each output, or P of each class."""
+        check_is_fitted(self, "classes_")
+        if len(self.classes_) == 1:
+            return np.ones((len(self.read(X, reset=False)), 1))
+        means = self.means(X)
+        if not self.gaussian_:
+            return means
+        parts = zip(self.codings_, np.hsplit(means, len(self.codings_)), strict=True)
+        answers = [coding.read(own) for coding, own in parts]
+        return np.hstack(
+            [answer[:, 1:] if len(self.classes_) == 2 else answer for answer in answers]
+        )
+
+    def predict(self, X: Any) -> Any:
+        """The most probable label of each sample, of each output."""
+        found = self.probabilities(X)
+        if self.several_:
+            return (found > 0.5).astype(int)
+        codes = found[:, 0] > 0.5 if len(self.classes_) == 2 else np.argmax(found, axis=1)
+        return self.classes_[np.asarray(codes, dtype=int)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """P of each class (n_samples x n_classes), or P(1) of each of several outputs."""
+        found = self.probabilities(X)
+        if self.several_ or len(self.classes_) != 2:
+            return found
+        return np.hstack([1.0 - found, found])
+
+    def decision_function(self, X: Any) -> Array:
+        """The logit of the second class, or of each output; logarithms of P of several classes."""
+        found = np.clip(self.probabilities(X), NEAREST, 1.0)
+        if not self.several_ and len(self.classes_) > 2:
+            return np.asarray(np.log(found))
+        levels = logit(np.clip(found, NEAREST, 1.0 - np.finfo(float).epsneg))
+        return np.asarray(levels if self.several_ else levels[:, 0])
+
+    def __sklearn_tags__(self) -> Any:
+        """Several outputs are labels."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
 
-def row_key(row: Array) -> bytes:
-    """The bits of a row, the same ones for every NaN and for both zeros."""
-    return np.where(np.isnan(row), np.nan, row + 0.0).tobytes()
+class MatrixCompletionRegressor(RegressorMixin, Prediction):
+    """Regress by completing one table of features, with the targets as further columns.
+
+    Features and targets may have missing entries, and there may be several targets. They are
+    standardized and fitted with the squared loss. By default rows are draws from a Gaussian
+    distribution. With terms such as a ``NuclearNorm`` targets share the low-rank structure of the
+    features. On rows of the fit ``predict`` is transductive: it uses the targets observed there.
+    On others it uses the rule for new rows.
+
+    Parameters
+    ----------
+    likelihoods : "auto", a likelihood, or a dict from column to likelihood, default "auto"
+        For the features, by name or position. "auto", and columns that a dict leaves out, mean
+        ``Gaussian()`` in a table of numbers. DataFrames with text, categories, booleans or dates
+        are read as by ``mcframe.declare``.
+    terms : "gaussian", list of regularizers and constraints, or None, default None
+        "gaussian" treats the rows as draws from a Gaussian distribution, or from a mixture of
+        several, and predicts with their posterior; wide tables have factors (see
+        ``mcframe.complete``). None means "gaussian" if ``likelihoods``, ``model`` and ``weight``
+        have their defaults, else a ``NuclearNorm``, whose optimum is certified.
+    model : Model, optional
+        For the features, instead of likelihoods and terms. The block "targets" is added to its
+        own: one block for a table of numbers, else those of ``mcframe.declare(X, types)``.
+    types : dict from column name to a kind, optional
+        Overrides the detected types of the columns of a DataFrame, as in ``mcframe.declare``.
+    unseen : "missing" or "error", default "missing"
+        In ``predict``, a category that was not in the fit counts as missing, with one warning that
+        names it, or raises a ``DataError``.
+    weight : "cv", float or None, default "cv"
+        The weight of the norm: the one with the least held-out loss of targets, a number, or that
+        of ``terms`` or ``model``. With Gaussian rows: the number of rows of independent columns
+        that the prior counts as.
+    n_weights, cv : int, default 12 and 3
+        The number of weights of a norm that are tried, and of folds.
+    tol, max_iter : as in ``mcframe.fit``, for an optimum
+    random_state, n_jobs : as in ``mcframe.fit``
+
+    Attributes
+    ----------
+    completion_ : Posterior or Fit
+        The posterior of Gaussian rows, or the fit with its certificate: ``.gap``, ``.bound``.
+    model_ : Model
+    declared_ : Declared
+        The types of the columns, for a DataFrame that is not a table of numbers.
+    cross_validation_ : CrossValidation
+        The choice of the weight of a norm.
+    prior_rows_, prior_search_ : float and RowsChoice
+        For Gaussian rows: the size of the prior, and its choice.
+    n_iter_, n_features_in_, feature_names_in_ : as elsewhere in scikit-learn
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mcframe.estimators import MatrixCompletionRegressor
+    >>> X = np.arange(1.0, 9.0)[:, None]
+    >>> model = MatrixCompletionRegressor(weight=1e-3).fit(X, 2.0 * X[:, 0])
+    >>> print(model.predict([[10.0]]).round(1))
+    [20.]
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to features (n_samples x n_features) and targets, NaN where missing."""
+        table, targets = self.read(X, reset=True), read_targets(y)
+        self.columns_ = self.read_columns(table)
+        self.flat_ = targets.ndim == 1
+        block = Block(TARGETS, Gaussian(), standardize=True, bias=True)
+        self.fit_targets(table, block, targets.reshape(len(targets), -1))
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The mean of each target (n_samples,) or (n_samples x n_targets), as y was given."""
+        found = self.means(X)
+        return found[:, 0] if self.flat_ else found
+
+    def __sklearn_tags__(self) -> Any:
+        """There may be several targets."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = True
+        tags.target_tags.multi_output = True
+        return tags
 
 
-def distinct_rows(table: Array) -> dict[bytes, int]:
-    """The position of each row that stands once."""
-    keys = [row_key(row) for row in table]
-    counts = Counter(keys)
-    return {key: position for position, key in enumerate(keys) if counts[key] == 1}
+def row_keys(features: Mapping[str, Array], n_rows: int) -> list[bytes]:
+    """The bits of each row of all blocks, the same ones for every NaN and for both zeros."""
+    rows = np.hstack([np.empty((n_rows, 0)), *features.values()])
+    return [np.where(np.isnan(row), np.nan, row + 0.0).tobytes() for row in rows]
+
+
+def read_targets(y: Any) -> Array:
+    """Numbers of one output (n_samples,) or several (n_samples x n_outputs), NaN where missing."""
+    if y is None:
+        raise DataError("requires y to be passed, but the target y is None")
+    options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "input_name": "y", "copy": True}
+    numbers: Array = check_array(y, dtype=np.float64, ensure_2d=False, **options)
+    return numbers
+
+
+def read_labels(y: Any) -> tuple[Array, Any, bool]:
+    """Codes of labels, the classes that they stand for, and whether there are several outputs.
+
+    Labels are one of any kind for each sample, or 0/1 for each of several outputs, with the
+    classes [0, 1]. NaN and None are missing: codes (n_samples x n_outputs) are NaN there.
+    """
+    given = np.asarray(y)
+    if y is None or (given.ndim == 2 and given.shape[1] > 1):
+        numbers = read_targets(y)
+        wrong = ~(np.isnan(numbers) | (numbers == 0.0) | (numbers == 1.0))
+        if wrong.any():
+            raise DataError(
+                f"Unknown label type: y of several columns holds {numbers[wrong][0]:g}; each is a"
+                " label, 0 or 1, or NaN where it is missing"
+            )
+        return numbers, np.array([0, 1]), True
+    single = column_or_1d(y, warn=True, dtype=given.dtype)
+    missing = np.array([value is None or value != value for value in single], dtype=bool)
+    known = single[~missing]
+    if single.dtype.kind == "f" and np.isinf(known).any():
+        raise DataError("Input y contains infinity or a value too large for dtype('float64').")
+    if not known.size:
+        raise DataError("y holds nothing but missing values; at least one label is needed")
+    if known.dtype.kind == "O":
+        known = np.asarray(known.tolist())
+    check_classification_targets(known)
+    classes, places = np.unique(known, return_inverse=True)
+    codes = np.full((single.size, 1), np.nan)
+    codes[~missing, 0] = places
+    return codes, classes, False

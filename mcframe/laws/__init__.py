@@ -24,4 +24,3 @@ __all__ = [
 ]
 
 from mcframe.laws import expectations as expectations
-from mcframe.laws import factors as factors

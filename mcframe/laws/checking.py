@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mcframe.backends.statement import cp
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import LawViolation
 from mcframe.contracts.term import Factored, Prox, Term
 
@@ -46,13 +46,13 @@ LawT = TypeVar("LawT", bound=Callable[..., None])
 
 
 def law_of(
-    laws: dict[str, Callable[..., None]], name: str, ability: type = object
+    laws: dict[str, Callable[..., None]], name: str, *abilities: type
 ) -> Callable[[LawT], LawT]:
-    """Add a function to the laws under a name, for words that have an ability."""
+    """Add a function to the laws under a name, for words that have some abilities."""
 
     def add(check: LawT) -> LawT:
         def checked(word: object, *arguments: Array) -> None:
-            if isinstance(word, ability):
+            if all(isinstance(word, ability) for ability in abilities):
                 check(word, *arguments)
 
         laws[name] = checked
@@ -85,12 +85,20 @@ def name_of(word: object) -> str:
     return f"backend {word!r}" if isinstance(word, str) else type(word).__name__
 
 
-def at_least(conjugate: float, least: float) -> None:
+def at_most(value: object, limit: object, tol: float, what: str) -> None:
+    """Demand value <= limit + tol (1 + |limit|) entrywise."""
+    a, b = (np.asarray(side, dtype=float) for side in (value, limit))
+    if not np.all(a <= b + tol * (1.0 + np.abs(b))):
+        a, b = np.broadcast_arrays(a, b)
+        i = int(np.argmin((b + tol * (1.0 + np.abs(b)) >= a).ravel()))
+        raise LawViolation(
+            f"{what}: {float(a.ravel()[i])!r} where at most {float(b.ravel()[i])!r} is allowed"
+        )
+
+
+def bounds_from_above(conjugate: float, least: float) -> None:
     """Demand that a conjugate is no smaller than one of the values that it is the sup of."""
-    demand(
-        conjugate >= least - 1e-9 * (1 + abs(least)),
-        f"the conjugate is too small: {conjugate:g} where some point reaches {least:g}",
-    )
+    at_most(least, conjugate, 1e-9, "a value that the conjugate, its supremum, does not reach")
 
 
 def directions(z: Array) -> list[Array]:
@@ -113,7 +121,7 @@ def unit_of(z: Array) -> float:
 
 
 def data_of(
-    shape: tuple[int, int], scale: float, rng: np.random.Generator
+    shape: Shape, scale: float, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray, Array]:
     """Rows, columns and values of about two thirds of the entries, at least one."""
     observed = rng.random(shape) < 2 / 3
@@ -154,3 +162,9 @@ def least_value(objective: Any, constraints: list[Any]) -> float:
     program = cp.Problem(cp.Minimize(objective), constraints)
     with np.errstate(all="ignore"):  # the conic solver's own arithmetic
         return float(program.solve(solver="CLARABEL"))
+
+
+def central_difference(function: Callable[[Array], Any], x: Array, move: Array, h: float) -> Any:
+    """The derivative at x along ``move / h``, by a central difference of fourth order."""
+    near, far = (function(x + k * move) - function(x - k * move) for k in (1, 2))
+    return (8 * near - far) / (12 * h)

@@ -8,12 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import (
-    Distribution,
-    ExpectedLogLikelihood,
-    GaussianBound,
-    Parametric,
-)
+from mcframe.contracts.likelihood import Distribution, ExpectedLogLikelihood, GaussianBound
 from mcframe.laws.checking import (
     LIKELIHOOD_LAWS,
     PARAMETRIC_LAWS,
@@ -51,15 +46,13 @@ def gaussians(z: Array) -> Iterator[tuple[Array, Array]]:
         yield z, np.full_like(z, variance * unit**2)
 
 
-@law_of(LIKELIHOOD_LAWS, "the Gaussian bound is one", GaussianBound)
+@law_of(LIKELIHOOD_LAWS, "the Gaussian bound is one", GaussianBound, Distribution)
 def gaussian_bound_holds(likelihood: Any, z: Array, y: Array) -> None:
     """The Gaussian lies nowhere above the likelihood, and touches it where no variance is left.
 
     At Gauss-Hermite nodes about the mean, so that its expectation is one below the expected log
     likelihood too, and far out.
     """
-    if not (isinstance(likelihood, GaussianBound) and isinstance(likelihood, Distribution)):
-        return
     unit = unit_of(z)
     nodes = np.polynomial.hermite_e.hermegauss(20)[0]
     rng = np.random.default_rng(2)
@@ -121,8 +114,6 @@ def expected_parameters_are_best(likelihood: Any, z: Array, y: Array) -> None:
 
     Where no predictor has a variance they are those of the losses.
     """
-    if not isinstance(likelihood, Parametric) or likelihood.n_parameters == 0:
-        return
     weights, unit = 1.0 + np.arange(y.size) % 2, unit_of(z)
     known = likelihood.best_parameters(z, y, weights, None)
     alike = likelihood.best_parameters(z, y, weights, None, np.zeros_like(z))
@@ -217,16 +208,14 @@ def cdf_sums_the_density(likelihood: Any, z: Array, y: Array) -> None:
             close(mass / (0.01 * p), np.ones_like(p), 1e-3, "the integral of the density")
 
 
-@law_of(LIKELIHOOD_LAWS, "the exponential form is the likelihood", ExpectedLogLikelihood)
+@law_of(
+    LIKELIHOOD_LAWS, "the exponential form is the likelihood", ExpectedLogLikelihood, Distribution
+)
 def exponential_form_is_likelihood(likelihood: Any, z: Array, y: Array) -> None:
     """A line minus an exponential is the log likelihood; its expectation is that by quadrature.
 
     The derivatives are those of the expectation, by differences.
     """
-    if not (
-        isinstance(likelihood, ExpectedLogLikelihood) and isinstance(likelihood, Distribution)
-    ):
-        return
     linear, rate, sign, constant = likelihood.exponential_form(y)
     demand(abs(sign) == 1.0 and np.all(rate >= 0.0), f"a sign {sign} or a rate below 0")
     wanted = likelihood.log_likelihood(z, y)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mcframe.backends.statement import cp
-from mcframe.compile.effects import declared_effects
+from mcframe.compile.effects import described_effects
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
@@ -17,12 +17,15 @@ from mcframe.contracts.likelihood import (
     Likelihood,
     Parametric,
     TwiceDifferentiable,
+    fits_parameters,
 )
 from mcframe.laws.checking import (
     LIKELIHOOD_LAWS,
     PARAMETRIC_LAWS,
+    central_difference,
     close,
     demand,
+    demand_unharmed,
     law,
     law_of,
     unit_of,
@@ -64,11 +67,14 @@ def check_likelihood(
     with law(likelihood, "the domain"):
         domain_ends(likelihood, valid, invalid)
     z, y = points(likelihood, valid, scale, np.random.default_rng(random_state))
-    for name, holds in PARAMETRIC_LAWS.items():
-        with law(likelihood, name):
-            holds(likelihood, z, y)
-    with law(likelihood, "the parameters are best"):
-        at_best = fit_parameters(likelihood, z, y)
+    at_best: Any = likelihood
+    if isinstance(likelihood, Parametric) and fits_parameters(likelihood):
+        for name, holds in PARAMETRIC_LAWS.items():
+            with law(likelihood, name):
+                holds(likelihood, z, y)
+        with law(likelihood, "the parameters are best"):
+            best = likelihood.best_parameters(z, y, np.ones(y.size), None)
+            at_best = likelihood.with_parameters(best)
     for name, holds in LIKELIHOOD_LAWS.items():
         with law(likelihood, name):
             holds(at_best, z, y)
@@ -106,25 +112,24 @@ def compared_by_value(likelihood: Likelihood, z: Array, y: Array) -> None:
     twin = copy.deepcopy(likelihood)
     demand(twin == likelihood and hash(twin) == hash(likelihood), "a copy is not equal to it")
     demand(likelihood.formula("z", "y").strip() != "", "its formula is empty")
-    demand(likelihood.latex("z", "y").strip() != "", "its LaTeX is empty")
 
 
 @law_of(LIKELIHOOD_LAWS, "the bias is best", TwiceDifferentiable)
 def bias_is_best(likelihood: Any, z: Array, y: Array) -> None:
-    """The bias solved for is the best constant: moving it either way does not help."""
+    """The effects of the backends give the bias of each column, of each class, that minimises."""
     if not likelihood.convex:
         return
-    if likelihood.width > 1:
-        biases_of_classes_are_best(likelihood, z, y)
-        return
-    columns = np.arange(z.size) % 3
+    columns, width = np.arange(len(z)) % 3, likelihood.width
     if likelihood.reads_unlabeled:
         kept = has_best_bias(likelihood, y, columns)[columns]
         z, y, columns = z[kept], y[kept], columns[kept]
-    bias = solved_biases(likelihood, z, y, columns)
-    best = np.sum(likelihood.value(z + bias[columns], y))
-    for move in (1e-3, -1e-3, 1.0, -1.0):
-        other = np.sum(likelihood.value(z + bias[columns] + move, y))
+    layout, rows = Layout(n_biases=3 * width), np.arange(columns.size)
+    effects = described_effects(layout, likelihood, rows, columns).checked(likelihood, y, 1.0)
+    bias = np.asarray(effects.solve(likelihood, z, y, 1.0, None))
+    predictors = z + bias.reshape(3, *z.shape[1:])[columns]
+    best = np.sum(likelihood.value(predictors, y))
+    for unit, move in itertools.product(np.eye(width), (1e-3, -1e-3, 1.0, -1.0)):
+        other = np.sum(likelihood.value(predictors + move * (unit if width > 1 else 1.0), y))
         demand(other >= best - 1e-12 * (1 + abs(best)), f"a bias moved by {move:g} is better")
 
 
@@ -136,27 +141,6 @@ def has_best_bias(likelihood: Likelihood, y: Array, columns: IntArray) -> Mask:
         for side in (1.0, -1.0)
     )
     return (up > 0.0) & (down < 0.0)
-
-
-def solved_biases(likelihood: Likelihood, z: Array, y: Array, columns: IntArray) -> Array:
-    """The biases of three columns as a fit solves for them."""
-    rows = np.arange(columns.size)
-    layout = Layout(n_biases=3 * likelihood.width)
-    effects = declared_effects(layout, likelihood, y, rows, columns, 1.0)
-    return np.asarray(effects.solve(likelihood, z, y, 1.0, None))
-
-
-def biases_of_classes_are_best(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """A bias of each class is best: moving one of them does not help."""
-    width, columns = likelihood.width, np.arange(len(z)) % 3
-    bias = solved_biases(likelihood, z, y, columns)
-    columns = columns[:, None] * width + np.arange(width)
-    best = np.sum(likelihood.value(z + bias[columns], y))
-    for k in range(width):
-        for move in (1e-3, -1e-3, 1.0, -1.0):
-            moved = z + bias[columns] + move * np.eye(width)[k]
-            other = np.sum(likelihood.value(moved, y))
-            demand(other >= best - 1e-12 * (1 + abs(best)), f"a bias moved by {move:g} is better")
 
 
 @law_of(LIKELIHOOD_LAWS, "samples match", Distribution)
@@ -216,14 +200,12 @@ def z_has_its_name(likelihood: Likelihood, z: Array, y: Array) -> None:
 @law_of(PARAMETRIC_LAWS, "the parameters are best", Parametric)
 def parameters_are_best(likelihood: Any, z: Array, y: Array) -> None:
     """No move of the parameters helps, their gradient vanishes, a weight of 2 counts twice."""
-    if likelihood.n_parameters == 0:
-        return
     weights = 1.0 + np.arange(y.size) % 2
     kept = [z.copy(), y.copy(), weights.copy()]
     best = likelihood.best_parameters(z, y, weights, None)
     demand(best.shape == (likelihood.n_parameters,), f"parameters of shape {best.shape}")
     for before, after in zip(kept, (z, y, weights), strict=True):
-        demand(np.array_equal(before, after), "an argument was changed in place")
+        demand_unharmed(before, after, "an argument")
     total = total_loss(likelihood, z, y, weights)
     lowest, unit = total(best), unit_of(z)
     size = 1.0 + abs(lowest)
@@ -233,26 +215,13 @@ def parameters_are_best(likelihood: Any, z: Array, y: Array) -> None:
         demand(other >= lowest - 1e-12 * size, f"parameters moved by {far:g} are better")
     h = 1e-4 * unit
     for move in moves:
-        ahead, behind = (total(best + sign * h * move) for sign in (1.0, -1.0))
-        far_ahead, far_behind = (total(best + 2 * sign * h * move) for sign in (1.0, -1.0))
-        gradient = (8 * (ahead - behind) - (far_ahead - far_behind)) / 12
-        demand(
-            abs(gradient) <= 1e-12 * size,
-            f"the gradient in the parameters is {gradient / h:g}, not 0",
-        )
+        gradient = central_difference(total, best, h * move, h)
+        demand(abs(gradient) * h <= 1e-12 * size, f"the gradient in them is {gradient:g}, not 0")
     twice = np.repeat(np.arange(y.size), weights.astype(np.intp))
     repeated = likelihood.best_parameters(z[twice], y[twice], np.ones(twice.size), None)
     close(repeated, best, 1e-9, "parameters for repeated entries")
     warm = likelihood.best_parameters(z, y, weights, best + 0.01 * unit)
     close(warm, best, 1e-9, "parameters from a start close by")
-
-
-def fit_parameters(likelihood: Likelihood, z: Array, y: Array) -> Likelihood:
-    """The likelihood with its parameters, if it has any, fitted to these points."""
-    if not isinstance(likelihood, Parametric) or likelihood.n_parameters == 0:
-        return likelihood
-    best = likelihood.best_parameters(z, y, np.ones(y.size), None)
-    return likelihood.with_parameters(best)
 
 
 def total_loss(
@@ -289,41 +258,35 @@ def expression_is_definition(likelihood: Likelihood, z: Array, y: Array) -> None
     z, y, value = z[finite], y[finite], value[finite]
     variable = cp.Variable(z.shape, value=z)
     expression, constraints = likelihood.statement(cp, variable, y)
-    demand(expression.shape == y.shape, f"its expression has shape {expression.shape}")
-    demand(expression.is_convex(), "its expression is not convex by CVXPY's rules")
-    with np.errstate(all="ignore"):  # CVXPY's own arithmetic may overflow
-        found = np.asarray(expression.value)
+    found = stated_value(expression, constraints, y)
     if not is_exact(likelihood, z, y):
         found = np.maximum(found, value)
     close(found, value, 1e-9, "expression")
-    constraints_hold(constraints)
 
 
-def constraints_hold(constraints: list[Any]) -> None:
-    """Each constraint is convex by CVXPY's rules, and met at the values of its variables."""
+def stated_value(expression: Any, constraints: list[Any], y: Array) -> Array:
+    """The value of a statement for CVXPY at its variables, where all its constraints hold."""
+    demand(expression.shape == y.shape, f"its expression has shape {expression.shape}")
+    demand(expression.is_convex(), "its expression is not convex by CVXPY's rules")
+    with np.errstate(all="ignore"):  # CVXPY's own arithmetic may overflow
+        value = np.asarray(expression.value)
     for constraint in constraints:
         demand(constraint.is_dcp(), "its constraint is not convex by CVXPY's rules")
         demand(np.all(constraint.value()), "its CVXPY constraints are broken where it is finite")
+    return value
 
 
 @law_of(PARAMETRIC_LAWS, "the joint statement is the definition", Parametric)
 def joint_statement_is_definition(likelihood: Any, z: Array, y: Array) -> None:
     """The joint CVXPY statement has the losses at given parameters, and is convex in both."""
-    if likelihood.n_parameters == 0:
-        return
     variable, parameters = cp.Variable(z.shape), cp.Variable(likelihood.n_parameters)
     expression, constraints = likelihood.statement(cp, variable, y, parameters=parameters)
-    demand(expression.shape == y.shape, f"its joint statement has shape {expression.shape}")
-    demand(expression.is_convex(), "its joint statement is not convex by CVXPY's rules")
     best = likelihood.best_parameters(z, y, np.ones(y.size), None)
     variable.value = z
     for moved in (best, best + 0.5 * unit_of(z), 1.5 * best):
         parameters.value = moved
-        with np.errstate(all="ignore"):  # CVXPY's own arithmetic may overflow
-            found = np.asarray(expression.value)
         wanted = likelihood.with_parameters(moved).value(z, y)
-        close(found, wanted, 1e-9, "joint statement")
-        constraints_hold(constraints)
+        close(stated_value(expression, constraints, y), wanted, 1e-9, "joint statement")
 
 
 def is_exact(likelihood: Likelihood, z: Array, y: Array) -> bool:
@@ -340,7 +303,7 @@ def approximation_is_bound(likelihood: Any, z: Array, y: Array) -> None:
     It touches the loss at those points, and within the spread s of them it misses no more than
     a tangent there does: curvature s^2 / 2.
     """
-    unit = float(np.max(np.abs(z))) / 6
+    unit = unit_of(z)
     for spread in (1e-3 * unit, unit):
         for near in (z, z + 0.9 * spread, z - 0.9 * spread, np.roll(z, 5)):
             error = likelihood.statement_error((near, spread), z, y)
@@ -348,11 +311,7 @@ def approximation_is_bound(likelihood: Any, z: Array, y: Array) -> None:
             value = likelihood.value(z, y)
             variable = cp.Variable(z.shape, value=z)
             bound, constraints = likelihood.statement(cp, variable, y, near=(near, spread))
-            constraints_hold(constraints)
-            demand(bound.shape == y.shape, f"its bound has shape {bound.shape}")
-            demand(bound.is_convex(), "its bound is not convex by CVXPY's rules")
-            with np.errstate(all="ignore"):  # CVXPY's own arithmetic may overflow
-                found = np.asarray(bound.value)
+            found = stated_value(bound, constraints, y)
             close(found + error, value, 1e-9, "the bound and its error")
             missed = error - 0.5 * likelihood.curvature * np.square(z - near)
             missed[np.abs(z - near) > spread] = 0.0

@@ -17,6 +17,8 @@ from mcframe.contracts.likelihood import (
 from mcframe.laws.checking import (
     LIKELIHOOD_LAWS,
     along,
+    at_most,
+    central_difference,
     close,
     demand,
     demand_unharmed,
@@ -36,10 +38,8 @@ def arguments_unharmed(likelihood: Likelihood, z: Array, y: Array) -> None:
     value, gradient = likelihood.value_and_gradient(z, y)
     answers = [gradient, likelihood.mean(z), likelihood.start(y)]
     if isinstance(likelihood, TwiceDifferentiable):
-        answers += [
-            likelihood.second_derivative(z, y),
-            likelihood.hessian_product(z, y, np.ones_like(z)),
-        ]
+        answers.append(likelihood.second_derivative(z, y))
+        answers.append(likelihood.hessian_product(z, y, np.ones_like(z)))
     if isinstance(likelihood, Proximable):
         step = np.ones_like(z)
         answers += [likelihood.prox(z, y, step), likelihood.prox_gradient(z, y, step)]
@@ -102,32 +102,30 @@ def gradient_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None:
     """The gradient is the derivative, by a central difference of fourth order."""
     if not likelihood.smooth:
         return
+
+    def value(predictors: Array) -> Array:
+        return likelihood.value(predictors, y)
+
     for direction in directions(z):
-        h = 1e-3 * max(float(np.max(np.abs(z))) / 6, 1e-300)
+        h = 1e-3 * max(unit_of(z), 1e-300)
         move = h * direction
-        ahead, behind = likelihood.value(z + move, y), likelihood.value(z - move, y)
-        far_ahead, far_behind = (
-            likelihood.value(z + 2 * move, y),
-            likelihood.value(z - 2 * move, y),
+        numeric = central_difference(value, z, move, h)
+        before, gradient, after = (
+            along(likelihood.value_and_gradient(z + k * move, y)[1], direction) for k in (-2, 0, 2)
         )
-        numeric = (8 * (ahead - behind) - (far_ahead - far_behind)) / (12 * h)
-        gradient = along(likelihood.value_and_gradient(z, y)[1], direction)
         size = float(np.max(np.abs(gradient)))
         # Within reach of a kink no difference quotient is accurate, but a convex loss keeps it
         # between the gradients on both sides.
-        before, after = (
-            along(likelihood.value_and_gradient(z + s * move, y)[1], direction) for s in (-2, 2)
-        )
         kink = np.abs(after - 2 * gradient + before) > 0.05 * (after - before) + 1e-9 * size
         kink &= likelihood.convex  # a concave stretch has falling gradients, and must have no kink
         demand(np.mean(kink) < 0.2, "its gradient jumps or changes sharply nearly everywhere")
         close(gradient[~kink] / size, numeric[~kink] / size, 1e-6, "gradient")
-        low, high = (
-            before[kink] - 0.5 * (after - before)[kink],
-            after[kink] + 0.5 * (after - before)[kink],
+        room = 0.5 * (after - before)
+        held = (numeric >= before - room) & (numeric <= after + room)
+        demand(
+            np.all(held[kink]),
+            "at a kink the values rise faster or slower than the gradients on both sides",
         )
-        held = np.all((numeric[kink] >= low) & (numeric[kink] <= high))
-        demand(held, "at a kink the values rise faster or slower than the gradients on both sides")
 
 
 @law_of(LIKELIHOOD_LAWS, "convex")
@@ -142,19 +140,14 @@ def convex(likelihood: Likelihood, z: Array, y: Array) -> None:
     for shift in (1.0, -0.1, 17.0):
         w = np.roll(z, 7, axis=0) * shift
         tangent = value + along(gradient, w - z)
-        above = likelihood.value(w, y) - tangent
-        size = 1e-11 * (1.0 + np.abs(tangent))
-        demand(np.all(above >= -size), f"a tangent passes {-above.min():g} above the curve")
+        at_most(tangent, likelihood.value(w, y), 1e-11, "a tangent passes above the curve")
 
 
 @law_of(LIKELIHOOD_LAWS, "bounded below by its infimum")
 def bounded_below(likelihood: Likelihood, z: Array, y: Array) -> None:
     """No value lies below the infimum."""
     lowest = min(float(np.min(likelihood.value(factor * z, y))) for factor in (0.1, 1.0, 100.0))
-    demand(
-        lowest >= likelihood.infimum - 1e-12,
-        f"a value of {lowest:g} lies below infimum={likelihood.infimum:g}",
-    )
+    demand(lowest >= likelihood.infimum - 1e-12, f"a value of {lowest:g} lies below its infimum")
 
 
 @law_of(LIKELIHOOD_LAWS, "the labels differ linearly")
@@ -170,7 +163,7 @@ def labels_differ_linearly(likelihood: Likelihood, z: Array, y: Array) -> None:
 @law_of(LIKELIHOOD_LAWS, "finite at large values")
 def finite_at_large_values(likelihood: Likelihood, z: Array, y: Array) -> None:
     """Nothing is NaN at z = +-1e4 scales, and nothing overflows for a bounded curvature."""
-    far = np.where(z >= 0, 1e4, -1e4) * (float(np.max(np.abs(z))) / 6)
+    far = np.where(z >= 0, 1e4, -1e4) * unit_of(z)
     value, gradient = likelihood.value_and_gradient(far, y)
     demand(not np.any(np.isnan(value)), "a value at +-1e4 is NaN")
     demand(not np.any(np.isnan(gradient)), "a gradient at +-1e4 is NaN")
@@ -193,10 +186,7 @@ def curvature_bounds(likelihood: Likelihood, z: Array, y: Array) -> None:
         move = distance * spread * direction
         turn = likelihood.value_and_gradient(z + move, y)[1] - gradient
         rise = float(np.max(np.sqrt(along(turn, turn) / along(move, move))))
-        demand(
-            rise <= curvature * (1 + 1e-7),
-            f"the gradient changes by {rise:g} per unit, above the curvature {curvature:g}",
-        )
+        at_most(rise / curvature, 1.0, 5e-8, "the change of the gradient over its bound")
         if likelihood.quadratic:
             close(rise, curvature, 1e-7, "curvature of a quadratic loss")
 
@@ -204,7 +194,7 @@ def curvature_bounds(likelihood: Likelihood, z: Array, y: Array) -> None:
 @law_of(LIKELIHOOD_LAWS, "the second derivative", TwiceDifferentiable)
 def second_derivative_is_derivative(likelihood: Any, z: Array, y: Array) -> None:
     """The second derivative is the derivative of the gradient, and at most the curvature."""
-    h = 1e-4 * float(np.max(np.abs(z))) / 6
+    h = 1e-4 * unit_of(z)
     second = likelihood.second_derivative(z, y)
     size = float(np.max(np.abs(second)))
     for k, direction in enumerate(directions(z)):
@@ -243,24 +233,13 @@ def fenchel_young(likelihood: Any, z: Array, y: Array) -> None:
         there = likelihood.conjugate(factor * gradient, y)
         for w in (z, np.roll(z, 11, axis=0), 30.0 * z):
             least = factor * along(gradient, w) - likelihood.value(w, y)
-            short = least - there
-            demand(
-                np.all(short <= 1e-9 * (1 + np.abs(least))),
-                f"the conjugate is {float(np.max(short)):g} too small at {factor:g} gradient",
-            )
-    close(
-        likelihood.nearest_gradient(gradient, y),
-        gradient,
-        1e-12,
-        "the nearest gradient to a gradient",
-    )
+            at_most(least, there, 1e-9, f"the conjugate is too small at {factor:g} gradient")
+    nearest = likelihood.nearest_gradient(gradient, y)
+    close(nearest, gradient, 1e-12, "the nearest gradient to a gradient")
     for factor in (0.0, 0.3, 0.9):
         nearest = likelihood.nearest_gradient(factor * gradient, y)
-        inside = np.isfinite(likelihood.conjugate(nearest, y))
-        demand(
-            np.all(inside),
-            f"the nearest gradients to {factor:g} gradient have no finite conjugate",
-        )
+        finite = np.isfinite(likelihood.conjugate(nearest, y))
+        demand(finite.all(), f"nearest gradients to {factor:g} gradient: no finite conjugate")
 
 
 @law_of(LIKELIHOOD_LAWS, "the conjugate keeps its digits", Conjugate)
@@ -300,17 +279,9 @@ def prox_is_minimiser(likelihood: Any, z: Array, y: Array) -> None:
         rivals: list[Array] = [there + move for move in moves]
         rivals += [z, likelihood.start(y), 0.5 * (there + z)]
         for rival in rivals:
-            theirs = objective(rival)
-            demand(
-                np.all(theirs >= lowest - 1e-10 * (1.0 + np.abs(lowest))),
-                f"another point is better than the prox by {float(np.max(lowest - theirs)):g}",
-            )
-            tangent = value + along(gradient, rival - there)
-            above = likelihood.value(rival, y) - tangent
-            demand(
-                np.all(above >= -1e-10 * (1.0 + np.abs(tangent))),
-                "(z - prox) / step is no subgradient at the prox",
-            )
+            at_most(lowest, objective(rival), 1e-10, "another point is better than the prox")
+            tangent, above = value + along(gradient, rival - there), likelihood.value(rival, y)
+            at_most(tangent, above, 1e-10, "(z - prox) / step is no subgradient at the prox")
         if isinstance(likelihood, Conjugate):
             nearest = likelihood.nearest_gradient(gradient, y)
             wanted = along(nearest, there) - value
@@ -327,10 +298,8 @@ def prox_gradient_is_derivative(likelihood: Any, z: Array, y: Array) -> None:
         after = (likelihood.prox(z + h, y, step) - here) / h
         before = (here - likelihood.prox(z - h, y, step)) / h
         gradient = likelihood.prox_gradient(z, y, step)
-        demand(
-            np.all((gradient >= 0.0) & (gradient <= 1.0)),
-            "a gradient of the prox is not in [0, 1]",
-        )
+        inside = (gradient >= 0.0) & (gradient <= 1.0)
+        demand(np.all(inside), "a gradient of the prox is not in [0, 1]")
         low, high = np.minimum(before, after), np.maximum(before, after)
         held = (gradient >= low - 1e-3) & (gradient <= high + 1e-3)
         demand(np.all(held), "a gradient of the prox is not its derivative")
@@ -358,9 +327,8 @@ def prox_solves_its_program(likelihood: Any, z: Array, y: Array) -> None:
         demand(program.is_dcp(), "its definition is not convex by CVXPY's rules")
         with np.errstate(all="ignore"):  # the conic solver's own arithmetic
             program.solve(solver="CLARABEL")
-        close(
-            likelihood.prox(z, y, step) / unit, np.asarray(variable.value), 1e-5, "prox in CVXPY"
-        )
+        nearest = likelihood.prox(z, y, step)
+        close(nearest / unit, np.asarray(variable.value), 1e-5, "prox in CVXPY")
 
 
 def steps_for(z: Array, size: float) -> Array:

@@ -8,12 +8,13 @@ import attrs
 import numpy as np
 
 from mcframe.backends.statement import cp
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Shape
 from mcframe.contracts.term import Composed, Constraint, Factored, Prox, SmoothTerm, Spectral, Term
 from mcframe.laws.checking import (
     STEPS,
     TERM_LAWS,
-    at_least,
+    at_most,
+    bounds_from_above,
     close,
     data_of,
     demand,
@@ -22,12 +23,16 @@ from mcframe.laws.checking import (
     law,
     law_of,
     least_value,
+    product,
     stacked_samples,
 )
 
+# Steps of descent in factors, at most.
+DESCENT_STEPS = 3000
+
 
 def check_regularizer(
-    term: Term, *, shape: tuple[int, int] = (5, 4), scale: float = 1.0, random_state: int = 0
+    term: Term, *, shape: Shape = (5, 4), scale: float = 1.0, random_state: int = 0
 ) -> None:
     """Hold a regularizer or a constraint to every law of its contract.
 
@@ -69,11 +74,8 @@ def convex(term: Term, points: list[Array]) -> None:
     """The value halfway between two points is at most the mean of theirs."""
     values = [term.value(point) for point in points]
     for (x, at_x), (y, at_y) in itertools.combinations(zip(points, values, strict=True), 2):
-        mean = 0.5 * (at_x + at_y)
-        demand(
-            term.value(0.5 * (x + y)) <= mean + 1e-9 * (1 + abs(mean)),
-            "the value halfway between two points is above the mean of theirs",
-        )
+        mean, what = 0.5 * (at_x + at_y), "the value halfway between two points above their mean"
+        at_most(term.value(0.5 * (x + y)), mean, 1e-9, what)
 
 
 @law_of(TERM_LAWS, "units are exchangeable")
@@ -140,9 +142,8 @@ def spectral_parts_agree(term: Spectral, points: list[Array]) -> None:
     for point in points:
         s = np.linalg.svd(point, compute_uv=False)
         close(term.of_singular_values(s), term.value(point), 1e-9, "value of singular values")
-        close(
-            term.conjugate_of_singular_values(s), term.conjugate(point), 1e-9, "conjugate of them"
-        )
+        conjugate = term.conjugate_of_singular_values(s)
+        close(conjugate, term.conjugate(point), 1e-9, "conjugate of singular values")
         if term.quadratic_weight > 0.0:
             half = 0.5 * term.quadratic_weight * float(np.dot(s, s))
             close(term.value(point), half, 1e-9, "value of a quadratic term")
@@ -154,10 +155,8 @@ def spectral_parts_agree(term: Spectral, points: list[Array]) -> None:
             demand(np.all(shrunk[low] == 0.0), "a value below the threshold is not shrunk to 0")
             high = s > step * term.threshold * (1 + 1e-9)
             # What a set takes off a singular value depends on the others.
-            demand(
-                isinstance(term, Constraint) or np.all(shrunk[high] > 0.0),
-                "a value above the threshold is shrunk to 0",
-            )
+            kept = isinstance(term, Constraint) or np.all(shrunk[high] > 0.0)
+            demand(kept, "a value above the threshold is shrunk to 0")
 
 
 @law_of(TERM_LAWS, "the gradient is the derivative", SmoothTerm)
@@ -173,11 +172,10 @@ def gradient_is_derivative(term: Any, points: list[Array]) -> None:
             ahead, back = term.value(point + move), term.value(point - move)
             inner = float(np.vdot(gradient, move))
             allowed = 0.5 * term.curvature * float(np.vdot(move, move))
-            for excess in (ahead - value - inner, back - value + inner):
-                demand(
-                    -1e-9 * (1 + abs(value)) <= excess <= allowed + 1e-9 * (1 + abs(value)),
-                    f"the value leaves its tangent by {excess:g}, allowed are 0 to {allowed:g}",
-                )
+            for moved, tangent in ((ahead, value + inner), (back, value - inner)):
+                room = 1e-9 * (1 + abs(value))
+                demand(tangent - room <= moved, "the value lies below its tangent")
+                demand(moved <= tangent + allowed + room, "it bends more than its curvature")
 
 
 @law_of(TERM_LAWS, "prox returns the value there", Prox)
@@ -203,14 +201,10 @@ def prox_beats_rivals(term: Any, points: list[Array]) -> None:
                 shaken = there + size * rng.standard_normal(point.shape)
                 for other in (rival, shaken, term.prox(shaken, 1e-6)[0]):
                     theirs = term.value(other) + distance(other, point) / (2 * step)
-                    demand(
-                        theirs >= lowest - 1e-8 * (1 + abs(lowest)),
-                        f"a rival reaches {theirs:g} where the prox reaches {lowest:g}"
-                        f" with step {step:g}",
-                    )
+                    at_most(lowest, theirs, 1e-8, f"a rival beats the prox, step {step:g}")
 
 
-def distance(a: Array, b: Array) -> float:
+def distance(a: Array, b: Array | float) -> float:
     """||a - b||_F^2."""
     return float(np.sum(np.square(a - b)))
 
@@ -222,10 +216,7 @@ def firmly_nonexpansive(term: Any, points: list[Array]) -> None:
         for step in STEPS:
             moved = term.prox(x, step)[0] - term.prox(y, step)[0]
             inner = float(np.vdot(moved, x - y))
-            demand(
-                float(np.vdot(moved, moved)) <= inner + 1e-9 * (1 + abs(inner)),
-                f"two points move apart with step {step:g}",
-            )
+            at_most(distance(moved, 0.0), inner, 1e-9, f"two points move apart, step {step:g}")
 
 
 @law_of(TERM_LAWS, "prox solves its program")
@@ -284,8 +275,8 @@ def fenchel_young(term: Term, points: list[Array]) -> None:
         demand(np.isfinite(conjugate), f"the conjugate at a nearest dual is {conjugate}")
         close(term.nearest_dual(near), near, 1e-12, "the nearest dual to a nearest dual")
         for point, value in zip(inside, values, strict=True):
-            at_least(conjugate, float(np.vdot(near, point)) - value)
-            at_least(term.conjugate(dual), float(np.vdot(dual, point)) - value)
+            bounds_from_above(conjugate, float(np.vdot(near, point)) - value)
+            bounds_from_above(term.conjugate(dual), float(np.vdot(dual, point)) - value)
 
 
 @law_of(TERM_LAWS, "a composition is inner after forward", Composed)
@@ -296,17 +287,10 @@ def composition(term: Composed, points: list[Array]) -> None:
         image = term.forward(point)
         close(term.inner.value(image), term.value(point), 1e-12, "inner after forward")
         linear = image - shift
-        demand(
-            float(np.linalg.norm(linear)) <= float(np.linalg.norm(point)) * (1 + 1e-12),
-            "forward makes a matrix longer",
-        )
+        longer = float(np.linalg.norm(linear)) > float(np.linalg.norm(point)) * (1 + 1e-12)
+        demand(not longer, "forward makes a matrix longer")
         dual = np.resize(other, image.shape)
-        close(
-            float(np.vdot(term.adjoint(dual), point)),
-            float(np.vdot(dual, linear)),
-            1e-12,
-            "adjoint",
-        )
+        close(np.vdot(term.adjoint(dual), point), np.vdot(dual, linear), 1e-12, "adjoint")
         close(term.pairing(dual), -float(np.vdot(dual, shift)), 1e-12, "pairing")
         inner_dual = image - term.inner.prox(image, 1.0)[0]
         inner_dual = term.inner.nearest_dual(inner_dual)
@@ -314,7 +298,7 @@ def composition(term: Composed, points: list[Array]) -> None:
         demand(np.isfinite(conjugate), "inner's conjugate at its nearest dual is not finite")
         dual = term.adjoint(inner_dual)
         for rival in points:
-            at_least(conjugate, float(np.vdot(dual, rival)) - term.value(rival))
+            bounds_from_above(conjugate, float(np.vdot(dual, rival)) - term.value(rival))
 
 
 @law_of(TERM_LAWS, "arguments unharmed")
@@ -339,4 +323,122 @@ def arguments_unharmed(term: Term, points: list[Array]) -> None:
             demand_unharmed(kept, stacked, "the stacked factors")
     twin = copy.deepcopy(term)
     demand(twin == term and hash(twin) == hash(term), "a copy is not equal to it")
-    demand(term.formula().strip() != "" and term.latex().strip() != "", "its formula is empty")
+    demand(term.formula().strip() != "", "its formula is empty")
+
+
+@law_of(TERM_LAWS, "factors bound the value", Factored)
+def factors_bound_the_value(term: Factored, points: list[Array]) -> None:
+    """h(W) is at least the value at U V', and does not see a rotation of the columns."""
+    shape = points[0].shape
+    for stacked in stacked_samples(points):
+        cut = term.prox_factors(stacked, 1.0)
+        for factors in (stacked, 0.3 * stacked, cut):
+            at_factors, value = term.of_factors(factors), term.value(product(factors, shape))
+            at_most(value, at_factors, 1e-9, "the value, above that of some factors")
+            turn = np.linalg.qr(np.vander(np.arange(1.0, 1.0 + factors.shape[1])))[0]
+            close(term.of_factors(factors @ turn), at_factors, 1e-9, "value of turned factors")
+
+
+@law_of(TERM_LAWS, "the prox of factors beats rivals", Factored)
+def prox_of_factors(term: Factored, points: list[Array]) -> None:
+    """No random rival has a lower h(X) + ||X - W||^2 / (2 step)."""
+    rng = np.random.default_rng(0)
+    for stacked in stacked_samples(points):
+        for step in STEPS:
+            there = term.prox_factors(stacked, step)
+            demand(there.shape == stacked.shape, f"a prox of factors of shape {there.shape}")
+
+            def total(factors: Array, start: Array = stacked, step: float = step) -> float:
+                squared = float(np.sum(np.square(factors - start)))
+                return term.of_factors(factors) + squared / (2 * step)
+
+            lowest = total(there)
+            for size in (1e-3, 0.1, 1.0):
+                back = size * (stacked - there)
+                shaken = there + size * rng.standard_normal(stacked.shape)
+                # Also row by row: of a ball, some rows may go back where others may not.
+                rows = (there + np.eye(len(back))[:, [k]] * back for k in range(len(back)))
+                for other in (there + back, shaken, term.prox_factors(shaken, 1e-6), *rows):
+                    what = f"rival factors are better than the prox, step {step:g}"
+                    at_most(lowest, total(other), 1e-8, what)
+
+
+@law_of(TERM_LAWS, "multipliers bound the conjugate", Factored)
+def multipliers_bound_the_conjugate(term: Factored, points: list[Array]) -> None:
+    """The bound from any multipliers holds, and is finite at the feasible scale."""
+    rng = np.random.default_rng(0)
+    order = sum(points[0].shape)
+    inside = feasible_samples(term, points)
+    values = [term.value(point) for point in inside]
+    for dual in points:
+        for multipliers in (np.zeros(order), np.ones(order), rng.random(order) ** 4):
+            scale = term.feasible_scale(dual, multipliers)
+            demand(0.0 <= scale <= 1.0, f"a feasible scale of {scale:g}")
+            bound = term.conjugate_from(scale * dual, scale * multipliers)
+            demand(np.isfinite(bound), f"the conjugate at the feasible scale {scale:g} is {bound}")
+            for point, value in zip(inside, values, strict=True):
+                bounds_from_above(bound, scale * float(np.vdot(dual, point)) - value)
+
+
+@law_of(TERM_LAWS, "the best factors reach the conjugate", Factored)
+def factors_reach_the_conjugate(term: Factored, points: list[Array]) -> None:
+    """h is the value, and multipliers close the gap, where ||U V' - Y||^2 / 2 + h is least.
+
+    There S = Y - U V' has h(W) + f*(S) = <S, U V'>, so that h(W) is f(U V') and
+    ``row_multipliers`` must give ``conjugate_from`` what it needs. The first points only: a
+    plain descent takes many steps.
+    """
+    for target in points[:2]:
+        stacked = descend(term, target)
+        latent = product(stacked, target.shape)
+        dual, at_factors = target - latent, term.of_factors(stacked)
+        demand(np.isfinite(at_factors), "the prox of factors leads outside of the domain")
+        size = 1e-4 * (1 + float(np.vdot(target, target)))
+        multipliers = term.row_multipliers(-dual, stacked)
+        valid = multipliers.shape == (sum(target.shape),) and bool(np.all(multipliers >= 0.0))
+        demand(valid, "there must be one multiplier for each row, none negative")
+        matrix = np.diag(multipliers)
+        matrix[: target.shape[0], target.shape[0] :] = -dual
+        matrix[target.shape[0] :, : target.shape[0]] = -dual.T
+        image = matrix @ stacked / size
+        close(image, np.zeros_like(image), 1.0, "the dual matrix times the best factors")
+        lowest = float(np.linalg.eigvalsh(matrix)[0])
+        demand(lowest >= -size, f"the dual matrix has the eigenvalue {lowest:g}")
+        scale = term.feasible_scale(dual, multipliers)
+        conjugate = term.conjugate_from(scale * dual, scale * multipliers)
+        gap = at_factors + conjugate - scale * float(np.vdot(dual, latent))
+        demand(-size <= gap <= size, f"the best factors leave a gap of {gap:g}")
+        value = term.value(latent)
+        close((at_factors - value) / size, 0.0, 1.0, "the value off that of the best factors")
+
+
+def descend(term: Factored, target: Array) -> Array:
+    """A minimiser of ||U V' - Y||^2 / 2 + h by proximal gradient steps with momentum."""
+    n_rows = target.shape[0]
+    rng = np.random.default_rng(0)
+    width = sum(target.shape)
+    stacked = term.prox_factors(0.5 * rng.standard_normal((width, width)), 1.0)
+    ahead, momentum, step, last = stacked, 1.0, 1.0, np.inf
+
+    def misfit(factors: Array) -> tuple[float, Array]:
+        residual = product(factors, target.shape) - target
+        gradient = np.vstack([residual @ factors[n_rows:], residual.T @ factors[:n_rows]])
+        return 0.5 * float(np.vdot(residual, residual)), gradient
+
+    for _ in range(DESCENT_STEPS):
+        value, gradient = misfit(ahead)
+        while True:
+            moved = term.prox_factors(ahead - step * gradient, step)
+            shift = moved - ahead
+            allowed = float(np.vdot(gradient, shift)) + float(np.vdot(shift, shift)) / (2 * step)
+            if misfit(moved)[0] <= value + allowed + 1e-12 * (1 + value):
+                break
+            step *= 0.5
+        total = misfit(moved)[0] + term.of_factors(moved)
+        if total > last:  # momentum has overshot: begin again without
+            ahead, momentum, last = stacked, 1.0, np.inf
+            continue
+        faster = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
+        ahead = moved + (momentum - 1) / faster * (moved - stacked)
+        stacked, momentum, last = moved, faster, total
+    return stacked

@@ -5,22 +5,19 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
-    WORDS_AS_LABELS,
     Approximated,
     Conjugate,
     Distribution,
     GaussianBound,
-    Likelihood,
+    LabelLoss,
     LinearDifference,
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import moderate
-from mcframe.likelihoods.links import LINKS, Link
-
-__all__ = ["Bernoulli"]
+from mcframe.likelihoods.links import LINKS, Logit, Probit
 
 
 def known_link(instance: object, attribute: object, value: object) -> None:
@@ -34,7 +31,7 @@ def known_link(instance: object, attribute: object, value: object) -> None:
 
 @attrs.frozen
 class Bernoulli(
-    Likelihood,
+    LabelLoss,
     Conjugate,
     TwiceDifferentiable,
     Distribution,
@@ -79,12 +76,10 @@ class Bernoulli(
     link: Literal["logit", "probit"] = attrs.field(default="logit", validator=known_link)
     scale: float = attrs.field(default=1.0, validator=moderate)
 
-    needs = "labels 0 or 1"
     remedy = (
         "Recode the labels as 0 and 1, and mark a missing label as NaN; more than two classes"
         " take a column of 0 and 1 each."
     )
-    words = WORDS_AS_LABELS
 
     @property
     def z_name(self) -> str:  # type: ignore[override]
@@ -93,7 +88,7 @@ class Bernoulli(
         return named if self.scale == 1.0 else f"{named}, times {self.scale:g}"
 
     @property
-    def of_margin(self) -> Link:
+    def of_margin(self) -> Logit | Probit:
         """The link's functions of the margin s z / scale."""
         return LINKS[self.link]
 
@@ -105,15 +100,6 @@ class Bernoulli(
     def curvature(self) -> float:
         """The curvature of the link over scale^2."""
         return self.of_margin.curvature / self.scale**2
-
-    @property
-    def infimum(self) -> float:
-        """0, not attained: z would have to be infinite."""
-        return 0.0
-
-    def invalid(self, y: Array) -> Mask:
-        """True where y is neither 0 nor 1."""
-        return (y != 0.0) & (y != 1.0)
 
     def value(self, z: Array, y: Array) -> Array:
         """-log P(margin), never overflowing."""
@@ -194,13 +180,7 @@ class Bernoulli(
         return (2.0 * y - 1.0) * self.scale * value, precision / self.scale**2, constant
 
     def statement(
-        self,
-        cp: Any,
-        z: Any,
-        y: Array,
-        *,
-        parameters: Any = None,
-        near: tuple[Array, float] | None = None,
+        self, cp: Any, z: Any, y: Array, *, near: tuple[Array, float] | None = None, **_: Any
     ) -> tuple[Any, list[Any]]:
         """logistic(-margin), or of a probit a bound from below, tight where asked."""
         margin = cp.multiply((2.0 * y - 1.0) / self.scale, z)
@@ -219,7 +199,3 @@ class Bernoulli(
     def formula(self, z: str, y: str) -> str:
         """log(1 + exp((1 − 2y)(z)/scale)), or −log Φ((2y − 1)(z)/scale)."""
         return self.of_margin.formula(z, y, "" if self.scale == 1.0 else f"/{self.scale:g}")
-
-    def latex(self, z: str, y: str) -> str:
-        r"""\log(1 + e^{(1 - 2y)(z)}), or -\log \Phi((2y - 1)(z))."""
-        return self.of_margin.latex(z, y, "" if self.scale == 1.0 else f"/{self.scale:g}")

@@ -4,28 +4,16 @@ from typing import Any
 
 import attrs
 import numpy as np
+from attrs.validators import optional
 
-from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import Conjugate, Likelihood, Proximable
+from mcframe.contracts.arrays import Array, Shape
+from mcframe.contracts.likelihood import Conjugate, Proximable, RealValueLoss
 from mcframe.contracts.rounding import SET_ROUNDING
-from mcframe.contracts.validators import number
-
-__all__ = ["Equality"]
-
-
-def as_size(value: object) -> float | None:
-    """An attrs converter: a number of at least 0, or None."""
-    if value is None:
-        return None
-    size = number(value, "Equality: size")
-    if size < 0.0:
-        raise ModelError(f"Equality: size={value!r} was given; it must be at least 0")
-    return size
+from mcframe.contracts.validators import at_least_0
 
 
 @attrs.frozen
-class Equality(Likelihood, Proximable, Conjugate):
+class Equality(RealValueLoss, Proximable, Conjugate):
     """``l(z, y) = 0`` if ``z = y``, else inf: observed entries are interpolated exactly.
 
     Domain: every finite real number. With a nuclear norm this is the matrix completion of
@@ -48,38 +36,21 @@ class Equality(Likelihood, Proximable, Conjugate):
     array([ 0., inf])
     """
 
-    size: float | None = attrs.field(default=None, converter=as_size)
+    size: float | None = attrs.field(default=None, validator=optional(at_least_0))
 
-    needs = "finite real numbers"
-    remedy = "Replace infinities by NaN if they stand for missing values."
-    symbol = "x"
-    location = True
     indicator = True
     smooth = False
+    curvature = np.inf  # the loss jumps
 
     def in_units(self, unit: float) -> "tuple[Equality, float]":
         """The equality with ``size / unit``, and the factor 1."""
         return attrs.evolve(self, size=None if self.size is None else self.size / unit), 1.0
 
-    @property
-    def curvature(self) -> float:
-        """inf: the loss jumps."""
-        return np.inf
-
-    @property
-    def infimum(self) -> float:
-        """0, at z = y."""
-        return 0.0
-
-    def bound_to(self, shape: tuple[int, int], values: Array) -> "Equality":
+    def bound_to(self, shape: Shape, values: Array) -> "Equality":
         """The equality with the size of these values, where it is not given."""
         if self.size is not None:
             return self
         return attrs.evolve(self, size=float(np.max(np.abs(values), initial=0.0)))
-
-    def invalid(self, y: Array) -> Mask:
-        """True where y is not finite."""
-        return ~np.isfinite(y)
 
     def value(self, z: Array, y: Array) -> Array:
         """0 where z equals y up to rounding, else inf."""
@@ -88,8 +59,7 @@ class Equality(Likelihood, Proximable, Conjugate):
     def room(self, y: Array) -> Array:
         """1e-9 of the size of the values."""
         size = 1.0 if self.size is None else self.size
-        found: Array = SET_ROUNDING * np.maximum(size, np.abs(y))
-        return found
+        return SET_ROUNDING * np.maximum(size, np.abs(y))
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and 0.
@@ -111,14 +81,6 @@ class Equality(Likelihood, Proximable, Conjugate):
         """gradient * y, for every gradient."""
         return gradient * y
 
-    def mean(self, z: Array) -> Array:
-        """z."""
-        return z.copy()
-
-    def start(self, y: Array) -> Array:
-        """y."""
-        return y.copy()
-
     def statement(self, cp: Any, z: Any, y: Array, **_: Any) -> tuple[Any, list[Any]]:
         """0, under the constraint that z = y."""
         return 0.0 * z, [z == y]
@@ -126,7 +88,3 @@ class Equality(Likelihood, Proximable, Conjugate):
     def formula(self, z: str, y: str) -> str:
         """{0 if z = x, else ∞}."""
         return f"{{0 if {z} = {y}, else ∞}}"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""\iota\{z = x\}, the indicator function of convex analysis."""
-        return rf"\iota\{{{z} = {y}\}}"

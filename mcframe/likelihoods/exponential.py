@@ -4,8 +4,6 @@ import attrs
 
 from mcframe.likelihoods.gamma import Gamma
 
-__all__ = ["Exponential"]
-
 
 @attrs.frozen
 class Exponential(Gamma):

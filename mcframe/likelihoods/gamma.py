@@ -16,8 +16,6 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.validators import moderate
 
-__all__ = ["Gamma"]
-
 
 @attrs.frozen
 class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLogLikelihood):
@@ -51,24 +49,12 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLo
         " the least that can be measured."
     )
     symbol = "x"
-
-    @property
-    def curvature(self) -> float:
-        """inf: shape y exp(-z) has no bound."""
-        return np.inf
-
-    @property
-    def infimum(self) -> float:
-        """-inf over all y; for one y it is shape (1 + log y)."""
-        return -np.inf
+    curvature = np.inf  # shape y exp(-z) has no bound
+    infimum = -np.inf  # over all y; for one y it is shape (1 + log y)
 
     def invalid(self, y: Array) -> Mask:
         """True where y is not positive or not finite."""
         return ~np.isfinite(y) | (y <= 0.0)
-
-    def value(self, z: Array, y: Array) -> Array:
-        """shape (z + y exp(-z)); inf where exp overflows."""
-        return self.value_and_gradient(z, y)[0]
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its gradient shape (1 - y exp(-z))."""
@@ -139,8 +125,3 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLo
         """(z + y exp(−(z))), or with the shape."""
         factor = "" if self.shape == 1.0 else f"{self.shape:g} "
         return f"{factor}({z} + {y} exp(−({z})))"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""(z + y e^{-(z)})."""
-        factor = "" if self.shape == 1.0 else rf"{self.shape:g} \, "
-        return rf"{factor}({z} + {y} e^{{-({z})}})"

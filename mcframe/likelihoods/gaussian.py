@@ -6,19 +6,17 @@ import attrs
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
     GaussianBound,
-    Likelihood,
     LinearDifference,
+    RealValueLoss,
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import moderate
-
-__all__ = ["Gaussian"]
 
 
 def moderate_if_given(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -29,7 +27,7 @@ def moderate_if_given(instance: object, attribute: "attrs.Attribute[Any]", value
 
 @attrs.frozen
 class Gaussian(
-    Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound, LinearDifference
+    RealValueLoss, Conjugate, TwiceDifferentiable, Distribution, GaussianBound, LinearDifference
 ):
     """``l(z, y) = (z - y)^2 / (2 variance)``: the squared loss.
 
@@ -53,14 +51,10 @@ class Gaussian(
 
     variance: float | None = attrs.field(default=1.0, validator=moderate_if_given)
 
-    needs = "finite real numbers"
-    remedy = "Replace infinities by NaN if they stand for missing values."
-    symbol = "x"
-    location = True
     quadratic = True
 
     @property
-    def undetermined(self) -> str | None:
+    def undetermined(self) -> str | None:  # type: ignore[override]
         """The variance, where it is to be learned."""
         if self.variance is not None:
             return None
@@ -85,15 +79,6 @@ class Gaussian(
         """1 / variance, everywhere; a ``ModelError`` where that is still to be learned."""
         return 1.0 / self.known_variance
 
-    @property
-    def infimum(self) -> float:
-        """0, at z = y."""
-        return 0.0
-
-    def invalid(self, y: Array) -> Mask:
-        """True where y is not finite."""
-        return ~np.isfinite(y)
-
     def value(self, z: Array, y: Array) -> Array:
         """(z - y)^2 / (2 variance)."""
         return np.square(z - y) / (2.0 * self.known_variance)
@@ -117,18 +102,9 @@ class Gaussian(
         """(1 - 2 z) / (2 variance)."""
         return -1.0 / self.known_variance, 0.5 / self.known_variance
 
-    def mean(self, z: Array) -> Array:
-        """z."""
-        return z.copy()
-
-    def start(self, y: Array) -> Array:
-        """y."""
-        return y.copy()
-
     def sample(self, z: Array, rng: Any) -> Array:
         """A draw of N(z, variance)."""
-        draw: Array = rng.normal(z, np.sqrt(self.known_variance))
-        return draw
+        return rng.normal(z, np.sqrt(self.known_variance))
 
     def log_likelihood(self, z: Array, y: Array) -> Array:
         """-l(z, y) - log(2 pi variance) / 2."""
@@ -161,10 +137,3 @@ class Gaussian(
             return f"(({z} − {y})²/(2 σ_j²) + log σ_j)"
         divisor = "2" if self.variance == 1.0 else f"(2·{self.variance:g})"
         return f"({z} − {y})²/{divisor}"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""\frac{(z - x)^2}{2}."""
-        if self.variance is None:
-            return rf"\left(\frac{{({z} - {y})^2}}{{2 \sigma_j^2}} + \log \sigma_j\right)"
-        divisor = "2" if self.variance == 1.0 else rf"2 \cdot {self.variance:g}"
-        return rf"\frac{{({z} - {y})^2}}{{{divisor}}}"

@@ -5,19 +5,12 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.likelihood import (
-    WORDS_AS_LABELS,
-    Conjugate,
-    Likelihood,
-    Proximable,
-)
-
-__all__ = ["Hinge"]
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.likelihood import Conjugate, LabelLoss, Proximable
 
 
 @attrs.frozen
-class Hinge(Likelihood, Proximable, Conjugate):
+class Hinge(LabelLoss, Proximable, Conjugate):
     """``l(z, y) = max(0, 1 - s z)`` with ``s = 2 y - 1``: the loss of support vectors.
 
     Domain: y in {0, 1}. Entries on the right side of the margin, ``s z >= 1``, cost nothing
@@ -34,28 +27,8 @@ class Hinge(Likelihood, Proximable, Conjugate):
     """
 
     z_name = "a score that is above 0 for labels of 1"
-    needs = "labels 0 or 1"
-    remedy = "Recode the labels as 0 and 1, and mark a missing label as NaN."
-    words = WORDS_AS_LABELS
     smooth = False
-
-    @property
-    def curvature(self) -> float:
-        """inf, at the kink."""
-        return np.inf
-
-    @property
-    def infimum(self) -> float:
-        """0, from the margin onwards."""
-        return 0.0
-
-    def invalid(self, y: Array) -> Mask:
-        """True where y is neither 0 nor 1."""
-        return (y != 0.0) & (y != 1.0)
-
-    def value(self, z: Array, y: Array) -> Array:
-        """max(0, 1 - s z)."""
-        return self.value_and_gradient(z, y)[0]
+    curvature = np.inf  # at the kink
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and the gradient -s short of the margin, 0 from there on."""
@@ -104,7 +77,3 @@ class Hinge(Likelihood, Proximable, Conjugate):
     def formula(self, z: str, y: str) -> str:
         """max(0, 1 − s z)."""
         return f"max(0, 1 − (2{y} − 1)({z}))"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""\max(0, 1 - (2y - 1) z)."""
-        return rf"\max(0, 1 - (2 {y} - 1)({z}))"

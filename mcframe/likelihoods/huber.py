@@ -6,21 +6,19 @@ import attrs
 import numpy as np
 from scipy.special import erf, erfc, ndtr, ndtri
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
     GaussianBound,
-    Likelihood,
+    RealValueLoss,
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import LARGEST, LEAST, moderate
 
-__all__ = ["Huber"]
-
 
 @attrs.frozen
-class Huber(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
+class Huber(RealValueLoss, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
     """``l(z, y) = r^2 / 2`` for ``|r| <= delta``, else ``delta (|r| - delta / 2)``; r = z - y.
 
     Domain: every finite real number. The squared loss in the middle and the absolute loss in
@@ -43,10 +41,7 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBo
 
     delta: float = attrs.field(default=1.0, validator=moderate)
 
-    needs = "finite real numbers"
-    remedy = "Replace infinities by NaN if they stand for missing values."
-    symbol = "x"
-    location = True
+    curvature = 1.0  # for small residuals
 
     def in_units(self, unit: float) -> "tuple[Huber, float] | None":
         """The loss with ``delta / unit``, times unit^2; None for a delta out of range."""
@@ -56,27 +51,9 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBo
         return attrs.evolve(self, delta=delta), unit * unit
 
     @property
-    def curvature(self) -> float:
-        """1, for small residuals."""
-        return 1.0
-
-    @property
     def length_scale(self) -> float:
         """Delta: the curvature jumps from 1 to 0 there, whatever its size."""
         return self.delta
-
-    @property
-    def infimum(self) -> float:
-        """0, at z = y."""
-        return 0.0
-
-    def invalid(self, y: Array) -> Mask:
-        """True where y is not finite."""
-        return ~np.isfinite(y)
-
-    def value(self, z: Array, y: Array) -> Array:
-        """r^2 / 2 or delta (|r| - delta / 2)."""
-        return self.value_and_gradient(z, y)[0]
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its gradient, r clipped to [-delta, delta]."""
@@ -93,14 +70,6 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBo
         """gradient * y + gradient^2 / 2 for |gradient| <= delta, else inf."""
         inside = np.abs(gradient) <= self.delta * (1.0 + 1e-14)
         return np.where(inside, gradient * (y + 0.5 * gradient), np.inf)
-
-    def mean(self, z: Array) -> Array:
-        """z."""
-        return z.copy()
-
-    def start(self, y: Array) -> Array:
-        """y."""
-        return y.copy()
 
     @property
     def core(self) -> float:
@@ -173,7 +142,3 @@ class Huber(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBo
     def formula(self, z: str, y: str) -> str:
         """huber(z − x; delta)."""
         return f"huber({z} − {y}; {self.delta:g})"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""h_{\delta}(z - x)."""
-        return rf"h_{{{self.delta:g}}}({z} - {y})"

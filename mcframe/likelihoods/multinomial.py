@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 from scipy.special import xlog1py, xlogy
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
@@ -23,8 +23,6 @@ from mcframe.numerics.gaussian_bounds import (
     logistic_bound,
     tangent_bound,
 )
-
-__all__ = ["Multinomial"]
 
 # How far from 1 probabilities may sum, and below 0 one may lie, by rounding alone.
 ROUNDING = 1e-12
@@ -82,8 +80,10 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         "pandas.factorize(column)[0] codes the classes; put NaN where a code is -1: there the"
         " value is missing"
     )
+    curvature = 0.5  # the largest eigenvalue that diag(p) - p p' can have (Boehning, 1992)
+    infimum = 0.0  # not attained: z would have to be infinite
 
-    def doubt(self, shape: tuple[int, int], rows: IntArray, y: Array) -> str | None:
+    def doubt(self, shape: Shape, rows: IntArray, y: Array) -> str | None:
         """Whether K columns are rather one variable, with a column of 0 and 1 for each class.
 
         Each column of data is a variable of its own, so that they would be read as K of them.
@@ -103,19 +103,9 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         )
 
     @property
-    def width(self) -> int:
+    def width(self) -> int:  # type: ignore[override]
         """K."""
         return self.classes
-
-    @property
-    def curvature(self) -> float:
-        """1/2, the largest eigenvalue that diag(p) - p p' can have (Boehning, 1992)."""
-        return 0.5
-
-    @property
-    def infimum(self) -> float:
-        """0, not attained: z would have to be infinite."""
-        return 0.0
 
     def invalid(self, y: Array) -> Mask:
         """True where y is not one of the codes."""
@@ -142,8 +132,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         _, ratios, others = softmax_parts(z)
         # The largest ratio is 1, and what its probability lacks to 1 is the sum of the others.
         rest = np.where(ratios == 1.0, others[..., None], 1.0 + others[..., None] - ratios)
-        bend: Array = ratios * rest / np.square(1.0 + others)[..., None]
-        return bend
+        return ratios * rest / np.square(1.0 + others)[..., None]
 
     def hessian_product(self, z: Array, y: Array, direction: Array) -> Array:
         """p * (direction - the mean of direction under p): the whole Hessian."""
@@ -271,10 +260,6 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         """log Σ_k exp(z[k]) − z[y]."""
         return f"(log Σ_k exp(({z})[k]) − ({z})[{y}])"
 
-    def latex(self, z: str, y: str) -> str:
-        r"""\log \sum_k e^{z_k} - z_y."""
-        return rf"(\log \sum_k e^{{({z})_k}} - ({z})_{{{y}}})"
-
 
 def expectation(bound: tuple[Array, Array, Array], mean: Array, variance: Array) -> Array:
     """The expectation of a parabola of value, precision and constant for z ~ N(mean, variance)."""
@@ -339,8 +324,7 @@ def by_class(numbers: Array) -> list[Array]:
 
 def places(y: Array | IntArray, n_classes: int) -> IntArray:
     """The places of the classes y in an array with the classes along its last axis, raveled."""
-    codes: IntArray = np.arange(y.size) * n_classes + y.ravel().astype(np.intp)
-    return codes
+    return np.arange(y.size) * n_classes + y.ravel().astype(np.intp)
 
 
 def codes(y: Array) -> IntArray:

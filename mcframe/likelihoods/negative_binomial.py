@@ -7,23 +7,21 @@ import attrs
 import numpy as np
 from scipy.special import betainc, betaincc, betaln, expit, nbdtrik
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import (
     Conjugate,
+    CountLoss,
     Distribution,
     GaussianBound,
-    Likelihood,
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import moderate
 from mcframe.numerics.counts import least_count, poisson_counts
 from mcframe.numerics.gaussian_bounds import logistic_bound
 
-__all__ = ["NegativeBinomial"]
-
 
 @attrs.frozen
-class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
+class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
     """``l(z, y) = (y + 1/dispersion) log(1 + dispersion exp(z)) - y z``: over-dispersed counts.
 
     Domain: counts 0, 1, 2, ...; the mean is mu = exp(z) and the variance
@@ -50,10 +48,6 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution,
 
     dispersion: float = attrs.field(validator=moderate)
 
-    z_name = "the log of the mean"
-    needs = "counts 0, 1, 2, ..."
-    remedy = "Round to whole counts, and mark a missing count as NaN."
-
     @property
     def size(self) -> float:
         """1 / dispersion, the r of the distribution: the number of failures, if whole."""
@@ -64,18 +58,9 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution,
         return z + np.log(self.dispersion)
 
     @property
-    def curvature(self) -> float:
-        """inf: (y + 1/dispersion) / 4 has no bound over all y."""
-        return np.inf
-
-    @property
     def infimum(self) -> float:
         """0 for dispersion >= 1, where no summand of ``value`` is negative; else -inf."""
         return 0.0 if self.dispersion >= 1.0 else -np.inf
-
-    def invalid(self, y: Array) -> Mask:
-        """True where y is negative or not whole."""
-        return ~np.isfinite(y) | (y < 0.0) | (y != np.floor(y))
 
     def value(self, z: Array, y: Array) -> Array:
         """r log(1 + e^t) + y log(1 + e^-t) + y log(dispersion)."""
@@ -92,8 +77,7 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution,
     def second_derivative(self, z: Array, y: Array) -> Array:
         """(r + y) p (1 - p)."""
         t = self.logit(z)
-        bend: Array = (self.size + y) * (expit(t) * expit(-t))
-        return bend
+        return (self.size + y) * (expit(t) * expit(-t))
 
     def conjugate(self, gradient: Array, y: Array) -> Array:
         """u log p + v log(1 - p) - u log(dispersion), p = u / (u + v), else inf.
@@ -110,15 +94,6 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution,
         entropy = u * np.logaddexp(0.0, -t) + v * np.logaddexp(0.0, t)
         entropy = np.where((u > 0.0) & (v > 0.0), entropy, 0.0)
         return np.where(inside, -entropy - u * np.log(self.dispersion), np.inf)
-
-    def mean(self, z: Array) -> Array:
-        """exp(z)."""
-        with np.errstate(over="ignore"):
-            return np.exp(z)
-
-    def start(self, y: Array) -> Array:
-        """log(y + 1/2)."""
-        return np.log(y + 0.5)
 
     def sample(self, z: Array, rng: Any) -> Array:
         """A Poisson count whose mean is a gamma draw with mean exp(z) and shape r."""
@@ -176,7 +151,3 @@ class NegativeBinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution,
     def formula(self, z: str, y: str) -> str:
         """(y + r) log(1 + dispersion exp(z)) − y z."""
         return f"(({y} + {self.size:g}) log(1 + {self.dispersion:g} exp({z})) − {y} ({z}))"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""(y + r) \log(1 + dispersion e^{z}) - y z."""
-        return rf"(({y} + {self.size:g}) \log(1 + {self.dispersion:g} e^{{{z}}}) - {y} ({z}))"

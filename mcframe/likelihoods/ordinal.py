@@ -1,6 +1,5 @@
 """Ordered levels, such as ratings."""
 
-from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -8,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import expit, xlog1py, xlogy
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Conjugate,
@@ -16,6 +15,7 @@ from mcframe.contracts.likelihood import (
     GaussianBound,
     Likelihood,
     ParametricBySums,
+    Tell,
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import number, whole
@@ -27,8 +27,6 @@ from mcframe.likelihoods.cumulative import (
     logistic_parts,
 )
 from mcframe.numerics.gaussian_bounds import logistic_bound
-
-__all__ = ["Ordinal"]
 
 
 def as_levels(value: object) -> int:
@@ -105,6 +103,7 @@ class Ordinal(
 
     z_name = "a score on the scale of the thresholds"
     remedy = "Say how many levels there are by levels= and where they begin by lowest=."
+    infimum = 0.0  # which no probability reaches
 
     @property
     def words(self) -> str:  # type: ignore[override]  # a sentence with a number in it
@@ -119,11 +118,6 @@ class Ordinal(
     def curvature(self) -> float:
         """1/2: two logistic functions, each of a curvature of at most 1/4; 1/4 of two levels."""
         return 0.5 if self.levels > 2 else 0.25
-
-    @property
-    def infimum(self) -> float:
-        """0, which no probability reaches."""
-        return 0.0
 
     def invalid(self, y: Array) -> Mask:
         """True where y is not one of the levels."""
@@ -151,10 +145,6 @@ class Ordinal(
         """The thresholds below and above each observation, infinite at the ends."""
         edges, code = self.edges(), self.code(y)
         return edges[code], edges[code + 1]
-
-    def value(self, z: Array, y: Array) -> Array:
-        """-log P(y | z)."""
-        return self.value_and_gradient(z, y)[0]
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its gradient sigmoid(z - theta_y) - sigmoid(theta_{y-1} - z)."""
@@ -270,15 +260,11 @@ class Ordinal(
         """The number of thresholds that are to be fitted."""
         return self.levels - 1 if self.thresholds is None else 0
 
-    def parameter_sums(
-        self, z: Array, y: Array, weights: Array, sd: Array | None = None
-    ) -> Callable[[Any], tuple[Any, Array]]:
+    def parameter_sums(self, z: Array, y: Array, weights: Array, sd: Array | None = None) -> Tell:
         """What ``best_thresholds`` asks of observations of these levels at given z."""
         return Positions.of(z, self.code(y), weights, self.levels, sd).tell
 
-    def parameters_by_sums(
-        self, tell: Callable[[Any], tuple[Any, Array]], start: Array | None
-    ) -> Array:
+    def parameters_by_sums(self, tell: Tell, start: Array | None) -> Array:
         """The thresholds that fit best at given z, by damped Newton steps."""
         return best_thresholds(tell, self.levels, start)
 
@@ -300,13 +286,7 @@ class Ordinal(
         )
 
     def statement(
-        self,
-        cp: Any,
-        z: Any,
-        y: Array,
-        *,
-        parameters: Any = None,
-        near: tuple[Array, float] | None = None,
+        self, cp: Any, z: Any, y: Array, *, parameters: Any = None, **_: Any
     ) -> tuple[Any, list[Any]]:
         """The three summands of the class formula: two ``logistic`` and a normaliser."""
         thresholds = self.known_thresholds() if parameters is None else parameters
@@ -343,11 +323,7 @@ class Ordinal(
         """−log(σ(θ[y] − z) − σ(θ[y−1] − z))."""
         return f"−log(σ(θ[{y}] − ({z})) − σ(θ[{y} − 1] − ({z})))"
 
-    def latex(self, z: str, y: str) -> str:
-        r"""-\log(\sigma(\theta_y - z) - \sigma(\theta_{y-1} - z))."""
-        return rf"-\log(\sigma(\theta_{{{y}}} - ({z})) - \sigma(\theta_{{{y} - 1}} - ({z})))"
 
-
-def ones_at(rows: IntArray, columns: IntArray, shape: tuple[int, int]) -> Any:
+def ones_at(rows: IntArray, columns: IntArray, shape: Shape) -> Any:
     """A sparse matrix of zeros and ones."""
     return csr_array((np.ones(rows.size), (rows, columns)), shape=shape)

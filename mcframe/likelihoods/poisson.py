@@ -7,21 +7,19 @@ import attrs
 import numpy as np
 from scipy.special import gammaln, pdtr, pdtrik, xlogy
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import (
     Conjugate,
+    CountLoss,
     Distribution,
     ExpectedLogLikelihood,
-    Likelihood,
     TwiceDifferentiable,
 )
 from mcframe.numerics.counts import least_count, poisson_counts
 
-__all__ = ["Poisson"]
-
 
 @attrs.frozen
-class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLogLikelihood):
+class Poisson(CountLoss, Conjugate, TwiceDifferentiable, Distribution, ExpectedLogLikelihood):
     """``l(z, y) = exp(z) - y z``: the Poisson loss with the log link.
 
     Domain: counts 0, 1, 2, ...; the mean is exp(z). The negative log-likelihood without its
@@ -35,27 +33,7 @@ class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Expected
     array([1.])
     """
 
-    z_name = "the log of the mean"
-    needs = "counts 0, 1, 2, ..."
-    remedy = "Round to whole counts, and mark a missing count as NaN."
-
-    @property
-    def curvature(self) -> float:
-        """inf: exp(z) has no bound."""
-        return np.inf
-
-    @property
-    def infimum(self) -> float:
-        """-inf over all counts; for one count y it is y - y log y."""
-        return -np.inf
-
-    def invalid(self, y: Array) -> Mask:
-        """True where y is negative or not whole."""
-        return ~np.isfinite(y) | (y < 0.0) | (y != np.floor(y))
-
-    def value(self, z: Array, y: Array) -> Array:
-        """exp(z) - y z; inf where exp overflows."""
-        return self.value_and_gradient(z, y)[0]
+    infimum = -np.inf  # over all counts; for one count y it is y - y log y
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its gradient exp(z) - y."""
@@ -74,15 +52,6 @@ class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Expected
         inside = rate >= -1e-14 * np.maximum(1.0, y)
         rate = np.maximum(rate, 0.0)
         return np.where(inside, xlogy(rate, rate) - rate, np.inf)
-
-    def mean(self, z: Array) -> Array:
-        """exp(z)."""
-        with np.errstate(over="ignore"):
-            return np.exp(z)
-
-    def start(self, y: Array) -> Array:
-        """log(y + 1/2)."""
-        return np.log(y + 0.5)
 
     def sample(self, z: Array, rng: Any) -> Array:
         """A Poisson count with mean exp(z)."""
@@ -115,7 +84,3 @@ class Poisson(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Expected
     def formula(self, z: str, y: str) -> str:
         """exp(z) − y z."""
         return f"(exp({z}) − {y} ({z}))"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""e^{z} - y z."""
-        return rf"(e^{{{z}}} - {y} ({z}))"

@@ -5,30 +5,19 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.errors import ModelError
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
     GaussianBound,
-    Likelihood,
     Proximable,
+    RealValueLoss,
 )
-from mcframe.contracts.validators import LEAST, number
-
-__all__ = ["Quantile"]
-
-
-def fraction(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: a number strictly between 0 and 1, kept as a Python float."""
-    found = number(value, "Quantile: q")
-    object.__setattr__(instance, "q", found)
-    if not 0.0 < found < 1.0:
-        raise ModelError(f"Quantile: q={value!r} was given; 0 < q < 1 is needed")
+from mcframe.contracts.validators import LEAST, satisfies
 
 
 @attrs.frozen
-class Quantile(Likelihood, Proximable, Conjugate, Distribution, GaussianBound):
+class Quantile(RealValueLoss, Proximable, Conjugate, Distribution, GaussianBound):
     """``l(z, y) = q max(y - z, 0) + (1 - q) max(z - y, 0)``: the pinball loss.
 
     Domain: every finite real number. Its best constant is the q-quantile of the data, so z
@@ -49,36 +38,15 @@ class Quantile(Likelihood, Proximable, Conjugate, Distribution, GaussianBound):
     array([0.9, 0.2])
     """
 
-    q: float = attrs.field(validator=fraction)
+    q: float = attrs.field(validator=satisfies(lambda q: 0.0 < q < 1.0, "0 < q < 1 is needed"))
 
-    needs = "finite real numbers"
-    remedy = "Replace infinities by NaN if they stand for missing values."
-    symbol = "x"
-    location = True
     smooth = False
     predicts_mean = False
+    curvature = np.inf  # at the kink
 
     def in_units(self, unit: float) -> "tuple[Quantile, float]":
         """The loss itself, and the factor unit."""
         return self, unit
-
-    @property
-    def curvature(self) -> float:
-        """inf, at the kink."""
-        return np.inf
-
-    @property
-    def infimum(self) -> float:
-        """0, at z = y."""
-        return 0.0
-
-    def invalid(self, y: Array) -> Mask:
-        """True where y is not finite."""
-        return ~np.isfinite(y)
-
-    def value(self, z: Array, y: Array) -> Array:
-        """q (y - z) below y, (1 - q) (z - y) above."""
-        return self.value_and_gradient(z, y)[0]
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and the gradient -q below y, 1 - q above, 0 at y."""
@@ -108,14 +76,6 @@ class Quantile(Likelihood, Proximable, Conjugate, Distribution, GaussianBound):
     def nearest_gradient(self, gradient: Array, y: Array) -> Array:
         """Clipped to [-q, 1 - q]."""
         return np.clip(gradient, -self.q, 1.0 - self.q)
-
-    def mean(self, z: Array) -> Array:
-        """z, which is a quantile and no mean."""
-        return z.copy()
-
-    def start(self, y: Array) -> Array:
-        """y."""
-        return y.copy()
 
     def sample(self, z: Array, rng: Any) -> Array:
         """z minus an exponential variable of rate 1 - q with probability q, else plus one of q."""
@@ -165,7 +125,3 @@ class Quantile(Likelihood, Proximable, Conjugate, Distribution, GaussianBound):
     def formula(self, z: str, y: str) -> str:
         """max(q (x − z), (1 − q)(z − x))."""
         return f"max({self.q:g} ({y} − ({z})), {1.0 - self.q:g} ({z} − {y}))"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""\max(q (x - z), (1 - q)(z - x))."""
-        return rf"\max({self.q:g} ({y} - ({z})), {1.0 - self.q:g} ({z} - {y}))"

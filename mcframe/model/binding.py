@@ -11,10 +11,8 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.real_numbers import is_missing
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
-from mcframe.model.block import Block
-from mcframe.model.forms import check_observed
 from mcframe.model.layout import layout_of, targets_of
-from mcframe.model.model import Model
+from mcframe.model.model import Block, Model
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
@@ -56,7 +54,13 @@ def tables_of(model: Model, data: Mapping[str, Any]) -> dict[str, Table]:
         for block in model.blocks
     }
     for block in model.blocks:
-        check_observed(block, tables[block.name])
+        table = tables[block.name]
+        if table.n_observed == 0:
+            raise DataError(
+                f"block {block.name!r}: not one of its {table.shape[0]} x {table.shape[1]} entries"
+                " is observed; leave the block out of the model, or check that its missing values"
+                " and only those are NaN"
+            )
     return tables
 
 
@@ -151,8 +155,7 @@ class LossCounts:
 
     def row_scales(self, share: float, rows: IntArray) -> Array:
         """The roots of ``1 - share + share * count / mean count`` of rows with these counts."""
-        scales: Array = np.sqrt(1.0 - share + share * rows / self.mean_row)
-        return scales
+        return np.sqrt(1.0 - share + share * rows / self.mean_row)
 
     def scales(self, share: float, rows: IntArray, n_extra: int) -> Scales:
         """Scales of rows with these counts and of all columns; those without data have 1."""

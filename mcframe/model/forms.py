@@ -19,7 +19,7 @@ from mcframe.contracts.real_numbers import (
     plain,
     reads_as_number,
 )
-from mcframe.model.block import Block
+from mcframe.model.model import Block
 from mcframe.model.table import Table
 
 # Formats of sparse matrices that store whole blocks or diagonals, and their zeros with them.
@@ -184,16 +184,6 @@ def check_stored_zeros(block: Block, frame: Any, called: str) -> None:
             f"block {block.name!r}, column {name!r}: the column is sparse (dtype {column.dtype}),"
             " and what it does not store may be missing or an observed zero. If it is missing,"
             f" give {missing}; if it is zero, give {zeros}"
-        )
-
-
-def check_observed(block: Block, table: Table) -> None:
-    """Raise a ``DataError`` where not one entry is observed."""
-    if table.n_observed == 0:
-        raise DataError(
-            f"block {block.name!r}: not one of its {table.shape[0]} x {table.shape[1]} entries"
-            " is observed; leave the block out of the model, or check that its missing values"
-            " and only those are NaN"
         )
 
 

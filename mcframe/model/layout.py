@@ -8,8 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Parametric
-from mcframe.model.block import Block
-from mcframe.model.model import Model
+from mcframe.model.model import Block, Model
 from mcframe.model.table import Table
 from mcframe.model.units import ranges_of
 
@@ -80,8 +79,7 @@ class Layout:
         if self.n_row_effects:
             of_rows = self.row_effects(vector)[rows]
             total = total + (of_rows if columns.ndim == rows.ndim else of_rows[:, None])
-        result: Array = total + self.intercept(vector)
-        return result
+        return total + self.intercept(vector)
 
 
 def layout_of(block: Block, table: Table) -> Layout:
@@ -132,11 +130,7 @@ def targets_of(block: Block, table: Table, origin: Array | None) -> Array:
 
 
 def origin_of(
-    layout: Layout,
-    rows: IntArray,
-    columns: IntArray,
-    values: Array,
-    centres: Array | None = None,
+    layout: Layout, rows: IntArray, columns: IntArray, values: Array, centres: Array | None = None
 ) -> Array | None:
     """Return a vector of effects close to all values, as the layout has them; None if all are 0.
 

@@ -1,12 +1,14 @@
 """A declared model: blocks of columns joined by regularizers and constraints."""
 
+import math
+import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import fits_parameters
+from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric, fits_parameters
 from mcframe.contracts.term import (
     Constraint,
     Factored,
@@ -16,7 +18,7 @@ from mcframe.contracts.term import (
     Sums,
     Term,
 )
-from mcframe.model.block import Block
+from mcframe.contracts.validators import positive
 from mcframe.numerics.stored import from_text, to_text
 
 # The formulas of an entry in standard units, by the value of ``standardize``.
@@ -25,11 +27,185 @@ STANDARD = {
     "robust": "({x}_ij − median) / (interquartile range / 1.349) of column j of {name}",
     "ranks": "normal score of {x}_ij in column j of {name}",
 }
-LATEX_STANDARD = {
-    True: r"({x}_{{ij}} - \text{{mean}}_j) / \text{{deviation}}_j",
-    "robust": r"1.349 \, ({x}_{{ij}} - \text{{median}}_j) / \text{{interquartile range}}_j",
-    "ranks": r"\text{{normal score of }} {x}_{{ij}} \text{{ in column }} j",
-}
+# The signs of formulas in LaTeX, and its functions.
+SIGNS = {"−": "-", "°": r"^{\circ}", "⁻¹": "^{-1}", "²": "^2", "‖": r"\Vert", "≤": r"\le"}
+SIGNS |= {"×": r"\times", "·": r"\cdot", "∈": r"\in", "∞": r"\infty", "√": r"\surd", "Σ": r"\sum"}
+SIGNS |= {"θ": r"\theta", "ℓ": r"\ell", "π": r"\pi", "ρ": r"\rho", "σ": r"\sigma", "Φ": r"\Phi"}
+SIGNS |= {"Ω": r"\Omega", "log": r"\log", "exp": r"\exp", "max": r"\max"}
+# What LaTeX writes in another way: subscripts, signs and functions, words, and its own characters.
+WORD = r"(?!(?:log|exp|max)\b)[A-Za-z]{2}\w*"
+TOKEN = re.compile(
+    r"_(?P<below>\([^()]*\)(?:∈\w+)?|[A-Za-z0-9Ω][A-Za-z0-9_]*)"
+    rf"|(?P<sign>{'|'.join(SIGNS)})|(?P<words>(?:(?<=[\w)\]]) )?\b{WORD}(?: {WORD})* ?)|[{{}}%&#$]"
+)
+
+
+def is_name(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: a non-empty string."""
+    if not isinstance(value, str) or not value.strip():
+        raise ModelError(f"Block: name={value!r} was given; a non-empty string is needed")
+
+
+def is_likelihood(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
+    """An attrs validator: an instance of a likelihood, not its class."""
+    if isinstance(value, type) and issubclass(value, Likelihood):
+        raise ModelError(
+            f"block {instance.name!r}: the class {value.__name__} was given as likelihood;"
+            f" write {value.__name__}() with parentheses"
+        )
+    if not isinstance(value, Likelihood):
+        raise ModelError(
+            f"block {instance.name!r}: likelihood={value!r} was given; a likelihood such as"
+            " mc.Gaussian() or mc.Bernoulli() is needed"
+        )
+
+
+def one_of(*allowed: object) -> Any:
+    """Return an attrs validator: one of some values, where 1 is not True."""
+
+    def check(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
+        if not any(type(value) is type(each) and value == each for each in allowed):
+            *first, last = map(repr, allowed)
+            raise ModelError(
+                f"block {instance.name!r}: {attribute.name}={value!r} was given;"
+                f" {', '.join(first)} or {last} is needed"
+            )
+
+    return check
+
+
+@attrs.frozen
+class Block:
+    """A group of columns: ``weight / N * sum over observed (i, j) of l(z_ij + b_j + a_i, y_ij)``.
+
+    The effects b and a exist if they are declared. With ``effects_weight`` = v the sum also
+    contains ``v / 2 * (sum_j b_j^2 + sum_i a_i^2)``, inside the same factor, so v is measured in
+    losses of one entry. With both kinds of effects there is then also an intercept c with the same
+    penalty. Without it the ridge would divide a common level among all effects, and an item
+    without an entry would be predicted at half of it.
+
+    If unlabeled entries carry loss (``RiskMixture``) the sum is over all entries. Weights and
+    offsets of single entries are data: see ``Observations``.
+
+    Parameters
+    ----------
+    name : str
+        The key of the block's data.
+    likelihood : Likelihood
+        One loss l for every entry of the block.
+    weight : float, default 1
+        Positive; the factor of the block's losses.
+    reduce : "sum" or "mean", default "sum"
+        N = 1 for "sum". For "mean" N is the number of entries in the sum, or the sum of their
+        weights.
+    bias : bool, default False
+        If True, each column has an unpenalised offset b_j, fitted with Z.
+    row_effects : bool, default False
+        If True, each item has an unpenalised offset a_i within the block, fitted with Z. Together
+        with ``bias`` these are the main effects of a two-way table, or the fixed effects of units
+        and times in a panel (MC-NNM; Athey et al., 2021).
+    effects_weight : float, optional
+        Positive; the weight v of a ridge on the effects. Without it they are unpenalised, and
+        infinite if all labels of a column are equal, or all its counts are 0: probabilities are
+        then exactly 0 or 1. A weight of 0.1 counts as a tenth of an entry, and keeps predictions
+        away from 0 and 1. Effects of locations (``Gaussian``, ``Huber``, ``Quantile``,
+        ``Equality``) are finite without it, and would be shrunk to 0.
+    standardize : False, True, "robust" or "ranks", default False
+        Puts the columns on a common scale. For likelihoods of locations (``Gaussian``, ``Huber``,
+        ``Quantile``, ``Equality``) the values are put in standard units, computed from the
+        observed entries of each column:
+
+        - True: ``(y - mean) / deviation``, the deviation of all entries (divided by their number)
+        - "robust": ``(y - median) / (interquartile range / 1.349)``; the deviation if that range
+          is 0
+        - "ranks": normal scores ``Phi^-1((rank - 1/2) / number)``, ties by their average rank; the
+          inverse is linear between observed values, and not beyond them
+
+        Weights of entries count as repetitions, and offsets are subtracted from the values first.
+        A column of equal values has spread 1. Z, the effects, the parameters of the likelihood
+        (``delta``, ``variance``) and the terms are then in standard units; ``predict``,
+        ``impute``, ``natural``, ``bias``, ``log_likelihood`` and answers for new rows are in the
+        units of the data.
+
+        For all likelihoods with True, and for those of locations with any value, the losses of a
+        column are also divided by its mean loss at the best constant: half the variance of a
+        ``Gaussian``, the entropy of labels and classes, half the deviance per entry of counts
+        (Udell et al., 2016, Generalized low rank models, section 4). A column whose loss is 0
+        there is not scaled. One weight of a nuclear norm then suits columns of all types.
+
+    Examples
+    --------
+    >>> import mcframe as mc
+    >>> mc.Block("labels", mc.Bernoulli(), weight=0.5, reduce="mean", bias=True).weight
+    0.5
+    """
+
+    name: str = attrs.field(validator=is_name)
+    likelihood: Likelihood = attrs.field(validator=is_likelihood)
+    weight: float = attrs.field(default=1.0, validator=positive, kw_only=True)
+    reduce: Literal["sum", "mean"] = attrs.field(
+        default="sum", validator=one_of("sum", "mean"), kw_only=True
+    )
+    bias: bool = attrs.field(default=False, validator=one_of(True, False), kw_only=True)
+    row_effects: bool = attrs.field(default=False, validator=one_of(True, False), kw_only=True)
+    effects_weight: float | None = attrs.field(
+        default=None, validator=attrs.validators.optional(positive), kw_only=True
+    )
+    standardize: bool | Literal["robust", "ranks"] = attrs.field(
+        default=False, validator=one_of(False, True, "robust", "ranks"), kw_only=True
+    )
+
+    def __attrs_post_init__(self) -> None:
+        word = type(self.likelihood).__name__
+        if isinstance(self.likelihood, Parametric) and self.likelihood.n_parameters:
+            if self.bias or self.row_effects:
+                raise ModelError(
+                    f"block {self.name!r}: {word} fits its thresholds, which hold an offset"
+                    " already; drop bias and row_effects, or give the thresholds"
+                )
+        elif self.row_effects and self.likelihood.width > 1:
+            raise ModelError(
+                f"block {self.name!r}: an effect of a row is common to all classes and has no"
+                f" influence on {word}; drop row_effects"
+            )
+        if self.effects_weight is not None and not (self.bias or self.row_effects):
+            raise ModelError(
+                f"block {self.name!r}: effects_weight={self.effects_weight:g} was given, but the"
+                " block has no effects; declare bias=True or row_effects=True, or drop it"
+            )
+        if self.standardize:
+            self.check_standard(word)
+
+    def check_standard(self, word: str) -> None:
+        """Raise a ``ModelError`` where the likelihood has no values or no least loss."""
+        likelihood, said = self.likelihood, f"standardize={self.standardize!r} was given"
+        if self.standardize is not True and not likelihood.location:
+            raise ModelError(
+                f"block {self.name!r}: {said}, which is about values, and the predictors of {word}"
+                " have a unit of their own; standardize=True scales the loss of each column"
+            )
+        if likelihood.reads_unlabeled:
+            raise ModelError(
+                f"block {self.name!r}: {said}, but what {word} loses at a constant, unlabeled"
+                " entries included, is an estimate that may be 0 or below; drop it, and choose"
+                " the block's weight"
+            )
+        if not (isinstance(likelihood, Conjugate) or math.isfinite(likelihood.infimum)):
+            raise ModelError(
+                f"block {self.name!r}: {said}, but {word} has neither a conjugate nor an infimum,"
+                " so that nothing says what its best constant loses; drop it, and choose the"
+                " block's weight"
+            )
+
+    @property
+    def scales_losses(self) -> bool:
+        """True if the losses of each column are divided by the loss at its best constant."""
+        return bool(self.standardize) and not self.likelihood.indicator
+
+    @property
+    def intercept(self) -> bool:
+        """True if a common intercept is fitted with the effects of columns and of rows."""
+        return self.bias and self.row_effects and self.effects_weight is not None
 
 
 def predictor(block: Block) -> str:
@@ -40,32 +216,26 @@ def predictor(block: Block) -> str:
 
 def unknowns_of(blocks: Sequence[Block]) -> str:
     """The variables of the minimisation: Z, biases, row effects, intercepts, parameters."""
-    unknowns = ["Z"]
-    if any(block.bias for block in blocks):
-        unknowns.append("b")
-    if any(block.row_effects for block in blocks):
-        unknowns.append("a")
-    if any(block.intercept for block in blocks):
-        unknowns.append("c")
-    if any(fits_parameters(block.likelihood) for block in blocks):
-        unknowns.append("θ")
-    return ", ".join(unknowns)
+    declared = {
+        "Z": True,
+        "b": any(block.bias for block in blocks),
+        "a": any(block.row_effects for block in blocks),
+        "c": any(block.intercept for block in blocks),
+        "θ": any(fits_parameters(block.likelihood) for block in blocks),
+    }
+    return ", ".join(name for name, has in declared.items() if has)
 
 
-def text_of(
-    blocks: Sequence[Block],
-    regularizers: Sequence[Regularizer],
-    constraints: Sequence[Constraint],
-) -> str:
+def text_of(model: "Model") -> str:
     """The objective as plain text, a summand a line."""
+    blocks, constraints = model.blocks, model.constraints
     summands = [text_of_block(block) for block in blocks]
     summands += [text_of_ridge(block) for block in blocks if block.effects_weight is not None]
-    summands += [regularizer.formula() for regularizer in regularizers]
-    unknowns = unknowns_of(blocks)
-    lines = [f"minimise over {unknowns}", "    " + "\n  + ".join(summands)]
+    summands += [regularizer.formula() for regularizer in model.regularizers]
+    lines = [f"minimise over {unknowns_of(blocks)}", "    " + "\n  + ".join(summands)]
     lines += [f"subject to {constraint.formula()}" for constraint in constraints]
     columns = [block.name for block in blocks]
-    columns += ["1"] * sum(constraint.extra_columns for constraint in constraints)
+    columns += ["1"] * model.extra_columns
     lines.append(f"where Z = [{', '.join(columns)}] is n_items × n_columns")
     explained = [
         f"N_{block.name} = number of"
@@ -73,16 +243,15 @@ def text_of(
         for block in blocks
         if block.reduce == "mean"
     ]
-    terms = [*regularizers, *constraints]
     for block in filter(in_standard_units, blocks):
         x = block.likelihood.symbol
         formula = STANDARD[block.standardize].format(x=x, name=block.name)
         explained += [f"{x}°_ij = {formula}", f"Z_{block.name} is in the units of {x}°_ij"]
-        if any(isinstance(term, Sums) and term.block == block.name for term in terms):
+        if any(isinstance(term, Sums) and term.block == block.name for term in model.terms):
             explained[-1] += f", A and B in those of {x}_ij"
     if any(block.scales_losses for block in blocks):
         explained.append("ℓ_j = loss per entry of column j at its best constant, 1 where it is 0")
-    for share in count_shares(terms)[:1]:
+    for share in count_shares(model.terms)[:1]:
         squares = f"{1.0 - share:g} + {share:g} n_i / mean of n"
         explained.append(
             f"R_ii = √({squares}), n_i = number of losses in row i of Z; C_jj alike of columns"
@@ -112,7 +281,7 @@ def text_of_block(block: Block) -> str:
     factor = "" if factor == "1 " else factor
     loss = block.likelihood.formula(predictor(block), f"{symbol_of(block)}_ij")
     loss = f"1/ℓ_j {loss}" if block.scales_losses else loss
-    entries = "every (i,j) of " if block.likelihood.reads_unlabeled else "(i,j)∈"
+    entries = "(all i,j)∈" if block.likelihood.reads_unlabeled else "(i,j)∈"
     return f"{factor}Σ_{entries}{block.name} {loss}"
 
 
@@ -125,61 +294,23 @@ def text_of_ridge(block: Block) -> str:
     return f"{weight} ({' + '.join(squares)}) of {block.name}"
 
 
-def latex_of(
-    blocks: Sequence[Block],
-    regularizers: Sequence[Regularizer],
-    constraints: Sequence[Constraint],
-) -> str:
-    """The objective as one displayed formula."""
-    summands = [latex_of_block(block) for block in blocks]
-    summands += [latex_of_ridge(block) for block in blocks if block.effects_weight is not None]
-    summands += [regularizer.latex() for regularizer in regularizers]
-    unknowns = unknowns_of(blocks)
-    formula = rf"\min_{{{unknowns}}} \; " + " + ".join(summands)
-    if constraints:
-        sets = ", ".join(constraint.latex() for constraint in constraints)
-        formula += r" \quad \text{subject to } " + sets
-    explained = []
-    for block in filter(in_standard_units, blocks):
-        x, name = block.likelihood.symbol, block.name.replace("_", "-")
-        value = LATEX_STANDARD[block.standardize].format(x=x)
-        explained.append(rf"{x}^{{\circ}}_{{ij}} = {value} \text{{ in }} \mathrm{{{name}}}")
-    if any(block.scales_losses for block in blocks):
-        explained.append(
-            r"\ell_j = \text{loss per entry of column } j \text{ at its best constant}"
-        )
-    for share in count_shares([*regularizers, *constraints])[:1]:
-        squares = rf"{1.0 - share:g} + {share:g} \, n_i / \bar n"
-        losses = r"\text{ of the losses in row } i \text{, } C \text{ alike}"
-        explained.append(rf"R_{{ii}}^2 = {squares} {losses}")
-    if explained:
-        formula += r" \quad \text{where } " + ", ".join(explained)
-    return rf"$\displaystyle {formula}$"
+def as_latex(text: str) -> str:
+    """A formula of plain text as LaTeX, line by line."""
+    lines = [TOKEN.sub(token_as_latex, line.strip()) for line in text.splitlines()]
+    return r"$\begin{aligned} & " + r" \\ & ".join(lines) + r" \end{aligned}$"
 
 
-def latex_of_block(block: Block) -> str:
-    """One summand as LaTeX."""
-    name = rf"\mathrm{{{block.name.replace('_', '-')}}}"
-    weight = "" if block.weight == 1.0 else f"{block.weight:g}"
-    if block.reduce == "mean":
-        weight = rf"\frac{{{weight or 1}}}{{N_{{{name}}}}}"
-    z = predictor(block).replace("_ij", "_{ij}")
-    symbol = symbol_of(block).replace("°", r"^{\circ}")
-    loss = block.likelihood.latex(z, f"{symbol}_{{ij}}")
-    loss = rf"\frac{{1}}{{\ell_j}} {loss}" if block.scales_losses else loss
-    return rf"{weight} \sum_{{(i,j) \in {name}}} {loss}"
-
-
-def latex_of_ridge(block: Block) -> str:
-    """The ridge on a block's effects as LaTeX."""
-    assert block.effects_weight is not None
-    name = rf"\mathrm{{{block.name.replace('_', '-')}}}"
-    squares = [r"\sum_j b_j^2"] * block.bias + [r"\sum_i a_i^2"] * block.row_effects
-    squares += ["c^2"] * block.intercept
-    weight = f"{0.5 * block.weight * block.effects_weight:g}"
-    if block.reduce == "mean":
-        weight = rf"\frac{{{weight}}}{{N_{{{name}}}}}"
-    return rf"{weight} ({' + '.join(squares)})_{{{name}}}"
+def token_as_latex(found: re.Match[str]) -> str:
+    """LaTeX for a part of a formula that ``TOKEN`` has found."""
+    text, below = found[0].replace("_", r"\_"), found["below"]
+    if below is not None:
+        if len(below) > 2 and below not in SIGNS and "(" not in below:
+            return rf"_{{\text{{{text[2:]}}}}}"
+        inner = below if below.isascii() and below.isalnum() else TOKEN.sub(token_as_latex, below)
+        return f"_{inner}" if len(inner) == 1 else f"_{{{SIGNS.get(inner, inner)}}}"
+    if found["sign"] is not None:
+        return SIGNS[text] + " " * found.string[found.end() :][:1].isalpha()
+    return rf"\text{{{text}}}" if found["words"] is not None else "\\" + text
 
 
 def as_tuple(value: object) -> tuple[Any, ...]:
@@ -357,7 +488,7 @@ class Model:
         return from_text(text, cls)
 
     def __str__(self) -> str:
-        return text_of(self.blocks, self.regularizers, self.constraints)
+        return text_of(self)
 
     def __repr__(self) -> str:
         words = ", ".join(repr(block) for block in self.blocks)
@@ -365,4 +496,4 @@ class Model:
         return f"Model(blocks=[{words}], terms=[{terms}])"
 
     def _repr_latex_(self) -> str:
-        return latex_of(self.blocks, self.regularizers, self.constraints)
+        return as_latex(str(self))

@@ -1,6 +1,6 @@
 """Tables whose rows come in partitions: their protocol, and partitions of data in memory."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
@@ -13,6 +13,7 @@ from mcframe.model.observations import Observations
 from mcframe.numerics.digest import digest_of
 
 __all__ = [
+    "CountedPartitions",
     "PartitionedData",
     "RowsInMemory",
     "is_collection",
@@ -78,6 +79,61 @@ class PartitionedData(Protocol):
         block), or ``Observations`` of one.
         """
         ...
+
+
+@attrs.frozen(eq=False, repr=False, kw_only=True)
+class CountedPartitions:
+    """What partitions answer about their sizes, by counts of all rows, columns and entries.
+
+    Attributes
+    ----------
+    starts : sequence of int (n_partitions + 1)
+        The first row of each partition, and the number of rows.
+    columns : dict from block name to int
+    entries : dict from block name to sequence of int (n_partitions,)
+    """
+
+    starts: Sequence[int]
+    columns: Mapping[str, int]
+    entries: Mapping[str, Sequence[int]]
+
+    @property
+    def n_partitions(self) -> int:
+        """The number of partitions."""
+        return len(self.starts) - 1
+
+    @property
+    def n_items(self) -> int:
+        """The number of rows of all partitions together."""
+        return self.starts[-1]
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The names of the blocks."""
+        return tuple(self.columns)
+
+    def shape(self, name: str) -> tuple[int, int]:
+        """The shape of a block, (n_items, its columns)."""
+        return self.n_items, self.columns[name]
+
+    def rows(self, p: int) -> tuple[int, int]:
+        """The first row of partition p, and the one after its last."""
+        return self.starts[p], self.starts[p + 1]
+
+    def n_entries(self, p: int) -> int:
+        """The entries of partition p, all blocks together."""
+        return sum(self.block_entries(name, p) for name in self.blocks)
+
+    def block_entries(self, name: str, p: int) -> int:
+        """The entries of a block in partition p."""
+        return self.entries[name][p]
+
+    def __repr__(self) -> str:
+        tables = ", ".join(
+            f"{name!r} {self.n_items} x {width} with {sum(self.entries[name])} entries"
+            for name, width in self.columns.items()
+        )
+        return f"{type(self).__name__}: {tables}; {self.n_partitions} partitions"
 
 
 @attrs.frozen(eq=False)
@@ -176,11 +232,11 @@ class RowsInMemory:
 
     def part_of(self, name: str, rows: slice) -> Any:
         """Some rows of a block."""
-        given, values = self.data[name], self.matrices[name][rows]
-        if not isinstance(given, Observations):
-            return values
-        added = {what: rows_of(getattr(given, what), rows, self.n_items) for what in ADDED}
-        return Observations(values, **added)
+        given = self.data[name]
+        if isinstance(given, Observations):
+            given = attrs.evolve(given, values=self.matrices[name])
+            return changed(given, lambda own: rows_of(own, rows, self.n_items))
+        return self.matrices[name][rows]
 
 
 def is_partitioned(data: object) -> TypeGuard[PartitionedData]:
@@ -220,6 +276,15 @@ def values_of(given: Any) -> Any:
     return given.values if isinstance(given, Observations) else given
 
 
+def changed(given: Any, change: Callable[[Any], Any]) -> Any:
+    """A block whose matrix is changed, and of ``Observations`` all else that is given."""
+    if not isinstance(given, Observations):
+        return change(given)
+    added = {what: own for what in ADDED if (own := getattr(given, what)) is not None}
+    added = {what: change(own) for what, own in added.items()}
+    return Observations(change(given.values), **added)
+
+
 def rows_at_hand(matrix: Any) -> Any:
     """A matrix of which rows can be taken without a pass over all of it."""
     return sp.csr_array(matrix) if sp.issparse(matrix) else np.asarray(matrix, dtype=float)
@@ -240,7 +305,7 @@ def count_of(matrix: Any) -> int:
 
 def rows_of(numbers: Any, rows: slice, n_items: int) -> Any:
     """Return some rows of weights or offsets; those common to all rows stay as they are."""
-    if numbers is None or np.ndim(numbers) == 0:
+    if np.ndim(numbers) == 0 and not sp.issparse(numbers):
         return numbers
     matrix = rows_at_hand(numbers)
     return matrix[rows] if matrix.shape[0] == n_items and matrix.ndim == 2 else matrix

@@ -3,6 +3,8 @@
 import warnings
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import takewhile
+from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -32,6 +34,10 @@ from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank, Scales
 from mcframe.numerics.unlabeled import Uniform, Unwritten
 
+# What distinguishes the data of a block from others.
+WHAT_COUNTS = attrgetter(
+    "shape", "rows", "columns", "values", "weights", "offset", "unwritten", "given"
+)
 # The least weight of a ridge on effects.
 LIGHTEST_RIDGE = 1e-300
 
@@ -114,22 +120,7 @@ class Problem:
     @cached_property
     def digest_of_data(self) -> str:
         """A digest of the bits of all blocks: equal only for equal entries and their additions."""
-        return digest_of(
-            [
-                (
-                    name,
-                    t.shape,
-                    t.rows,
-                    t.columns,
-                    t.values,
-                    t.weights,
-                    t.offset,
-                    t.unwritten,
-                    t.given,
-                )
-                for name, t in self.tables.items()
-            ]
-        )
+        return digest_of([(name, *WHAT_COUNTS(table)) for name, table in self.tables.items()])
 
     def with_weight(self, place: int, weight: float) -> "Problem":
         """Return the problem with another weight of one term; the data are shared."""
@@ -161,7 +152,7 @@ class Problem:
 
     def n_latent(self, name: str) -> int:
         """Columns of Z that belong to a block: one for each of its data, or one for each class."""
-        return self.tables[name].shape[1] * self.model.block(name).likelihood.width
+        return self.model.block(name).likelihood.width * self.tables[name].shape[1]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -194,14 +185,10 @@ class Problem:
 
     def columns(self, name: str) -> slice:
         """Return the slice of the columns of Z that belong to a block."""
-        self.model.block(name)
-        start = 0
-        for block in self.model.blocks:
-            stop = start + self.n_latent(block.name)
-            if block.name == name:
-                return slice(start, stop)
-            start = stop
-        raise AssertionError("unreachable: the model has just been asked for the block")
+        width = self.n_latent(name)
+        before = takewhile(lambda block: block.name != name, self.model.blocks)
+        start = sum(self.n_latent(block.name) for block in before)
+        return slice(start, start + width)
 
     def scale(self, name: str) -> float:
         """weight / N: the factor of an entry of a block, without the weight of the entry."""

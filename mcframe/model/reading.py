@@ -8,11 +8,10 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, Mask, Shape
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric
 from mcframe.contracts.real_numbers import NotANumber, floats_of
-from mcframe.model.block import Block
 from mcframe.model.forms import (
     LARGEST,
     check_values,
@@ -24,6 +23,7 @@ from mcframe.model.forms import (
     table_of_numbers,
     table_of_sparse,
 )
+from mcframe.model.model import Block
 from mcframe.model.observations import EntryExposures, Observations
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.table import CellNumbers, Table
@@ -44,15 +44,25 @@ def read_table(block: Block, given: Any, unwritten_beyond: float = math.inf) -> 
     ``unwritten_beyond`` cells are not written out: its memory is that of the labels.
     """
     refuse_partitions(given, f"block {block.name!r}: ")
-    if isinstance(given, Observations):
-        return read_observations(block, given)
-    table = read_values(block, given)
+    alone = not isinstance(given, Observations)
+    observed: Observations = Observations(given) if alone else given
+    table = read_values(block, observed.values)
     check_values(block, table)
-    if not block.likelihood.reads_unlabeled:
+    if block.likelihood.reads_unlabeled:
+        if alone and table.n_cells > unwritten_beyond:
+            return attrs.evolve(table, unwritten=True)
+        table = written_out(block, table)
+    table = attrs.evolve(table, offset=offset_of(block, observed, table))
+    if observed.weights is None:
         return table
-    if table.n_cells > unwritten_beyond:
-        return attrs.evolve(table, unwritten=True)
-    return written_out(block, table)
+    # Entries that a sparse matrix of weights does not store have the weight 0.
+    weights = read_numbers(block, observed.weights, "weights", table).at(table.rows, table.columns)
+    read = CellNumbers(table.shape, weights, table.cells)
+    most = np.finfo(np.float64).max / max(weights.size, 1)
+    check_cells(block, "weight", table, read, "finite", ~np.isfinite(weights))
+    check_cells(block, "weight", table, read, "0 or above; 0 leaves it out", weights < 0.0)
+    check_cells(block, "weight", table, read, "so small that their sum is finite", weights > most)
+    return attrs.evolve(table, weights=weights).select(weights > 0.0)
 
 
 def written_out(block: Block, table: Table) -> Table:
@@ -91,36 +101,19 @@ def read_values(block: Block, given: Any) -> Table:
     return table
 
 
-def read_observations(block: Block, given: Observations) -> Table:
-    """Read values with weights and offsets; entries of weight 0 are left out."""
-    table = read_values(block, given.values)
-    check_values(block, table)
-    if block.likelihood.reads_unlabeled:
-        table = written_out(block, table)
-    table = attrs.evolve(table, offset=offset_of(block, given, table))
-    if given.weights is None:
-        return table
-    # Entries that a sparse matrix of weights does not store have the weight 0.
-    weights = read_numbers(block, given.weights, "weights", table).at(table.rows, table.columns)
-    check_entries(block, "weight", table, weights, "finite", ~np.isfinite(weights))
-    check_entries(block, "weight", table, weights, "0 or above; 0 leaves it out", weights < 0.0)
-    most = np.finfo(np.float64).max / max(weights.size, 1)
-    check_entries(
-        block, "weight", table, weights, "so small that their sum is finite", weights > most
-    )
-    return attrs.evolve(table, weights=weights).select(weights > 0.0)
-
-
 def offset_of(block: Block, given: Observations, table: Table) -> CellNumbers | None:
     """Return the offset or the logarithm of the exposure, for each latent column; None without."""
     if given.exposure is not None:
         check_link(block)
-        if isinstance(given.exposure, EntryExposures):
-            read = read_numbers(block, given.exposure.matrix, "exposure", table)
-        else:
-            read = read_numbers(block, given.exposure, "exposure", table)
-            if read.cells is not None:  # a sparse one has to store every cell
-                read = CellNumbers(read.shape, check_stored(block, table, read).dense())
+        of_entries = isinstance(given.exposure, EntryExposures)
+        matrix = given.exposure.matrix if of_entries else given.exposure
+        read = read_numbers(block, matrix, "exposure", table)
+        if read.cells is not None and not of_entries:  # a sparse one has to store every cell
+            lacking = table.n_cells - read.cells.size
+            if lacking:
+                first = int(np.argmax(np.append(read.cells, -1) != np.arange(read.cells.size + 1)))
+                raise wrong_number(block, "exposure", table, 0.0, first, lacking, "above 0")
+            read = CellNumbers(read.shape, read.dense())
         check_cells(block, "exposure", table, read, "finite", ~np.isfinite(read.numbers))
         check_cells(block, "exposure", table, read, "above 0", read.numbers <= 0.0)
         read = attrs.evolve(read, numbers=np.log(read.numbers))
@@ -179,7 +172,7 @@ def read_numbers(block: Block, given: Any, what: str, table: Table) -> CellNumbe
     return CellNumbers(table.shape, numbers, rows * table.shape[1] + columns)
 
 
-def spreadable(block: Block, given: Any, what: str, shape: tuple[int, int]) -> Array:
+def spreadable(block: Block, given: Any, what: str, shape: Shape) -> Array:
     """Return weights or offsets as a matrix that numpy broadcasts to a shape.
 
     Numpy would read a vector as a row. For a square block it may as well be a column, and is
@@ -206,7 +199,7 @@ def spreadable(block: Block, given: Any, what: str, shape: tuple[int, int]) -> A
     raise unfit(block, what, shape, received)
 
 
-def unfit(block: Block, what: str, shape: tuple[int, int], received: str) -> DataError:
+def unfit(block: Block, what: str, shape: Shape, received: str) -> DataError:
     """Return the error about numbers of a wrong shape or kind."""
     return DataError(
         f"block {block.name!r}: {what} {received} were given; numbers of"
@@ -222,55 +215,26 @@ def fits(shape: tuple[int, ...], wanted: tuple[int, int]) -> bool:
         return False
 
 
-def check_stored(block: Block, table: Table, read: CellNumbers) -> CellNumbers:
-    """Return sparse exposures that are stored for every cell, or raise a ``DataError``."""
-    assert read.cells is not None
-    missing = table.n_cells - read.cells.size
-    if missing:
-        gaps = read.cells != np.arange(read.cells.size)
-        first = int(np.argmax(gaps)) if gaps.any() else read.cells.size
-        row, column = divmod(first, table.shape[1])
-        raise wrong_number(block, "exposure", table, 0.0, (row, column), missing, "above 0")
-    return read
-
-
 def check_cells(
     block: Block, what: str, table: Table, read: CellNumbers, needed: str, wrong: Mask
 ) -> None:
     """Raise a ``DataError`` that shows the first cell with a wrong number, if there is one."""
-    if not wrong.any():
-        return
-    if read.cells is None:
-        places = np.argwhere(np.broadcast_to(wrong, read.shape))
-        rows, columns = places[:, 0], places[:, 1]
-    else:
-        rows, columns = np.divmod(read.cells[wrong], read.shape[1])
-    value = float(read.at(rows[:1], columns[:1])[0])
-    raise wrong_number(block, what, table, value, (rows[0], columns[0]), rows.size, needed)
-
-
-def check_entries(
-    block: Block, what: str, table: Table, values: Array, needed: str, wrong: Mask
-) -> None:
-    """Raise a ``DataError`` that shows the first entry with a wrong number, if there is one."""
     if wrong.any():
-        first = int(np.argmax(wrong))
-        place, count = (table.rows[first], table.columns[first]), int(wrong.sum())
-        raise wrong_number(block, what, table, float(values[first]), place, count, needed)
+        if read.cells is None:
+            cells = np.flatnonzero(np.broadcast_to(wrong, read.shape))
+        else:
+            cells = read.cells[wrong]
+        value = float(read.at(*np.divmod(cells[:1], read.shape[1]))[0])
+        raise wrong_number(block, what, table, value, int(cells[0]), cells.size, needed)
 
 
 def wrong_number(
-    block: Block,
-    what: str,
-    table: Table,
-    value: float,
-    place: tuple[Any, Any],
-    count: int,
-    needed: str,
+    block: Block, what: str, table: Table, value: float, cell: int, count: int, needed: str
 ) -> DataError:
     """Return the error about a wrong number, by the labels of its row and of its column."""
+    row, column = divmod(cell, table.shape[1])
     others = "" if count == 1 else f" and {count - 1} more"
     return DataError(
-        f"block {block.name!r}: {what} {value:g} in column {table.column_label(int(place[1]))},"
-        f" row {table.row_label(int(place[0]))}{others}; every one must be {needed}"
+        f"block {block.name!r}: {what} {value:g} in column {table.column_label(column)},"
+        f" row {table.row_label(row)}{others}; every one must be {needed}"
     )

@@ -11,8 +11,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric, fits_parameters
 from mcframe.contracts.rounding import EPS
-from mcframe.model.block import Block
-from mcframe.model.model import Model
+from mcframe.model.model import Block, Model
 from mcframe.model.table import Table
 from mcframe.model.units import Standard, Units, affine_units, ranges_of, rank_units
 

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.real_numbers import plain
 from mcframe.model.labels import pandas_index
@@ -28,15 +28,14 @@ class CellNumbers:
         ascending order; those of all others are 0.
     """
 
-    shape: tuple[int, int]
+    shape: Shape
     numbers: Array
     cells: IntArray | None = None
 
     def at(self, rows: IntArray, columns: IntArray) -> Array:
         """Return the numbers of some cells, of the shape that rows and columns have together."""
         if self.cells is None:
-            numbers: Array = np.broadcast_to(self.numbers, self.shape)[rows, columns]
-            return numbers
+            return np.broadcast_to(self.numbers, self.shape)[rows, columns]
         wanted = np.asarray(rows, dtype=np.int64) * self.shape[1] + columns
         if not self.cells.size:
             return np.zeros(wanted.shape)
@@ -109,7 +108,7 @@ class Table:
     by its weight and that of its column.
     """
 
-    shape: tuple[int, int]
+    shape: Shape
     rows: IntArray
     columns: IntArray
     values: Array
@@ -124,6 +123,11 @@ class Table:
     def n_cells(self) -> int:
         """The number of cells, rows times columns; ``n_entries`` of them carry loss."""
         return self.shape[0] * self.shape[1]
+
+    @property
+    def cells(self) -> IntArray:
+        """The places of the entries in the raveled table."""
+        return self.rows.astype(np.int64) * self.shape[1] + self.columns
 
     @property
     def n_entries(self) -> int:
@@ -163,8 +167,7 @@ class Table:
         """The logarithm of one standard unit of each entry in the units of the data."""
         if self.given is None or not isinstance(self.given.standard.units, AffineUnits):
             return 0.0
-        spreads: Array = np.log(self.given.standard.units.spread)[self.columns]
-        return spreads
+        return np.log(self.given.standard.units.spread)[self.columns]
 
     def as_given(self) -> "Table":
         """Return the table in the units of the data."""
@@ -227,16 +230,14 @@ class Table:
         """The number of cells of each row that carry loss."""
         if self.unwritten:
             return np.full(self.shape[0], self.shape[1])
-        counts: IntArray = np.bincount(self.rows, minlength=self.shape[0])
-        return counts
+        return np.bincount(self.rows, minlength=self.shape[0])
 
     @property
     def column_counts(self) -> IntArray:
         """The number of cells of each column that carry loss."""
         if self.unwritten:
             return np.full(self.shape[1], self.shape[0])
-        counts: IntArray = np.bincount(self.columns, minlength=self.shape[1])
-        return counts
+        return np.bincount(self.columns, minlength=self.shape[1])
 
     @property
     def rows_with_entries(self) -> Mask:
@@ -320,26 +321,11 @@ class Table:
 
 
 # Attributes that a table has without its entries, too.
-KEPT = frozenset(
-    {
-        "column_label",
-        "given",
-        "given_offset",
-        "index",
-        "n_cells",
-        "names",
-        "natural",
-        "natural_at",
-        "offset",
-        "offset_at",
-        "row_label",
-        "shape",
-        "unwritten",
-        "wrap",
-        "wrap_column",
-        "wrap_row",
-    }
-)
+KEPT = {
+    *("shape", "n_cells", "unwritten", "index", "names", "row_label", "column_label"),
+    *("given", "given_offset", "offset", "offset_at", "natural", "natural_at"),
+    *("wrap", "wrap_column", "wrap_row"),
+}
 
 
 @attrs.frozen(eq=False)
@@ -357,8 +343,7 @@ class LeftBehind:
     @property
     def rows_with_entries(self) -> Mask:
         """A mask of the rows with such a cell."""
-        occupied: Mask = self.row_counts > 0
-        return occupied
+        return self.row_counts > 0
 
     @property
     def why(self) -> str:

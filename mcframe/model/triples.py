@@ -340,8 +340,7 @@ def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
     rows = places_among(given.index, index, what, "values have")[given.rows]
     columns = places_among(given.names, names, what, "values have")[given.columns]
     moved = sorted_by_cells(Triples(rows, columns, given.values, index, names))
-    wanted = table.rows.astype(np.int64) * table.shape[1] + table.columns
-    without = np.flatnonzero(~np.isin(wanted, moved.cells, assume_unique=True))
+    without = np.flatnonzero(~np.isin(table.cells, moved.cells, assume_unique=True))
     if without.size:
         row, column = index[table.rows[without[0]]], names[table.columns[without[0]]]
         others = f" and at {without.size - 1} more pairs" if without.size > 1 else ""

@@ -1,6 +1,6 @@
 """Standard units of the columns of a block: made from what was observed, with a way back."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import numpy as np
@@ -10,22 +10,6 @@ from mcframe.contracts.arrays import Array, IntArray
 
 # The interquartile range of a normal distribution in standard deviations.
 QUARTILES = 1.349
-
-
-class Units(Protocol):
-    """A monotone map for each column of a block, from values as they are given, and its inverse.
-
-    Both ways work entry by entry; ``columns`` say which column each number is of, and numbers
-    and columns have shapes that numpy spreads over one another.
-    """
-
-    def standard(self, values: Array, columns: IntArray) -> Array:
-        """Values in standard units."""
-        ...
-
-    def natural(self, z: Array, columns: IntArray) -> Array:
-        """Numbers in standard units as values."""
-        ...
 
 
 @attrs.frozen(eq=False)
@@ -57,8 +41,7 @@ class AffineUnits:
 
     def natural(self, z: Array, columns: IntArray) -> Array:
         """Pivot + (shift + spread * z)."""
-        found: Array = self.pivot[columns] + (self.shift[columns] + self.spread[columns] * z)
-        return found
+        return self.pivot[columns] + (self.shift[columns] + self.spread[columns] * z)
 
 
 @attrs.frozen(eq=False)
@@ -101,6 +84,9 @@ class RankUnits:
             if known[knots].size:
                 found[here] = np.interp(flat[here], known[knots], sought[knots])
         return found.reshape(spread_out[0].shape)
+
+
+Units = AffineUnits | RankUnits
 
 
 @attrs.frozen(eq=False)

@@ -37,7 +37,8 @@ NOISE = 64.0
 
 Rows = tuple[slice, IntArray]
 T = TypeVar("T")
-# What is made of the rows of a block, the places of entries in it, its losses and its gradients.
+# What is made of the rows of a block, the places of entries in it, and two buffers of its size:
+# its losses and its gradients.
 Reduction = Callable[[slice, IntArray, Array, Array], T]
 
 
@@ -118,42 +119,39 @@ class Blockwise(Unwritten):
             share(take, range(first, last + 1))
             yield from results
 
+    def over_cells(
+        self,
+        latent: LowRank,
+        fill: Callable[[Array, Array], None],
+        reduction: Reduction[T],
+        numbers: int = 1,
+    ) -> Iterator[T]:
+        """A reduction of each block after ``fill`` has turned z, and a second buffer, in place.
+
+        A slice at a time, so that what a loss computes stays in the cache; 0 at entries.
+        """
+        right = np.ascontiguousarray(latent.right.T)
+
+        def work(block: int, buffers: Array) -> T:
+            rows, places = self.blocks[block]
+            np.matmul(latent.left[rows], right, out=buffers[0])
+            first, second = (buffer.reshape(-1) for buffer in buffers)
+            for begin in range(0, first.size, SLICE):
+                fill(first[begin : begin + SLICE], second[begin : begin + SLICE])
+            first[places] = second[places] = 0.0
+            return reduction(rows, places, buffers[1], buffers[0])
+
+        return self.over_blocks(work, numbers)
+
     def over_losses(
         self, latent: LowRank, reduction: Reduction[T], numbers: int = 1
     ) -> Iterator[T]:
-        """A reduction of each block's losses and gradients at Z, 0 at entries, unscaled."""
-        right = np.ascontiguousarray(latent.right.T)
+        """A reduction of each block's losses and gradients at Z, unscaled."""
 
-        def work(block: int, buffers: Array) -> T:
-            rows, places = self.blocks[block]
-            gradients, losses = buffers
-            np.matmul(latent.left[rows], right, out=gradients)
-            flat, costs = gradients.reshape(-1), losses.reshape(-1)
-            for first in range(0, flat.size, SLICE):
-                part = slice(first, first + SLICE)
-                costs[part], flat[part] = self.loss.value_and_gradient(flat[part])
-            flat[places] = costs[places] = 0.0
-            return reduction(rows, places, losses, gradients)
+        def fill(z: Array, losses: Array) -> None:
+            losses[:], z[:] = self.loss.value_and_gradient(z)
 
-        return self.over_blocks(work, numbers)
-
-    def over_second_derivatives(
-        self, latent: LowRank, reduction: Callable[[slice, Array], T], numbers: int
-    ) -> Iterator[T]:
-        """A reduction of each block's second derivatives at Z, 0 at entries, unscaled."""
-        right = np.ascontiguousarray(latent.right.T)
-
-        def work(block: int, buffers: Array) -> T:
-            rows, places = self.blocks[block]
-            second = np.matmul(latent.left[rows], right, out=buffers[0])
-            flat = second.reshape(-1)
-            for first in range(0, flat.size, SLICE):
-                part = slice(first, first + SLICE)
-                flat[part] = self.loss.second_derivative(flat[part])
-            flat[places] = 0.0
-            return reduction(rows, second)
-
-        return self.over_blocks(work, numbers)
+        return self.over_cells(latent, fill, reduction, numbers)
 
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or each column."""
@@ -262,11 +260,14 @@ class BlockwiseAt(UnwrittenAt):
         pairs = other[:, upper[0]] * other[:, upper[1]]
         sums = np.zeros((own.shape[0], pairs.shape[1]))
 
-        def by_pairs(rows: slice, second: Array) -> Array:
+        def fill(z: Array, buffer: Array) -> None:
+            z[:] = self.blockwise.loss.second_derivative(z)
+
+        def by_pairs(rows: slice, places: IntArray, buffer: Array, second: Array) -> Array:
             return second @ pairs if by_rows else second.T @ pairs[rows]
 
         blockwise = self.blockwise
-        found = blockwise.over_second_derivatives(self.latent, by_pairs, sums.size)
+        found = blockwise.over_cells(self.latent, fill, by_pairs, sums.size)
         for (rows, _), own_sums in zip(blockwise.blocks, found, strict=True):
             if by_rows:
                 sums[rows] = own_sums

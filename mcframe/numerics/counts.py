@@ -7,8 +7,6 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 
-__all__ = ["least_count", "poisson_counts"]
-
 # Doubling ends here, where a mean is infinite.
 LARGEST = 1e307
 # Poisson counts of larger means are normal to within a rounding; NumPy draws none above 9e18.
@@ -22,10 +20,10 @@ def least_count(cdf: Callable[[Array], Array], near: Array, probability: Array) 
     out. Where it is none, or is not there, doubling and bisection find the count, as exactly as
     floats tell counts apart.
     """
-    found = np.maximum(np.ceil(np.nan_to_num(near)), 0.0)
-    if np.all((cdf(found) >= probability) & (cdf(found - 1.0) < probability)):
-        return found
-    low, high = np.full_like(found, -1.0), np.ones_like(found)
+    count = np.maximum(np.ceil(np.nan_to_num(near)), 0.0)
+    if np.all((cdf(count) >= probability) & (cdf(count - 1.0) < probability)):
+        return count
+    low, high = np.full_like(count, -1.0), np.ones_like(count)
     while np.any(short := (cdf(high) < probability) & (high < LARGEST)):
         high[short] *= 2.0
     while True:

@@ -5,7 +5,6 @@ spinning while those of the matrix products begin. Matrices are of 32 or 64 bits
 few columns read a matrix of 32 bits as it is, and add in 64.
 """
 
-from mcframe.contracts.arrays import Array
 from mcframe.numerics.kernels import FAST
 from mcframe.numerics.machine import compiled
 
@@ -27,7 +26,7 @@ def descend(places, z, gradient, step, out):  # type: ignore[no-untyped-def]
 
 
 @compiled(fastmath=FAST)
-def products_loop(new, now, before):  # type: ignore[no-untyped-def]
+def products(new, now, before):  # type: ignore[no-untyped-def]
     """||new - now||^2 and <new - now, now - before>."""
     new, now, before = new.ravel(), now.ravel(), before.ravel()
     squared = cross = 0.0
@@ -36,12 +35,6 @@ def products_loop(new, now, before):  # type: ignore[no-untyped-def]
         squared += moved * moved
         cross += moved * (now[i] - before[i])
     return squared, cross
-
-
-def products(new: Array, now: Array, before: Array) -> tuple[float, float]:
-    """||new - now||^2 and <new - now, now - before>."""
-    squared, cross = products_loop(new, now, before)
-    return float(squared), float(cross)
 
 
 @compiled(nogil=True, fastmath=FAST)

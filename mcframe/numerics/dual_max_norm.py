@@ -4,17 +4,15 @@ gamma_2*(S) is the largest <S, Z> over all Z = U V' whose factors have rows of n
 S is dense, or a ``Sampled`` of which only some entries are not 0.
 """
 
-from abc import ABC, abstractmethod
-
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask, Matrix
-from mcframe.contracts.rounding import EPS, NORM_SLACK
+from mcframe.contracts.rounding import EPS
 from mcframe.numerics.machine import check_time
 from mcframe.numerics.max_norm import squared_row_norms
-from mcframe.numerics.norms import is_positive_definite, spectral_bound
-from mcframe.numerics.operators import Operator, as_operator
+from mcframe.numerics.norms import spectral_bound
+from mcframe.numerics.operators import Dense, Operator, as_operator
 from mcframe.numerics.sampled import Sampled
 
 # A row of factors shorter than the longest by the root of this counts as 0.
@@ -122,8 +120,6 @@ LEAST_SHARE = 1e-20
 PROVEN = 1e-5
 # The share of a gap that a first shift of its multipliers costs.
 SHIFTED = 0.01
-# Steps of a power iteration whose lower bound on a norm may spare an upper one.
-POWER_STEPS = 4
 # Up to this many rows and columns together multipliers are improved to the optimum unasked; up to
 # the second number for a certificate. A step takes 0.1 s for 600, 0.5 s for 1000 of them.
 POLISHED_ORDER, LARGEST_POLISHED = 400, 1000
@@ -156,7 +152,7 @@ def dual_max_norm_bound(dual: Matrix, multipliers: Array | None = None) -> float
 
 def dual_max_norm_split(dual: Matrix, multipliers: Array | None = None) -> tuple[float, Array]:
     """A bound on the dual max norm, and the diagonal of a D with this half sum as its proof."""
-    side = side_of(dual)
+    side = Side(dual)
     best, bound = side.best_of(multipliers)
     proven = 0.0 if multipliers is None else side.half_sum(multipliers[side.own])
     if best.size <= POLISHED_ORDER and abs(bound - proven) > PROVEN * proven:
@@ -188,7 +184,7 @@ def bounding_multipliers(gradient: Matrix, stacked: Array, allowed_gap: float = 
         # No direction to begin from, and no gap that is a multiple of the longest row.
         rng = np.random.default_rng(0)
         stacked, allowed_gap = rng.standard_normal((stacked.shape[0], FIRST_WIDTH)), 0.0
-    ascent, side = ascend(gradient, stacked, allowed_gap), side_of(gradient)
+    ascent, side = ascend(gradient, stacked, allowed_gap), Side(gradient)
     # A shift that costs this much can make up for more.
     shift = SHIFTED * max(ascent.final - ascent.begun, 0.0) / (0.5 * sum(gradient.shape))
     shifted = np.where(side.own, ascent.multipliers + shift, 0.0)
@@ -206,66 +202,54 @@ def bounding_multipliers(gradient: Matrix, stacked: Array, allowed_gap: float = 
     return side.whole(best, bound)
 
 
-def side_of(dual: Matrix) -> "Side":
-    """S without its empty rows and columns, a small one written out."""
-    matrix = as_operator(dual)
-    if isinstance(matrix, Sampled) and sum(matrix.shape) > LARGEST_POLISHED:
-        return SampledSide(matrix)
-    return DenseSide(matrix.dense())
+class Side:
+    """S with entries of size 1, a small one written out, and the norms of its rows and columns.
 
+    Norms of what is written out are found by eigenvalues, those of a sparse S by Lanczos steps
+    from a random start, see ``spectral_bound``. Cost of such a bound: products with S and with S'
+    for each of 24 to 800 steps. Memory: some six numbers an observed entry, and up to 400 vectors
+    of the smaller side.
+    """
 
-class Side(ABC):
-    """S without its empty rows and columns, dense or sparse, with the norms of the others."""
+    def __init__(self, dual: Matrix) -> None:
+        matrix = as_operator(dual)
+        if not (isinstance(matrix, Sampled) and sum(matrix.shape) > LARGEST_POLISHED):
+            matrix = Dense(matrix.dense())
+        numbers = numbers_of(matrix)
+        self.scale = float(np.max(np.abs(numbers), initial=0.0))  # the size of S's entries
+        self.dual = with_numbers(matrix, numbers / (self.scale or 1.0))
+        scaled = numbers_of(self.dual)
+        # Which rows, then which columns are not empty.
+        self.own: Mask = row_and_column_sums(with_numbers(matrix, np.abs(scaled))) > 0.0
+        self.n_rows = int(np.count_nonzero(self.own[: matrix.shape[0]]))
+        norms = np.sqrt(row_and_column_sums(with_numbers(matrix, np.square(scaled)))[self.own])
+        # Of these; positive where squares underflow.
+        self.norms: Array = np.maximum(norms, LEAST_SHARE * np.max(norms, initial=0.0))
 
-    own: Mask  # which rows, then which columns are not empty
-    norms: Array  # of these
-    n_rows: int
-    scale: float  # the size of S's entries
-
-    @abstractmethod
-    def between(self, first: Array, second: Array) -> Operator:
-        """diag(first) S diag(second) for an S with entries of size 1."""
-
-    @abstractmethod
-    def rounding(self, between: Operator, norm: float) -> float:
-        """A bound on what the roundings of its entries change the norm of such a matrix by."""
-
-    @abstractmethod
-    def polish(self, diagonal: Array, bound: float, aim: float = 0.0) -> tuple[Array, float]:
-        """A better diagonal and its bound, or the same; a bound of ``aim`` will do."""
+    def between(self, diagonal: Array) -> Operator:
+        """D1^-1/2 S D2^-1/2 for an S with entries of size 1 and a positive diagonal D."""
+        weights = np.zeros(self.own.size)
+        weights[self.own] = 1.0 / np.sqrt(diagonal)
+        left, right = np.split(weights, [self.dual.shape[0]])
+        if isinstance(self.dual, Sampled):
+            return self.dual.between(left, right)
+        return Dense(numbers_of(self.dual) * left[:, None] * right)
 
     def bound_at(self, diagonal: Array, aim: float) -> float:
         """c sqrt(sum(D1) sum(D2)) for a positive diagonal; c need not be known below aim."""
-        first, second = diagonal[: self.n_rows], diagonal[self.n_rows :]
-        between = self.between(1.0 / np.sqrt(first), 1.0 / np.sqrt(second))
-        norm = spectral_bound(between, NORM_SLACK, aim / self.scale)
-        return self.scale * (norm + self.rounding(between, norm)) * self.half_sum(diagonal)
-
-    def exceeds(self, diagonal: Array, bound: float) -> bool:
-        """The answer of a few power steps: the bound at a diagonal is no better than this."""
-        first, second = diagonal[: self.n_rows], diagonal[self.n_rows :]
-        between = self.between(1.0 / np.sqrt(first), 1.0 / np.sqrt(second))
-        vector, least = np.ones(between.shape[1]), 0.0
-        for _ in range(POWER_STEPS):
-            length = float(np.linalg.norm(vector))
-            if length == 0.0:
-                break
-            image = between @ (vector / length)
-            least, vector = float(np.linalg.norm(image)), between.T @ image
-        return self.scale * least * self.half_sum(diagonal) >= bound
+        between = self.between(diagonal)
+        norm = spectral_bound(between, aim / self.scale)
+        # Three operations round each entry.
+        rounding = 4.0 * EPS * float(np.linalg.norm(numbers_of(between)))
+        return self.scale * (norm + rounding) * self.half_sum(diagonal)
 
     def best_of(self, multipliers: Array | None) -> tuple[Array, float]:
-        """The best of shifted multipliers and norms of rows and columns, and its bound."""
+        """Shifted multipliers and their bound; without any the norms of rows and columns."""
         if self.norms.size == 0:
             return self.norms, 0.0
-        best, bound = self.norms, np.inf
         if multipliers is not None and np.any(multipliers[self.own] > 0.0):
-            best, bound = self.shifted(np.maximum(multipliers[self.own], 0.0))
-            if self.exceeds(self.norms, bound):
-                return best, bound
-        # Where there are multipliers a loose bound at the norms of rows and columns will do.
-        other = self.bound_at(self.norms, 0.0 if np.isfinite(bound) else np.inf)
-        return (self.norms, other) if other < bound else (best, bound)
+            return self.shifted(np.maximum(multipliers[self.own], 0.0))
+        return self.norms, self.bound_at(self.norms, np.inf)
 
     def shifted(self, start: Array) -> tuple[Array, float]:
         """Multipliers with the shift that makes their bound the best, and the bound."""
@@ -289,6 +273,19 @@ class Side(ABC):
         first, second = diagonal[: self.n_rows], diagonal[self.n_rows :]
         return float(np.sqrt(np.sum(first) * np.sum(second)))
 
+    def polish(self, diagonal: Array, bound: float, aim: float = 0.0) -> tuple[Array, float]:
+        """A better diagonal and its bound, or the same; a bound of ``aim`` will do.
+
+        By an interior-point method. Of a sparse S ascent has improved what there is to improve.
+        """
+        if diagonal.size == 0 or isinstance(self.dual, Sampled):
+            return diagonal, bound
+        rows, columns = np.split(self.own, [self.dual.shape[0]])
+        kept = numbers_of(self.dual)[rows][:, columns]
+        improved = interior_point(kept, diagonal, bound / self.scale, aim / self.scale)
+        improved_bound = self.bound_at(improved, 1.0)
+        return (improved, improved_bound) if improved_bound < bound else (diagonal, bound)
+
     def whole(self, diagonal: Array, bound: float) -> Array:
         """A diagonal with this half sum for all rows and columns, 0 for empty ones."""
         whole = np.zeros(self.own.size)
@@ -297,73 +294,17 @@ class Side(ABC):
         return whole
 
 
-class DenseSide(Side):
-    """A dense S, whose norms are found by factorisations."""
-
-    def __init__(self, dual: Array) -> None:
-        sizes = np.abs(dual)
-        rows, columns = np.max(sizes, axis=1, initial=0.0), np.max(sizes, axis=0, initial=0.0)
-        self.scale = float(np.max(rows, initial=0.0))
-        self.kept = dual[rows > 0.0][:, columns > 0.0] / (self.scale or 1.0)
-        self.own, self.n_rows = np.concatenate([rows, columns]) > 0.0, self.kept.shape[0]
-        squared = np.concatenate([squared_row_norms(self.kept), squared_row_norms(self.kept.T)])
-        norms = np.sqrt(squared)
-        self.norms = np.maximum(norms, LEAST_SHARE * np.max(norms, initial=0.0))
-
-    def between(self, first: Array, second: Array) -> Operator:
-        """The scaled matrix, written out."""
-        return as_operator(self.kept * first[:, None] * second)
-
-    def rounding(self, between: Operator, norm: float) -> float:
-        """The rounding of three operations an entry, as a share of the norm."""
-        # They move the norm by 3 eps || |A| ||_2, at most sqrt(rank) ||A||_2.
-        return 4.0 * EPS * (4.0 + np.sqrt(min(between.shape))) * norm
-
-    def polish(self, diagonal: Array, bound: float, aim: float = 0.0) -> tuple[Array, float]:
-        """A better diagonal by an interior-point method."""
-        if diagonal.size == 0:
-            return diagonal, bound
-        unit = self.scale
-        improved = interior_point(self.kept, diagonal, bound / unit, aim / unit)
-        improved_bound = self.bound_at(improved, 1.0)
-        return (improved, improved_bound) if improved_bound < bound else (diagonal, bound)
+def numbers_of(matrix: Operator) -> Array:
+    """The entries of a matrix that is written out, or of a sparse one those that are known."""
+    return matrix.values if isinstance(matrix, Sampled) else matrix.dense()
 
 
-class SampledSide(Side):
-    """A sparse S: its norms by Lanczos steps from a random start, see ``spectral_bound``.
-
-    Cost of a bound: products with S and with S' for each of 24 to 800 steps. Memory: some six
-    numbers an observed entry, and up to 400 vectors of the smaller side.
-    """
-
-    def __init__(self, dual: Sampled) -> None:
-        self.scale = float(np.max(np.abs(dual.values), initial=0.0))
-        self.dual = Sampled(dual.pattern, dual.values / (self.scale or 1.0))
-        sizes = row_and_column_sums(Sampled(dual.pattern, np.abs(self.dual.values)))
-        norms = np.sqrt(row_and_column_sums(Sampled(dual.pattern, np.square(self.dual.values))))
-        n_rows = dual.shape[0]
-        self.own, self.n_rows = sizes > 0.0, int(np.count_nonzero(sizes[:n_rows]))
-        least = LEAST_SHARE * np.max(norms, initial=0.0)
-        self.norms = np.maximum(norms[self.own], least)  # positive where squares underflow
-
-    def between(self, first: Array, second: Array) -> Operator:
-        """The scaled matrix, empty rows and columns included."""
-        weights = np.zeros(self.own.size)
-        weights[self.own] = np.concatenate([first, second])
-        n_rows = self.dual.shape[0]
-        return self.dual.between(weights[:n_rows], weights[n_rows:])
-
-    def rounding(self, between: Operator, norm: float) -> float:
-        """The rounding of all entries at its worst, in the Frobenius norm."""
-        assert isinstance(between, Sampled)
-        return 4.0 * EPS * float(np.linalg.norm(between.values))
-
-    def polish(self, diagonal: Array, bound: float, aim: float = 0.0) -> tuple[Array, float]:
-        """The diagonal as it is: ascent has improved what there is to improve."""
-        return diagonal, bound
+def with_numbers(matrix: Operator, numbers: Array) -> Operator:
+    """A matrix of the same form with other entries."""
+    return Sampled(matrix.pattern, numbers) if isinstance(matrix, Sampled) else Dense(numbers)
 
 
-def row_and_column_sums(matrix: Sampled) -> Array:
+def row_and_column_sums(matrix: Operator) -> Array:
     """The sums of all rows, then of all columns."""
     return np.concatenate([m @ np.ones(m.shape[1]) for m in (matrix, matrix.T)])
 
@@ -437,7 +378,10 @@ def feasible(matrix: Array, move: Array) -> float:
     """A step that keeps a matrix positive definite, within a factor of the longest; 0 if none."""
     step = 1.0
     while step > 1e-6:
-        if is_positive_definite(matrix + step * move):
+        try:
+            np.linalg.cholesky(matrix + step * move)
+        except np.linalg.LinAlgError:
+            step *= 0.8
+        else:
             return 1.0 if step == 1.0 else 0.95 * step
-        step *= 0.8
     return 0.0

@@ -23,17 +23,21 @@ class LinearEquations:
     equations do no harm.
     """
 
+    rows: IntArray  # where they stand among all equations
+    columns: IntArray  # the columns of Z of which they are known
     values: Array
     left: Array
     singular_values: Array
     right: Array
 
     @classmethod
-    def of(cls, coefficients: Array, values: Array) -> "LinearEquations":
+    def of(
+        cls, rows: IntArray, columns: IntArray, coefficients: Array, values: Array
+    ) -> "LinearEquations":
         """The equations, decomposed once."""
         left, s, right = np.linalg.svd(coefficients, full_matrices=False)
         rank = int(np.count_nonzero(s > RANK_TOLERANCE * s[0]))
-        return cls(values, left[:, :rank], s[:rank], right[:rank].T)
+        return cls(rows, columns, values, left[:, :rank], s[:rank], right[:rank].T)
 
     @property
     def norm(self) -> float:
@@ -80,18 +84,6 @@ RANGE_ROUNDING = 1e-12
 
 
 @attrs.frozen(eq=False)
-class EquationGroup:
-    """The columns of Z of which the same equations are known, and these equations.
-
-    ``rows`` and ``columns`` say where in B they stand.
-    """
-
-    rows: IntArray
-    columns: IntArray
-    equations: LinearEquations
-
-
-@attrs.frozen(eq=False)
 class KnownEquations:
     """A Z = B for A (m x n) and B (m x d), where NaN in B says that an equation is not known.
 
@@ -103,7 +95,7 @@ class KnownEquations:
     coefficients: Array
     values: Array
     known: Mask
-    groups: tuple[EquationGroup, ...]
+    groups: tuple[LinearEquations, ...]
 
     @classmethod
     def of(cls, coefficients: Array, values: Array) -> "KnownEquations":
@@ -114,14 +106,14 @@ class KnownEquations:
         for k, pattern in enumerate(patterns.T):
             rows, columns = np.flatnonzero(pattern), np.flatnonzero(group_of.ravel() == k)
             if rows.size:
-                equations = LinearEquations.of(coefficients[rows], values[np.ix_(rows, columns)])
-                groups.append(EquationGroup(rows, columns, equations))
+                own = values[np.ix_(rows, columns)]
+                groups.append(LinearEquations.of(rows, columns, coefficients[rows], own))
         return cls(coefficients, np.where(known, values, 0.0), known, tuple(groups))
 
     @property
     def norm(self) -> float:
         """The largest ||A_K||_2."""
-        return max(group.equations.norm for group in self.groups)
+        return max(group.norm for group in self.groups)
 
     def residual(self, latent: Array) -> Array:
         """A Z - B (m x d), 0 where an equation is not known."""
@@ -137,7 +129,7 @@ class KnownEquations:
         """The part of B (m x d) that no Z gives, column by column; 0 where it is not known."""
         outside = np.zeros_like(self.values)
         for group in self.groups:
-            outside[np.ix_(group.rows, group.columns)] = group.equations.unreachable()
+            outside[np.ix_(group.rows, group.columns)] = group.unreachable()
         return outside
 
     @cached_property
@@ -145,24 +137,22 @@ class KnownEquations:
         """The solution Z of least norm, or of least squares where there is none."""
         solution = np.zeros((self.coefficients.shape[1], self.values.shape[1]))
         for group in self.groups:
-            solution[:, group.columns] = group.equations.solution()
+            solution[:, group.columns] = group.solution()
         return solution
 
     def step_to_solution(self, latent: Array, share: Callable[[Array], Array]) -> Array:
         """Z moved along each singular vector of A_K by a share of what is lacking there.
 
-        See ``LinearEquations.moved``; shares of 1/s lead to the nearest solution.
+        See ``LinearEquations.step_to_solution``; shares of 1/s lead to the nearest solution.
         """
         moved = latent.copy()
         for group in self.groups:
-            moved[:, group.columns] = group.equations.step_to_solution(
-                latent[:, group.columns], share
-            )
+            moved[:, group.columns] = group.step_to_solution(latent[:, group.columns], share)
         return moved
 
     def multiplier_square(self, dual: Array) -> float:
         """||L||_F^2 of the least L with Y = A'L, 0 where an equation is not known."""
-        multipliers = (group.equations.multiplier(dual[:, group.columns]) for group in self.groups)
+        multipliers = (group.multiplier(dual[:, group.columns]) for group in self.groups)
         return sum(float(np.vdot(multiplier, multiplier)) for multiplier in multipliers)
 
     def in_row_space(self, dual: Array) -> Array:
@@ -172,7 +162,7 @@ class KnownEquations:
         """
         nearest = np.zeros_like(dual)
         for group in self.groups:
-            nearest[:, group.columns] = group.equations.in_row_space(dual[:, group.columns])
+            nearest[:, group.columns] = group.in_row_space(dual[:, group.columns])
         distance = float(np.linalg.norm(dual - nearest))
         return dual if distance <= RANGE_ROUNDING * float(np.linalg.norm(dual)) else nearest
 

@@ -39,19 +39,9 @@ def packed_squares(vectors: Array) -> Array:
 
 @compiled(nogil=True, fastmath=FAST)
 def add_by_rows(  # type: ignore[no-untyped-def]
-    first,
-    last,
-    starts,
-    across,
-    places,
-    values,
-    precisions,
-    scales,
-    means,
-    squares,
-    matrices,
+    first, last, starts, across, places, values, precisions, scales, means, squares, matrices,
     vectors,
-):
+):  # fmt: skip
     """Normal equations of some rows: sums of precision * E[w w'] and precision * value * E[w].
 
     The precision of an entry is ``precisions[place] * scales[column]``; E[w] are ``means``
@@ -73,19 +63,9 @@ def add_by_rows(  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, fastmath=FAST)
 def add_by_columns(  # type: ignore[no-untyped-def]
-    first,
-    last,
-    starts,
-    across,
-    places,
-    values,
-    precisions,
-    means,
-    squares,
-    matrices,
-    vectors,
+    first, last, starts, across, places, values, precisions, means, squares, matrices, vectors,
     totals,
-):
+):  # fmt: skip
     """Add the entries of some rows to the normal equations of all columns.
 
     As ``add_by_rows`` with the moments of rows, the first one that of row ``first``; ``totals``
@@ -109,18 +89,9 @@ def add_by_columns(  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, fastmath=FAST)
 def predictor_moments(  # type: ignore[no-untyped-def]
-    first,
-    last,
-    starts,
-    across,
-    places,
-    row_means,
-    row_covariances,
-    means,
-    covariances,
-    mean,
+    first, last, starts, across, places, row_means, row_covariances, means, covariances, mean,
     variance,
-):
+):  # fmt: skip
     """Mean and variance of x'w at the entries of some rows, written to their places.
 
     Var[x'w] = E[w]' C_x E[w] + E[x]' C_w E[x] + tr(C_x C_w), so that no large numbers cancel.

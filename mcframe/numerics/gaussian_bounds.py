@@ -9,14 +9,6 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import ExpectedLogLikelihood
 from mcframe.contracts.rounding import EPS
 
-__all__ = [
-    "best_gaussian",
-    "expected_softplus",
-    "increasing_root",
-    "logistic_bound",
-    "tangent_bound",
-]
-
 # Within these limits xi / tanh(xi / 2) is finite, and the precision that it gives is above 0.
 NEAREST, FARTHEST = 1e-200, 1e300
 # A bisection of any bracket of floats ends within so many steps, and Newton's method well before.
@@ -93,9 +85,7 @@ def best_gaussian(
     prior_mean: Array,
     prior_variance: Array,
     y: Array,
-    *,
     weights: Array | float = 1.0,
-    start: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array]:
     """(m, v) of the Gaussian that maximises an evidence lower bound of each entry by itself.
 
@@ -113,8 +103,6 @@ def best_gaussian(
         Variances above 0.
     weights : array or float, default 1
         At least 0: the factors of the log likelihoods.
-    start : (array, array), optional
-        A mean and a variance; where rounding leaves these the better ones they are returned.
 
     Returns
     -------
@@ -130,17 +118,8 @@ def best_gaussian(
     size = np.where(counts, np.exp(log_size), 0.0)  # s e
     v = s / (1.0 + size)
     # Where the likelihood is more precise than the prior, prior_mean + s a and s e cancel.
-    told = sign * (log_size - log_rate - 0.5 * v)
-    m = np.where(size > 1.0, told, prior_mean + s * linear - sign * size)
-    if start is None:
-        return m, v
-    bounds = [
-        weights * likelihood.expected_log_likelihood(mean, variance, y)[0]
-        - 0.5 * ((np.square(mean - prior_mean) + variance) / s - np.log(variance))
-        for mean, variance in ((m, v), start)
-    ]
-    kept = bounds[1] > bounds[0]
-    return np.where(kept, start[0], m), np.where(kept, start[1], v)
+    precise = sign * (log_size - log_rate - 0.5 * v)
+    return np.where(size > 1.0, precise, prior_mean + s * linear - sign * size), v
 
 
 def lambert_like_root(target: Array, s: Array) -> Array:

@@ -18,6 +18,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
@@ -31,6 +32,8 @@ FAST = {"reassoc", "contract", "nsz"}
 # Entries that are gathered at a time: what fits the nearest caches. Rows of them are longer, for
 # at distances of a power of two they would push each other out.
 PANEL, STRIDE = 128, 136
+# Numbers of normal equations that are held at a time: 0.5 MB.
+AT_ONCE = 65_536
 # Columns of the blocks that Lanczos steps have, for which there are loops of their own.
 FOUR = 4
 # Sums across rows are taken in so many parts at most, of so many multiplications at least: a
@@ -43,12 +46,129 @@ def over_rows(loop: Callable[..., None], cost: float, starts: IntArray, *arrays:
     share(lambda first, last: loop(first, last, starts, *arrays), cuts(cost, starts))
 
 
-def entries(
-    starts: IntArray, across: IntArray, places: IntArray, left: Array, right: Array, out: Array
-) -> None:
-    """out[place] = <left[row], right[across]> for every entry."""
-    cost = across.size * left.shape[1]
-    over_rows(entries_of, cost, starts, across, places, left, right, out)
+@attrs.frozen(eq=False)
+class Shared:
+    """``scales[row]/2 u' normals[row] u - <images[row], u>``: a quadratic behind each row.
+
+    ``normals`` are one matrix for each row, or a single one for all.
+    """
+
+    normals: Array
+    scales: Array
+    images: Array
+
+    def add_to(self, normals: Array, images: Array, rows: slice) -> None:
+        """Add those of some rows to sums as ``Compressed.normal_sums`` has them."""
+        own = self.normals[rows] if self.normals.shape[0] > 1 else self.normals
+        lower = np.tril_indices(self.normals.shape[1])
+        normals += self.scales[rows, None] * own[:, lower[0], lower[1]]
+        images += self.images[rows]
+
+
+@attrs.frozen(eq=False)
+class Compressed:
+    """The entries of a matrix row by row, or those of its transpose.
+
+    ``as_given`` says whether the caller's numbers already come in this order.
+    """
+
+    starts: IntArray
+    across: IntArray
+    places: IntArray
+    as_given: bool
+
+    @classmethod
+    def of(cls, compressed: sp.csr_array) -> "Compressed":
+        """The order of a matrix whose numbers are the places."""
+        places = compressed.data.astype(np.uint32)
+        return cls(
+            compressed.indptr.astype(np.int64),
+            compressed.indices.astype(np.uint32),
+            places,
+            as_given=bool(np.array_equal(places, np.arange(places.size))),
+        )
+
+    def reorder(self, values: Array) -> Array:
+        """The caller's numbers in this order."""
+        return values if self.as_given else values[self.places]
+
+    def between(self, first: int, last: int | None) -> "Compressed":
+        """The rows from first to last, of which the latter is no part."""
+        starts = self.starts[first : None if last is None else last + 1]
+        here = slice(int(starts[0]), int(starts[-1]))
+        return Compressed(starts - starts[0], self.across[here], self.places[here], as_given=False)
+
+    @property
+    def order(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Starts of rows, and of each entry its place across and that of its number."""
+        return self.starts, self.across, self.places
+
+    @property
+    def longest(self) -> int:
+        """The most entries of a row."""
+        return int(np.max(np.diff(self.starts), initial=0))
+
+    def entries(self, left: Array, right: Array, out: Array) -> None:
+        """out[place] = <left[row], right[across]> for every entry."""
+        over_rows(entries_of, self.across.size * left.shape[1], *self.order, left, right, out)
+
+    def ridge_solutions(
+        self,
+        curvature: Array,
+        linear: Array,
+        right: Array,
+        weight: float,
+        shared: Shared | None = None,
+    ) -> Array:
+        """The u of each row with least ``sum of (c/2 <u, v>^2 - p <u, v>) + weight/2 ||u||^2``.
+
+        The rows v of ``right`` are those across, c the ``curvature``, one element for each entry,
+        or a single one for all, and p the ``linear`` coefficients. The quadratics ``shared`` are
+        added. The normal equations of some rows at a time, which stay in the cache, and a Cholesky
+        factorisation of each.
+        """
+        n_rows, width = self.starts.size - 1, right.shape[1]
+        numbers, out = width * (width + 1) // 2, np.empty((n_rows, width))
+        at_a_time = max(1, AT_ONCE // max(numbers, 1))
+
+        def solve(first: int, last: int) -> None:
+            for begin in range(first, last, at_a_time):
+                end = min(begin + at_a_time, last)
+                normals, images = np.empty((end - begin, numbers)), np.empty((end - begin, width))
+                sum_rows(begin, end, *self.order, curvature, linear, right, normals, images)
+                if shared is not None:
+                    shared.add_to(normals, images, slice(begin, end))
+                solve_rows(normals, images, weight, out[begin:end])
+
+        cost = self.across.size * width * (width + 4) / 2 + n_rows * width**3 / 6
+        share(solve, cuts(cost, self.starts))
+        return out
+
+    def normal_sums(self, curvature: Array, linear: Array, right: Array) -> tuple[Array, Array]:
+        """Sums of c v v' and of p v over the entries of each row, as in ``ridge_solutions``.
+
+        Of each matrix the lower triangle, row after row.
+        """
+        n_rows, width = self.starts.size - 1, right.shape[1]
+        normals, images = np.empty((n_rows, width * (width + 1) // 2)), np.empty((n_rows, width))
+
+        def add(first: int, last: int) -> None:
+            own = normals[first:last], images[first:last]
+            sum_rows(first, last, *self.order, curvature, linear, right, *own)
+
+        share(add, cuts(self.across.size * width * (width + 4) / 2, self.starts))
+        return normals, images
+
+    def short_solutions(self, roots: Array, wanted: Array, gram: Array) -> Array:
+        """S q with ``(I + S G S) q = wanted`` for the entries of each row by themselves.
+
+        S has the ``roots`` of its entries on the diagonal, G is ``gram`` between their places
+        across. Each takes e^3 / 3 operations for e entries, by a Cholesky factorisation.
+        """
+        lengths, out = np.diff(self.starts), np.empty(self.across.size)
+        cost = float(np.sum(np.square(lengths) * (lengths + 6.0))) / 6
+        over_rows(solve_short_rows, cost, *self.order, roots, wanted, gram, out)
+        return out
 
 
 @compiled(nogil=True, fastmath=FAST)
@@ -81,40 +201,6 @@ def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no
         for c in range(width):
             total += left[rows[p], c] * right[columns[p], c]
         out[p] = total
-
-
-def scaled_entries(
-    starts: IntArray,
-    across: IntArray,
-    places: IntArray,
-    values: Array,
-    left: Array,
-    right: Array,
-    out: Array,
-) -> None:
-    """out[place] = left[row] values[place] right[across] for every entry."""
-    over_rows(scaled_of, across.size, starts, across, places, values, left, right, out)
-
-
-@compiled(nogil=True)
-def scaled_of(first, last, starts, across, places, values, left, right, out):  # type: ignore[no-untyped-def]
-    """Scale the entries of some rows."""
-    for row in range(first, last):
-        for p in range(starts[row], starts[row + 1]):
-            out[places[p]] = left[row] * values[places[p]] * right[across[p]]
-
-
-def gather(places: IntArray, values: Array, out: Array) -> None:
-    """out[p] = values[places[p]]."""
-    pieces = even_cuts(out.size, out.size)
-    share(lambda first, last: gather_of(first, last, places, values, out), pieces)
-
-
-@compiled(nogil=True)
-def gather_of(first, last, places, values, out):  # type: ignore[no-untyped-def]
-    """out[p] = values[places[p]] for some p."""
-    for p in range(first, last):
-        out[p] = values[places[p]]
 
 
 def product(starts: IntArray, across: IntArray, values: Array, thin: Array) -> Array:
@@ -225,102 +311,37 @@ def gram_matrix_of(starts, across, values, out):  # type: ignore[no-untyped-def]
                 row[across[q]] += value * values[q]
 
 
-@attrs.frozen(eq=False)
-class Shared:
-    """``scales[row]/2 u' normals[row] u - <images[row], u>``: a quadratic behind each row.
+def solutions(normals: Array, images: Array, weight: float) -> Array:
+    """(N + weight I)^-1 b of each row, of sums as ``Compressed.normal_sums`` has them."""
+    out = np.empty_like(images)
 
-    ``normals`` are one matrix for each row, or a single one for all.
-    """
+    def solve(first: int, last: int) -> None:
+        solve_rows(normals[first:last], images[first:last], weight, out[first:last])
 
-    normals: Array
-    scales: Array
-    images: Array
-
-
-def ridge_solutions(
-    starts: IntArray,
-    across: IntArray,
-    places: IntArray,
-    curvature: Array,
-    linear: Array,
-    right: Array,
-    weight: float,
-    out: Array,
-    shared: Shared | None = None,
-) -> None:
-    """out[row] = argmin over u: sum of (curvature/2 <u, v>^2 - linear <u, v>) + weight/2 ||u||^2.
-
-    The normal equations of each row, by a Cholesky factorisation. ``curvature`` has one element
-    for each entry, or a single one for all. The quadratics ``shared`` are added.
-    """
-    n_rows, width = out.shape
-    if shared is None:
-        none = np.zeros((n_rows, width))
-        shared = Shared(np.zeros((1, width, width)), np.zeros(n_rows), none)
-    behind = (shared.normals, shared.scales, shared.images)
-    cost = across.size * width * (width + 4) / 2 + n_rows * width**3 / 6
-    arrays = (across, places, curvature, linear, right, weight, *behind, out)
-    over_rows(solve_rows, cost, starts, *arrays)
+    share(solve, even_cuts(images.size * images.shape[1] ** 2 / 6, len(images)))
+    return out
 
 
 @compiled(nogil=True, fastmath=FAST)
-def solve_rows(  # type: ignore[no-untyped-def]
-    first_row,
-    last_row,
-    starts,
-    across,
-    places,
-    curvature,
-    linear,
-    right,
-    weight,
-    behind,
-    scales,
-    images,
-    out,
-):
-    """Some rows; ``scales[row] * behind[row]`` and ``images[row]`` are added to their sums."""
-    width = out.shape[1]
-    step = 1 if behind.shape[0] > 1 else 0
-    panels, normal, image = panels_of(width), normal_of(width), np.empty(width)
-    for row in range(first_row, last_row):
+def solve_rows(normals, images, weight, out):  # type: ignore[no-untyped-def]
+    """Some rows of it."""
+    n_rows, width = out.shape
+    normal = np.empty((width, width))
+    for row in range(n_rows):
         for c in range(width):
-            image[c] = images[row, c]
+            start = c * (c + 1) // 2
             for b in range(c + 1):
-                normal[c, b] = scales[row] * behind[row * step, c, b]
-        first, last = starts[row], starts[row + 1]
-        add_row(first, last, across, places, curvature, linear, right, panels, normal, image)
-        for c in range(width):
+                normal[c, b] = normals[row, start + b]
             normal[c, c] += weight
-        solve_normal(normal, image)
-        out[row, :] = image
-
-
-def normal_sums(
-    starts: IntArray,
-    across: IntArray,
-    places: IntArray,
-    curvature: Array,
-    linear: Array,
-    right: Array,
-    normals: Array,
-    images: Array,
-) -> None:
-    """normals[row] = sum of curvature v v', images[row] = sum of linear v over a row's entries.
-
-    Of each matrix the lower triangle, row after row. ``curvature`` as in ``ridge_solutions``,
-    which sums alike and solves at once.
-    """
-    cost = across.size * right.shape[1] * (right.shape[1] + 4) / 2
-    arrays = (across, places, curvature, linear, right, normals, images)
-    over_rows(sum_rows, cost, starts, *arrays)
+            out[row, c] = images[row, c]
+        solve_normal(normal, out[row])
 
 
 @compiled(nogil=True, fastmath=FAST)
 def sum_rows(  # type: ignore[no-untyped-def]
     first_row, last_row, starts, across, places, curvature, linear, right, normals, images
 ):
-    """The sums of some rows."""
+    """The sums of some rows, from the first of ``normals`` and ``images`` on."""
     width = right.shape[1]
     panels, normal, image = panels_of(width), normal_of(width), np.empty(width)
     for row in range(first_row, last_row):
@@ -328,11 +349,11 @@ def sum_rows(  # type: ignore[no-untyped-def]
         image[:] = 0.0
         first, last = starts[row], starts[row + 1]
         add_row(first, last, across, places, curvature, linear, right, panels, normal, image)
-        images[row, :] = image
+        images[row - first_row, :] = image
         for c in range(width):
             start = c * (c + 1) // 2
             for b in range(c + 1):
-                normals[row, start + b] = normal[c, b]
+                normals[row - first_row, start + b] = normal[c, b]
 
 
 @compiled(nogil=True)
@@ -381,25 +402,6 @@ def add_row(  # type: ignore[no-untyped-def]
                 curved[c, p] = curvatures[p] * panel[c, p]
             image[c] += total
         add_products(curved, panel, count, normal)
-
-
-def short_solutions(
-    starts: IntArray,
-    across: IntArray,
-    places: IntArray,
-    roots: Array,
-    wanted: Array,
-    gram: Array,
-    out: Array,
-) -> None:
-    """out = S q with ``(I + S G S) q = wanted`` for the entries of each row by themselves.
-
-    S has the ``roots`` of its entries on the diagonal, G is ``gram`` between their places across.
-    Each takes e^3 / 3 operations for e entries, by a Cholesky factorisation.
-    """
-    lengths = np.diff(starts)
-    cost = float(np.sum(np.square(lengths) * (lengths + 6.0))) / 6
-    over_rows(solve_short_rows, cost, starts, across, places, roots, wanted, gram, out)
 
 
 @compiled(nogil=True, fastmath=FAST)

@@ -42,13 +42,13 @@ def left_out_means(values: Array, noise: float, rows: RowMixture, owners: IntArr
         check_time()
         for c, total in enumerate(noisy):
             inverse = np.linalg.inv(total[places[:, :, None], places[:, None, :]])
-            own = values[here[:, None], places]
-            away = own - rows.means[c, places]
+            x = values[here[:, None], places]
+            away = x - rows.means[c, places]
             weighted = (inverse @ away[:, :, None])[:, :, 0]
             precisions = np.einsum("ijj->ij", inverse)
             density = np.linalg.slogdet(inverse)[1] - np.sum(weighted * away, axis=1)
             cells = here[:, None], places
-            means[c][cells] = own - weighted / precisions
+            means[c][cells] = x - weighted / precisions
             logs[c][cells] = density[:, None] - np.log(precisions) + weighted**2 / precisions
             for block in shared:
                 its = np.flatnonzero(observed[here, block[0]])
@@ -65,12 +65,12 @@ def left_out_means(values: Array, noise: float, rows: RowMixture, owners: IntArr
                 others = density[its if len(density) > 1 else alone]
                 others = others - np.linalg.slogdet(within)[1] + np.sum(moved * pulled, axis=1)
                 cells = here[its][:, None], block
-                means[c][cells] = own[its[:, None], at] - moved
+                means[c][cells] = x[its[:, None], at] - moved
                 logs[c][cells] = others[:, None]
     logs = 0.5 * logs + rows.log_shares[:, None, None]
     weights = np.exp(logs - np.max(logs, axis=0))
-    found = np.sum(weights * means, axis=0) / np.sum(weights, axis=0)
-    return np.where(observed, found, np.nan)
+    predicted = np.sum(weights * means, axis=0) / np.sum(weights, axis=0)
+    return np.where(observed, predicted, np.nan)
 
 
 def groups(observed: Mask) -> Iterator[tuple[IntArray, IntArray]]:
@@ -93,8 +93,8 @@ def groups(observed: Mask) -> Iterator[tuple[IntArray, IntArray]]:
     others = np.concatenate(scattered)
     counts = np.count_nonzero(observed[others], axis=1)
     for m in np.unique(counts):
-        own = others[counts == m]
+        alike = others[counts == m]
         size = max(1, BATCH // int(m) ** 2)
-        for first in range(0, own.size, size):
-            here = own[first : first + size]
+        for first in range(0, alike.size, size):
+            here = alike[first : first + size]
             yield here, np.nonzero(observed[here])[1].reshape(here.size, int(m))

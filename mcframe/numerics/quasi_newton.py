@@ -126,15 +126,23 @@ def quasi_newton_step(
     if derivative == 0.0:
         return None
     lengths = float(np.linalg.norm(point)), float(np.linalg.norm(direction))
-    line = AlongDirection(value_and_gradient, point, direction)
+    seen, last = np.nan, begin  # the step where the function was last asked, and what it said
+
+    def along(step: float) -> tuple[float, float]:
+        nonlocal seen, last
+        if step != seen:
+            there = point + step * direction
+            seen, last = step, (there, *value_and_gradient(there))
+        return last[1], float(np.dot(last[2], direction))
+
     first = memory.first(farthest * lengths[0] / max(lengths[1], UNDERFLOW))
-    step = wolfe_step(line, value, derivative, first)
+    step = wolfe_step(along, value, derivative, first)
     if step == 0.0:
         memory.clear()
         return None
-    line(step)
-    memory.add(line.point - point, line.gradient - gradient)
-    return line.point, line.value, line.gradient
+    along(step)
+    memory.add(last[0] - point, last[2] - gradient)
+    return last
 
 
 def descent(
@@ -148,23 +156,3 @@ def descent(
             break
         at = after
     return at[0]
-
-
-class AlongDirection:
-    """A function along a direction; it remembers the last point it was asked for."""
-
-    def __init__(
-        self,
-        value_and_gradient: Callable[[Array], tuple[float, Array]],
-        begin: Array,
-        direction: Array,
-    ) -> None:
-        self.value_and_gradient, self.begin, self.direction = value_and_gradient, begin, direction
-        self.step = np.nan  # none yet: even a step of 0 is asked for
-
-    def __call__(self, step: float) -> tuple[float, float]:
-        """Value and derivative so far along."""
-        if step != self.step:
-            self.step, self.point = step, self.begin + step * self.direction
-            self.value, self.gradient = self.value_and_gradient(self.point)
-        return self.value, float(np.dot(self.gradient, self.direction))

@@ -12,8 +12,7 @@ the form with fewer places m, and costs m^3 / 2 multiplications for a component.
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 import numpy as np
@@ -25,9 +24,6 @@ from mcframe.numerics.kernels import FAST
 from mcframe.numerics.machine import check_time, compiled
 from mcframe.numerics.threads import limits_blas, share
 
-__all__ = ["Expectation", "Incomplete", "RowMixture", "conditionals", "expectation"]
-
-T = TypeVar("T")
 Solve = Callable[[Array, Array], tuple[Array, Array, Array]]
 # Numbers in the arrays of one block of rows, over all components.
 BLOCK = 400_000
@@ -101,12 +97,14 @@ class Form:
     @classmethod
     def of(cls, sign: float, base: Array, precisions: Array, rows: IntArray) -> "Form":
         """The form of some rows of the precisions (n x d)."""
-        own = precisions[rows]
-        order = np.argsort(own @ (0.5 + np.random.default_rng(0).random(base.size)), kind="stable")
-        own, rows = own[order], rows[order]
+        chosen = precisions[rows]
+        order = np.argsort(
+            chosen @ (0.5 + np.random.default_rng(0).random(base.size)), kind="stable"
+        )
+        chosen, rows = chosen[order], rows[order]
         fresh = np.ones(rows.size, dtype=np.bool_)
-        fresh[1:] = np.any(own[1:] != own[:-1], axis=1)
-        away = np.abs(own - base)
+        fresh[1:] = np.any(chosen[1:] != chosen[:-1], axis=1)
+        away = np.abs(chosen - base)
         here, places = np.nonzero(away)
         starts = np.concatenate([[0], np.cumsum(np.bincount(here, minlength=rows.size))])
         return cls(sign, base, rows, fresh, starts, places, np.sqrt(away[here, places]))
@@ -115,15 +113,15 @@ class Form:
         """W of each component (C x d x d), and the log determinants of I + Q S (C,)."""
         if not self.base.any():
             return rows.covariances, np.zeros(len(rows.means))
-        found, logs = np.empty_like(rows.covariances), np.empty(len(rows.means))
+        widths, logs = np.empty_like(rows.covariances), np.empty(len(rows.means))
         for c, root in enumerate(rows.roots):
             system = (root.T * self.base) @ root
             system[np.diag_indices(len(root))] += 1.0
             factor = np.linalg.cholesky(system)
             half = solve_triangular(factor, root.T, lower=True, check_finite=False)
-            found[c] = half.T @ half
+            widths[c] = half.T @ half
             logs[c] = 2.0 * np.sum(np.log(np.diag(factor)))
-        return found, logs
+        return widths, logs
 
 
 @attrs.frozen(eq=False)
@@ -168,22 +166,23 @@ class Incomplete:
         most = np.max(known, axis=0, initial=0.0)
         by_missing = np.count_nonzero(known != most, axis=1) < np.count_nonzero(seen, axis=1)
         by_missing &= np.max(most * variances, initial=0.0) <= MOST_PRECISE
-        forms: tuple[Form, ...] = (
-            Form.of(1.0, np.zeros_like(most), known, np.flatnonzero(~by_missing)),
-            Form.of(-1.0, most, known, np.flatnonzero(by_missing)),
+        bases = (1.0, np.zeros_like(most), ~by_missing), (-1.0, most, by_missing)
+        forms = tuple(
+            Form.of(sign, base, known, np.flatnonzero(rows))
+            for sign, base, rows in bases
+            if rows.any()
         )
-        forms = tuple(form for form in forms if form.rows.size)
-        return cls(
-            np.where(seen, values, 0.0),
-            known,
-            np.asarray(variances),
-            0.5 * np.sum(logs, axis=1),
-            forms,
-        )
+        constants = 0.5 * np.sum(logs, axis=1)
+        return cls(np.where(seen, values, 0.0), known, np.asarray(variances), constants, forms)
 
     def take(self, rows: IntArray) -> "Incomplete":
         """Some of the rows."""
         return Incomplete.of(self.values[rows], self.precisions[rows], self.variances)
+
+    @property
+    def noise(self) -> Array:
+        """The variance of the noise of each number, 0 where missing (n x d)."""
+        return 1.0 / np.where(self.precisions > 0.0, self.precisions, np.inf)
 
     @property
     def n_observed(self) -> int:
@@ -238,21 +237,23 @@ def expectation(table: Incomplete, rows: RowMixture) -> Expectation:
     n, n_components = len(table.values), len(rows.means)
     evidence, weights = np.empty(n), np.empty((n, n_components))
     shifts, scatters = np.zeros_like(rows.means), np.zeros_like(rows.covariances)
-
-    def take(form: Form, widths: Array, own: IntArray, solve: Solve) -> tuple[Array, Array]:
-        inner = np.zeros_like(widths)
-        solutions, evidence[own], weights[own] = solve(inner, inner[:0])
-        weighted = weights[own].T[:, :, None] * solutions
-        inner += np.tril(inner, -1).transpose(0, 2, 1)
-        square = weighted.transpose(0, 2, 1) @ solutions - form.sign * inner
-        return np.sum(weighted, axis=1), square
-
     for form in table.forms:
-        widths, sums = over_blocks(table, form, rows, take)
+
+        def sums_of(
+            block: IntArray, widths: Array, solve: Solve, sign: float = form.sign
+        ) -> tuple[Array, Array]:
+            inner = np.zeros_like(widths)
+            solutions, evidence[block], weights[block] = solve(inner, inner[:0])
+            weighted = weights[block].T[:, :, None] * solutions
+            inner += np.tril(inner, -1).transpose(0, 2, 1)
+            square = weighted.transpose(0, 2, 1) @ solutions - sign * inner
+            return np.sum(weighted, axis=1), square
+
+        widths, sums = over_blocks(table, form, rows, sums_of)
         linear, square = (sum(each) for each in zip(*sums, strict=True))
-        own = np.sum(weights[form.rows], axis=0)
+        total = np.sum(weights[form.rows], axis=0)
         shifts += np.einsum("ck,ckj->cj", linear, widths)
-        scatters += widths @ square @ widths + own[:, None, None] * widths
+        scatters += widths @ square @ widths + total[:, None, None] * widths
     summed = np.sum(weights, axis=0)
     return Expectation(evidence + table.constants, weights, summed, shifts, scatters)
 
@@ -263,14 +264,14 @@ def conditionals(table: Incomplete, rows: RowMixture) -> Conditionals:
     evidence, weights = np.empty(n), np.empty((n, n_components))
     means, variances = (np.empty((n_components, *table.values.shape)) for _ in range(2))
 
-    def take(form: Form, widths: Array, own: IntArray, solve: Solve) -> None:
-        found = np.empty((n_components, own.size, widths.shape[1]))
-        solutions, evidence[own], weights[own] = solve(found[:0], found)
-        means[:, own] = rows.means[:, None] + solutions @ widths
-        variances[:, own] = found
+    def keep(block: IntArray, widths: Array, solve: Solve) -> None:
+        spread = np.empty((n_components, block.size, widths.shape[1]))
+        solutions, evidence[block], weights[block] = solve(spread[:0], spread)
+        means[:, block] = rows.means[:, None] + solutions @ widths
+        variances[:, block] = spread
 
     for form in table.forms:
-        over_blocks(table, form, rows, take)
+        over_blocks(table, form, rows, keep)
     return Conditionals(evidence + table.constants, weights, means, variances)
 
 
@@ -279,9 +280,9 @@ def over_blocks(
     table: Incomplete,
     form: Form,
     rows: RowMixture,
-    take: Callable[[Form, Array, IntArray, Solve], T],
-) -> tuple[Array, list[T]]:
-    """Return W (``widths``), and ``take(form, W, rows, solve)`` of blocks of the rows of a form.
+    take: Callable[[IntArray, Array, Solve], Any],
+) -> tuple[Array, list[Any]]:
+    """Return W (``widths``), and ``take(block, W, solve)`` of blocks of the rows of a form.
 
     ``solve(inner, variances)`` returns g with ``E(z) = mean + W g`` (C x b x d), the log evidence
     of rows but for constants (b,) and responsibilities (b x C). It adds the sums of F by
@@ -293,36 +294,41 @@ def over_blocks(
     base = rows.log_shares - 0.5 * logs
     size = max(16, BLOCK // (n_components * form.base.size))  # by the size of the table alone
     firsts = range(0, form.rows.size, size)
-    found: list[Any] = [None] * len(firsts)
+    taken: list[Any] = [None] * len(firsts)
 
-    def solve_block(first: int, inner: Array, variances: Array) -> tuple[Array, Array, Array]:
-        own = form.rows[first : first + size]
-        starts = form.starts[first : first + own.size + 1]
-        gradients = table.precisions[own] * (table.values[own] - rows.means[:, None])
-        if form.sign > 0.0:
-            pulled, solutions = table.values[own] - rows.means[:, None], np.zeros_like(gradients)
-            squares = np.zeros(gradients.shape[:2])
-        else:
-            pulled, solutions = gradients @ widths, gradients
-            away = table.values[own] - rows.means[:, None] - pulled
-            squares = np.einsum("cij,cij->ci", gradients, away)
-        evidence, weights = np.empty(own.size), np.empty((own.size, n_components))
-        longest = int(np.max(np.diff(starts), initial=0))
-        work = np.empty((n_components, longest**2))
-        solve_rows(
-            starts, form.places, form.roots, form.fresh[first : first + own.size], form.sign,
-            widths, base, squares, pulled, solutions, work, evidence, weights, inner, variances,
-        )  # fmt: skip
-        return solutions, evidence, weights
+    def take_block(k: int) -> Any:
+        first = firsts[k]
+        block = form.rows[first : first + size]
+        starts = form.starts[first : first + block.size + 1]
+
+        def solve(inner: Array, variances: Array) -> tuple[Array, Array, Array]:
+            away = table.values[block] - rows.means[:, None]
+            gradients = table.precisions[block] * away
+            if form.sign > 0.0:
+                right, solutions = away, np.zeros_like(gradients)
+                squares = np.zeros(gradients.shape[:2])
+            else:
+                right, solutions = gradients @ widths, gradients
+                squares = np.einsum("cij,cij->ci", gradients, away - right)
+            evidence, weights = np.empty(block.size), np.empty((block.size, n_components))
+            longest = int(np.max(np.diff(starts), initial=0))
+            work = np.empty((n_components, longest**2))
+            solve_rows(
+                starts, form.places, form.roots, form.fresh[first : first + block.size],
+                form.sign, widths, base, squares, right, solutions, work, evidence, weights,
+                inner, variances,
+            )  # fmt: skip
+            return solutions, evidence, weights
+
+        return take(block, widths, solve)
 
     def take_blocks(start: int, stop: int) -> None:
         for k in range(start, stop):
             check_time()
-            own = form.rows[firsts[k] : firsts[k] + size]
-            found[k] = take(form, widths, own, partial(solve_block, firsts[k]))
+            taken[k] = take_block(k)
 
     share(take_blocks, range(len(firsts) + 1))
-    return widths, found
+    return widths, taken
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics import kernels
+from mcframe.numerics.kernels import Compressed
 from mcframe.numerics.operators import Operator
 
 # Sums across rows pay where a matrix has so many entries for each of them: else the parts of such
@@ -18,49 +19,6 @@ DENSE_ENOUGH = 24
 # The mean number of entries of a row up to which Gram matrices are written out: each takes as many
 # additions as it has pairs.
 SHORT = 64
-
-
-@attrs.frozen(eq=False)
-class Compressed:
-    """The entries of a matrix row by row, or those of its transpose.
-
-    ``as_given`` says whether the caller's numbers already come in this order.
-    """
-
-    starts: IntArray
-    across: IntArray
-    places: IntArray
-    as_given: bool
-
-    @classmethod
-    def of(cls, compressed: sp.csr_array) -> "Compressed":
-        """The order of a matrix whose numbers are the places."""
-        places = compressed.data.astype(np.uint32)
-        return cls(
-            compressed.indptr.astype(np.int64),
-            compressed.indices.astype(np.uint32),
-            places,
-            as_given=bool(np.array_equal(places, np.arange(places.size))),
-        )
-
-    def reorder(self, values: Array) -> Array:
-        """The caller's numbers in this order."""
-        if self.as_given:
-            return values
-        out = np.empty(self.places.size)
-        kernels.gather(self.places, values, out)
-        return out
-
-    def between(self, first: int, last: int | None) -> "Compressed":
-        """The rows from first to last, of which the latter is no part."""
-        starts = self.starts[first : None if last is None else last + 1]
-        here = slice(int(starts[0]), int(starts[-1]))
-        return Compressed(starts - starts[0], self.across[here], self.places[here], as_given=False)
-
-    @property
-    def longest(self) -> int:
-        """The most entries of a row."""
-        return int(np.max(np.diff(self.starts), initial=0))
 
 
 @attrs.frozen(eq=False)
@@ -98,8 +56,7 @@ class Pattern:
 
     def entries(self, left: Array, right: Array, out: Array) -> None:
         """The known entries of ``left @ right.T``."""
-        lines = self.by_rows
-        kernels.entries(lines.starts, lines.across, lines.places, left, right, out)
+        self.by_rows.entries(left, right, out)
 
 
 @attrs.frozen(eq=False)
@@ -138,9 +95,8 @@ class Sampled(Operator):
     def between(self, left: Array, right: Array) -> "Sampled":
         """diag(left) S diag(right)."""
         lines, values = self.pattern.by_rows, np.empty(self.values.size)
-        kernels.scaled_entries(
-            lines.starts, lines.across, lines.places, self.values, left, right, values
-        )
+        scales = np.repeat(left, np.diff(lines.starts)) * right[lines.across]
+        values[lines.places] = scales * self.values[lines.places]
         return Sampled(self.pattern, values)
 
     def dense(self) -> Array:

@@ -1,7 +1,6 @@
 """Singular value shrinkage, by whichever decomposition is cheapest for the rank at hand."""
 
 from collections.abc import Callable
-from typing import Any
 
 import attrs
 import numpy as np
@@ -19,8 +18,6 @@ FRESH = 2
 GRAM_THRESHOLD = 1e-4
 # A Cholesky factor whose diagonal spans less than this leaves a basis orthonormal to 1e-10.
 WELL_CONDITIONED = 1e-3
-# In 32 bits one that spans less than this, to 1e-6.
-WELL_CONDITIONED_SINGLE = 0.3
 # Below this smaller side all eigenvectors of a Gram matrix take less time than the bookkeeping of
 # a block; a singular value decomposition takes 1.1 (square) to 4 times as long as they do.
 SMALL_SIDE = 64
@@ -54,8 +51,7 @@ class Shrunk:
 
     def write(self, out: Array) -> None:
         """The matrix itself, into a buffer."""
-        left = (self.left * self.values).astype(out.dtype, copy=False)
-        matmul(left, self.right.astype(out.dtype, copy=False).T, out)
+        matmul(self.left * self.values, self.right.T, out)
 
 
 def cheapest(shape: tuple[int, int], rank: int, degree: int = 1) -> str:
@@ -104,7 +100,6 @@ class Shrinker:
     basis: Array | None = None
     ritz: Array | None = None  # eigenvalues of A'A that belong to the basis, descending
     degree: int = 1  # of the filters
-    dtype: type[np.floating[Any]] = np.float64  # that of the matrices to come
 
     @classmethod
     def near(cls, latent: LowRank, rng: np.random.Generator) -> "Shrinker":
@@ -193,10 +188,9 @@ class Shrinker:
     def widen(self, side: int) -> tuple[Array, Array | None]:
         """The last basis, at least a guard beyond the rank, some columns random."""
         basis = np.zeros((side, 0)) if self.basis is None else self.basis
-        basis = basis.astype(self.dtype, copy=False)
         wanted = min(self.rank + max(GUARD, self.rank // 4), side)
         missing = min(max(wanted - basis.shape[1], FRESH), side - basis.shape[1])
-        fresh = (self.rng.standard_normal((side, missing)) / np.sqrt(side)).astype(self.dtype)
+        fresh = self.rng.standard_normal((side, missing)) / np.sqrt(side)
         if self.ritz is not None:
             return np.hstack([basis, fresh]), np.append(self.ritz, np.full(missing, self.ritz[-1]))
         return np.hstack([basis, fresh]), None
@@ -240,8 +234,8 @@ def apply_filter(
     if ritz is None:
         return square.times(orthonormal(square.times(basis)))
     # A block that reaches into the null space ends in rounding, which must not be blown up.
-    eps = float(np.finfo(basis.dtype).eps)
-    end = float(max(min(ritz[-1], threshold), eps * ritz[0], np.finfo(float).tiny))
+    numbers = np.finfo(float)
+    end = float(max(min(ritz[-1], threshold), numbers.eps * ritz[0], numbers.tiny))
     leading = int(np.count_nonzero(ritz > FAR * end))
     lead, rest = basis[:, :leading], basis[:, leading:]
 
@@ -256,17 +250,15 @@ def apply_filter(
     now /= np.where(lengths > 0.0, lengths, 1.0)
     if not leading:
         return now
-    return np.hstack([square.times(lead) / ritz[:leading].astype(basis.dtype), now])
+    return np.hstack([square.times(lead) / ritz[:leading], now])
 
 
 def ritz_vectors(square: Square, block: Array) -> tuple[Array, Array, Array | None, Array]:
     """Ritz vectors V and values of A'A in the span of a block, A V, and their residuals."""
     basis = orthonormal(block)
     long, image = square.images(basis)
-    # Of 64 bits, as everything here that is as small as the block.
-    values, turn = np.linalg.eigh((basis.T @ image).astype(np.float64, copy=False))
+    values, turn = np.linalg.eigh(basis.T @ image)
     values, turn = np.maximum(values[::-1], 0.0), np.ascontiguousarray(turn[:, ::-1])
-    turn = turn.astype(basis.dtype, copy=False)
     basis = basis @ turn
     residuals = np.linalg.norm(image @ turn - basis * values, axis=0)
     return basis, values, None if long is None else long @ turn, residuals
@@ -276,17 +268,16 @@ def orthonormal(tall: Array) -> Array:
     """An orthonormal basis of the columns of a tall matrix.
 
     Cholesky QR: three times as fast as Householder's, and off by eps times the squared
-    condition number, so that it is done twice where that is large; beyond about 1e7 (3e3 in
-    32 bits) the factorisation fails and Householder's serves.
+    condition number, so that it is done twice where that is large; beyond about 1e7 the
+    factorisation fails and Householder's serves.
     """
     basis = tall
-    enough = WELL_CONDITIONED if tall.dtype == np.float64 else WELL_CONDITIONED_SINGLE
     try:
         for _ in range(2):
-            factor = np.linalg.cholesky((basis.T @ basis).astype(np.float64, copy=False))
-            basis = basis @ np.linalg.inv(factor).T.astype(basis.dtype, copy=False)
+            factor = np.linalg.cholesky(basis.T @ basis)
+            basis = basis @ np.linalg.inv(factor).T
             diagonal = np.diagonal(factor)
-            if np.min(diagonal) > enough * np.max(diagonal):
+            if np.min(diagonal) > WELL_CONDITIONED * np.max(diagonal):
                 break
     except np.linalg.LinAlgError:
         return np.linalg.qr(tall)[0]
@@ -295,7 +286,7 @@ def orthonormal(tall: Array) -> Array:
 
 def shrink_full(matrix: Array, shrink: Callable[[Array], Array]) -> Shrunk:
     """Shrink singular values by a full decomposition."""
-    left, values, right = np.linalg.svd(matrix.astype(np.float64, copy=False), full_matrices=False)
+    left, values, right = np.linalg.svd(matrix, full_matrices=False)
     shrunk = shrink(values)
     kept = int(np.count_nonzero(shrunk > 0.0))
     return Shrunk(left[:, :kept], shrunk[:kept], right[:kept].T)
@@ -303,8 +294,7 @@ def shrink_full(matrix: Array, shrink: Callable[[Array], Array]) -> Shrunk:
 
 def shrink_gram(matrix: Array, shrink: Callable[[Array], Array], threshold: float) -> Shrunk:
     """Through the eigenvectors of the Gram matrix of the smaller side."""
-    standing = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
-    tall = standing.astype(np.float64, copy=False)
+    tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     eigenvalues, vectors = np.linalg.eigh(gram(tall))
     values = np.sqrt(np.maximum(eigenvalues[::-1], 0.0))
     if threshold < GRAM_THRESHOLD * values[0]:
@@ -315,5 +305,5 @@ def shrink_gram(matrix: Array, shrink: Callable[[Array], Array], threshold: floa
     descending = vectors[:, ::-1]
     short, below = (np.ascontiguousarray(descending[:, a:b]) for a, b in ((0, kept), (kept, seen)))
     long = matmul(tall, short) / values[:kept]
-    pair = (long, short) if standing is matrix else (short, long)
+    pair = (long, short) if tall is matrix else (short, long)
     return Shrunk(pair[0], shrunk[:kept], pair[1], below)

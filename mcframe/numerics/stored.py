@@ -17,10 +17,8 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, McframeError, ModelError
 from mcframe.numerics import stored_frames
 
-__all__ = ["FORMAT", "from_text", "put_together", "said", "taken_apart", "to_text"]
-
 # Changes where files of earlier versions are not read any more.
-FORMAT = 3
+FORMAT = 4
 # Packages whose public classes are stored by name.
 WORDS = ("likelihoods", "risks", "regularizers", "constraints")
 # Further classes that are stored field by field, by the module where they stand. No other class is
@@ -41,19 +39,19 @@ CLASSES = {
     "compile.dual": "Dual",
     "compile.partitions.work": "Work",
     "model.binding": "LossCounts Totals",
-    "model.block": "Block",
     "model.labels": "AxisLabels",
     "model.layout": "Layout",
-    "model.model": "Model",
+    "model.model": "Block Model",
     "model.problem": "Problem",
     "model.table": "CellNumbers Given LeftBehind Table",
     "model.units": "AffineUnits RankUnits Standard",
+    "numerics.kernels": "Compressed",
     "numerics.operators": "LowRank",
     "numerics.quasi_newton": "Memory",
     "numerics.row_mixtures": "Form Incomplete RowMixture",
-    "numerics.sampled": "Compressed",
     "numerics.shrinkage": "Shrinker Shrunk",
-    "posterior.answer": "Posterior Sweep",
+    "posterior.answer": "Posterior",
+    "posterior.checkpoint": "Sweep",
     "posterior.factor_rows": "RowsHere",
     "posterior.factor_state": "Design FactorState Gaussians Priors",
     "posterior.factors": "FactorPosterior",
@@ -63,18 +61,15 @@ CLASSES = {
     "posterior.rows_parameters": "RowsParameters RowsPrior",
     "regularizers.residual_nuclear_norm": "BoundResidualNuclearNorm",
     "selection.choice": "CrossValidation",
-    "selection.cross_validation": "PathScores",
     "tables.as_numbers": "CountedNumbers Discriminant Indicator Indicators Steps",
-    "tables.coding": "Classes Counts Dates Labels Levels Numbers",
+    "tables.coding": "Choice Counts Dates Levels Numbers",
     "tables.columns": "Column",
     "tables.completion": "Completion",
     "tables.text_numbers": "TextNumbers",
-    "tables.declared": "Declared",
     "tables.declared_column": "DeclaredColumn",
+    "tables.declaring": "Declared",
     "tables.held_out": "ColumnScores",
     "tables.rows_choice": "RowsChoice",
-    "tables.table_model": "TableModel",
-    "tables.taken": "Taken",
 }
 HOMES = {name: module for module, names in CLASSES.items() for name in names.split()}
 # Fields that are found anew from others, or are None until they are.

@@ -11,8 +11,6 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.deferred import Deferred
 
-__all__ = ["PUT_TOGETHER", "TAKEN_APART"]
-
 nw: Any = Deferred("narwhals.stable.v2", "reading columns of frames")
 pa: Any = Deferred("pyarrow", "reading tables of Arrow")
 pandas: Any = Deferred("pandas", "reading frames of pandas")

@@ -1,63 +1,33 @@
 """Floor 7: the papers behind mcframe: the problems they state, the algorithms they published."""
 
-from mcframe.papers.goldberg import (
-    fixed_point_mc_1,
-    fixed_point_mc_b,
-    fixed_point_path,
-    mc_1,
-    mc_b,
-    published_weights,
-)
-from mcframe.papers.hayashi import (
-    GrowingFactors,
-    growing_factors,
-    logistic_quantization,
-    max_norm_radius,
-    nu,
-    pn,
-    pnu,
-    probit_quantization,
-    projected_factors,
-    pu,
-    punu,
-    shift_mc,
-    trace_norm_radius,
-    tri,
-)
-from mcframe.papers.wang import collective, mc0, tmcc, tmcc_accelerated
-from mcframe.papers.xu import coco, coco_0, coco_subgradient, concatenated
-from mcframe.papers.zheng import gamma, soft_impute, soft_impute_iterations
-
-__all__ = [
-    "GrowingFactors",
-    "coco",
-    "coco_0",
-    "coco_subgradient",
-    "collective",
-    "concatenated",
-    "fixed_point_mc_1",
-    "fixed_point_mc_b",
-    "fixed_point_path",
-    "gamma",
-    "growing_factors",
-    "logistic_quantization",
-    "max_norm_radius",
-    "mc0",
-    "mc_1",
-    "mc_b",
-    "nu",
-    "pn",
-    "pnu",
-    "probit_quantization",
-    "projected_factors",
-    "pu",
-    "published_weights",
-    "punu",
-    "shift_mc",
-    "soft_impute",
-    "soft_impute_iterations",
-    "tmcc",
-    "tmcc_accelerated",
-    "trace_norm_radius",
-    "tri",
-]
+from mcframe.papers.goldberg import fixed_point_mc_1 as fixed_point_mc_1
+from mcframe.papers.goldberg import fixed_point_mc_b as fixed_point_mc_b
+from mcframe.papers.goldberg import fixed_point_path as fixed_point_path
+from mcframe.papers.goldberg import mc_1 as mc_1
+from mcframe.papers.goldberg import mc_b as mc_b
+from mcframe.papers.goldberg import published_weights as published_weights
+from mcframe.papers.hayashi import GrowingFactors as GrowingFactors
+from mcframe.papers.hayashi import growing_factors as growing_factors
+from mcframe.papers.hayashi import logistic_quantization as logistic_quantization
+from mcframe.papers.hayashi import max_norm_radius as max_norm_radius
+from mcframe.papers.hayashi import nu as nu
+from mcframe.papers.hayashi import pn as pn
+from mcframe.papers.hayashi import pnu as pnu
+from mcframe.papers.hayashi import probit_quantization as probit_quantization
+from mcframe.papers.hayashi import projected_factors as projected_factors
+from mcframe.papers.hayashi import pu as pu
+from mcframe.papers.hayashi import punu as punu
+from mcframe.papers.hayashi import shift_mc as shift_mc
+from mcframe.papers.hayashi import trace_norm_radius as trace_norm_radius
+from mcframe.papers.hayashi import tri as tri
+from mcframe.papers.wang import collective as collective
+from mcframe.papers.wang import mc0 as mc0
+from mcframe.papers.wang import tmcc as tmcc
+from mcframe.papers.wang import tmcc_accelerated as tmcc_accelerated
+from mcframe.papers.xu import coco as coco
+from mcframe.papers.xu import coco_0 as coco_0
+from mcframe.papers.xu import coco_subgradient as coco_subgradient
+from mcframe.papers.xu import concatenated as concatenated
+from mcframe.papers.zheng import gamma as gamma
+from mcframe.papers.zheng import soft_impute as soft_impute
+from mcframe.papers.zheng import soft_impute_iterations as soft_impute_iterations

@@ -1,12 +1,18 @@
-"""The state of a published algorithm that works on a dense Z."""
+"""Published algorithms that work on a dense Z: their state, a step of shrinkage, and their fit."""
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import attrs
 import numpy as np
 
-from mcframe.compile import Evaluation, Program
+from mcframe.answer import Fit
+from mcframe.backends import Budget, Settings, run
+from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import ModelError
+from mcframe.contracts.solver import Solver
+from mcframe.model import Model, Problem
 from mcframe.numerics.operators import LowRank
 
 
@@ -45,3 +51,29 @@ class DenseState:
         """Take over all that another state holds."""
         for field in attrs.fields(type(self)):
             setattr(self, field.name, getattr(moved, field.name))
+
+
+def shrunk(program: Program, target: Array, step: float) -> LowRank:
+    """The matrix with the singular values of ``target`` shrunk by the penalty."""
+    left, values, right = np.linalg.svd(target, full_matrices=False)
+    values = program.penalty.shrink(values, step)
+    kept = values > 0.0
+    return LowRank(left[:, kept] * values[kept], right[kept].T)
+
+
+def fit_by(
+    solver: Solver[Program, Any],
+    model: Model,
+    data: Mapping[str, Any],
+    max_iter: int,
+    random_state: int = 0,
+    **limits: float,
+) -> Fit:
+    """The fit of a published algorithm, which ends by its own rule unless ``limits`` say more."""
+    problem = Problem.bind(model, data)
+    program, budget = compile_problem(problem), Budget(max_iter=max_iter, **{"tol": 0.0, **limits})
+    reason = solver.refusal(program)
+    if reason is not None:
+        raise ModelError(f"{solver.name} cannot run this model: {reason}")
+    outcome = run(solver, program, Settings(budget, random_state=random_state))
+    return Fit.of(problem, outcome, solver.name)

@@ -14,25 +14,31 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.backends import History, Point, Record, certify, relative_gap
-from mcframe.compile import Dual, compile_problem
+from mcframe.backends import History, Outcome, Point, Record, certify, relative_gap
+from mcframe.backends.fpc import continuation, gradient_step, published_steps
+from mcframe.compile import Dual, Evaluation, Program, compile_problem
+from mcframe.compile.loss import Solved
 from mcframe.constraints import OnesColumn
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
-from mcframe.model.table import Table
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.shrinkage import shrink_gram
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.paths import checked_weights
 
-FINISHED = "stopped by its own rule: the objective changed by less, relatively, than it asks"
-UNFINISHED = "max_iter iterations were made before its own rule stopped it"
-# tau = 3.8 |Omega_Y| / lambda, where convergence is proven below 4.
-FRACTION = 3.8
-# Eigenvalues of Z'Z give singular values down to this share of the largest one, or a nuclear
-# norm, to about 8 digits; what is finer takes a decomposition of Z itself.
-GRAM_SHARE, GRAM_CHANGE = 1e-4, 1e-7
+# The status and the message of a run, by whether its own rule stopped it.
+STOPPED = {
+    True: (
+        "interrupted",
+        "stopped by its own rule: the objective changed by less, relatively, than it asks",
+    ),
+    False: ("iteration_limit", "max_iter iterations were made before its own rule stopped it"),
+}
+# Eigenvalues of Z'Z give a nuclear norm to about 8 digits; changes that are finer than this take
+# a decomposition of Z itself.
+GRAM_CHANGE = 1e-7
 
 
 def mc_b(mu: float, label_weight: float = 1.0) -> Model:
@@ -54,7 +60,13 @@ def mc_b(mu: float, label_weight: float = 1.0) -> Model:
     >>> [block.name for block in mc_b(0.1).blocks]
     ['features', 'labels']
     """
-    return Model(features_and_labels(label_weight, bias=True), [NuclearNorm(mu)])
+    return Model(
+        blocks=[
+            Block("features", Gaussian(), reduce="mean"),
+            Block("labels", Bernoulli(), weight=label_weight, reduce="mean", bias=True),
+        ],
+        terms=[NuclearNorm(mu)],
+    )
 
 
 def mc_1(mu: float, label_weight: float = 1.0) -> Model:
@@ -67,135 +79,80 @@ def mc_1(mu: float, label_weight: float = 1.0) -> Model:
     label_weight : float, default 1
         The paper's lambda.
     """
-    return Model(features_and_labels(label_weight, bias=False), [NuclearNorm(mu), OnesColumn()])
-
-
-def features_and_labels(label_weight: float, *, bias: bool) -> list[Block]:
-    """The blocks of both: squared losses of features, logistic ones of labels, each a mean."""
-    return [
-        Block("features", Gaussian(), reduce="mean"),
-        Block("labels", Bernoulli(), weight=label_weight, reduce="mean", bias=bias),
-    ]
+    biased = mc_b(mu, label_weight)
+    features, labels = biased.blocks
+    blocks = [features, attrs.evolve(labels, bias=False)]
+    return Model(blocks, [*biased.terms, OnesColumn()])
 
 
 @attrs.frozen(eq=False)
 class Stage:
     """The end of a stage of the continuation: by which rule, and after how many iterations.
 
-    ``iterate`` is Z, with its ones for Algorithm 2, ``biases`` is b, and ``multiplier`` what
+    ``iterate`` is Z, with its ones for Algorithm 2, ``effects`` has b, and ``multiplier`` what
     the last overwriting took from each entry of the ones column, divided by the step.
     """
 
     mu: float
     iterate: Array
-    biases: Array
+    effects: dict[str, Array]
     multiplier: Array | None
-    objective: float
     iterations: int
     converged: bool
 
 
 def decreasing(sigma: float, last: float, eta: float = 0.25) -> list[float]:
     """mu_1 = eta sigma, then mu_{k+1} = max(eta mu_k, last), their section 3.1."""
-    values, mu = [], eta * sigma
-    while mu > last:
-        values.append(mu)
-        mu *= eta
-    return [*values, last]
+    return [last * share for share in continuation(sigma, last, eta)]
 
 
 @attrs.define(eq=False)
 class FixedPoint:
-    """One run of Algorithm 1, or with ``ones`` of Algorithm 2; begin with ``FixedPoint.of``.
+    """One run of Algorithm 1, or with an ones column of Algorithm 2; begin with ``FixedPoint.of``.
 
     Items are rows. Features come first, then labels, then the ones column. A step is
     ``b -= tau_b g(b)``, ``A = Z - tau_Z g(Z)``, ``Z = shrink(A, tau_Z mu)``, and with
-    ``ones`` the last column of Z set to 1.
+    an ones column that set to 1.
     """
 
-    label_weight: float  # lambda
-    ones: bool
-    x: Array  # observed features
-    x_at: IntArray  # where they stand in Z, raveled
-    signs: Array  # observed labels, -1 or 1
-    y_at: IntArray
-    y_columns: IntArray
+    program: Program
     iterate: Array  # Z
-    biases: Array  # b
+    biases: Solved  # b
     sigma: float  # of the zero-filled observed entries
-    nuclear: float = 0.0  # ||Z||_*
-    loss: float = 0.0
-    negative_gradient: Array = attrs.field(factory=lambda: np.zeros(0))  # -l'(z) of the labels
+    nuclear: float  # ||Z||_*
+    evaluation: Evaluation
+    steps: tuple[float, float]  # tau_Z, tau_b
     multiplier: Array | None = None
 
     @classmethod
-    def of(cls, problem: Problem, label_weight: float, ones: bool) -> "FixedPoint":
+    def of(cls, problem: Problem) -> "FixedPoint":
         """Return the paper's start: b = 0, Z of rank 1 and closest to the observed entries."""
-        features, labels = problem.tables["features"], problem.tables["labels"]
-        width = problem.n_columns
-        x_at, y_at = flat(features, 0, width), flat(labels, features.shape[1], width)
-        signs = 2.0 * labels.values - 1.0
+        program, ones = compile_problem(problem), problem.model.extra_columns
         filled = np.zeros(problem.shape)
-        filled.ravel()[x_at] = features.values
-        filled.ravel()[y_at] = signs
-        filled[:, width - ones :] = 1.0
+        filled.ravel()[program.entries.flat] = program.loss.start()
+        filled[:, problem.n_block_columns :] = 1.0
         left, values, right = np.linalg.svd(filled, full_matrices=False)
-        run = cls(
-            label_weight=label_weight,
-            ones=ones,
-            x=features.values,
-            x_at=x_at,
-            signs=signs,
-            y_at=y_at,
-            y_columns=labels.columns,
-            iterate=values[0] * np.outer(left[:, 0], right[0]),
-            biases=np.zeros(labels.shape[1]),
-            sigma=float(values[0]),
-        )
+        iterate = values[0] * np.outer(left[:, 0], right[0])
         if ones:
-            run.iterate[:, -1] = 1.0
-        run.nuclear = float(np.sum(np.linalg.svd(run.iterate, compute_uv=False)))
-        run.evaluate()
-        return run
-
-    @property
-    def steps(self) -> tuple[float, float]:
-        """tau_Z = min(3.8 |Omega_Y| / lambda, |Omega_X|), tau_b = 3.8 |Omega_Y| / (lambda n)."""
-        label_step = FRACTION * self.signs.size / self.label_weight
-        return min(label_step, self.x.size), label_step / len(self.iterate)
-
-    def evaluate(self) -> None:
-        """The losses at Z and b, and the gradients of the labels'."""
-        z = np.take(self.iterate, self.y_at)
-        if not self.ones:
-            z += self.biases[self.y_columns]
-        z *= self.signs
-        residual = np.take(self.iterate, self.x_at) - self.x
-        self.loss = 0.5 * float(residual @ residual) / self.x.size
-        # log(1 + exp(-z)) and 1 / (1 + exp(z)) from one exponential that cannot overflow.
-        small = np.exp(-np.abs(z))
-        losses = np.log1p(small) - np.minimum(z, 0.0)
-        self.loss += self.label_weight * float(losses.sum()) / z.size
-        self.negative_gradient = self.signs * np.where(z >= 0.0, small, 1.0) / (1.0 + small)
+            iterate[:, -1] = 1.0
+        layouts = [piece.layout for piece in program.loss.pieces]
+        biases = tuple(np.zeros(own.n_biases) if own.n_biases else None for own in layouts)
+        evaluation = program.evaluate_at(iterate, biases)
+        nuclear = nuclear_norm(iterate, exact=True)
+        steps, sigma = published_steps(program), float(values[0])
+        return cls(program, iterate, biases, sigma, nuclear, evaluation, steps)
 
     def step(self, mu: float, exact: bool) -> None:
         """One iteration of the published algorithm."""
         step, bias_step = self.steps
-        target = self.iterate.copy()
-        entries = target.ravel()
-        entries[self.x_at] += (step / self.x.size) * (self.x - entries[self.x_at])
-        per_label = self.label_weight / self.signs.size
-        entries[self.y_at] += (step * per_label) * self.negative_gradient
-        if self.ones:
-            self.iterate = shrink_singular_values(target, step * mu)[0]
+        target = self.iterate - step * self.evaluation.gradient.dense()
+        self.biases = gradient_step(self.program, self.biases, self.evaluation, bias_step)
+        self.iterate, self.nuclear = shrink_singular_values(target, step * mu)
+        if self.program.terms:
             self.multiplier = (self.iterate[:, -1] - 1.0) / step
             self.iterate[:, -1] = 1.0
             self.nuclear = nuclear_norm(self.iterate, exact)
-        else:
-            total = np.bincount(self.y_columns, self.negative_gradient, minlength=self.biases.size)
-            self.biases = self.biases + bias_step * per_label * total
-            self.iterate, self.nuclear = shrink_singular_values(target, step * mu)
-        self.evaluate()
+        self.evaluation = self.program.evaluate_at(self.iterate, self.biases)
 
     def stages(self, weights: list[float], change: float, max_iter: int) -> Iterator[Stage]:
         """Walk down the weights; a stage ends when the objective changes by less than ``change``.
@@ -204,44 +161,23 @@ class FixedPoint:
         """
         made = 0
         for mu in weights:
-            last, before = np.inf, made
-            while made < max_iter:
+            last, before, converged = np.inf, made, False
+            while made < max_iter and not converged:
                 self.step(mu, exact=change < GRAM_CHANGE)
                 made += 1
-                now = self.loss + mu * self.nuclear
+                now = self.evaluation.value + mu * self.nuclear
                 converged = abs(last - now) <= change * max(abs(now), np.finfo(float).tiny)
-                if converged:
-                    break
                 last = now
-            else:
-                now, converged = self.loss + mu * self.nuclear, False
-            yield Stage(
-                mu, self.iterate, self.biases, self.multiplier, now, made - before, converged
-            )
+            effects = self.program.effects_by_block(self.biases)
+            yield Stage(mu, self.iterate, effects, self.multiplier, made - before, converged)
             if not converged:
                 return
 
 
-def flat(table: Table, first: int, width: int) -> IntArray:
-    """Return the places of a block's entries in Z, raveled."""
-    places: IntArray = table.rows * width + first + table.columns
-    return places
-
-
 def shrink_singular_values(target: Array, threshold: float) -> tuple[Array, float]:
     """U max(S - threshold, 0) V', and its nuclear norm."""
-    tall = target if target.shape[0] >= target.shape[1] else target.T
-    eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
-    if threshold**2 < GRAM_SHARE**2 * eigenvalues[-1]:
-        left, values, right = np.linalg.svd(target, full_matrices=False)
-        values = np.maximum(values - threshold, 0.0)
-        return (left * values) @ right, float(values.sum())
-    first = int(np.searchsorted(eigenvalues, threshold**2, side="right"))
-    values, short = np.sqrt(eigenvalues[first:]), vectors[:, first:]
-    scaled = short * (1.0 - threshold / values)
-    thin = 2 * values.size < eigenvalues.size
-    result = (tall @ scaled) @ short.T if thin else tall @ (scaled @ short.T)
-    return result if tall is target else result.T, float((values - threshold).sum())
+    shrunk = shrink_gram(target, lambda values: np.maximum(values - threshold, 0.0), threshold)
+    return (shrunk.left * shrunk.values) @ shrunk.right.T, float(shrunk.values.sum())
 
 
 def nuclear_norm(matrix: Array, exact: bool) -> float:
@@ -253,13 +189,7 @@ def nuclear_norm(matrix: Array, exact: bool) -> float:
 
 
 def fixed_point_mc_b(
-    data: Mapping[str, Any],
-    mu: float,
-    label_weight: float = 1.0,
-    *,
-    eta: float = 0.25,
-    change: float = 1e-5,
-    max_iter: int = 20_000,
+    data: Mapping[str, Any], mu: float, label_weight: float = 1.0, **options: Any
 ) -> Fit:
     """Algorithm 1 as published: fixed-point continuation for MC-b, with their stopping rule.
 
@@ -277,17 +207,11 @@ def fixed_point_mc_b(
     max_iter : int, default 20,000
         Of all stages together.
     """
-    return last_stage(mc_b(mu, label_weight), data, eta, change, max_iter)
+    return last_stage(mc_b(mu, label_weight), data, **options)
 
 
 def fixed_point_mc_1(
-    data: Mapping[str, Any],
-    mu: float,
-    label_weight: float = 1.0,
-    *,
-    eta: float = 0.25,
-    change: float = 1e-5,
-    max_iter: int = 20_000,
+    data: Mapping[str, Any], mu: float, label_weight: float = 1.0, **options: Any
 ) -> Fit:
     """Algorithm 2 as published: gradient, shrinkage, then the ones column overwritten.
 
@@ -301,7 +225,7 @@ def fixed_point_mc_1(
     mu, label_weight : as in ``mc_1``
     eta, change, max_iter : as in ``fixed_point_mc_b``
     """
-    return last_stage(mc_1(mu, label_weight), data, eta, change, max_iter)
+    return last_stage(mc_1(mu, label_weight), data, **options)
 
 
 def fixed_point_path(
@@ -341,18 +265,16 @@ def published_weights(data: Mapping[str, Any], last: float = 1e-5, eta: float = 
 
     sigma_1 is the largest singular value of [X Y], unobserved entries 0, labels -1 and 1.
     """
-    filled = []
-    for name, coded in (("features", False), ("labels", True)):
-        table = Problem.bind(mc_b(1.0), data).tables[name]
-        block = np.zeros(table.shape)
-        block[table.rows, table.columns] = 2.0 * table.values - 1.0 if coded else table.values
-        filled.append(block)
-    sigma = float(np.linalg.norm(np.hstack(filled), 2))
-    return np.array(decreasing(sigma, last, eta))
+    return np.array(decreasing(begin(mc_b(1.0), data)[1].sigma, last, eta))
 
 
 def last_stage(
-    model: Model, data: Mapping[str, Any], eta: float, change: float, max_iter: int
+    model: Model,
+    data: Mapping[str, Any],
+    *,
+    eta: float = 0.25,
+    change: float = 1e-5,
+    max_iter: int = 20_000,
 ) -> Fit:
     """The answer at the mu of the model, with a record for every stage."""
     problem, run = begin(model, data)
@@ -384,7 +306,7 @@ def begin(model: Model, data: Mapping[str, Any]) -> tuple[Problem, FixedPoint]:
                 f"block {name!r}: the published algorithms know neither weights nor offsets;"
                 " fit(model, data) does"
             )
-    return problem, FixedPoint.of(problem, labels[0].weight, ones)
+    return problem, FixedPoint.of(problem)
 
 
 def weight_of(model: Model) -> float:
@@ -411,23 +333,14 @@ def fit_of_stage(problem: Problem, stage: Stage, history: tuple[Record, ...]) ->
     if stage.multiplier is not None:
         multipliers = (stage.multiplier[:, None],)
         dual = Dual.of(program, program.evaluate(latent), multipliers)
-    point = Point(latent, dual)
+    point, objective = Point(latent, dual), problem.objective(latent, stage.effects)
     certificate = certify(program, point)
     bound, rounding = certificate.bound, certificate.rounding
-    effects = {} if ones else {"labels": stage.biases}
-    objective = problem.objective(latent, effects)
     if not history:
         gap = relative_gap(objective, bound, rounding)
         history = (Record(stage.iterations, 0.0, objective, bound, gap, latent.rank),)
-    return Fit(
-        problem=problem,
-        point=point,
-        effects=effects,
-        status="interrupted" if stage.converged else "iteration_limit",
-        message=FINISHED if stage.converged else UNFINISHED,
-        objective=objective,
-        bound=bound,
-        rounding=rounding,
-        backend="fixed_point_mc_1" if ones else "fixed_point_mc_b",
-        history=History(history),
+    status, message = STOPPED[stage.converged]
+    outcome = Outcome(
+        point, stage.effects, bound, rounding, status, message, History(history), tol=0.0
     )
+    return Fit.of(problem, outcome, "fixed_point_mc_1" if ones else "fixed_point_mc_b")

@@ -15,17 +15,19 @@ import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.backends import Budget, Dual, Point, Settings, Start, run
-from mcframe.compile import Evaluation, Program, compile_problem
+from mcframe.compile import Program, compile_problem
+from mcframe.compile.penalty import split_rows
 from mcframe.constraints import Box, MaxNormBall, NuclearBall
-from mcframe.contracts.arrays import Array, IntArray, Matrix
+from mcframe.contracts.arrays import Array, IntArray, Matrix, Shape
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import number, positive
+from mcframe.contracts.validators import above_zero, positive, within
 from mcframe.likelihoods import Bernoulli, Gaussian
-from mcframe.likelihoods.links.probit import mills
+from mcframe.likelihoods.links import mills
 from mcframe.model import Block, Model, Problem
-from mcframe.numerics.operators import LowRank, Operator
+from mcframe.numerics.operators import LowRank
+from mcframe.papers.dense_state import DenseState, fit_by
 from mcframe.risks import RiskMixture
 
 NormClass = Literal["max", "trace"]
@@ -52,7 +54,7 @@ def logistic_quantization(steepness: float = 1.0) -> Bernoulli:
     >>> logistic_quantization(4.0)
     Bernoulli(link='logit', scale=0.25)
     """
-    return Bernoulli("logit", scale=1.0 / positive_number(steepness, "steepness"))
+    return Bernoulli("logit", scale=1.0 / above_zero(steepness, "steepness"))
 
 
 def max_norm_radius(alpha: float, rank: float) -> float:
@@ -64,10 +66,10 @@ def max_norm_radius(alpha: float, rank: float) -> float:
     >>> max_norm_radius(0.5, 4)
     1.0
     """
-    return positive_number(alpha, "alpha") * math.sqrt(positive_number(rank, "rank"))
+    return above_zero(alpha, "alpha") * math.sqrt(above_zero(rank, "rank"))
 
 
-def trace_norm_radius(alpha: float, rank: float, shape: tuple[int, int]) -> float:
+def trace_norm_radius(alpha: float, rank: float, shape: Shape) -> float:
     """alpha sqrt(r d1 d2), that of the trace norm (Eq. 10).
 
     Examples
@@ -158,7 +160,7 @@ def nu(radius: float, **options: Any) -> Model:
 
 def punu(gamma: float, radius: float, **options: Any) -> Model:
     """The PUNU risk, Eq. 89: ``(1 - gamma) PU + gamma NU``, 0 <= gamma <= 1."""
-    gamma = within(gamma, "gamma", 0.0)
+    gamma = within(gamma, "gamma", 0.0, 1.0)
     return tri(0.0, 1.0 - gamma, gamma, radius, **options)
 
 
@@ -171,7 +173,7 @@ def pnu(eta: float, radius: float, **options: Any) -> Model:
     >>> pnu(-0.25, 2.0) == tri(0.75, 0.0, 0.25, 2.0)
     True
     """
-    eta = within(eta, "eta", -1.0)
+    eta = within(eta, "eta", -1.0, 1.0)
     return tri(1.0 - abs(eta), max(eta, 0.0), max(-eta, 0.0), radius, **options)
 
 
@@ -203,22 +205,6 @@ def shift_mc(radius: float, missing_rate: float) -> Model:
     return Model([Block("labels", risk)], [NuclearBall(radius), Box(0.0, 1.0)])
 
 
-def positive_number(value: object, name: str) -> float:
-    """A finite number above 0, or a ``ModelError`` that names what was given."""
-    checked = number(value, name)
-    if checked <= 0.0:
-        raise ModelError(f"{name}={value!r} was given; a number above 0 is needed")
-    return checked
-
-
-def within(value: object, name: str, least: float) -> float:
-    """A number from the least one to 1, or a ``ModelError`` that names what was given."""
-    checked = number(value, name)
-    if not least <= checked <= 1.0:
-        raise ModelError(f"{name}={value!r} was given; {least:g} to 1 is needed")
-    return checked
-
-
 def projected_factors(
     model: Model,
     data: Mapping[str, Any],
@@ -247,39 +233,12 @@ def projected_factors(
         Their tau.
     max_iter, max_seconds, tol, random_state : as in ``fit``
     """
-    problem = Problem.bind(model, data)
     solver = ProjectedFactors(width, step)
-    budget = Budget(tol=tol, max_iter=max_iter, max_seconds=max_seconds)
-    outcome = run(solver, compile_problem(problem), Settings(budget, random_state=random_state))
-    return Fit.of(problem, outcome, solver.name)
-
-
-@attrs.define(eq=False)
-class ProjectedState:
-    """U over V, and the gradients at Z = U V'."""
-
-    stacked: Array
-    evaluation: Evaluation
-    gradient: Operator
-    residual: float = np.inf
-    finished: str | None = None
-
-    @property
-    def rank(self) -> int:
-        """Return the width of the factors."""
-        return int(self.stacked.shape[1])
-
-    @property
-    def objective(self) -> float:
-        """Return the risk at the factors."""
-        return self.evaluation.value
-
-    def sharpen(self) -> None:
-        """Nothing here is approximate."""
+    return fit_by(solver, model, data, max_iter, random_state, tol=tol, max_seconds=max_seconds)
 
 
 @attrs.frozen
-class ProjectedFactors(Solver[Program, ProjectedState]):
+class ProjectedFactors(Solver[Program, DenseState]):
     """Eqs. 107 and 108: a gradient step in U and V, long rows cut, both scaled into the box.
 
     The scaling shrinks all of Z for the sake of its largest entry. Where it alone is at work
@@ -301,40 +260,41 @@ class ProjectedFactors(Solver[Program, ProjectedState]):
         """Return why a program is not that of a risk over K_max and a box; None if it is."""
         return None if isinstance(program.main, MaxNormBall) else "it is for K_max alone"
 
-    def init(
-        self, program: Program, start: Point | None, rng: np.random.Generator
-    ) -> ProjectedState:
+    def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> DenseState:
         """The start's factors as they are, and small random columns up to the width."""
         stacked: Array = np.zeros((sum(program.shape), 0))
         if start is not None:
-            stacked = np.vstack([start.latent.left, start.latent.right])
+            stacked = stacked_factors(start.latent)
         return self.state_at(program, with_random_columns(stacked, self.width, rng))
 
-    def step(self, program: Program, state: ProjectedState) -> None:
+    def step(self, program: Program, state: DenseState) -> None:
         """One step of the published iteration."""
-        moved = self.state_at(
-            program, gradient_step(state.stacked, state.gradient, self.step_size)
-        )
-        moved.residual = float(np.linalg.norm(moved.stacked - state.stacked)) / self.step_size
-        for field in attrs.fields(ProjectedState):
-            setattr(state, field.name, getattr(moved, field.name))
+        stacked, gradient = stacked_factors(state.latent), state.evaluation.gradient
+        moved = self.state_at(program, gradient_step(stacked, gradient, self.step_size))
+        change = stacked_factors(moved.latent) - stacked
+        moved.residual = float(np.linalg.norm(change)) / self.step_size
+        state.become(moved)
 
-    def state_at(self, program: Program, stacked: Array) -> ProjectedState:
+    def state_at(self, program: Program, stacked: Array) -> DenseState:
         """The state at projected factors."""
         assert isinstance(program.main, MaxNormBall)
         bound = min((float(term.term.upper) for term in program.terms), default=np.inf)
         stacked, latent = project(stacked, program.shape[0], program.main, bound)
-        evaluation = program.evaluate(latent)
-        return ProjectedState(stacked, evaluation, evaluation.gradient)
+        factors = split_rows(stacked, program.shape[0])
+        return DenseState(latent, factors, program.evaluate(latent), penalty=0.0)
 
-    def candidate(self, program: Program, state: ProjectedState) -> Point:
+    def candidate(self, program: Program, state: DenseState) -> Point:
         """The factors; no multiplier of the box is known, so that its dual is 0."""
-        n_rows = program.shape[0]
         # A hair inside of the box, which rounding would otherwise leave.
         shorter = 1.0 - 1e-12 if program.terms else 1.0
-        latent = LowRank(shorter * state.stacked[:n_rows], state.stacked[n_rows:])
+        latent = LowRank(shorter * state.latent.left, state.latent.right)
         duals = tuple(np.zeros(program.shape) for _ in program.terms)
         return Point(latent, Dual.of(program, state.evaluation, duals))
+
+
+def stacked_factors(latent: LowRank) -> Array:
+    """U over V."""
+    return np.vstack([latent.left, latent.right])
 
 
 def with_random_columns(stacked: Array, width: int, rng: np.random.Generator) -> Array:
@@ -348,8 +308,7 @@ def gradient_step(stacked: Array, gradient: Matrix, step: float) -> Array:
     """Eq. 107: U - tau G V over V - tau G' U."""
     n_rows = gradient.shape[0]
     left, right = stacked[:n_rows], stacked[n_rows:]
-    moved: Array = stacked - step * np.vstack([gradient @ right, gradient.T @ left])
-    return moved
+    return stacked - step * np.vstack([gradient @ right, gradient.T @ left])
 
 
 def project(stacked: Array, n_rows: int, ball: MaxNormBall, bound: float) -> tuple[Array, Array]:
@@ -459,7 +418,7 @@ class GrowingFactors:
             if nearer(latent, before, self.change):
                 break
         stacked, _ = project(stacked.astype(np.float64), n_rows, ball, bound)
-        return LowRank(stacked[:n_rows], stacked[n_rows:])
+        return split_rows(stacked, n_rows)
 
     def widths(self, longest: int) -> Iterator[int]:
         """The widths in turn."""

@@ -9,22 +9,22 @@ from typing import Any
 
 import attrs
 import numpy as np
+from attrs.validators import optional
 
 from mcframe.answer import Fit
-from mcframe.backends import Budget, Point, Settings, run
+from mcframe.backends import Point
 from mcframe.calibration import Calibration
-from mcframe.compile import Program, compile_problem
+from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import number, whole
+from mcframe.contracts.validators import at_least_0, positive, whole
 from mcframe.likelihoods import Bernoulli, Gaussian, Poisson
-from mcframe.model import Block, Model, Problem
+from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank
 from mcframe.options import checked_seed
-from mcframe.papers.dense_state import DenseState
+from mcframe.papers.dense_state import DenseState, fit_by, shrunk
 from mcframe.regularizers import NuclearNorm
 
 FEATURES = "features"
@@ -147,15 +147,8 @@ def tmcc_accelerated(
     random_state : int, default 0
         Of the random start: entries uniform on [-1, 1].
     """
-    problem = Problem.bind(model, data)
-    solver = TmccAccelerated(step, kappa)
-    program = compile_problem(problem)
-    reason = solver.refusal(program)
-    if reason is not None:
-        raise ModelError(f"tmcc_accelerated cannot run this model: {reason}")
-    budget = Budget(tol=0.0, max_iter=whole(max_iter, "max_iter", 1))
-    outcome = run(solver, program, Settings(budget, random_state=checked_seed(random_state)))
-    return Fit.of(problem, outcome, solver.name)
+    most, seed = whole(max_iter, "max_iter", 1), checked_seed(random_state)
+    return fit_by(TmccAccelerated(step, kappa), model, data, most, seed)
 
 
 @attrs.define(eq=False)
@@ -165,18 +158,6 @@ class TmccState(DenseState):
     before: Array = attrs.field(kw_only=True)
     step: float = attrs.field(kw_only=True)
     counter: int = 1  # their c
-
-
-def step_or_none(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: None or a number above 0."""
-    if value is not None and number(value, "TmccAccelerated: step") <= 0.0:
-        raise ModelError(f"TmccAccelerated: step={value!r} was given; it must be above 0")
-
-
-def not_negative(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: a number from 0."""
-    if number(value, f"TmccAccelerated: {attribute.name}") < 0.0:
-        raise ModelError(f"TmccAccelerated: kappa={value!r} was given; a number from 0 is needed")
 
 
 @attrs.frozen
@@ -191,8 +172,8 @@ class TmccAccelerated(Solver[Program, TmccState]):
     observed entries, and a few over dense matrices.
     """
 
-    step_size: float | None = attrs.field(default=None, validator=step_or_none)
-    kappa: float = attrs.field(default=1e-6, validator=not_negative)
+    step_size: float | None = attrs.field(default=None, validator=optional(positive))
+    kappa: float = attrs.field(default=1e-6, validator=at_least_0)
 
     name = "tmcc_accelerated"
 
@@ -218,10 +199,7 @@ class TmccAccelerated(Solver[Program, TmccState]):
         theta = (state.counter - 1) / (state.counter + 2)
         ahead = state.iterate + theta * (state.iterate - state.before)
         target = ahead - state.step * program.evaluate(ahead).gradient.dense()
-        left, values, right = np.linalg.svd(target, full_matrices=False)
-        values = program.penalty.shrink(values, state.step)
-        kept = values > 0.0
-        latent = LowRank(left[:, kept] * values[kept], right[kept].T)
+        latent = shrunk(program, target, state.step)
         moved = TmccState.at(program, latent, before=state.iterate, step=state.step)
         moved.counter = 1 if moved.objective > state.objective else state.counter + 1
         moved.residual = float(np.linalg.norm(moved.iterate - ahead)) / state.step

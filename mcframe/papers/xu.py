@@ -10,18 +10,18 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.backends import Budget, Dual, Point, Settings, run
-from mcframe.compile import Program, compile_problem
+from mcframe.backends import Dual, Point
+from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import number, positive
 from mcframe.likelihoods import Bernoulli, Gaussian
-from mcframe.model import Block, Model, Problem
+from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import Shrunk, shrink_full, shrink_gram
-from mcframe.papers.dense_state import DenseState
+from mcframe.papers.dense_state import DenseState, fit_by
 from mcframe.regularizers import NuclearNorm, ResidualNuclearNorm
 
 # A Gram matrix squares the condition number: it serves matrices whose singular values span less
@@ -127,11 +127,8 @@ def coco_subgradient(
     observe : function of t and Z, optional
         Called with every iterate (t from 1), Z in factors.
     """
-    problem = Problem.bind(coco(lambda_1, lambda_2, feature_weight), data)
     solver = CocoSubgradient(first_step, decay, least_step, observe)
-    settings = Settings(Budget(tol=0.0, max_iter=max_iter))
-    outcome = run(solver, compile_problem(problem), settings)
-    return Fit.of(problem, outcome, solver.name)
+    return fit_by(solver, coco(lambda_1, lambda_2, feature_weight), data, max_iter)
 
 
 @attrs.define(eq=False)
@@ -174,7 +171,10 @@ class CocoSubgradient(Solver[Program, CocoState]):
 
     def step(self, program: Program, state: CocoState) -> None:
         """Z - step * subgradient, shrunk by step * lambda_1."""
-        target = state.iterate - state.step * subgradient(program, state)
+        subgradient = state.evaluation.gradient.dense().copy()
+        for term, dual in zip(program.terms, state.duals, strict=True):
+            subgradient[:, term.columns] += term.gradient_of(dual)
+        target = state.iterate - state.step * subgradient
         shrunk = shrink_gram(
             target,
             lambda values: program.penalty.shrink(values, state.step),
@@ -208,14 +208,6 @@ class CocoSubgradient(Solver[Program, CocoState]):
         return Point(state.latent, Dual.of(program, state.evaluation, state.duals))
 
 
-def subgradient(program: Program, state: CocoState) -> Array:
-    """Return a subgradient of the losses and of the residual's nuclear norm, dense."""
-    matrix = state.evaluation.gradient.dense().copy()
-    for term, dual in zip(program.terms, state.duals, strict=True):
-        matrix[:, term.columns] += term.gradient_of(dual)
-    return matrix
-
-
 def nuclear_subgradient(matrix: Array) -> tuple[float, Array]:
     """``||A||_*``, and its subgradient U V' at A = U diag(s) V' over the positive s.
 
@@ -239,14 +231,9 @@ def nuclear_subgradient(matrix: Array) -> tuple[float, Array]:
     tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
     if eigenvalues[0] <= GRAM_SPAN**2 * eigenvalues[-1]:
-        return by_decomposition(matrix)
+        left, values, right = np.linalg.svd(matrix, full_matrices=False)
+        kept = values > RANK_ROUNDING * max(float(values[0]), np.finfo(float).tiny)
+        return float(np.sum(values)), left[:, kept] @ right[kept]
     values = np.sqrt(eigenvalues)
     factor = tall @ ((vectors / values) @ vectors.T)
     return float(np.sum(values)), factor if tall is matrix else factor.T
-
-
-def by_decomposition(matrix: Array) -> tuple[float, Array]:
-    """Return norm and polar factor by a singular value decomposition."""
-    left, values, right = np.linalg.svd(matrix, full_matrices=False)
-    kept = values > RANK_ROUNDING * max(float(values[0]), np.finfo(float).tiny)
-    return float(np.sum(values)), left[:, kept] @ right[kept]

@@ -11,16 +11,16 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.backends import Budget, Point, Settings, run
-from mcframe.compile import Program, SpectralPenalty, compile_problem
+from mcframe.backends import Point
+from mcframe.compile import Program, SpectralPenalty
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import positive, whole
 from mcframe.likelihoods import Gaussian
-from mcframe.model import Block, Model, Problem
+from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank, orthogonal_factors
-from mcframe.papers.dense_state import DenseState
+from mcframe.papers.dense_state import DenseState, fit_by, shrunk
 from mcframe.regularizers import NuclearNorm
 
 
@@ -81,8 +81,7 @@ def gamma(fit: Fit, labels: str = "labels") -> Array:
     here = fit.problem.columns(labels)
     of_label, others = loadings[here], np.delete(loadings, here, axis=0)
     normal = others.T @ others + lam * np.eye(loadings.shape[1])
-    rule: Array = of_label @ np.linalg.solve(normal, others.T)
-    return rule
+    return of_label @ np.linalg.solve(normal, others.T)
 
 
 def soft_impute_iterations(
@@ -105,10 +104,8 @@ def soft_impute_iterations(
         ``||Z_new - Z||_F^2 <= epsilon ||Z||_F^2``.
     max_iter : int, default 1000
     """
-    problem = Problem.bind(soft_impute(lam, list(data)), data)
-    solver = SoftImputeIterations(change)
-    settings = Settings(Budget(tol=0.0, max_iter=whole(max_iter, "max_iter", 1)))
-    return Fit.of(problem, run(solver, compile_problem(problem), settings), solver.name)
+    model, most = soft_impute(lam, list(data)), whole(max_iter, "max_iter", 1)
+    return fit_by(SoftImputeIterations(change), model, data, most)
 
 
 @attrs.frozen
@@ -141,10 +138,7 @@ class SoftImputeIterations(Solver[Program, DenseState]):
     def step(self, program: Program, state: DenseState) -> None:
         """Fill in, shrink, and compare with the Z before."""
         filled = state.iterate - state.evaluation.gradient.dense()
-        left, values, right = np.linalg.svd(filled, full_matrices=False)
-        values = program.penalty.shrink(values, 1.0)
-        kept = values > 0.0
-        moved = DenseState.at(program, LowRank(left[:, kept] * values[kept], right[kept].T))
+        moved = DenseState.at(program, shrunk(program, filled, 1.0))
         size = float(np.linalg.norm(state.iterate))
         moved.residual = float(np.linalg.norm(moved.iterate - state.iterate))
         if size > 0.0 and moved.residual**2 <= self.change * size**2:

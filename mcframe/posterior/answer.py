@@ -1,46 +1,39 @@
 """The answer of ``mc.posterior``: means, intervals, sets and draws of new observations."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import number, whole
-from mcframe.likelihoods import Gaussian
+from mcframe.contracts.validators import probability, whole
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
-from mcframe.model.units import AffineUnits
 from mcframe.new_rows import tables_of_new_rows
+from mcframe.posterior.checkpoint import Sweep
+from mcframe.posterior.conformal import ConformalPredictions, conformalized
+from mcframe.posterior.estimation import estimate
 from mcframe.posterior.observed import Observed, nothing
-from mcframe.posterior.predictive import Predictive, columns_of, has_few_values
+from mcframe.posterior.predictive import (
+    Predictive,
+    cells_of,
+    has_few_values,
+    noise_of,
+    predictive_at,
+    units_of,
+)
+from mcframe.posterior.principal_axes import Factors, factors_of
 from mcframe.prediction import Axes, best_columns, check_ranked, check_size, checked_places
 from mcframe.storage import save
 
-if TYPE_CHECKING:
-    from mcframe.posterior.conformal import ConformalPredictions
-    from mcframe.posterior.principal_axes import Factors
-
+Ask = Callable[[Predictive], Array]
 # How many cells are answered at a time.
 BATCH = 200_000
-
-
-@attrs.frozen
-class Sweep:
-    """One sweep: its number, the bound on the log evidence, factors, and seconds.
-
-    With ``GaussianRows`` as the prior ``n_factors`` is the number of Gaussians in the mixture.
-    """
-
-    iteration: int
-    evidence: float
-    n_factors: int
-    seconds: float
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -103,14 +96,14 @@ class Posterior:
         >>> print(posterior.predict("x", rows=[0], columns=[3]).round(1))
         [4.]
         """
-        return self._answer(block, rows, columns, lambda here: here.mean())
+        return self._answer(block, rows, columns, Predictive.mean)
 
     def sd(self, block: str, rows: Any = None, columns: Any = None) -> Any:
         """The standard deviation of a new observation, noise included; for classes of indicators.
 
         In the shape of ``predict``.
         """
-        return self._answer(block, rows, columns, lambda here: here.sd())
+        return self._answer(block, rows, columns, Predictive.sd)
 
     def interval(
         self, block: str, level: float = 0.9, rows: Any = None, columns: Any = None
@@ -140,7 +133,7 @@ class Posterior:
                 f"block {block!r}: classes have no order and no interval; take"
                 f" posterior.set({block!r}, {level!r})"
             )
-        tail = 0.5 * (1.0 - checked_level(level))
+        tail = 0.5 * (1.0 - probability(level, "level"))
         lower = self._answer(block, rows, columns, lambda here: here.quantile(tail))
         upper = self._answer(block, rows, columns, lambda here: here.quantile(1.0 - tail))
         return lower, upper
@@ -154,7 +147,7 @@ class Posterior:
             True where a value is in the set. For labels V = 2 and the values are 0 and 1; for
             levels and classes they are all values in their order.
         """
-        level = checked_level(level)
+        level = probability(level, "level")
         return self._of_values(block, rows, columns, lambda here: here.likeliest(level))
 
     def probabilities(self, block: str, rows: Any = None, columns: Any = None) -> Array:
@@ -177,7 +170,7 @@ class Posterior:
         -------
         array (N,)
         """
-        (row, column), _ = self._cells(block, rows, columns)
+        row, column, _ = cells_of(self.problem, self.tables, block, rows, columns)
         fitted = self.tables[block]
         values = np.asarray(values, dtype=np.float64)
         if values.shape != row.shape:
@@ -187,13 +180,10 @@ class Posterior:
             )
         table = Table(fitted.shape, row, column, values, offset=fitted.given_offset)
         table = table.on_standard_of(fitted)
-        found, start = [np.zeros(0)], 0
-        for here in self._predictives(block, row, column):
-            stop = start + here.means.shape[1]
-            found.append(here.log_density(table.values[start:stop]))
-            start = stop
-        density: Array = np.concatenate(found) - table.log_spreads()
-        return density
+        batches = np.split(table.values, range(BATCH, row.size, BATCH))
+        pairs = zip(self._predictives(block, row, column), batches, strict=False)
+        densities = [here.log_density(batch) for here, batch in pairs]
+        return np.asarray(np.concatenate([np.zeros(0), *densities]) - table.log_spreads())
 
     def sample(self, block: str, m: int, rows: Any = None) -> Array:
         """m draws of new observations of a block, (m x rows x columns), for all rows or for some.
@@ -201,7 +191,8 @@ class Posterior:
         Rows are drawn jointly, so a statistic computed from each draw has the right spread. The
         factors of the columns are drawn once for all rows of a draw.
         """
-        n_rows, n_columns = self.tables[block].shape
+        table, likelihood = self.tables[block], self.engine.observed.likelihood(block)
+        n_rows, n_columns = table.shape
         m = whole(m, "m", least=1)
         chosen = np.arange(n_rows) if rows is None else np.asarray(rows)
         checked_places(self.problem, block, chosen, np.zeros(chosen.size, dtype=int))
@@ -209,16 +200,14 @@ class Posterior:
         z = self.engine.draws(chosen, rng, m)[:, :, self.problem.columns(block)]
         z = z.reshape(m * chosen.size, -1)
         cells = np.tile(np.repeat(chosen, n_columns), m), np.tile(np.arange(n_columns), z.shape[0])
-        likelihood: Any = self._likelihood(block)
-        noise = self._noise(block)
-        shaped = z.reshape(-1, likelihood.width) if likelihood.width > 1 else z.ravel()
-        table = self.tables[block]
-        offset = table.offset_at(*cells)
-        if noise is not None:
-            drawn = shaped + np.sqrt(noise[cells[1]]) * rng.standard_normal(shaped.shape)
-            drawn = drawn if offset is None else drawn + offset
+        noise = noise_of(self.engine, self.problem, block, cells[1])
+        z = z.reshape(-1, likelihood.width) if likelihood.width > 1 else z.ravel()
+        added = table.offset_at(*cells)
+        offset = 0.0 if added is None else added
+        if noise is None:
+            drawn = likelihood.sample(z + offset, rng)
         else:
-            drawn = likelihood.sample(shaped if offset is None else shaped + offset, rng)
+            drawn = z + np.sqrt(noise) * rng.standard_normal(z.shape) + offset
         drawn = table.natural_at(drawn, *cells) if likelihood.location else drawn
         return np.asarray(drawn).reshape(m, chosen.size, n_columns)
 
@@ -229,16 +218,16 @@ class Posterior:
         probable value.
         """
         check_size(self.problem, block)
-        table, likelihood = self.tables[block].observed_entries(), self._likelihood(block)
-        places, shape = self._cells(block, None, None)
-        filled = []
-        for here in self._predictives(block, *places):
-            if likelihood.location or not has_few_values(likelihood):
-                filled.append(here.mean())
-            else:
-                values, probabilities = here.probabilities()
-                filled.append(values[np.argmax(probabilities, axis=1)])
-        entries = np.concatenate(filled).astype(np.float64).reshape(shape)
+        table = self.tables[block].observed_entries()
+
+        def filling(here: Predictive) -> Array:
+            if not has_few_values(here.likelihood):
+                return here.mean()
+            values, probabilities = here.probabilities()
+            return values[np.argmax(probabilities, axis=1)]
+
+        filled, shape = self._at_cells(block, None, None, filling)
+        entries = filled.astype(np.float64).reshape(shape)
         entries[table.rows, table.columns] = table.as_given().values
         return table.wrap(entries)
 
@@ -302,15 +291,15 @@ class Posterior:
         DataError
             If the new data do not fit the model.
         """
-        tables = tables_of_new_rows(self.problem, data)
-        observed = Observed.of(self.problem, tables, known=self.engine.observed)
-        index, n_rows = next(iter(tables.values())).index, observed.shape[0]
-        shown = {}
+        given = tables_of_new_rows(self.problem, data)
+        first, tables = next(iter(given.values())), {}
         for name, fitted in self.tables.items():
-            table = tables[name] if name in tables else nothing(self.problem, name, n_rows)
+            table = given[name] if name in given else nothing(self.problem, name, first.shape[0])
             names = table.names if fitted.names is None else fitted.names
-            shown[name] = attrs.evolve(table, names=names, index=index)
-        return attrs.evolve(self, engine=self.engine.condition(observed), tables=shown)
+            tables[name] = attrs.evolve(table, names=names, index=first.index)
+        entries = Observed.of_tables(self.problem, tables)
+        observed = entries.with_summaries(self.engine.observed.summaries)
+        return attrs.evolve(self, engine=self.engine.condition(observed), tables=tables)
 
     def predict_rows(self, block: str, data: Mapping[str, Any]) -> Any:
         """E[y] of a block for new rows: ``condition(data).predict(block)``."""
@@ -362,14 +351,15 @@ class Posterior:
         A Series if the data were a DataFrame. For a block standardised by ranks it is in units of
         the ranks.
         """
-        noise = self._noise(block)
+        word = type(self.model.block(block).likelihood).__name__
+        columns = np.arange(self.tables[block].shape[1])
+        noise = noise_of(self.engine, self.problem, block, columns)
         if noise is None:
-            word = type(self._likelihood(block)).__name__
             raise ModelError(f"block {block!r}: {word} has no noise variance; a Gaussian has")
-        spreads = getattr(getattr(self._standard(block), "units", None), "spread", 1.0)
+        spreads = getattr(units_of(self.problem, block), "spread", 1.0)
         return self.tables[block].wrap_row(noise * np.square(spreads))
 
-    def factors(self) -> "Factors":
+    def factors(self) -> Factors:
         """Scores of rows and loadings of columns along the principal axes of Z.
 
         Factors are determined up to a rotation. Here scores and loadings are orthogonal, and
@@ -397,9 +387,7 @@ class Posterior:
         >>> print(factors.shares.round(3), (factors.loadings["x"][:, 0] ** 2).round(0))
         [1.] [  7.  27.  60. 107.]
         """
-        from mcframe.posterior.principal_axes import factors_of
-
-        return factors_of(self)
+        return factors_of(self.engine, self.problem, self.tables)
 
     def conformalize(
         self,
@@ -409,7 +397,7 @@ class Posterior:
         by: Any = "block",
         share: float = 0.2,
         random_state: int | None = 0,
-    ) -> "ConformalPredictions":
+    ) -> ConformalPredictions:
         """Intervals and sets that are valid for a wrong model, by split conformal prediction.
 
         A share of the observed entries is held out, and the posterior is computed without them,
@@ -470,92 +458,37 @@ class Posterior:
         >>> bool(np.mean((lower <= x)[~np.isnan(x)] & (x <= upper)[~np.isnan(x)]) > 0.7)
         True
         """
-        from mcframe.posterior.conformal import conformalized
+        return conformalized(
+            self, posterior_of, confidence_level, missingness, by, share, random_state
+        )
 
-        return conformalized(self, confidence_level, missingness, by, share, random_state)
-
-    def _standard(self, block: str) -> Any:
-        given = self.problem.tables[block].given
-        return None if given is None else given.standard
-
-    def _units(self, block: str, columns: IntArray) -> Any:
-        """One standard unit of some columns in the data's own; None where units are ranks."""
-        units = getattr(self._standard(block), "units", None)
-        if units is None:
-            return 1.0
-        return units.spread[columns] if isinstance(units, AffineUnits) else None
-
-    def _likelihood(self, block: str) -> Any:
-        self.model.block(block)
-        return self.engine.likelihood(block)
-
-    def _noise(self, block: str) -> Array | None:
-        """The variances of observations of a Gaussian block given z, in standard units."""
-        likelihood = self._likelihood(block)
-        if not isinstance(likelihood, Gaussian):
-            return None
-        if likelihood.variance is None:
-            return np.asarray(self.engine.noise[self.problem.columns(block)])
-        return np.full(self.tables[block].shape[1], likelihood.variance)
-
-    def _cells(self, block: str, rows: Any, columns: Any) -> tuple[Any, tuple[int, ...]]:
-        """Positions of cells, and the shape of an answer with one number for each."""
-        self.model.block(block)
-        n_rows, n_columns = self.tables[block].shape
-        if rows is None and columns is None:
-            check_size(self.problem, block)
-            cells = np.repeat(np.arange(n_rows), n_columns), np.tile(np.arange(n_columns), n_rows)
-            return cells, (n_rows, n_columns)
-        sized = attrs.evolve(self.problem, tables=self.tables)
-        row, column = checked_places(sized, block, rows, columns)
-        return (row, column), (row.size,)
-
-    def _predictives(self, block: str, rows: IntArray, columns: IntArray) -> Any:
+    def _predictives(self, block: str, rows: IntArray, columns: IntArray) -> Iterator[Predictive]:
         """The predictive distributions at cells, some of them at a time."""
-        likelihood, table = self._likelihood(block), self.tables[block]
-        first, noise, width = self.problem.columns(block).start, self._noise(block), None
-        width = likelihood.width
         for start in range(0, rows.size, BATCH):
-            row, column = rows[start : start + BATCH], columns[start : start + BATCH]
-            places = first + columns_of(width, column)
-            flat = np.repeat(row, width) if width > 1 else row
-            weights, means, variances = self.engine.mixture(flat, places.ravel())
-            if width > 1:
-                weights = weights[:, ::width]
-                means = means.reshape(len(weights), -1, width)
-                variances = variances.reshape(means.shape)
-            offset = table.offset_at(row, column)
-            if offset is not None:
-                means = means + offset
+            here = slice(start, start + BATCH)
+            cells = rows[here], columns[here]
+            yield predictive_at(self.engine, self.problem, block, *cells, self.tables[block])
 
-            def natural(values: Array, row: IntArray = row, column: IntArray = column) -> Array:
-                return table.natural_at(values, row, column) if likelihood.location else values
+    def _at_cells(
+        self, block: str, rows: Any, columns: Any, ask: Ask
+    ) -> tuple[Array, tuple[int, ...]]:
+        """An answer at all cells or at some, and the shape of one with a number for each."""
+        row, column, shape = cells_of(self.problem, self.tables, block, rows, columns)
+        answers = [ask(here) for here in self._predictives(block, row, column)]
+        return np.concatenate(answers) if answers else np.zeros(0), shape
 
-            yield Predictive(
-                likelihood,
-                weights,
-                means,
-                np.maximum(variances, 0.0),
-                None if noise is None else noise[column],
-                natural,
-                self._units(block, column),
-            )
-
-    def _of_values(self, block: str, rows: Any, columns: Any, ask: Any) -> Array:
+    def _of_values(self, block: str, rows: Any, columns: Any, ask: Ask) -> Array:
         """Something of each label, level or class of cells."""
-        places, shape = self._cells(block, rows, columns)
-        found = [ask(here) for here in self._predictives(block, *places)]
-        numbers = np.concatenate(found) if found else np.zeros((0, 0))
-        return numbers.reshape(*shape, -1)
+        numbers, shape = self._at_cells(block, rows, columns, ask)
+        return numbers.reshape(*shape, -1 if numbers.size else 0)
 
-    def _answer(self, block: str, rows: Any, columns: Any, ask: Any) -> Any:
-        places, shape = self._cells(block, rows, columns)
-        found = [ask(here) for here in self._predictives(block, *places)]
-        width = self._likelihood(block).width
-        entries = np.concatenate(found) if found else np.zeros(0)
+    def _answer(self, block: str, rows: Any, columns: Any, ask: Ask) -> Any:
+        """A number for each cell, of all in the form of the data."""
+        numbers, shape = self._at_cells(block, rows, columns, ask)
         if len(shape) == 1:
-            return entries
-        return self.tables[block].wrap(entries.reshape(shape[0], shape[1] * width), width)
+            return numbers
+        width = self.model.block(block).likelihood.width
+        return self.tables[block].wrap(numbers.reshape(shape[0], shape[1] * width), width)
 
     def __repr__(self) -> str:
         last = self.history[-1]
@@ -568,12 +501,22 @@ class Posterior:
         return "\n".join([*lines, *(f"  note       {note}" for note in self.problem.notes)])
 
 
-def checked_level(level: float) -> float:
-    """A probability strictly between 0 and 1, or a ``ModelError``."""
-    found = number(level, "level")
-    if not 0.0 < found < 1.0:
-        raise ModelError(f"level={level!r} was given; a number between 0 and 1 is needed")
-    return found
+def posterior_of(
+    model: Model, data: Any, seed: int, options: Mapping[str, Any], **where: Any
+) -> Posterior:
+    """The posterior of a model, given the arguments of ``mc.posterior``.
 
-
-__all__ = ["Posterior", "Sweep"]
+    ``options`` are remembered, ``where`` are client, checkpoint, scratch and progress.
+    """
+    ascent = estimate(model, data, seed, **options, **where)
+    return Posterior(
+        problem=ascent.problem,
+        engine=ascent.engine,
+        evidence=ascent.history[-1].evidence,
+        status=ascent.status,
+        message=ascent.message,
+        history=tuple(ascent.history),
+        random_state=seed,
+        options=options,
+        tables=ascent.problem.tables,
+    )

@@ -2,7 +2,6 @@
 
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -10,10 +9,8 @@ import numpy as np
 
 from mcframe.compile import PartitionedProblem
 from mcframe.contracts.errors import DataError
-from mcframe.model import Problem
 from mcframe.numerics.digest import digest_of
-from mcframe.posterior.answer import Sweep
-from mcframe.posterior.factor_state import Design, FactorState
+from mcframe.posterior.factor_state import FactorState
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.observed import Observed
 from mcframe.storage import Archive
@@ -25,6 +22,19 @@ KINDS = "posterior", "posterior of partitions"
 # Seconds after which a sweep is written at the latest, and how many times as long as writing took
 # it may be left.
 LATEST_WRITE, SHARE = 30.0, 20.0
+
+
+@attrs.frozen
+class Sweep:
+    """One sweep: its number, the bound on the log evidence, factors, and seconds.
+
+    With ``GaussianRows`` as the prior ``n_factors`` is the number of Gaussians in the mixture.
+    """
+
+    iteration: int
+    evidence: float
+    n_factors: int
+    seconds: float
 
 
 @attrs.define(eq=False)
@@ -51,27 +61,16 @@ class Checkpoint:
         }
         return cls(Archive.at_path(path, KINDS[isinstance(problem, PartitionedProblem)], identity))
 
-    def read(
-        self, problem: Problem, entries: Callable[[], Observed]
-    ) -> tuple[Observed, FactorState, list[Sweep]] | None:
-        """What is known of the blocks, the state, and the history; None of a file without any.
+    def read(self, entries: Observed) -> tuple[Observed, FactorState, list[Sweep]] | None:
+        """The entries with summaries, the state and the history; None of a file without any.
 
-        ``entries`` are those that are in this process, not summed up.
+        ``entries`` are those that are in this process, without summaries.
         """
         if LATEST not in self.archive:
             return None
-        likelihoods = [problem.likelihoods[block.name] for block in problem.model.blocks]
-        found = self.archive.read(LATEST, dict.__name__, **by_place(likelihoods))
-        known = []
-        given: Any = zip(likelihoods, found["summaries"], found["parameters"], strict=True)
-        for likelihood, summary, parameters in given:
-            if parameters is not None:
-                likelihood = likelihood.with_parameters(parameters)
-            known.append(attrs.evolve(summary, likelihood=likelihood))
-        observed = entries().summed_up(tuple(known))
-        design = Design.of(observed, found["n_factors"])
-        state = FactorState(design, found["columns"], found["priors"], found["key"])
-        return observed, state, list(found["history"])
+        content = self.archive.read(LATEST, dict.__name__)
+        summaries, history = content["summaries"], list(content["history"])
+        return entries.with_summaries(summaries), content["state"], history
 
     def __call__(self, engine: FactorPosterior, history: list[Sweep]) -> None:
         """Write the state after a sweep, unless the last one was written a moment ago."""
@@ -82,9 +81,10 @@ class Checkpoint:
     def write(self, engine: FactorPosterior, history: list[Sweep]) -> None:
         """Write the state; where that fails the file keeps what it has, and the sweeps go on."""
         began = time.monotonic()
+        summaries = engine.observed.summaries
+        content = {"state": engine.state, "summaries": summaries, "history": tuple(history)}
         try:
-            declared = [own.block.likelihood for own in engine.observed.blocks]
-            self.archive.replace(LATEST, content_of(engine, history), **by_place(declared))
+            self.archive.replace(LATEST, content)
         except DataError as error:
             warnings.warn(
                 f"{error}. The sweeps go on, and the checkpoint keeps what it held before",
@@ -93,30 +93,3 @@ class Checkpoint:
             )
         self.written = time.monotonic()
         self.took = self.written - began
-
-
-def by_place(likelihoods: list[Any]) -> dict[str, Any]:
-    """The likelihoods of the blocks by words, under which files leave them out."""
-    return {f"likelihood{b}": own for b, own in enumerate(likelihoods)}
-
-
-def content_of(engine: FactorPosterior, history: list[Sweep]) -> dict[str, Any]:
-    """The state and the history, which ``Checkpoint.read`` makes whole again, to the last bit.
-
-    Likelihoods, which may be of the user's own, are those of the model.
-    """
-    summaries, parameters = [], []
-    for own, known in zip(engine.observed.blocks, engine.observed.summaries, strict=True):
-        likelihood: Any = known.likelihood
-        parameters.append(np.array(likelihood.thresholds) if own.layout.n_parameters else None)
-        summaries.append(attrs.evolve(known, likelihood=own.block.likelihood))
-    state = engine.state
-    return {
-        "n_factors": state.design.n_factors,
-        "key": state.key,
-        "columns": state.columns,
-        "priors": state.priors,
-        "summaries": tuple(summaries),
-        "parameters": tuple(parameters),
-        "history": tuple(history),
-    }

@@ -10,27 +10,25 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
-from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import probability
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model, Observations, Problem
 from mcframe.model.table import Table
 from mcframe.options import checked_seed
-from mcframe.posterior.answer import Posterior, checked_level
-from mcframe.posterior.fitting import posterior
-from mcframe.posterior.predictive import has_few_values
-from mcframe.prediction import check_size, checked_places
+from mcframe.posterior.predictive import cells_of, has_few_values
+from mcframe.prediction import check_size
 from mcframe.regularizers import NuclearNorm
-
-__all__ = ["ConformalPredictions", "conformalized"]
 
 Odds = Callable[[IntArray, IntArray], Array]
 
 # No cell is taken to be observed with more than this probability: its odds of being missing would
 # else be 0, by nothing but the error of their estimate.
 MOST_OBSERVED = 0.995
-# Factors of the logistic model of which cells are observed.
+# Factors of the logistic model of which cells are observed, and the options of its posterior.
 FACTORS = 2
+OPTIONS = {"tol": 1e-3, "max_iter": 500, "max_seconds": np.inf, "n_jobs": None}
+# What a block holds that has no intervals, or no sets.
+HELD_OUT = {"interval": "labels or classes", "set": "numbers"}
 # By how much rounding may move sums of odds, relative to them.
 ROUNDING = 1e-12
 
@@ -73,32 +71,24 @@ class CalibratedBlock:
     Attributes
     ----------
     groups : array of integers (n_columns,)
-        From 0, the place in ``intervals`` and in ``sets``.
-    intervals, sets : tuples of WeightedScores
-        The scores of intervals, and those of sets; empty where the block has none.
+        From 0, the place among the scores.
+    scores : dict from "interval" and "set" to tuple of WeightedScores
+        The scores of intervals, and those of sets, of each group; what the block has of these.
     odds : function of rows and columns (N,)
     """
 
     groups: IntArray
-    intervals: tuple[WeightedScores, ...]
-    sets: tuple[WeightedScores, ...]
+    scores: Mapping[str, tuple[WeightedScores, ...]]
     odds: Odds
 
-    @property
-    def scores(self) -> tuple[WeightedScores, ...]:
-        """Those of intervals, or those of sets where there are no intervals."""
-        return self.intervals or self.sets
-
-    def quantiles(
-        self, of: tuple[WeightedScores, ...], level: float, rows: IntArray, columns: IntArray
-    ) -> Array:
-        """The quantile of some of its scores at each cell (N,)."""
+    def quantiles(self, what: str, level: float, rows: IntArray, columns: IntArray) -> Array:
+        """The quantile of the scores of intervals or of sets at each cell (N,)."""
         odds, groups = self.odds(rows, columns), self.groups[columns]
-        found = np.empty(rows.size)
+        quantiles = np.empty(rows.size)
         for group in np.unique(groups):
             here = groups == group
-            found[here] = of[group].quantile(level, odds[here])
-        return found
+            quantiles[here] = self.scores[what][group].quantile(level, odds[here])
+        return quantiles
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -116,7 +106,7 @@ class ConformalPredictions:
         Of the posterior of all entries.
     """
 
-    posterior: Posterior
+    posterior: Any
     confidence_level: float
     blocks: Mapping[str, CalibratedBlock]
     tables: Mapping[str, Table]
@@ -135,10 +125,8 @@ class ConformalPredictions:
         ModelError
             Where the block has labels or classes.
         """
-        scores = self._scores(block, "interval")
-        row, column, shape = self._cells(block, rows, columns)
+        row, column, shape, factor = self._quantiles(block, "interval", level, rows, columns)
         mean, sd = moments(self.posterior, block, row, column)
-        factor = self.blocks[block].quantiles(scores, self._level(level), row, column)
         with np.errstate(invalid="ignore"):
             half = np.where(np.isinf(factor), np.inf, factor * sd)
         least, most = limits(self.posterior.problem.likelihoods[block])
@@ -161,66 +149,55 @@ class ConformalPredictions:
         ModelError
             Where the block has numbers or counts.
         """
-        scores = self._scores(block, "set")
-        row, column, shape = self._cells(block, rows, columns)
+        row, column, shape, most = self._quantiles(block, "set", level, rows, columns)
         probabilities = self.posterior.probabilities(block, row, column)
-        most = self.blocks[block].quantiles(scores, self._level(level), row, column)
         chosen = 1.0 - probabilities <= most[:, None]
         chosen[np.arange(row.size), np.argmax(probabilities, axis=1)] = True
-        found: Mask = chosen.reshape(*shape, -1)
-        return found
+        sets: Mask = chosen.reshape(*shape, -1)
+        return sets
 
-    def _scores(self, block: str, what: str) -> tuple[WeightedScores, ...]:
-        """The scores of what is asked of a block, or an error that names what it has."""
-        self.posterior.model.block(block)
-        own = self.blocks[block]
-        found = own.intervals if what == "interval" else own.sets
-        if not found:
-            held, other = ("labels or classes", "set") if own.sets else ("numbers", "interval")
+    def _quantiles(
+        self, block: str, what: str, level: float | None, rows: Any, columns: Any
+    ) -> tuple[IntArray, IntArray, tuple[int, ...], Array]:
+        """Rows and columns of cells, the shape of an answer for them, and quantiles of scores."""
+        problem = self.posterior.problem
+        problem.model.block(block)
+        calibrated = self.blocks[block]
+        if what not in calibrated.scores:
+            held, [other] = HELD_OUT[what], calibrated.scores
             raise ModelError(
                 f"block {block!r} has {held} and no conformal {what}; take .{other}({block!r})"
             )
-        return found
-
-    def _level(self, level: float | None) -> float:
-        return self.confidence_level if level is None else checked_level(level)
-
-    def _cells(
-        self, block: str, rows: Any, columns: Any
-    ) -> tuple[IntArray, IntArray, tuple[int, ...]]:
-        """Rows and columns of cells, and the shape of an answer with one number for each."""
-        if rows is not None or columns is not None:
-            row, column = checked_places(self.posterior.problem, block, rows, columns)
-            return row, column, (row.size,)
-        shape = self.tables[block].shape
-        check_size(self.posterior.problem, block)
-        return (
-            np.repeat(np.arange(shape[0]), shape[1]),
-            np.tile(np.arange(shape[1]), shape[0]),
-            shape,
-        )
+        level = self.confidence_level if level is None else probability(level, "level")
+        row, column, shape = cells_of(problem, problem.tables, block, rows, columns)
+        return row, column, shape, calibrated.quantiles(what, level, row, column)
 
     def __repr__(self) -> str:
         lines = [f"ConformalPredictions: level {self.confidence_level:g}"]
-        for name, own in self.blocks.items():
-            n_held = sum(scores.values.size for scores in own.scores)
-            least = min(scores.effective_size for scores in own.scores)
+        for name, block in self.blocks.items():
+            scores = next(iter(block.scores.values()))
+            n_held = sum(each.values.size for each in scores)
+            least = min(each.effective_size for each in scores)
             lines.append(
-                f"  {name!r}: {n_held} entries held out, by {len(own.scores)}"
-                f" group{'s' * (len(own.scores) != 1)}; {least:.0f} at least in a group, by weight"
+                f"  {name!r}: {n_held} entries held out, by {len(scores)}"
+                f" group{'s' * (len(scores) != 1)}; {least:.0f} at least in a group, by weight"
             )
         return "\n".join(lines)
 
 
 def conformalized(
-    whole: Posterior,
+    whole: Any,
+    posterior_of: Callable[..., Any],
     confidence_level: float,
     missingness: Any,
     by: Any,
     share: float,
     random_state: int | None,
 ) -> ConformalPredictions:
-    """Return conformal intervals and sets, as ``Posterior.conformalize`` says."""
+    """Return conformal intervals and sets of a ``Posterior``, as its ``conformalize`` says.
+
+    ``posterior_of`` computes a posterior of a model, data, seed and options.
+    """
     level, share = probability(confidence_level, "confidence_level"), probability(share, "share")
     seed, problem = checked_seed(random_state), whole.problem
     if whole.tables is not problem.tables:
@@ -231,13 +208,11 @@ def conformalized(
     data, held = split(problem, share, np.random.default_rng(seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)
-        rest = posterior(problem.model, data, random_state=whole.random_state, **whole.options)
+        rest = posterior_of(problem.model, data, whole.random_state, whole.options)
     blocks = {}
     for name, table in held.items():
-        left, how = rest.problem.tables[name], of_block(missingness, name, "missingness")
-        if isinstance(how, str) and how == "bernoulli":
-            check_size(problem, name)
-        odds = odds_of(name, how, left, left.n_entries / (left.n_entries + table.n_entries), seed)
+        how = of_block(missingness, name, "missingness")
+        odds = odds_of(name, how, rest, table.n_entries, posterior_of, seed)
         groups = groups_of(name, of_block(by, name, "by"), table.shape[1])
         blocks[name] = calibrated(rest, name, table, groups, odds)
     return ConformalPredictions(rest, level, blocks, problem.tables)
@@ -263,61 +238,50 @@ def split(
     return data, held
 
 
-def has_intervals(likelihood: Likelihood) -> bool:
-    """Whether entries are numbers, counts or levels."""
-    return likelihood.width == 1 and not isinstance(likelihood, Bernoulli)
-
-
 def observations(table: Table, kept: Mask, width: int) -> Observations:
     """Some entries of a block as data, with their weights, and the offsets of all cells."""
     left = table.select(kept)
-
-    def sparse(numbers: Array) -> Any:
-        return sp.coo_array((numbers, (left.rows, left.columns)), shape=left.shape)
-
-    offset: Any = None
-    if table.offset is not None:
-        offset = table.offset.dense()[:, ::width]
-    weights = None if left.weights is None else sparse(left.weights)
-    return Observations(sparse(left.values), weights=weights, offset=offset)
+    places = left.rows, left.columns
+    values = sp.coo_array((left.values, places), shape=left.shape)
+    weights: Any = None
+    if left.weights is not None:
+        weights = sp.coo_array((left.weights, places), shape=left.shape)
+    offset: Any = None if table.offset is None else table.offset.dense()[:, ::width]
+    return Observations(values, weights=weights, offset=offset)
 
 
-def calibrated(
-    rest: Posterior, name: str, held: Table, groups: IntArray, odds: Odds
-) -> CalibratedBlock:
+def calibrated(rest: Any, name: str, held: Table, groups: IntArray, odds: Odds) -> CalibratedBlock:
     """Return a block with the scores of its held-out entries."""
     likelihood: Any = rest.model.block(name).likelihood
-    weights, own = odds(held.rows, held.columns), groups[held.columns]
+    weights, group_of = odds(held.rows, held.columns), groups[held.columns]
 
     def by_groups(scores: Array) -> tuple[WeightedScores, ...]:
-        here = [own == group for group in range(groups.max() + 1)]
-        return tuple(WeightedScores.of(scores[each], weights[each]) for each in here)
+        members = [group_of == group for group in range(groups.max() + 1)]
+        return tuple(WeightedScores.of(scores[here], weights[here]) for here in members)
 
-    intervals: tuple[WeightedScores, ...] = ()
-    sets: tuple[WeightedScores, ...] = ()
-    if has_intervals(likelihood):
+    scores = {}
+    if likelihood.width == 1 and not isinstance(likelihood, Bernoulli):  # numbers, counts, levels
         mean, sd = moments(rest, name, held.rows, held.columns)
         away = np.abs(held.values - mean)
         with np.errstate(divide="ignore", invalid="ignore"):
-            intervals = by_groups(np.where(away > 0.0, away / sd, 0.0))
+            scores["interval"] = by_groups(np.where(away > 0.0, away / sd, 0.0))
     if has_few_values(likelihood):
         value = held.values.astype(np.intp) - getattr(likelihood, "lowest", 0)
         probabilities = rest.probabilities(name, held.rows, held.columns)
-        sets = by_groups(1.0 - probabilities[np.arange(value.size), value])
-    return CalibratedBlock(groups, intervals, sets, odds)
+        scores["set"] = by_groups(1.0 - probabilities[np.arange(value.size), value])
+    return CalibratedBlock(groups, scores, odds)
 
 
-def moments(of: Posterior, block: str, rows: IntArray, columns: IntArray) -> tuple[Array, Array]:
+def moments(posterior: Any, block: str, rows: IntArray, columns: IntArray) -> tuple[Array, Array]:
     """Mean and standard deviation of a new observation at cells."""
-    mean = np.asarray(of.predict(block, rows, columns))
-    return mean, np.asarray(of.sd(block, rows, columns))
+    return posterior.predict(block, rows, columns), posterior.sd(block, rows, columns)
 
 
 def limits(likelihood: Any) -> tuple[float, float]:
     """The least and the largest value that an observation may have."""
     if hasattr(likelihood, "levels"):
         return likelihood.lowest, likelihood.lowest + likelihood.levels - 1
-    negative = not bool(np.all(likelihood.invalid(np.array([-1.0]))))
+    negative = not likelihood.invalid(np.array([-1.0])).all()
     return (-np.inf if negative else 0.0), np.inf
 
 
@@ -332,53 +296,55 @@ def of_block(given: Any, name: str, what: str) -> Any:
 
 def groups_of(name: str, by: Any, n_columns: int) -> IntArray:
     """The group of each column, from 0, or an error that names what was given."""
-    if isinstance(by, str):
-        if by == "block":
-            return np.zeros(n_columns, dtype=np.intp)
-        if by == "column":
-            return np.arange(n_columns)
-    else:
-        labels = np.asarray(by)
-        if labels.shape == (n_columns,):
-            groups: IntArray = np.unique(labels, return_inverse=True)[1].ravel()
-            return groups
-        by = f"an array of shape {labels.shape}"
+    if isinstance(by, str) and by in ("block", "column"):
+        return np.arange(n_columns) * (by == "column")
+    labels = np.asarray(by)
+    if labels.shape == (n_columns,):
+        groups: IntArray = np.unique(labels, return_inverse=True)[1].ravel()
+        return groups
+    given = by if isinstance(by, str) else f"an array of shape {labels.shape}"
     raise ModelError(
-        f"by={by!r} was given for block {name!r}; 'block', 'column' or a label for each of its"
+        f"by={given!r} was given for block {name!r}; 'block', 'column' or a label for each of its"
         f" {n_columns} columns is needed"
     )
 
 
-def odds_of(name: str, how: Any, left: Table, kept_share: float, seed: int) -> Odds:
+def odds_of(
+    name: str, how: Any, rest: Any, n_held: int, posterior_of: Callable[..., Any], seed: int
+) -> Odds:
     """The odds of being missing as a function of cells.
 
     Parameters
     ----------
     name : str
     how : "uniform", "rank1", "bernoulli" or array
-    left : Table
-        The entries that are not held out; probabilities are estimated from these alone, since
+    rest : Posterior
+        Of the entries that are not held out; probabilities are estimated from these alone, since
         held-out and missing entries may not differ in what is known of them.
-    kept_share : float
-        The share of the observed entries that these are.
+    n_held : int
+    posterior_of : function
+        As ``conformalized`` takes one.
     seed : int
     """
+    table = rest.problem.tables[name]
     if not isinstance(how, str):
-        return given_odds(name, how, left.shape)
+        return given_odds(name, how, table.shape)
     if how == "uniform":
         return lambda rows, columns: np.ones(rows.size)
     if how == "rank1":
-        of_left = product_of_shares(left)
+        probability_of = product_of_shares(table)
     elif how == "bernoulli":
-        of_left = logistic(left, seed)
+        check_size(rest.problem, name)
+        probability_of = logistic(table, posterior_of, seed)
     else:
         raise ModelError(
             f"missingness={how!r} was given for block {name!r}; 'uniform', 'rank1', 'bernoulli' or"
             " the probabilities of being missing are needed"
         )
+    kept_share = table.n_entries / (table.n_entries + n_held)
 
     def odds(rows: IntArray, columns: IntArray) -> Array:
-        return 1.0 / np.minimum(of_left(rows, columns) / kept_share, MOST_OBSERVED) - 1.0
+        return 1.0 / np.minimum(probability_of(rows, columns) / kept_share, MOST_OBSERVED) - 1.0
 
     return odds
 
@@ -410,12 +376,15 @@ def product_of_shares(left: Table) -> Odds:
     return lambda rows, columns: of_rows[rows] * of_columns[columns]
 
 
-def logistic(left: Table, seed: int) -> Odds:
+def logistic(left: Table, posterior_of: Callable[..., Any], seed: int) -> Odds:
     """Probabilities by effects of rows and columns and few factors, of a posterior."""
     mask = np.zeros(left.shape)
     mask[left.rows, left.columns] = 1.0
     block = Block("observed", Bernoulli(), bias=True, row_effects=True)
-    factors = min(FACTORS, *left.shape)
-    model = Model([block], [NuclearNorm()])
-    found = posterior(model, {"observed": mask}, factors=factors, random_state=seed)
-    return lambda rows, columns: np.asarray(found.predict("observed", rows, columns))
+    posterior = posterior_of(
+        Model([block], [NuclearNorm()]),
+        {"observed": mask},
+        seed,
+        {"factors": min(FACTORS, *left.shape), **OPTIONS},
+    )
+    return lambda rows, columns: np.asarray(posterior.predict("observed", rows, columns))

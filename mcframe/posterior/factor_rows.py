@@ -6,7 +6,7 @@ add up to those of the table. Data in memory are one part.
 """
 
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import numpy as np
@@ -15,18 +15,16 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.machine import check_time
 from mcframe.numerics.threads import share
-from mcframe.posterior.factor_state import FactorState, Gaussians, gaussians_given
+from mcframe.posterior.factor_state import CHUNK, FactorState, Gaussians, gaussians_given
 from mcframe.posterior.observed import Observed, Summary
 
-# Rows that are worked on at a time.
-CHUNK = 2048
 # Sums over rows are taken in so many parts at most, of so many multiplications at least, so that
 # the order of summation does not depend on the threads.
 PARTS, PART = 8, 2_000_000
 # Rounds in which rows and the bounds of their entries are found given each other, at most, where
 # bounds of an earlier sweep are not known; and the change of the means, over their size, that ends
 # them.
-ROUNDS, SETTLED = 100, 1e-8
+ROUNDS, MEAN_TOLERANCE = 100, 1e-8
 
 
 @attrs.frozen(eq=False)
@@ -62,24 +60,8 @@ class RowSums:
         return cls(*(np.zeros(shape) for shape in shapes))
 
     def __add__(self, other: "RowSums") -> "RowSums":
-        mine = attrs.astuple(self, recurse=False)
-        theirs = attrs.astuple(other, recurse=False)
+        mine, theirs = (attrs.astuple(sums, recurse=False) for sums in (self, other))
         return RowSums(*(one + another for one, another in zip(mine, theirs, strict=True)))
-
-
-class EntriesOfPart(Protocol):
-    """Some rows of a table, and the numbers at their entries that they keep by name."""
-
-    kept: dict[str, Array]
-
-    @property
-    def program(self) -> Any:
-        """The ``Observed`` of these rows."""
-        ...
-
-    def keep(self, key: str, found: Array) -> None:
-        """Keep numbers, and forget some that were asked for long ago."""
-        ...
 
 
 @attrs.define(eq=False)
@@ -88,16 +70,15 @@ class RowsHere:
 
     program: Observed
     kept: dict[str, Array] = attrs.field(factory=dict)
-    latest: "tuple[FactorState, RowPass] | None" = None  # what was asked for rows
+    latest: "tuple[FactorState, RowPass] | None" = None  # the pass that answers were given from
 
-    def keep(self, key: str, found: Array) -> None:
+    def keep(self, key: str, numbers: Array) -> None:
         """Keep the numbers of this sweep, and forget those of earlier ones."""
-        of_sweep = key.partition("/")[0]
-        for other in [name for name in self.kept if name.partition("/")[0] != of_sweep]:
-            del self.kept[other]
-        self.kept[key] = found
+        sweep = key.partition("/")[0] + "/"
+        self.kept = {name: array for name, array in self.kept.items() if name.startswith(sweep)}
+        self.kept[key] = numbers
 
-    def sums(self, summaries: tuple[Summary, ...], state: FactorState, key: str) -> "RowSums":
+    def sums(self, summaries: tuple[Summary, ...], state: FactorState, key: str) -> RowSums:
         """The sums over all rows; bounds of entries are kept by this key."""
         return row_sums(self, summaries, state, key)
 
@@ -135,35 +116,31 @@ class RowPass:
         """E[w w'] of the columns, packed."""
         return self.state.columns.outer_products
 
+    @cached_property
+    def moments(self) -> tuple[Array, Array]:
+        """Arrays for means and variances of all numbers of z; 0 where no bound needs them."""
+        return np.zeros(self.observed.n_numbers), np.zeros(self.observed.n_numbers)
+
+    @property
+    def places(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Where the numbers of z of each row begin, their columns, and their places."""
+        by_rows = self.observed.by_rows
+        return by_rows.starts, by_rows.across, by_rows.places
+
     def gaussians(self, first: int, last: int) -> Gaussians:
         """The Gaussians of some rows given the columns."""
-        state, rows = self.state, self.observed.by_rows
-        width = state.design.width
-        matrices = np.zeros((last - first, loops.packed_size(width)))
-        vectors = np.zeros((last - first, width))
-        loops.add_by_rows(
-            first,
-            last,
-            rows.starts,
-            rows.across,
-            rows.places,
-            self.values,
-            self.precisions,
-            1.0 / state.priors.noise,
-            state.columns.means,
-            self.column_products,
-            matrices,
-            vectors,
-        )
-        design = state.design
-        precisions = state.priors.of_rows(design)
-        return gaussians_given(
-            matrices, vectors, design.row_free, design.row_given, precisions, np.zeros((1, width))
-        )
+        design, priors, columns = self.state.design, self.state.priors, self.state.columns
+        matrices = np.zeros((last - first, loops.packed_size(design.width)))
+        vectors = np.zeros((last - first, design.width))
+        numbers = (*self.places, self.values, self.precisions)
+        moments = 1.0 / priors.noise, columns.means, self.column_products
+        loops.add_by_rows(first, last, *numbers, *moments, matrices, vectors)
+        prior = priors.of_rows(design), np.zeros((1, design.width))
+        return gaussians_given(matrices, vectors, design.row_free, design.row_given, *prior)
 
     def refresh(self, first: int, last: int, gaussians: Gaussians) -> tuple[float, Array]:
         """Find the best bounds for the entries of some rows; constants, and spreads of blocks."""
-        observed, state = self.observed, self.state
+        observed = self.observed
         spreads, constant = np.zeros(len(observed.blocks)), 0.0
         mean, variance = self.moments
         if observed.needs_bounds:
@@ -173,7 +150,7 @@ class RowPass:
                 continue
             entries = block.entries(first, last)
             here = block.numbers(entries)
-            noise = float(state.priors.noise[block.columns][0])
+            noise = float(self.state.priors.noise[block.columns][0])
             pseudo = block.pseudo_observations(entries, mean[here], variance[here], noise)
             self.values[here], self.precisions[here] = pseudo.values, pseudo.precisions
             constant += pseudo.constant
@@ -182,124 +159,99 @@ class RowPass:
 
     def find_moments(self, first: int, last: int, gaussians: Gaussians) -> None:
         """Write ``moments`` of the numbers of z in some rows, which have these distributions."""
-        rows, columns = self.observed.by_rows, self.state.columns
-        loops.predictor_moments(
-            first,
-            last,
-            rows.starts,
-            rows.across,
-            rows.places,
-            gaussians.means,
-            gaussians.covariances,
-            columns.means,
-            columns.covariances,
-            *self.moments,
-        )
+        columns = self.state.columns
+        of_rows = gaussians.means, gaussians.covariances
+        of_columns = columns.means, columns.covariances
+        loops.predictor_moments(first, last, *self.places, *of_rows, *of_columns, *self.moments)
 
     def all_moments(self) -> tuple[Array, Array]:
         """Means and variances of all numbers of z, rows given the columns."""
         for chunk in range(-(-self.observed.shape[0] // CHUNK)):
-            first, last = self.rows_of(chunk)
-            if chunk in self.waiting:
-                self.settle(chunk)
-            self.find_moments(first, last, self.gaussians(first, last))
+            self.find_moments(*self.settled(chunk))
         return self.moments
-
-    @cached_property
-    def moments(self) -> tuple[Array, Array]:
-        """Arrays for means and variances of all numbers of z; 0 where no bound needs them."""
-        return np.zeros(self.observed.n_numbers), np.zeros(self.observed.n_numbers)
 
     def sums(self, first: int, last: int) -> RowSums:
         """The sums over some rows."""
-        observed, state = self.observed, self.state
-        n_columns, width = state.columns.means.shape
-        rows = observed.by_rows
-        found = RowSums.zeros(n_columns, width, len(observed.blocks))
+        observed = self.observed
+        width = self.state.design.width
+        sums = RowSums.zeros(observed.shape[1], width, len(observed.blocks))
+        equations = sums.matrices, sums.vectors, sums.totals
         for begin in range(first, last, CHUNK):
             check_time()
             end = min(begin + CHUNK, last)
             gaussians = self.gaussians(begin, end)
             constant, spreads = self.refresh(begin, end, gaussians)
             products = gaussians.outer_products
-            loops.add_by_columns(
-                begin,
-                end,
-                rows.starts,
-                rows.across,
-                rows.places,
-                self.values,
-                self.precisions,
-                gaussians.means,
-                products,
-                found.matrices,
-                found.vectors,
-                found.totals,
-            )
-            found.outer_products[:] += np.sum(products, axis=0)
-            found.spreads[:] += spreads
-            found.scalars[:] += (constant, float(np.sum(gaussians.log_determinants)))
-        return found
+            numbers = (*self.places, self.values, self.precisions)
+            loops.add_by_columns(begin, end, *numbers, gaussians.means, products, *equations)
+            sums.outer_products[:] += np.sum(products, axis=0)
+            sums.spreads[:] += spreads
+            sums.scalars[:] += (constant, float(np.sum(gaussians.log_determinants)))
+        return sums
 
     def all_sums(self) -> RowSums:
         """The sums over all rows, by threads; in the same order for any number of these."""
-        rows, width = self.observed.by_rows, self.state.design.width
-        cost = rows.across.size * loops.packed_size(width)
+        rows, n_rows = self.observed.by_rows, self.observed.shape[0]
+        cost = rows.across.size * loops.packed_size(self.state.design.width)
         count = int(np.clip(cost // PART, 1, PARTS))
         places = np.searchsorted(rows.starts, np.linspace(0, rows.starts[-1], count + 1)[1:-1])
-        n_rows = self.observed.shape[0]
         cuts = (0, *np.unique(np.clip(places, 1, n_rows - 1)).tolist(), n_rows)
-        found: dict[int, RowSums] = {}
+        sums: dict[int, RowSums] = {}
 
         def work(first: int, last: int) -> None:
-            found[first] = self.sums(first, last)
+            sums[first] = self.sums(first, last)
 
         _ = self.column_products, self.moments  # before threads ask for them
         share(work, sorted(set(cuts)))
-        ordered = [found[first] for first in sorted(found)]
+        ordered = [sums[first] for first in sorted(sums)]
         return sum(ordered[1:], start=ordered[0])
 
-    def settle(self, chunk: int) -> None:
+    def settled(self, chunk: int) -> tuple[int, int, Gaussians]:
+        """A chunk of rows: the first one, the one after the last, and their Gaussians."""
+        first, last = chunk * CHUNK, min((chunk + 1) * CHUNK, self.observed.shape[0])
+        if chunk in self.waiting:
+            self.settle(first, last)
+            self.waiting.discard(chunk)
+        return first, last, self.gaussians(first, last)
+
+    def settle(self, first: int, last: int) -> None:
         """Find rows and the bounds of their entries given each other, the columns as they are.
 
         Both together maximise the same bound.
         """
-        first, last = self.rows_of(chunk)
         before: Any = np.inf
         for _ in range(ROUNDS):
             check_time()
-            own = self.gaussians(first, last)
-            self.refresh(first, last, own)
-            moved = float(np.max(np.abs(own.means - before), initial=0.0))
-            before = own.means
-            if moved <= SETTLED * (1.0 + float(np.max(np.abs(own.means), initial=0.0))):
+            gaussians = self.gaussians(first, last)
+            self.refresh(first, last, gaussians)
+            moved = float(np.max(np.abs(gaussians.means - before), initial=0.0))
+            before = gaussians.means
+            if moved <= MEAN_TOLERANCE * (1.0 + float(np.max(np.abs(before), initial=0.0))):
                 break
-        self.waiting.discard(chunk)
-
-    def rows_of(self, chunk: int) -> tuple[int, int]:
-        """The first row of a chunk, and the one after the last."""
-        return chunk * CHUNK, min((chunk + 1) * CHUNK, self.observed.shape[0])
 
     def of_rows(self, rows: IntArray) -> Gaussians:
         """The Gaussians of some rows, which are in ascending order."""
-        found = []
+        parts = []
         for chunk in map(int, np.unique(rows // CHUNK)):
-            first, last = self.rows_of(chunk)
-            if chunk in self.waiting:
-                self.settle(chunk)
-            own = self.gaussians(first, last)
-            here = rows[(rows >= first) & (rows < last)] - first
-            found.append([array[here] for array in attrs.astuple(own, recurse=False)])
-        return Gaussians(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+            first, last, gaussians = self.settled(chunk)
+            parts.append(gaussians.take(rows[(rows >= first) & (rows < last)] - first))
+        return Gaussians.joined(parts)
 
 
-def row_pass(part: EntriesOfPart, summaries: tuple[Summary, ...], state: FactorState) -> RowPass:
+def row_pass(part: Any, summaries: tuple[Summary, ...], state: FactorState) -> RowPass:
     """The pass over the rows of a part, with the bounds that the last sweep found there.
 
     Where the part has not kept them, as in a process that takes the place of another, bounds are
     found given the present columns: they are at least as tight once they have settled.
+
+    Parameters
+    ----------
+    part : RowsHere or Part
+        Its ``program`` are the ``Observed`` entries of its rows; it can ``keep`` arrays by name.
+    summaries : tuple of Summary
+    state : FactorState
     """
-    observed = part.program.summed_up(summaries)
+    observed: Observed = part.program.with_summaries(summaries)
     names = f"{state.key}/values", f"{state.key}/precisions"
     if all(name in part.kept for name in names):
         for name in names:
@@ -308,25 +260,21 @@ def row_pass(part: EntriesOfPart, summaries: tuple[Summary, ...], state: FactorS
         return RowPass(observed, state, values, precisions)
     values, precisions = np.empty(observed.n_numbers), np.empty(observed.n_numbers)
     for block in observed.blocks:
-        size = block.part.stop - block.part.start
-        pseudo = block.pseudo_observations(
-            slice(0, block.y.size), np.zeros(size), np.ones(size), 1.0
-        )
+        size, entries = block.part.stop - block.part.start, slice(0, block.y.size)
+        pseudo = block.pseudo_observations(entries, np.zeros(size), np.ones(size), 1.0)
         values[block.part], precisions[block.part] = pseudo.values, pseudo.precisions
     waits = state.key and observed.needs_bounds
     n_chunks = -(-observed.shape[0] // CHUNK)
     return RowPass(observed, state, values, precisions, set(range(n_chunks)) if waits else set())
 
 
-def row_sums(
-    part: EntriesOfPart, summaries: tuple[Summary, ...], state: FactorState, key: str
-) -> RowSums:
+def row_sums(part: Any, summaries: tuple[Summary, ...], state: FactorState, key: str) -> RowSums:
     """The sums over the rows of a part, which keeps the bounds of its entries by this key."""
-    passed = row_pass(part, summaries, state)
-    for chunk in sorted(passed.waiting):
-        passed.settle(chunk)
-    sums = passed.all_sums()
-    if passed.observed.needs_bounds:
-        part.keep(f"{key}/values", passed.values)
-        part.keep(f"{key}/precisions", passed.precisions)
+    rows = row_pass(part, summaries, state)
+    for chunk in sorted(rows.waiting):
+        rows.settled(chunk)
+    sums = rows.all_sums()
+    if rows.observed.needs_bounds:
+        part.keep(f"{key}/values", rows.values)
+        part.keep(f"{key}/precisions", rows.precisions)
     return sums

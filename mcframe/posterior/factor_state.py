@@ -17,6 +17,8 @@ FIRST_NOISE = 0.1
 # has fewer entries than factors its covariance is that of the prior in some directions. Under a
 # smaller weight that is so large that sums of it and of numbers near 1 lose all digits of these.
 FLATTEST = 1e-6
+# Rows or columns that are worked on at a time.
+CHUNK = 2048
 # How often a mean is solved for, each time for what is left of its normal equations.
 REFINEMENTS = 2
 
@@ -48,17 +50,16 @@ class Design(Sent):
     def of(cls, observed: Observed, n_factors: int) -> "Design":
         """The design of so many factors and the effects that the blocks declare."""
         blocks = observed.blocks
-        row_blocks = tuple(b for b, own in enumerate(blocks) if own.layout.n_row_effects)
-        has_biases = any(own.layout.n_biases for own in blocks)
-        width = n_factors + len(row_blocks) + has_biases
-        given = np.zeros((observed.shape[1], width))
-        free = np.zeros((observed.shape[1], width), dtype=bool)
+        row_blocks = tuple(b for b, block in enumerate(blocks) if block.layout.n_row_effects)
+        has_biases = any(block.layout.n_biases for block in blocks)
+        given = np.zeros((observed.shape[1], n_factors + len(row_blocks) + has_biases))
+        free = np.zeros(given.shape, dtype=bool)
         free[:, :n_factors] = True
         for place, b in enumerate(row_blocks):
             given[blocks[b].columns, n_factors + place] = 1.0
-        for own in blocks:
-            if own.layout.n_biases:
-                free[own.columns, -1] = True
+        for block in blocks:
+            if block.layout.n_biases:
+                free[block.columns, -1] = True
         return cls(n_factors, row_blocks, has_biases, given, free)
 
     @property
@@ -69,10 +70,7 @@ class Design(Sent):
     @cached_property
     def row_free(self) -> Mask:
         """The numbers of rows that have a distribution: all but the 1 of biases."""
-        free = np.ones(self.width, dtype=bool)
-        if self.has_biases:
-            free[-1] = False
-        return free
+        return np.arange(self.width) < self.width - self.has_biases
 
     @cached_property
     def row_given(self) -> Array:
@@ -99,15 +97,70 @@ class Gaussians(Sent):
     covariances: Array
     log_determinants: Array
 
+    @classmethod
+    def without_variance(cls, means: Array) -> "Gaussians":
+        """Gaussians of no variance."""
+        n, width = means.shape
+        return cls(np.array(means), np.zeros((n, loops.packed_size(width))), np.zeros(n))
+
+    @classmethod
+    def joined(cls, parts: list["Gaussians"]) -> "Gaussians":
+        """The Gaussians of several groups of rows, one after the other."""
+        arrays = zip(*(attrs.astuple(part, recurse=False) for part in parts), strict=True)
+        return cls(*map(np.concatenate, arrays))
+
+    def take(self, rows: IntArray) -> "Gaussians":
+        """Some of the Gaussians."""
+        return Gaussians(*(array[rows] for array in attrs.astuple(self, recurse=False)))
+
+    def put(self, rows: IntArray, others: "Gaussians") -> None:
+        """Overwrite some of the Gaussians by others."""
+        self.means[rows] = others.means
+        self.covariances[rows] = others.covariances
+        self.log_determinants[rows] = others.log_determinants
+
     @property
     def outer_products(self) -> Array:
         """E[x x'], packed."""
         return self.covariances + loops.packed_squares(self.means)
 
-    def second_moments(self) -> Array:
-        """E[x_k^2] (n x K)."""
-        diagonal = np.diag(loops.unpacking(self.means.shape[1]))
-        return np.square(self.means) + self.covariances[:, diagonal]
+    def full_covariances(self, k: int | None = None) -> Array:
+        """The covariances (n x k x k) of the first k numbers, or of all."""
+        return self.covariances[:, loops.unpacking(self.means.shape[1])[:k, :k]]
+
+    @property
+    def variances(self) -> Array:
+        """Variances (n x K)."""
+        return self.covariances[:, np.diag(loops.unpacking(self.means.shape[1]))]
+
+    def draws(self, rng: np.random.Generator, m: int) -> Array:
+        """Draws (m x n x K); given numbers stay as they are.
+
+        By symmetric roots of covariances, which rounding moves by rounding alone: axes may turn.
+        """
+        values, axes = np.linalg.eigh(self.full_covariances())
+        roots = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :] @ axes.transpose(0, 2, 1)
+        normal = rng.standard_normal((m, *self.means.shape))
+        return np.asarray(self.means + np.einsum("nab,mnb->mna", roots, normal))
+
+
+def gaussians_of_groups(
+    matrices: Array,
+    vectors: Array,
+    groups: tuple[tuple[IntArray, Mask], ...],
+    given: Array,
+    prior_precisions: Array,
+    prior_means: Array,
+) -> Gaussians:
+    """``gaussians_given`` of rows or columns in groups of the same free numbers."""
+    gaussians = Gaussians.without_variance(given)
+    for members, free in groups:
+        for begin in range(0, members.size, CHUNK):
+            here = members[begin : begin + CHUNK]
+            equations = matrices[here], vectors[here]
+            prior = prior_precisions[here], prior_means[here]
+            gaussians.put(here, gaussians_given(*equations, free, given[here], *prior))
+    return gaussians
 
 
 def gaussians_given(
@@ -131,16 +184,14 @@ def gaussians_given(
     given : array (n or 1 x K)
     prior_precisions, prior_means : arrays (n or 1 x K)
     """
-    n, width = vectors.shape
-    means = np.array(np.broadcast_to(given, (n, width)))
-    covariances = np.zeros((n, loops.packed_size(width)))
-    places = np.flatnonzero(free)
+    gaussians = Gaussians.without_variance(np.broadcast_to(given, vectors.shape))
+    means, covariances = gaussians.means, gaussians.covariances
+    places, diagonal = np.flatnonzero(free), np.arange(np.count_nonzero(free))
     if not places.size:
-        return Gaussians(means, covariances, np.zeros(n))
-    where = loops.unpacking(width)
+        return gaussians
+    where = loops.unpacking(free.size)
     # One unit for all numbers: a prior of a small variance would else spoil the others' digits.
     precision = matrices[:, where[np.ix_(places, places)]]
-    diagonal = np.arange(places.size)
     precision[:, diagonal, diagonal] += prior_precisions[:, places]
     scale = 1.0 / np.sqrt(precision[:, diagonal, diagonal])
     precision *= scale[:, :, None] * scale[:, None, :]
@@ -162,7 +213,7 @@ def gaussians_given(
     low, high = np.tril_indices(places.size)
     covariances[:, where[places[low], places[high]]] = inverse[:, low, high]
     halves = np.log(triangles[:, diagonal, diagonal]) - np.log(scale)
-    return Gaussians(means, covariances, -2.0 * np.sum(halves, axis=1))
+    return attrs.evolve(gaussians, log_determinants=-2.0 * np.sum(halves, axis=1))
 
 
 @attrs.frozen(eq=False)
@@ -195,9 +246,10 @@ class Priors(Sent):
 
     def of_rows(self, design: Design) -> Array:
         """Prior precisions of the numbers of a row (1 x K)."""
-        found = np.ones((1, design.width))
-        found[0, design.n_factors : design.n_factors + len(design.row_blocks)] = self.row_effects
-        return found
+        precisions = np.ones((1, design.width))
+        first = design.n_factors
+        precisions[0, first : first + len(design.row_blocks)] = self.row_effects
+        return precisions
 
     def of_columns(self, observed: Observed, design: Design) -> tuple[Array, Array]:
         """Prior precisions and means of the numbers of columns (n_columns x K)."""
@@ -206,7 +258,7 @@ class Priors(Sent):
         if design.has_biases:
             for b, block in enumerate(observed.blocks):
                 precisions[block.columns, -1] = self.biases[b]
-                means[block.columns, -1] = self.bias_means[b] - block.centres
+                means[block.columns, -1] = self.bias_means[b] - block.known.centres
         return precisions, means
 
 
@@ -230,25 +282,23 @@ class FactorState(Sent):
     key: str = ""
 
 
-def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) -> FactorState:
+def initial_state(
+    observed: Observed, n_factors: int, weight: float | None, rng: Any
+) -> FactorState:
     """A state to begin with: effects of columns 0, factors random and large, little noise.
 
     From much noise and small factors the bound rises to local maxima with too few factors: in the
     first sweeps they explain nothing, and are switched off.
     """
-    design = Design.of(observed, n_factors)
-    n_columns = observed.shape[1]
-    noise = np.ones(n_columns)
-    for block in observed.blocks:
-        if block.unknown_noise == "column":
-            noise[block.columns] = FIRST_NOISE * block.mean_squares
-    means, mean_squares = np.array(design.given), observed.mean_squares
-    drawn = rng.standard_normal((n_columns, n_factors))
+    design, mean_squares = Design.of(observed, n_factors), observed.mean_squares
+    noise = np.ones(mean_squares.size)
+    learned = observed.columns_with_noise
+    noise[learned] = FIRST_NOISE * mean_squares[learned]
+    means = np.array(design.given)
+    drawn = rng.standard_normal((mean_squares.size, n_factors))
     means[:, :n_factors] = np.sqrt(mean_squares)[:, None] * drawn
-    size = loops.packed_size(design.width)
-    columns = Gaussians(means, np.zeros((n_columns, size)), np.zeros(n_columns))
-    usual = np.array([own.usual_square for own in observed.blocks])
-    ridges = np.array([own.ridge for own in observed.blocks])
+    usual = np.array([summary.usual_square for summary in observed.summaries])
+    ridges = np.array([block.ridge for block in observed.blocks])
     effects = np.where(ridges > 0.0, ridges, 1.0 / usual)
     usual_precision = 1.0 / float(np.mean(mean_squares))
     if weight is not None:
@@ -257,9 +307,9 @@ def begin(observed: Observed, n_factors: int, weight: float | None, rng: Any) ->
         factors=np.full(n_factors, usual_precision if weight is None else weight**2),
         row_effects=effects[list(design.row_blocks)],
         biases=effects,
-        bias_means=np.array([np.mean(own.centres) for own in observed.blocks]),
+        bias_means=np.array([np.mean(summary.centres) for summary in observed.summaries]),
         noise=noise,
         usual_noise=1.0 / float(np.mean(1.0 / (FIRST_NOISE * mean_squares))),
         weight=weight,
     )
-    return FactorState(design, columns, priors)
+    return FactorState(design, Gaussians.without_variance(means), priors)

@@ -15,91 +15,56 @@ make it largest.
 
 from collections.abc import Iterator
 from itertools import count
-from typing import Any
 
 import attrs
 import numpy as np
+from scipy.special import gammaln
 
 from mcframe.compile.partitions.values import fresh_key
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics import factor_loops as loops
-from mcframe.posterior.factor_columns import (
-    Terms,
-    best_noise,
-    columns_given,
-    data_term,
-    noise_term,
-    rotated,
+from mcframe.posterior.factor_rows import RowsHere, RowSums
+from mcframe.posterior.factor_state import (
+    CHUNK,
+    Design,
+    FactorState,
+    Gaussians,
+    Priors,
+    gaussians_of_groups,
 )
-from mcframe.posterior.factor_rows import RowsHere
-from mcframe.posterior.factor_state import FactorState, Gaussians
-from mcframe.posterior.observed import Observed
+from mcframe.posterior.observed import LOG_TWO_PI, Observed
 from mcframe.posterior.parts import RowsInParts
 
 # Sweeps at first in which variances of noise stay as they begin: a column that has found no factor
 # yet would be taken for noise, and stay so.
-HELD = 2
-
-
-@attrs.frozen(eq=False)
-class Swept:
-    """A state after a sweep, the lower bound on the log evidence, and how far that is rounded.
-
-    ``observed`` has the likelihoods with their fitted parameters.
-    """
-
-    observed: Observed
-    state: FactorState
-    evidence: float
-    rounding: float
-
-
-def sweep(
-    rows: RowsHere | RowsInParts, observed: Observed, state: FactorState, learns_noise: bool = True
-) -> Swept:
-    """A pass over rows, then columns, noise and priors; factors are rotated if that is better.
-
-    ``observed`` has what is known of all blocks; the entries are where the ``rows`` are.
-    """
-    if observed.fits_parameters:
-        observed = rows.fitted(observed, state)
-    key = fresh_key()
-    sums = rows.sums(observed.summaries, state, key)
-    columns, residuals = columns_given(observed, state, sums)
-    priors = state.priors
-    if learns_noise:
-        noise, usual = best_noise(observed, priors, sums, residuals)
-        priors = attrs.evolve(priors, noise=noise, usual_noise=usual)
-    terms = Terms(observed, state.design)
-    turned = rotated(state.design, columns, sums, observed.shape[0], priors.weight)
-    columns, sums, priors = max(
-        (terms.with_best_priors(priors, columns, sums), terms.with_best_priors(priors, *turned)),
-        key=lambda found: terms.of_priors(*found),
-    )
-    data = data_term(observed, priors, sums, residuals) + noise_term(observed, priors)
-    evidence = float(data + terms.of_priors(columns, sums, priors))
-    rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise))
-    state = attrs.evolve(state, columns=columns, priors=priors, key=key)
-    return Swept(observed, state, evidence, rounding)
+SWEEPS_OF_FIXED_NOISE = 2
+# The prior of a column's noise variance counts as much as so many entries, with the mean of all.
+NOISE_ENTRIES = 10.0
+# The smallest noise variance, over the mean square of the column's values.
+LEAST_NOISE = 1e-10
+# The smallest variance of noise in predictors.
+LEAST_SPREAD = 1e-6
+# The prior of the variance of effects counts as much as so many of them.
+EFFECTS = 2.0
+TINY = 1e-300
 
 
 @attrs.frozen(eq=False)
 class FactorPosterior:
     """Gaussian factors of some rows, wherever these are, and the columns and priors of a fit.
 
-    ``observed`` has what is known of all blocks.
+    ``observed`` has the summaries of all blocks, with fitted parameters of likelihoods.
+    ``evidence`` is the lower bound on its logarithm after the sweep, and ``rounding`` how far that
+    is rounded.
     """
 
     rows: RowsHere | RowsInParts
     observed: Observed
     state: FactorState
-    ended: bool | None = None
-
-    @property
-    def centres(self) -> Array:
-        """What biases of the columns of Z are counted from."""
-        return np.concatenate([block.centres for block in self.observed.blocks])
+    evidence: float = -np.inf
+    rounding: float = 0.0
+    converged: bool | None = None  # sweeps go on
 
     @property
     def noise(self) -> Array:
@@ -115,17 +80,8 @@ class FactorPosterior:
         """The number of factors."""
         return self.state.design.n_factors
 
-    def likelihood(self, name: str) -> Any:
-        """The likelihood of a block with what was learned of it, but for the noise."""
-        return next(own.likelihood for own in self.observed.blocks if own.block.name == name)
-
     def __str__(self) -> str:
-        return f"factors    {self.state.design.n_factors}"
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return self.observed.shape[0]
+        return f"factors    {self.n_factors}"
 
     def mixture(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array, Array]:
         """Weights, means and variances (1 x N) of z at cells, effects included."""
@@ -135,72 +91,252 @@ class FactorPosterior:
         order = np.argsort(which, kind="stable")
         starts = np.concatenate([[0], np.cumsum(np.bincount(which))])
         mean, variance = np.empty(rows.size), np.empty(rows.size)
-        own, others = self.rows_given(distinct), self.state.columns
-        loops.predictor_moments(
-            0,
-            distinct.size,
-            starts,
-            columns[order],
-            order,
-            own.means,
-            own.covariances,
-            others.means,
-            others.covariances,
-            mean,
-            variance,
-        )
-        variance += self.own_noise[columns]
-        return np.ones((1, rows.size)), (mean + self.centres[columns])[None], variance[None]
+        sides = self.rows_given(distinct), self.state.columns
+        moments = [array for side in sides for array in (side.means, side.covariances)]
+        places = starts, columns[order], order
+        loops.predictor_moments(0, distinct.size, *places, *moments, mean, variance)
+        mean, variance = mean + self.observed.centres[columns], variance + self.own_noise[columns]
+        return np.ones((1, rows.size)), mean[None], variance[None]
 
     @property
     def own_noise(self) -> Array:
         """The variance of the noise that is part of the predictors of each column of Z."""
-        found = np.zeros(self.observed.shape[1])
+        variances = np.zeros(self.observed.shape[1])
         for block in self.observed.blocks:
             if block.unknown_noise == "block":
-                found[block.columns] = self.noise[block.columns]
-        return found
+                variances[block.columns] = self.noise[block.columns]
+        return variances
 
     def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
         """Draws of z (m x len(rows) x n_columns), effects included; columns are drawn once."""
         distinct, which = np.unique(rows, return_inverse=True)
-        drawn = drawn_from(self.rows_given(distinct), rng, m)
-        columns = drawn_from(self.state.columns, rng, m)
+        drawn = self.rows_given(distinct).draws(rng, m)
+        columns = self.state.columns.draws(rng, m)
         z = np.einsum("mrk,mck->mrc", drawn, columns)[:, which]
         noise = np.sqrt(self.own_noise)
         if noise.any():
             z += noise * rng.standard_normal(z.shape)
-        drawn_z: Array = z + self.centres
-        return drawn_z
+        return np.asarray(z + self.observed.centres)
 
     def condition(self, observed: Observed) -> "FactorPosterior":
         """The posterior of new rows with these entries, columns and priors as they are."""
-        return FactorPosterior(RowsHere(observed), observed, self.state)
+        return attrs.evolve(self, rows=RowsHere(observed), observed=observed)
 
 
-def drawn_from(gaussians: Gaussians, rng: np.random.Generator, m: int) -> Array:
-    """Draws (m x n x K) of Gaussians; given numbers stay as they are.
+def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior:
+    """A pass over rows, then columns, noise and priors; factors are rotated if that is better."""
+    rows, observed, state = before.rows, before.observed, before.state
+    if observed.fits_parameters:
+        observed = rows.fitted(observed, state)
+    key = fresh_key()
+    sums = rows.sums(observed.summaries, state, key)
+    columns, residuals = columns_given(observed, state, sums)
+    design, priors = state.design, state.priors
+    if learns_noise:
+        noise, usual = best_noise(observed, priors, sums, residuals)
+        priors = attrs.evolve(priors, noise=noise, usual_noise=usual)
+    sides = [(columns, sums), rotated(design, columns, sums, observed.shape[0], priors.weight)]
+    candidates = [(*pair, best_priors(observed, design, priors, *pair)) for pair in sides]
+    values = [prior_terms(observed, design, *candidate) for candidate in candidates]
+    best = int(values[1] > values[0])
+    columns, sums, priors = candidates[best]
+    data = data_term(observed, priors, sums, residuals) + noise_term(observed, priors)
+    evidence = float(data + values[best])
+    rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise))
+    state = attrs.evolve(state, columns=columns, priors=priors, key=key)
+    return FactorPosterior(rows, observed, state, evidence, rounding)
 
-    By symmetric roots of covariances, which rounding moves by rounding alone: axes may turn.
-    """
-    where = loops.unpacking(gaussians.means.shape[1])
-    values, axes = np.linalg.eigh(gaussians.covariances[:, where])
-    roots = axes * np.sqrt(np.maximum(values, 0.0))[:, None, :] @ axes.transpose(0, 2, 1)
-    normal = rng.standard_normal((m, *gaussians.means.shape))
-    return gaussians.means + np.einsum("nab,mnb->mna", roots, normal)
 
-
-def factor_sweeps(
-    rows: RowsHere | RowsInParts,
-    observed: Observed,
-    state: FactorState,
-    n_before: int = 0,
-) -> Iterator[tuple[FactorPosterior, float, float]]:
-    """The posterior after each sweep, the bound on the log evidence, and how far it is rounded.
+def factor_sweeps(engine: FactorPosterior, n_before: int = 0) -> Iterator[FactorPosterior]:
+    """Yield the posterior after each sweep, without end.
 
     ``n_before`` sweeps were made before, in another process perhaps.
     """
     for number in count(n_before):
-        found = sweep(rows, observed, state, learns_noise=number >= HELD)
-        observed, state = found.observed, found.state
-        yield FactorPosterior(rows, observed, state), found.evidence, found.rounding
+        engine = sweep(engine, learns_noise=number >= SWEEPS_OF_FIXED_NOISE)
+        yield engine
+
+
+def columns_given(
+    observed: Observed, state: FactorState, sums: RowSums
+) -> tuple[Gaussians, Array]:
+    """The Gaussians of all columns given the sums of rows, and their expected squared residuals.
+
+    Residuals are sums of ``precision * E[(value - z)^2]``, before a division by learned variances.
+    """
+    design, scale = state.design, 1.0 / state.priors.noise[:, None]
+    columns = gaussians_of_groups(
+        scale * sums.matrices,
+        scale * sums.vectors,
+        design.groups,
+        design.given,
+        *state.priors.of_columns(observed, design),
+    )
+    twice = np.full(sums.matrices.shape[1], 2.0)
+    twice[np.diag(loops.unpacking(design.width))] = 1.0
+    residuals = (
+        sums.totals[:, 1]
+        - 2.0 * np.einsum("jk,jk->j", sums.vectors, columns.means)
+        + np.einsum("jp,jp,p->j", sums.matrices, columns.outer_products, twice)
+    )
+    return columns, np.maximum(residuals, 0.0)
+
+
+def best_noise(
+    observed: Observed, priors: Priors, sums: RowSums, residuals: Array
+) -> tuple[Array, float]:
+    """Variances of the noise that make the bound largest, and the centre of their prior."""
+    noise, usual = np.array(priors.noise), priors.usual_noise
+    learned = observed.columns_with_noise
+    means = (residuals + NOISE_ENTRIES * usual) / (observed.counts + NOISE_ENTRIES)
+    noise[learned] = np.maximum(means, LEAST_NOISE * observed.mean_squares)[learned]
+    if learned.size:
+        usual = 1.0 / float(np.mean(1.0 / noise[learned]))
+    for b, block in enumerate(observed.blocks):
+        total = np.sum(block.known.counts)
+        if block.unknown_noise == "block" and total:
+            mean = (np.sum(residuals[block.columns]) + sums.spreads[b]) / total
+            noise[block.columns] = max(float(mean), LEAST_SPREAD)
+    return noise, usual
+
+
+def data_term(observed: Observed, priors: Priors, sums: RowSums, residuals: Array) -> float:
+    """The expected parabolas below the log likelihoods of all entries."""
+    total = float(sums.scalars[0]) - 0.5 * float(np.sum(residuals / priors.noise))
+    for b, block in enumerate(observed.blocks):
+        counts, noise = block.known.counts, priors.noise[block.columns]
+        if block.unknown_noise == "column":
+            total -= 0.5 * float(np.sum(counts * (LOG_TWO_PI + np.log(noise))))
+            total += 0.5 * block.known.log_weights
+        elif block.unknown_noise == "block":
+            total -= 0.5 * float(sums.spreads[b] / noise[0] + np.sum(counts) * np.log(noise[0]))
+    return total
+
+
+def noise_term(observed: Observed, priors: Priors) -> float:
+    """The log density of the logarithms of learned variances: scaled inverse chi square."""
+    learned, half = observed.columns_with_noise, 0.5 * NOISE_ENTRIES
+    if not learned.size:
+        return 0.0
+    ratio = priors.usual_noise / priors.noise[learned]
+    constant = half * np.log(half) - gammaln(half)
+    return float(np.sum(constant + half * (np.log(ratio) - ratio)))
+
+
+def rotated(
+    design: Design, columns: Gaussians, sums: RowSums, n_rows: int, weight: float | None
+) -> tuple[Gaussians, RowSums]:
+    """Columns and sums of rows where factors are turned and scaled to the largest bound.
+
+    z does not change under u -> R'u, v -> R^-1 v, the divergences from the priors do. With
+    F = sum E[u u'] and G = sum E[v v'] the best R is F^(-1/2) Q diag(x)^(1/2), Q the axes of
+    F^(1/2) G F^(1/2) and x = n_rows where the precisions of columns' factors are learned (Luttinen
+    and Ilin, 2010); under a given weight w, and m the sizes along these axes,
+    ``x^2 - (n_rows - n_columns) x = w^2 m``.
+    """
+    k, width = design.n_factors, design.width
+    if not k:
+        return columns, sums
+    where = loops.unpacking(width)
+    squares = np.sum(columns.covariances, axis=0)[where] + columns.means.T @ columns.means
+    values, axes = np.linalg.eigh(sums.outer_products[where[:k, :k]])
+    root = (axes * np.sqrt(values)) @ axes.T
+    sizes, turn = np.linalg.eigh(root @ squares[:k, :k] @ root)
+    sizes, turn = np.maximum(sizes[::-1], 0.0), turn[:, ::-1]
+    stretch = np.full(k, float(n_rows))
+    if weight is not None:
+        more = float(n_rows - design.given.shape[0])
+        products = weight**2 * np.maximum(sizes, EPS * np.max(sizes))
+        larger = 0.5 * (abs(more) + np.sqrt(more**2 + 4.0 * products))
+        stretch = larger if more >= 0.0 else products / larger
+    inverse = (turn / np.sqrt(stretch)).T @ root  # R^-1
+    forward = ((axes / np.sqrt(values)) @ axes.T @ turn * np.sqrt(stretch)).T  # R'
+    log_det = 0.5 * float(np.sum(np.log(stretch)) - np.sum(np.log(values)))  # of R
+    of_columns, of_rows = np.eye(width), np.eye(width)
+    of_columns[:k, :k], of_rows[:k, :k] = inverse, forward
+    covariances = np.empty_like(columns.covariances)
+    for begin in range(0, len(covariances), CHUNK):
+        chunk = slice(begin, begin + CHUNK)
+        full = columns.covariances[chunk][:, where]
+        covariances[chunk] = loops.packed(of_columns @ full @ of_columns.T)
+    columns = Gaussians(
+        columns.means @ of_columns.T, covariances, columns.log_determinants - 2.0 * log_det
+    )
+    outer_products = loops.packed(of_rows @ sums.outer_products[where] @ of_rows.T)
+    scalars = sums.scalars + np.array([0.0, 2.0 * n_rows * log_det])
+    return columns, attrs.evolve(sums, outer_products=outer_products, scalars=scalars)
+
+
+def best_priors(
+    observed: Observed, design: Design, priors: Priors, columns: Gaussians, sums: RowSums
+) -> Priors:
+    """Precisions and means of the priors that make the bound largest."""
+    k, (n_rows, n_columns) = design.n_factors, observed.shape
+    factors = priors.factors
+    if priors.weight is None:
+        squares = np.square(columns.means) + columns.variances
+        factors = n_columns / np.maximum(np.sum(squares[:, :k], axis=0), TINY)
+    of_rows = sums.outer_products[np.diag(loops.unpacking(design.width))]
+    row_effects, biases = np.array(priors.row_effects), np.array(priors.biases)
+    bias_means = np.array(priors.bias_means)
+    for place, b in enumerate(design.row_blocks):
+        if not observed.blocks[b].ridge:
+            counted = EFFECTS * observed.blocks[b].known.usual_square
+            row_effects[place] = (n_rows + EFFECTS) / (of_rows[k + place] + counted)
+    for b, block in enumerate(observed.blocks):
+        if block.layout.n_biases:
+            means = columns.means[block.columns, -1] + block.known.centres
+            free = not block.ridge or block.layout.n_intercepts
+            bias_means[b] = np.mean(means) if free else 0.0
+            if not block.ridge:
+                variances = columns.covariances[block.columns, -1]
+                squares = np.sum(variances + (means - bias_means[b]) ** 2)
+                counted = EFFECTS * block.known.usual_square
+                biases[b] = (means.size + EFFECTS) / (squares + counted)
+    return attrs.evolve(
+        priors, factors=factors, row_effects=row_effects, biases=biases, bias_means=bias_means
+    )
+
+
+def prior_terms(
+    observed: Observed, design: Design, columns: Gaussians, sums: RowSums, priors: Priors
+) -> float:
+    """Minus the divergences from the priors, and the densities of learned precisions."""
+    return (
+        effects_term(observed, design, priors)
+        - divergence_of_columns(observed, design, priors, columns)
+        - divergence_of_rows(observed, design, priors, sums)
+    )
+
+
+def effects_term(observed: Observed, design: Design, priors: Priors) -> float:
+    """The log densities of the logarithms of learned precisions of effects, up to a constant."""
+    total = 0.0
+    pairs = list(zip(priors.row_effects, design.row_blocks, strict=True))
+    pairs += [
+        (priors.biases[b], b) for b, block in enumerate(observed.blocks) if block.layout.n_biases
+    ]
+    for precision, b in pairs:
+        block = observed.blocks[b]
+        if not block.ridge:
+            ratio = float(precision) * block.known.usual_square
+            total += 0.5 * EFFECTS * (np.log(ratio) - ratio)
+    return total
+
+
+def divergence_of_columns(
+    observed: Observed, design: Design, priors: Priors, columns: Gaussians
+) -> float:
+    """KL(q(w) || p), summed over columns."""
+    precisions, means = priors.of_columns(observed, design)
+    away = columns.variances + np.square(columns.means - means)
+    terms = np.where(design.free, precisions * away - np.log(precisions) - 1.0, 0.0)
+    return 0.5 * float(np.sum(terms) - np.sum(columns.log_determinants))
+
+
+def divergence_of_rows(observed: Observed, design: Design, priors: Priors, sums: RowSums) -> float:
+    """KL(q(x) || p), summed over rows."""
+    free, precisions = design.row_free, priors.of_rows(design)[0]
+    squares = sums.outer_products[np.diag(loops.unpacking(design.width))]
+    terms = precisions * squares - observed.shape[0] * (np.log(precisions) + 1.0)
+    return 0.5 * float(np.sum(terms[free]) - sums.scalars[1])

@@ -14,7 +14,6 @@ posterior where labels agree, and chains stick in its tails: least effective siz
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import attrs
 import numpy as np
@@ -25,10 +24,10 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
 from mcframe.likelihoods import Gaussian
 from mcframe.numerics import factor_loops as loops
-from mcframe.numerics.sampled import Compressed
+from mcframe.numerics.kernels import Compressed
 from mcframe.posterior.factor_rows import row_pass
-from mcframe.posterior.factor_state import Gaussians, gaussians_given
-from mcframe.posterior.factors import FactorPosterior, drawn_from
+from mcframe.posterior.factor_state import Gaussians, gaussians_of_groups
+from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.observed import ObservedBlock
 
 # Nodes and shares of the quadrature over the noise that is part of a block's predictors.
@@ -64,72 +63,11 @@ class HalfSweep:
         matrices = np.zeros((n, loops.packed_size(width)))
         vectors = np.zeros((n, width))
         rows = self.numbers
-        loops.add_by_rows(
-            0,
-            n,
-            rows.starts,
-            rows.across,
-            rows.places,
-            values,
-            precisions,
-            np.ones(len(others)),
-            others,
-            loops.packed_squares(others),
-            matrices,
-            vectors,
-        )
-        found = Gaussians(np.array(self.given), np.zeros_like(matrices), np.zeros(n))
-        for here, free in self.groups:
-            own = gaussians_given(
-                matrices[here],
-                vectors[here],
-                free,
-                self.given[here],
-                self.precisions[here],
-                self.means[here],
-            )
-            found.means[here], found.covariances[here] = own.means, own.covariances
-        return found
-
-
-@attrs.frozen(eq=False)
-class OtherEntries:
-    """The entries of a block that is not Gaussian, of all chains.
-
-    ``places`` (N x K) are their numbers of z; ``noise`` is the variance of the noise that is part
-    of their predictors.
-    """
-
-    likelihood: Any
-    places: IntArray
-    y: Array
-    weights: Array | float
-    offset: Array | float
-    noise: float
-
-    @classmethod
-    def of(
-        cls, block: ObservedBlock, places: IntArray, noise: float, n_chains: int
-    ) -> "OtherEntries":
-        """The entries of a block, of so many chains."""
-        offset: Array | float = 0.0
-        if block.offset is not None:
-            offset = np.tile(block.offset.reshape(-1, places.shape[1]), (n_chains, 1))
-        weights = 1.0 if block.weights is None else np.tile(block.weights, n_chains)
-        return cls(block.likelihood, places, np.tile(block.y, n_chains), weights, offset, noise)
-
-    def log_likelihood(self, z: Array) -> Array:
-        """Weighted log likelihoods at predictors z (N x K) up to constants, noise integrated."""
-        z = z + self.offset
-        shaped = z if z.shape[1] > 1 else z[:, 0]
-        if not self.noise:
-            return np.asarray(-self.weights * self.likelihood.value(shaped, self.y))
-        points, shares = NOISE_NODES
-        spread = np.sqrt(self.noise)
-        terms = [
-            -self.weights * self.likelihood.value(shaped + spread * p, self.y) for p in points
-        ]
-        return np.asarray(logsumexp(np.array(terms), axis=0, b=shares[:, None]))
+        numbers = rows.starts, rows.across, rows.places, values, precisions
+        moments = np.ones(len(others)), others, loops.packed_squares(others)
+        loops.add_by_rows(0, n, *numbers, *moments, matrices, vectors)
+        priors = self.given, self.precisions, self.means
+        return gaussians_of_groups(matrices, vectors, self.groups, *priors)
 
 
 @attrs.frozen(eq=False)
@@ -140,124 +78,111 @@ class Sampler:
     n_chains: int
 
     @cached_property
-    def places(self) -> tuple[IntArray, IntArray]:
-        """The row and the column of each number of z."""
-        by_rows = self.posterior.observed.by_rows
-        rows = np.empty(by_rows.across.size, dtype=np.intp)
-        columns = np.empty_like(rows)
-        rows[by_rows.places] = np.repeat(np.arange(self.posterior.n_rows), np.diff(by_rows.starts))
-        columns[by_rows.places] = by_rows.across
-        return rows, columns
-
-    @cached_property
     def at(self) -> tuple[IntArray, IntArray]:
         """The row and the column of each number of z of each chain, among those of all chains."""
-        n_rows, n_columns = self.posterior.observed.shape
-        chains = np.arange(self.n_chains)[:, None]
-        rows, columns = self.places
-        return (rows + n_rows * chains).ravel(), (columns + n_columns * chains).ravel()
+        observed, chains = self.posterior.observed, np.arange(self.n_chains)[:, None]
+        sides = zip(observed.cells, observed.shape, strict=True)
+        rows, columns = ((places + n * chains).ravel() for places, n in sides)
+        return rows, columns
 
     @cached_property
     def sides(self) -> tuple[HalfSweep, HalfSweep]:
         """The rows and the columns."""
-        design, priors = self.posterior.state.design, self.posterior.state.priors
-        observed = self.posterior.observed
-        n_rows = observed.shape[0] * self.n_chains
-        of_rows = np.repeat(priors.of_rows(design), n_rows, axis=0)
-        rows = HalfSweep(
-            self.by(0),
-            np.arange(n_rows),
-            of_rows,
-            np.zeros_like(of_rows),
-            np.repeat(design.row_given, n_rows, axis=0),
-            ((np.arange(n_rows), design.row_free),),
-        )
-        precisions, means = (
-            np.tile(array, (self.n_chains, 1)) for array in priors.of_columns(observed, design)
-        )
-        one = np.concatenate(
-            [
-                block.columns.start
-                + np.arange(block.columns.stop - block.columns.start)
-                // block.likelihood.width
-                * block.likelihood.width
-                for block in observed.blocks
-            ]
-        )
-        shifts = observed.shape[1] * np.arange(self.n_chains)[:, None]
+        observed, state, m = self.posterior.observed, self.posterior.state, self.n_chains
+        design, (n_rows, n_columns) = state.design, observed.shape
+        n = n_rows * m
+        of_rows = np.repeat(state.priors.of_rows(design), n, axis=0)
+        given = np.repeat(design.row_given, n, axis=0)
+        groups = ((np.arange(n), design.row_free),)
+        rows = HalfSweep(self.by(0), np.arange(n), of_rows, np.zeros_like(of_rows), given, groups)
+        # The first one of the columns of Z that a number shares an observation with.
+        units = [
+            block.columns.start + np.repeat(width * np.arange(block.n_columns), width)
+            for block in observed.blocks
+            for width in [block.likelihood.width]
+        ]
+        shifts = n_columns * np.arange(m)[:, None]
+        precisions, means = state.priors.of_columns(observed, design)
         columns = HalfSweep(
             self.by(1),
-            (one + shifts).ravel(),
-            precisions,
-            means,
-            np.tile(design.given, (self.n_chains, 1)),
+            (np.concatenate(units) + shifts).ravel(),
+            np.tile(precisions, (m, 1)),
+            np.tile(means, (m, 1)),
+            np.tile(design.given, (m, 1)),
             tuple(((here + shifts).ravel(), free) for here, free in design.groups),
         )
         return rows, columns
 
     def by(self, side: int) -> Compressed:
         """All numbers by rows (0) or columns (1)."""
-        own, others = self.at[side], self.at[1 - side]
-        places = np.arange(own.size, dtype=np.int32)
-        shape = tuple(self.n_chains * n for n in self.posterior.observed.shape)
+        order = (self.at[side], self.at[1 - side])
+        shape = [self.n_chains * n for n in self.posterior.observed.shape]
         shape = shape if side == 0 else shape[::-1]
-        return Compressed.of(sp.coo_array((places, (own, others)), shape=shape).tocsr())
+        places = np.arange(order[0].size, dtype=np.int32)
+        return Compressed.of(sp.coo_array((places, order), shape=tuple(shape)).tocsr())
 
     @cached_property
     def gaussian_entries(self) -> tuple[Array, Array]:
         """Values and precisions of the Gaussian entries; the precision of all others is 0."""
         posterior = self.posterior
-        rows: Any = posterior.rows
-        passed = row_pass(rows, posterior.observed.summaries, posterior.state)
-        precisions = passed.precisions / posterior.noise[self.places[1]]
-        for block in self.posterior.observed.blocks:
+        rows = row_pass(posterior.rows, posterior.observed.summaries, posterior.state)
+        precisions = rows.precisions / posterior.noise[posterior.observed.cells[1]]
+        for block in posterior.observed.blocks:
             if not isinstance(block.likelihood, Gaussian):
                 precisions[block.part] = 0.0
-        return np.tile(passed.values, self.n_chains), np.tile(precisions, self.n_chains)
+        return np.tile(rows.values, self.n_chains), np.tile(precisions, self.n_chains)
 
     @cached_property
-    def others(self) -> tuple["OtherEntries", ...]:
-        """The entries of blocks that are not Gaussian, of all chains."""
-        found = []
+    def others(self) -> list[tuple[ObservedBlock, Array, Array, Array, float]]:
+        """Blocks that are not Gaussian: y, weights, offsets of all chains, noise of predictors."""
+        others: list[tuple[ObservedBlock, Array, Array, Array, float]] = []
+        m = self.n_chains
         for block in self.posterior.observed.blocks:
-            if isinstance(block.likelihood, Gaussian) or not block.y.size:
-                continue
-            shifts = self.posterior.observed.n_numbers * np.arange(self.n_chains)[:, None]
-            own = (np.arange(block.part.start, block.part.stop) + shifts).ravel()
-            places = own.reshape(-1, block.likelihood.width)
-            found.append(OtherEntries.of(block, places, self.noise_of(block), self.n_chains))
-        return tuple(found)
+            if not isinstance(block.likelihood, Gaussian) and block.y.size:
+                weights = np.tile(np.broadcast_to(block.weights, block.y.shape), m)
+                offset: Array = np.zeros((1, 1))
+                if np.ndim(block.offset):
+                    of_chain = np.reshape(block.offset, (-1, block.likelihood.width))
+                    offset = np.tile(of_chain, (m, 1))
+                noise = float(self.posterior.own_noise[block.columns][0])
+                others.append((block, np.tile(block.y, m), weights, offset, noise))
+        return others
 
     def log_likelihoods(self, z: Array, units: IntArray, n: int) -> Array:
-        """The sums over units, (n,), of log likelihoods that are not Gaussian."""
-        total = np.zeros(n)
-        for entries in self.others:
-            each = entries.log_likelihood(z[entries.places])
-            total += np.bincount(units[entries.places[:, 0]], each, n)
+        """The sums over units, (n,), of log likelihoods that are not Gaussian, up to constants."""
+        m, total = self.n_chains, np.zeros(n)
+        for block, y, weights, offset, noise in self.others:
+            width, value = block.likelihood.width, block.likelihood.value
+            here = z.reshape(m, -1)[:, block.part].reshape(-1, width) + offset
+            here = here if width > 1 else here[:, 0]
+            unit = units.reshape(m, -1)[:, block.part].reshape(-1, width)[:, 0]
+            if noise:  # of the predictors, integrated
+                points, shares = NOISE_NODES
+                nodes = [here + np.sqrt(noise) * point for point in points]
+                terms = np.array([-weights * value(node, y) for node in nodes])
+                each = logsumexp(terms, axis=0, b=shares[:, None])
+            else:
+                each = -weights * value(here, y)
+            total += np.bincount(unit, each, n)
         return total
-
-    def noise_of(self, block: ObservedBlock) -> float:
-        """The variance of the noise that is part of a block's predictors."""
-        own = block.unknown_noise == "block"
-        return float(self.posterior.noise[block.columns][0]) if own else 0.0
 
     def step(self, side: int, both: list[Array], rng: np.random.Generator) -> None:
         """Draw rows (0) or columns (1) given the others."""
-        own, others = self.sides[side], both[1 - side]
-        gaussians = own.gaussians(others, *self.gaussian_entries)
+        moving, others = self.sides[side], both[1 - side]
+        gaussians = moving.gaussians(others, *self.gaussian_entries)
         if not self.others:
-            both[side] = drawn_from(gaussians, rng, 1)[0]
+            both[side] = gaussians.draws(rng, 1)[0]
             return
-        for drawn in drawn_from(gaussians, rng, SLICES):
+        for drawn in gaussians.draws(rng, SLICES):
             both[side] = self.on_slice(side, both, gaussians.means, drawn, rng)
 
     def on_slice(
         self, side: int, both: list[Array], mean: Array, drawn: Array, rng: np.random.Generator
     ) -> Array:
         """Rows (0) or columns (1) moved along the ellipse through these and drawn ones."""
-        own, others = self.sides[side], both[1 - side]
+        moving, others = self.sides[side], both[1 - side]
         here, there = self.at[side], self.at[1 - side]
-        units, n = own.units[here], len(own.units)
+        units, n = moving.units[here], len(moving.units)
 
         def predictors(numbers: Array) -> Array:
             return np.asarray(np.einsum("nk,nk->n", numbers[here], others[there]))
@@ -277,7 +202,7 @@ class Sampler:
             angles = np.where(outside, rng.uniform(low, high), angles)
         else:
             raise BackendError("the sampler found no point on a slice: a likelihood is not finite")
-        angle = angles[own.units][:, None]
+        angle = angles[moving.units][:, None]
         return mean + (both[side] - mean) * np.cos(angle) + (drawn - mean) * np.sin(angle)
 
     def rescale(self, both: list[Array], rng: np.random.Generator) -> None:
@@ -289,45 +214,48 @@ class Sampler:
         """
         k = self.posterior.n_factors
         squares = [
-            np.sum((side.precisions * np.square(own)).reshape(self.n_chains, -1, own.shape[1]), 1)
-            for side, own in zip(self.sides, both, strict=True)
+            np.sum(
+                (side.precisions * np.square(numbers)).reshape(
+                    self.n_chains, -1, numbers.shape[1]
+                ),
+                1,
+            )
+            for side, numbers in zip(self.sides, both, strict=True)
         ]
         of_rows, of_columns = (each[:, :k] for each in squares)
-        more = float(self.posterior.observed.shape[0] - self.posterior.observed.shape[1])
+        n_rows, n_columns = self.posterior.observed.shape
+        more = float(n_rows - n_columns)
 
         def log_density(t: Array) -> Array:
             spent = of_rows * np.expm1(2.0 * t) + of_columns * np.expm1(-2.0 * t)
             return np.asarray(more * t - 0.5 * spent)
 
-        t = np.zeros_like(of_rows)
-        floor = -rng.exponential(size=t.shape)
-        low = -LOG_SCALES * rng.random(t.shape)
+        floor = -rng.exponential(size=of_rows.shape)
+        low = -LOG_SCALES * rng.random(of_rows.shape)
         high = low + LOG_SCALES
         t = rng.uniform(low, high)
         while np.any(outside := log_density(t) < floor):
-            low, high = (
-                np.where(outside & (t < 0.0), t, low),
-                np.where(outside & (t > 0.0), t, high),
-            )
+            low = np.where(outside & (t < 0.0), t, low)
+            high = np.where(outside & (t > 0.0), t, high)
             t = np.where(outside, rng.uniform(low, high), t)
         for side, sign in enumerate((1.0, -1.0)):
-            own = both[side].reshape(self.n_chains, -1, both[side].shape[1])
-            own[:, :, :k] *= np.exp(sign * t)[:, None]
+            numbers = both[side].reshape(self.n_chains, -1, both[side].shape[1])
+            numbers[:, :, :k] *= np.exp(sign * t)[:, None]
 
     def begin(self, rng: np.random.Generator) -> list[Array]:
         """Every other chain from the variational posterior, the others from the prior."""
-        rows = self.posterior.rows_given(np.arange(self.posterior.n_rows))
-        columns, found = self.posterior.state.columns, []
-        for side, gaussians in zip(self.sides, (rows, columns), strict=True):
-            drawn = drawn_from(gaussians, rng, self.n_chains).reshape(side.means.shape)
-            prior = side.given + np.zeros_like(drawn)
+        rows = self.posterior.rows_given(np.arange(self.posterior.observed.shape[0]))
+        both = []
+        for side, gaussians in zip(self.sides, (rows, self.posterior.state.columns), strict=True):
+            drawn = gaussians.draws(rng, self.n_chains).reshape(side.means.shape)
+            prior = np.array(side.given)
             for here, free in side.groups:
-                own = np.ix_(here, np.flatnonzero(free))
-                noise = rng.standard_normal(side.means[own].shape)
-                prior[own] = side.means[own] + noise / np.sqrt(side.precisions[own])
+                numbers = np.ix_(here, np.flatnonzero(free))
+                noise = rng.standard_normal(side.means[numbers].shape)
+                prior[numbers] = side.means[numbers] + noise / np.sqrt(side.precisions[numbers])
             chains = np.repeat(np.arange(self.n_chains) % 2 == 1, len(drawn) // self.n_chains)
-            found.append(np.where(chains[:, None], prior, drawn))
-        return found
+            both.append(np.where(chains[:, None], prior, drawn))
+        return both
 
     def sweeps(self, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
         """Rows (chains x n_rows x K) and columns after each sweep, without end."""
@@ -377,8 +305,7 @@ def sampled(
     noise = np.sqrt(posterior.own_noise[columns])
     if noise.any():
         draws += noise * rng.standard_normal(draws.shape)
-    found: Array = draws + posterior.centres[columns]
-    return found
+    return np.asarray(draws + posterior.observed.centres[columns])
 
 
 def effective_sizes(draws: Array) -> Array:
@@ -388,7 +315,7 @@ def effective_sizes(draws: Array) -> Array:
     sequence of pairs (Vehtari, Gelman, Simpson, Carpenter and Buerkner, Bayesian Analysis 2021,
     section 3.2).
     """
-    n_chains, m, _ = draws.shape
+    n_chains, m = draws.shape[:2]
     away = draws - draws.mean(axis=1, keepdims=True)
     spectrum = np.abs(np.fft.rfft(away, 2 * m, axis=1)) ** 2
     covariances = np.fft.irfft(spectrum, axis=1)[:, :m].mean(axis=0) / m
@@ -398,7 +325,7 @@ def effective_sizes(draws: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         correlations = 1.0 - (within - covariances) / total
     correlations[0] = 1.0
-    pairs = correlations[: m // 2 * 2].reshape(m // 2, 2, -1).sum(axis=1)
+    pairs = correlations[: m // 2 * 2].reshape(m // 2, 2, *draws.shape[2:]).sum(axis=1)
     positive = np.cumprod(pairs > 0.0, axis=0, dtype=bool)
     times = 2.0 * np.sum(np.minimum.accumulate(pairs, axis=0) * positive, axis=0) - 1.0
     sizes = n_chains * m / np.maximum(times, 1.0 / np.log10(max(n_chains * m, 10)))

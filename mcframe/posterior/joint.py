@@ -19,64 +19,19 @@ ROUNDS = 100
 
 
 @attrs.frozen(eq=False)
-class DenseNumbers:
-    """A Gaussian observation of each number of z, (n x d) in the order of Z's columns.
-
-    ``values`` are NaN where nothing is observed, ``precisions`` 0; ``constant`` is what the bound
-    on the log likelihoods has beyond the densities of these observations.
-    """
-
-    values: Array
-    precisions: Array
-    constant: float
-
-    @classmethod
-    def of(
-        cls, observed: Observed, noise: Array, moments: tuple[Array, Array] | None
-    ) -> "DenseNumbers":
-        """The pseudo-observations at these means and variances of z (n x d); None for 0 and 1.
-
-        ``noise`` has the variance of each column of Z, of Gaussian blocks that do not declare it.
-        """
-        values, precisions = np.full(observed.shape, np.nan), np.zeros(observed.shape)
-        constant = 0.0
-        rows, columns = observed.cells
-        for block in observed.blocks:
-            here = block.part
-            row, column = rows[here], columns[here]
-            mean: Array = np.zeros(row.size)
-            variance: Array = np.ones(row.size)
-            if moments is not None:
-                mean, variance = moments[0][row, column], moments[1][row, column]
-            found = block.pseudo_observations(slice(0, block.y.size), mean, variance, 1.0)
-            precision = found.precisions
-            if block.unknown_noise == "column":
-                precision = precision / noise[column]
-            seen = precision > 0.0
-            values[row[seen], column[seen]] = found.values[seen]
-            precisions[row[seen], column[seen]] = precision[seen]
-            if block.unknown_noise != "column":
-                logs = np.log(precision[seen]) - LOG_TWO_PI
-                constant += found.constant - 0.5 * float(np.sum(logs))
-        return cls(values, precisions, constant)
-
-
-@attrs.frozen(eq=False)
 class JointPosterior:
     """The posterior of rows of Z, and the noise variance of columns that do not declare it.
 
-    ``ended`` says of Gaussian blocks, which take no sweeps, whether the estimate has converged.
+    ``converged`` says of Gaussian blocks, which take no sweeps, whether the estimate has
+    converged; None where sweeps go on.
     """
 
     observed: Observed
     rows: RowsPosterior
     evidence: float
     noise: Array
-    ended: bool | None = None
-
-    def likelihood(self, name: str) -> Any:
-        """The likelihood of a block."""
-        return next(own.likelihood for own in self.observed.blocks if own.block.name == name)
+    converged: bool | None = None
+    rounding: float = 0.0
 
     @property
     def n_factors(self) -> int:
@@ -84,9 +39,9 @@ class JointPosterior:
         return len(self.rows.shares)
 
     @property
-    def components(self) -> Array:
-        """The probability (n x C) that a row is of each component."""
-        return self.rows.responsibilities
+    def n_steps(self) -> int:
+        """The number of steps of the estimate."""
+        return max(len(self.rows.history), 1)
 
     def mixture(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array, Array]:
         """Weights, means and variances (C x N) of z at cells."""
@@ -98,34 +53,72 @@ class JointPosterior:
 
     def condition(self, observed: Observed) -> "JointPosterior":
         """The posterior of new rows with these entries."""
-        found: RowsPosterior | None = None
+        moments: tuple[Array, Array] | None = None
         before: Any = np.inf
         for _ in range(ROUNDS):
-            moments = None if found is None else found.moments()
-            numbers = DenseNumbers.of(observed, self.noise, moments)
-            found = self.rows.condition(numbers.values, numbers.precisions)
-            mean = found.moments()[0]
-            moved = float(np.max(np.abs(mean - before), initial=0.0))
-            if not observed.needs_bounds or moved <= 1e-8 * (1.0 + float(np.max(np.abs(mean)))):
+            values, precisions, _ = dense_observations(observed, self.noise, moments)
+            rows = self.rows.condition(values, precisions)
+            moments = rows.moments()
+            moved = float(np.max(np.abs(moments[0] - before), initial=0.0))
+            size = 1.0 + float(np.max(np.abs(moments[0])))
+            if not observed.needs_bounds or moved <= 1e-8 * size:
                 break
-            before = mean
-        assert found is not None
-        return attrs.evolve(self, observed=observed, rows=found)
+            before = moments[0]
+        return attrs.evolve(self, observed=observed, rows=rows)
 
     def __str__(self) -> str:
         return f"rows       {self.n_factors} Gaussian component(s)"
+
+
+def dense_observations(
+    observed: Observed, noise: Array, moments: tuple[Array, Array] | None
+) -> tuple[Array, Array, float]:
+    """A Gaussian observation of each number of z, given its moments: values, precisions, constant.
+
+    Arrays are (n x d) in the order of Z's columns; values are NaN where nothing is observed, and
+    precisions 0. The constant is what the bound on the log likelihoods has beyond the densities of
+    these observations.
+
+    Parameters
+    ----------
+    observed : Observed
+    noise : array (d,)
+        The variance of each column of Z, of Gaussian blocks that do not declare it.
+    moments : (array, array) or None
+        Means and variances of z (n x d); None for 0 and 1.
+    """
+    values, precisions = np.full(observed.shape, np.nan), np.zeros(observed.shape)
+    constant = 0.0
+    rows, columns = observed.cells
+    for block in observed.blocks:
+        row, column = rows[block.part], columns[block.part]
+        mean: Array = np.zeros(row.size)
+        variance: Array = np.ones(row.size)
+        if moments is not None:
+            mean, variance = (array[row, column] for array in moments)
+        pseudo = block.pseudo_observations(slice(0, block.y.size), mean, variance, 1.0)
+        precision = pseudo.precisions
+        if block.unknown_noise == "column":
+            precision = precision / noise[column]
+        seen = precision > 0.0
+        values[row[seen], column[seen]] = pseudo.values[seen]
+        precisions[row[seen], column[seen]] = precision[seen]
+        if block.unknown_noise != "column":
+            logs = np.log(precision[seen]) - LOG_TWO_PI
+            constant += pseudo.constant - 0.5 * float(np.sum(logs))
+    return values, precisions, constant
 
 
 def joint_sweeps(
     observed: Observed, term: GaussianRows, tol: float, max_steps: int, seed: int
 ) -> Iterator[JointPosterior]:
     """Yield the posterior: once if all blocks are Gaussian, else after each step without end."""
-    noise = NOISE * spreads_of(observed)
-    numbers = DenseNumbers.of(observed, noise, None)
-    given = numbers.values, numbers.precisions
+    noise = NOISE * column_variances(observed)
+    values, precisions, constant = dense_observations(observed, noise, None)
     if term.covariance is None:
-        found = fit_rows(
-            *given,
+        rows = fit_rows(
+            values,
+            precisions,
             components=term.components,
             prior_rows=term.prior_rows,
             tol=tol,
@@ -134,29 +127,27 @@ def joint_sweeps(
         )
     else:
         mean, covariance = term.moments
-        found = given_rows(*given, mean, covariance / term.weight)
+        rows = given_rows(values, precisions, mean, covariance / term.weight)
     if not observed.needs_bounds:
-        ended = len(found.history) <= max_steps
-        yield JointPosterior(observed, found, found.evidence + numbers.constant, noise, ended)
+        converged = len(rows.history) <= max_steps
+        yield JointPosterior(observed, rows, rows.evidence + constant, noise, converged)
         return
     while True:
-        moments = found.moments()
-        rows, columns = observed.cells
-        sd = np.sqrt(moments[1][rows, columns])
-        observed = observed.fitted(moments[0][rows, columns], sd)
-        numbers = DenseNumbers.of(observed, noise, moments)
-        found = found.step(numbers.values, numbers.precisions)
-        yield JointPosterior(observed, found, found.evidence + numbers.constant, noise)
+        moments = rows.moments()
+        mean, variance = (array[observed.cells] for array in moments)
+        observed = observed.fitted(mean, np.sqrt(variance))
+        values, precisions, constant = dense_observations(observed, noise, moments)
+        rows = rows.step(values, precisions)
+        yield JointPosterior(observed, rows, rows.evidence + constant, noise)
 
 
-def spreads_of(observed: Observed) -> Array:
+def column_variances(observed: Observed) -> Array:
     """The variance of the values of each column of Z about their mean, above 0."""
-    found = np.ones(observed.shape[1])
+    spread = np.ones(observed.shape[1])
     for block in observed.blocks:
         if block.unknown_noise == "column":
-            n_columns = block.centres.size
-            counts = np.maximum(np.bincount(block.at, minlength=n_columns), 1)
-            away = block.y - (np.bincount(block.at, block.y, n_columns) / counts)[block.at]
-            variances = np.bincount(block.at, np.square(away), n_columns) / counts
-            found[block.columns] = np.where(variances > 0.0, variances, block.usual_square)
-    return found
+            counts = np.maximum(block.by_column(np.ones(block.y.size)), 1)
+            away = block.y - (block.by_column(block.y) / counts)[block.at]
+            variances = block.by_column(np.square(away)) / counts
+            spread[block.columns] = np.where(variances > 0.0, variances, block.known.usual_square)
+    return spread

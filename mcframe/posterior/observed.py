@@ -10,13 +10,13 @@ import scipy.sparse as sp
 
 from mcframe.compile.partitions.values import Sent
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.likelihood import ExpectedLogLikelihood, Likelihood, Parametric
+from mcframe.contracts.likelihood import ExpectedLogLikelihood, Likelihood
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Layout, Problem
 from mcframe.model.layout import layout_of
 from mcframe.model.table import Table
 from mcframe.numerics.gaussian_bounds import best_gaussian
-from mcframe.numerics.sampled import Compressed
+from mcframe.numerics.kernels import Compressed
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
 # Mean squares of columns are shrunk towards that of all columns, which counts as so many entries.
@@ -25,12 +25,10 @@ DRAWN = 10.0
 
 @attrs.frozen(eq=False)
 class Summary(Sent):
-    """What is known of a block by the entries of all rows, wherever these are.
+    """Facts about a block that depend on the entries of all rows, wherever these are.
 
     Attributes
     ----------
-    likelihood : Likelihood
-        With its fitted parameters, if it has any.
     centres : array (columns of Z of the block,)
         The numbers that values and biases are counted from: means of locations that have biases,
         else 0.
@@ -42,14 +40,16 @@ class Summary(Sent):
         The mean square that the priors of effects expect, in the units of z.
     log_weights : float
         The sum of the logarithms of the weights.
+    parameters : array or None
+        The fitted parameters of the likelihood, if it has any.
     """
 
-    likelihood: Likelihood
     centres: Array
     counts: Array
     mean_squares: Array
     usual_square: float
     log_weights: float
+    parameters: Array | None = None
 
 
 @attrs.frozen(eq=False)
@@ -57,16 +57,19 @@ class ObservedBlock:
     """The entries of one block: y of (N,), N numbers of z, or N K of K classes, row after row.
 
     ``part`` is where its numbers stand among those of all blocks, ``columns`` which columns of Z
-    are its own. ``weights`` say how often each entry counts; None for once. The entries of row r
-    are those from ``starts[r]`` to ``starts[r + 1]``; ``at`` says in which column of the block
-    each of them stands. As soon as the ``summary`` is known y is counted from its centres.
+    are its own. ``unfitted`` is the likelihood without fitted parameters. ``weights`` say how
+    often each entry counts, ``offset`` is added to z; a number is that of all entries. The
+    entries of row r are those from ``starts[r]`` to ``starts[r + 1]``; ``at`` says in which column
+    of the block each of them stands. As soon as the ``summary`` is known y is counted from its
+    centres.
     """
 
     block: Block
     layout: Layout
+    unfitted: Likelihood
     y: Array
-    weights: Array | None
-    offset: Array | None
+    weights: Array | float
+    offset: Array | float
     part: slice
     columns: slice
     starts: IntArray
@@ -80,32 +83,37 @@ class ObservedBlock:
         assert self.summary is not None
         return self.summary
 
-    @property
-    def likelihood(self) -> Likelihood:
+    @cached_property
+    def likelihood(self) -> Any:
         """The likelihood with its fitted parameters, if it has any."""
-        return self.known.likelihood
+        parametric: Any = self.unfitted
+        parameters = None if self.summary is None else self.summary.parameters
+        return parametric if parameters is None else parametric.with_parameters(parameters)
 
     @property
-    def centres(self) -> Array:
-        """The numbers that values and biases of the columns of Z are counted from."""
-        return self.known.centres
+    def n_columns(self) -> int:
+        """The number of columns of the data."""
+        return (self.columns.stop - self.columns.start) // self.unfitted.width
 
     @property
-    def usual_square(self) -> float:
-        """The mean square that the priors of effects expect, in the units of z."""
-        return self.known.usual_square
+    def z(self) -> Any:
+        """Values in the units of z, those of locations; 0 where z has no unit."""
+        return self.y if self.unfitted.location else np.zeros(self.y.size)
 
-    @property
-    def mean_squares(self) -> Array:
-        """About the mean square of the values of each column of Z."""
-        return self.known.mean_squares
+    def by_column(self, numbers: Array) -> Array:
+        """Sums of numbers of the entries by the columns of the data."""
+        return np.asarray(np.bincount(self.at, numbers, self.n_columns), dtype=np.float64)
 
-    def summed_up(self, summary: Summary) -> "ObservedBlock":
+    def with_summary(self, summary: Summary) -> "ObservedBlock":
         """The block with this summary, y counted from its centres."""
         y = self.y
-        if self.summary is None and self.block.likelihood.location and self.block.bias:
+        if self.summary is None and self.unfitted.location and self.block.bias:
             y = y - summary.centres[self.at]
         return attrs.evolve(self, y=y, summary=summary)
+
+    def with_parameters(self, parameters: Array) -> "ObservedBlock":
+        """The block with these parameters of its likelihood."""
+        return attrs.evolve(self, summary=attrs.evolve(self.known, parameters=parameters))
 
     @property
     def unknown_noise(self) -> str | None:
@@ -114,42 +122,32 @@ class ObservedBlock:
         The variance of a block is that of a Gaussian which is added to its predictors, where no
         parabola lies below the log likelihood (see ``ExpectedLogLikelihood``).
         """
-        if isinstance(self.likelihood, Gaussian) and self.likelihood.variance is None:
+        if isinstance(self.unfitted, Gaussian) and self.unfitted.variance is None:
             return "column"
-        return "block" if isinstance(self.likelihood, ExpectedLogLikelihood) else None
+        return "block" if isinstance(self.unfitted, ExpectedLogLikelihood) else None
 
     def fitted(self, mean: Array, sd: Array | None) -> "ObservedBlock":
         """The block with the parameters of its likelihood, if it fits any, that suit z best.
 
         The sum of the expected bounds is the largest where z has these means and deviations.
         """
-        declared = self.block.likelihood
-        if not isinstance(declared, Parametric) or not declared.n_parameters:
+        if not self.layout.n_parameters:
             return self
-        weights = np.ones(self.y.size) if self.weights is None else self.weights
-        likelihood: Any = self.likelihood
-        start = None if likelihood is declared else np.array(likelihood.thresholds)
-        z = mean if self.offset is None else mean + self.offset
-        found = declared.best_parameters(z, self.y, weights, start, sd=sd)
-        fitted = self.with_parameters(found)
+        parametric: Any = self.unfitted
+        start, z = self.known.parameters, mean + self.offset
+        weights = np.broadcast_to(self.weights, self.y.shape)
+        fitted = self.with_parameters(parametric.best_parameters(z, self.y, weights, start, sd=sd))
         if sd is None or start is None:
             return fitted
         # Thresholds that are best at infinity stay where they are: the bound has a tail.
         return fitted if fitted.expected_bound(mean, sd) > self.expected_bound(mean, sd) else self
 
-    def with_parameters(self, found: Array) -> "ObservedBlock":
-        """The block with these parameters of its likelihood."""
-        declared: Any = self.block.likelihood
-        likelihood = declared.with_parameters(found)
-        return attrs.evolve(self, summary=attrs.evolve(self.known, likelihood=likelihood))
-
     def expected_bound(self, mean: Array, sd: Array) -> float:
         """The sum over entries of the expected Gaussian bounds where z has these moments."""
-        z = mean if self.offset is None else mean + self.offset
-        likelihood: Any = self.likelihood
+        likelihood, z = self.likelihood, mean + self.offset
         value, precision, constants = likelihood.gaussian_bound(z, np.square(sd), self.y)
         expected = constants - 0.5 * precision * (np.square(z - value) + np.square(sd))
-        return float(np.sum(expected if self.weights is None else self.weights * expected))
+        return float(np.sum(self.weights * expected))
 
     def entries(self, first: int, last: int) -> slice:
         """The entries of some rows."""
@@ -168,14 +166,12 @@ class ObservedBlock:
         Their numbers of z have these means and variances, flat; ``noise`` is the variance of the
         block's own noise.
         """
-        likelihood: Any = self.likelihood
-        y = self.y[entries]
-        weight: Any = 1.0 if self.weights is None else self.weights[entries]
+        likelihood, y = self.likelihood, self.y[entries]
+        weight, offset = some(self.weights, entries), some(self.offset, entries)
         if self.unknown_noise == "column":
             return PseudoObservations(y, np.broadcast_to(weight, y.shape))
         shaped = (-1, likelihood.width) if likelihood.width > 1 else (-1,)
         mean, variance = mean.reshape(shaped), variance.reshape(shaped)
-        offset = 0.0 if self.offset is None else self.offset[entries]
         if self.unknown_noise == "block":
             centre, spread = best_gaussian(
                 likelihood, mean + offset, np.asarray(noise), y, weights=weight
@@ -222,48 +218,35 @@ class Observed:
     by_rows: Compressed
 
     @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        tables: Mapping[str, Table] | None = None,
-        known: "Observed | None" = None,
-    ) -> "Observed":
-        """The entries of a problem, or of ``tables`` of new rows where a fit is ``known``."""
-        found = cls.of_tables(problem, tables)
-        if known is not None:
-            return found.summed_up(known.summaries)
-        found = found.summed_up(
-            summaries(found.blocks, problem.likelihoods, lambda ask, *given: ask(found, *given))
-        )
-        return found.fitted(np.zeros(found.n_numbers), None)
+    def of(cls, problem: Problem) -> "Observed":
+        """The entries of a problem with their summaries."""
+        entries = cls.of_tables(problem, problem.tables)
+        observed = summarized(entries, lambda question, *given: question(entries, *given))
+        return observed.fitted(np.zeros(observed.n_numbers), None)
 
     @classmethod
-    def of_tables(cls, problem: Problem, tables: Mapping[str, Table] | None = None) -> "Observed":
-        """The entries of a problem without a summary, those of standardised blocks in its units.
+    def of_tables(cls, problem: Problem, tables: Mapping[str, Table]) -> "Observed":
+        """The entries of tables without a summary, those of standardised blocks in its units.
 
         Weights of blocks and entries multiply log likelihoods. Those by which ``standardize``
         divides columns do not: the scale of a log likelihood is part of it.
         """
         blocks: list[ObservedBlock] = []
         rows, columns, start = [], [], 0
-        tables = problem.tables if tables is None else tables
         n_rows = next(iter(tables.values())).shape[0]
         for block in problem.model.blocks:
-            name = block.name
-            table = tables[name] if name in tables else nothing(problem, name, n_rows)
-            width, here = block.likelihood.width, problem.columns(block.name)
+            name, location = block.name, block.likelihood.location
+            table, width, here = tables[name], block.likelihood.width, problem.columns(name)
             stop = start + table.n_entries * width
-            weights, scale = table.as_given().weights, problem.scale(name)
-            if scale != 1.0:
-                weights = np.full(table.n_entries, scale) if weights is None else scale * weights
-            location = block.likelihood.location
+            weights, offset = table.as_given().weights, None if location else table.offsets
             blocks.append(
                 ObservedBlock(
                     block=block,
                     layout=layout_of(block, table),
+                    unfitted=problem.likelihoods[name],
                     y=table.less_offsets() if location else table.values,
-                    weights=weights,
-                    offset=None if location else table.offsets,
+                    weights=problem.scale(name) * (1.0 if weights is None else weights),
+                    offset=0.0 if offset is None else offset,
                     part=slice(start, stop),
                     columns=here,
                     starts=np.searchsorted(table.rows, np.arange(table.shape[0] + 1)),
@@ -272,75 +255,92 @@ class Observed:
                 )
             )
             rows.append(np.repeat(table.rows, width))
-            columns.append(
-                (here.start + table.columns[:, None] * width + np.arange(width)).ravel()
-            )
+            places = here.start + table.columns[:, None] * width + np.arange(width)
+            columns.append(places.ravel())
             start = stop
         shape = n_rows, problem.n_block_columns
-        return cls(shape, tuple(blocks), ordered(shape, rows, columns))
+        pattern = np.arange(start, dtype=np.int32), (np.concatenate(rows), np.concatenate(columns))
+        by_rows = Compressed.of(sp.coo_array(pattern, shape=shape).tocsr())
+        return cls(shape, tuple(blocks), by_rows)
 
     @property
     def summaries(self) -> tuple[Summary, ...]:
-        """What is known of each block by all rows."""
+        """The summary of each block."""
         return tuple(block.known for block in self.blocks)
 
-    def summed_up(self, summaries: tuple[Summary, ...]) -> "Observed":
-        """The entries with what is known of each block by all rows."""
+    def with_summaries(self, summaries: tuple[Summary, ...]) -> "Observed":
+        """The entries with these summaries of their blocks."""
         pairs = zip(self.blocks, summaries, strict=True)
-        return attrs.evolve(self, blocks=tuple(own.summed_up(known) for own, known in pairs))
+        blocks = tuple(block.with_summary(summary) for block, summary in pairs)
+        return attrs.evolve(self, blocks=blocks)
 
     @property
     def fits_parameters(self) -> bool:
         """Whether a likelihood has parameters that are fitted with z."""
-        return any(own.layout.n_parameters for own in self.blocks)
+        return any(block.layout.n_parameters for block in self.blocks)
 
     def fitted(self, mean: Array, sd: Array | None) -> "Observed":
         """The entries with fitted parameters where all numbers of z have these moments."""
         blocks = [
-            own.fitted(mean[own.part], None if sd is None else sd[own.part]) for own in self.blocks
+            block.fitted(mean[block.part], None if sd is None else sd[block.part])
+            for block in self.blocks
         ]
         return attrs.evolve(self, blocks=tuple(blocks))
+
+    def likelihood(self, name: str) -> Any:
+        """The likelihood of a block with its fitted parameters, but for the noise."""
+        return next(block.likelihood for block in self.blocks if block.block.name == name)
 
     @cached_property
     def columns_with_noise(self) -> IntArray:
         """The columns of Z that have an unknown noise variance each."""
-        own = [block.columns for block in self.blocks if block.unknown_noise == "column"]
-        return np.concatenate([np.arange(c.start, c.stop) for c in own]) if own else np.arange(0)
+        learned = [block.unknown_noise == "column" for block in self.blocks]
+        sizes = [block.columns.stop - block.columns.start for block in self.blocks]
+        return np.flatnonzero(np.repeat(learned, sizes))
 
     @cached_property
     def counts(self) -> Array:
         """The number of numbers of z in each column of Z, by all rows."""
-        return np.concatenate([block.known.counts for block in self.blocks])
+        return np.concatenate([summary.counts for summary in self.summaries])
 
     @cached_property
     def mean_squares(self) -> Array:
         """The mean square of the values of each column of Z; 1 where z has no unit."""
-        return np.concatenate([block.mean_squares for block in self.blocks])
+        return np.concatenate([summary.mean_squares for summary in self.summaries])
+
+    @cached_property
+    def centres(self) -> Array:
+        """The numbers that biases of the columns of Z are counted from."""
+        return np.concatenate([summary.centres for summary in self.summaries])
 
     @cached_property
     def cells(self) -> tuple[IntArray, IntArray]:
         """Rows and columns of Z of all numbers, block after block."""
         rows, columns = (np.empty(self.n_numbers, dtype=np.intp) for _ in range(2))
-        rows[self.by_rows.places] = np.repeat(
-            np.arange(self.shape[0]), np.diff(self.by_rows.starts)
-        )
-        columns[self.by_rows.places] = self.by_rows.across
+        by_rows = self.by_rows
+        rows[by_rows.places] = np.repeat(np.arange(self.shape[0]), np.diff(by_rows.starts))
+        columns[by_rows.places] = by_rows.across
         return rows, columns
 
     @property
     def needs_bounds(self) -> bool:
         """Whether a likelihood is no Gaussian, so that pseudo-observations depend on z."""
-        return any(not isinstance(block.likelihood, Gaussian) for block in self.blocks)
+        return any(not isinstance(block.unfitted, Gaussian) for block in self.blocks)
 
     @property
     def n_entries(self) -> int:
         """The number of entries of all blocks, by all rows."""
-        return sum(int(np.sum(own.known.counts)) // own.likelihood.width for own in self.blocks)
+        return sum(int(np.sum(b.known.counts)) // b.unfitted.width for b in self.blocks)
 
     @property
     def n_numbers(self) -> int:
         """The number of numbers of z here."""
         return self.blocks[-1].part.stop
+
+
+def some(numbers: Any, entries: slice) -> Any:
+    """The numbers of some entries; one that is that of all entries as it is."""
+    return numbers[entries] if np.ndim(numbers) else numbers
 
 
 def nothing(problem: Problem, name: str, n_rows: int) -> Table:
@@ -350,96 +350,73 @@ def nothing(problem: Problem, name: str, n_rows: int) -> Table:
     return empty.on_standard_of(fitted)
 
 
-def summaries(
-    blocks: tuple[ObservedBlock, ...],
-    likelihoods: Mapping[str, Likelihood],
-    total: Callable[..., Any],
-) -> tuple[Summary, ...]:
-    """What is known of each block by all rows, in three sums over their entries.
+def summarized(entries: Observed, total: Callable[..., Any]) -> Observed:
+    """The entries with a summary of each block, which takes three sums over all entries.
 
     ``total(question, *arguments)`` is the sum of ``question(entries, *arguments)`` over entries
     that have no summary yet, wherever they are.
     """
+
+    def means_of(sums: Any) -> Any:
+        return [each / np.maximum(n, 1) for each, n in zip(sums, counts, strict=True)]
+
     counts, sums = zip(*total(column_sums), strict=True)
-    means = tuple(own / np.maximum(n, 1) for own, n in zip(sums, counts, strict=True))
+    means = means_of(sums)
     # Twice, for the mean of numbers far from 0 is off by their rounding.
-    left = total(sums_about, means)
-    means = tuple(
-        own + more / np.maximum(n, 1) for own, more, n in zip(means, left, counts, strict=True)
-    )
+    more = means_of(total(sums_about, tuple(means)))
+    means = [mean + rest for mean, rest in zip(means, more, strict=True)]
     middles = tuple(
-        float(np.sum(n * own) / max(np.sum(n), 1)) for own, n in zip(means, counts, strict=True)
+        float(np.sum(n * mean) / max(np.sum(n), 1)) for n, mean in zip(counts, means, strict=True)
     )
-    centres = tuple(map(centres_of, blocks, means, counts))
+    centres = tuple(map(centres_of, entries.blocks, means, counts))
     squares = total(squares_about, centres, middles)
+    given = zip(entries.blocks, centres, counts, squares, strict=True)
+    return entries.with_summaries(tuple(summary_of(*of_block) for of_block in given))
+
+
+def column_sums(entries: Observed) -> tuple[tuple[Array, Array], ...]:
+    """The number of entries of each column of each block, and the sum of their values."""
     return tuple(
-        summary_of(own, likelihoods[own.block.name], *given)
-        for own, *given in zip(blocks, centres, counts, squares, strict=True)
+        (block.by_column(np.ones(block.y.size)), block.by_column(block.z))
+        for block in entries.blocks
     )
 
 
-def column_sums(observed: Observed) -> tuple[tuple[Array, Array], ...]:
-    """The entries of each column of each block, and the sums of the values of locations."""
-    found = []
-    for own in observed.blocks:
-        n_columns = (own.columns.stop - own.columns.start) // own.block.likelihood.width
-        counts = np.bincount(own.at, minlength=n_columns).astype(float)
-        location = own.block.likelihood.location
-        values = summed(own, own.y, n_columns) if location else np.zeros(n_columns)
-        found.append((counts, values))
-    return tuple(found)
-
-
-def summed(own: ObservedBlock, numbers: Array, n_columns: int) -> Array:
-    """The sums of numbers of the entries of a block by its columns."""
-    return np.asarray(np.bincount(own.at, numbers, n_columns), dtype=np.float64)
-
-
-def sums_about(observed: Observed, means: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The sums of values of locations less these means of their columns."""
-    return tuple(
-        summed(own, own.y - mean[own.at], mean.size)
-        if own.block.likelihood.location
-        else np.zeros(mean.size)
-        for own, mean in zip(observed.blocks, means, strict=True)
-    )
+def sums_about(entries: Observed, means: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The sums of values less these means of their columns."""
+    pairs = zip(entries.blocks, means, strict=True)
+    return tuple(block.by_column(block.z - mean[block.at]) for block, mean in pairs)
 
 
 def squares_about(
-    observed: Observed, centres: tuple[Array, ...], middles: tuple[float, ...]
+    entries: Observed, centres: tuple[Array, ...], middles: tuple[float, ...]
 ) -> tuple[tuple[Any, ...], ...]:
-    """Of each block sums of squares and of logarithms of weights.
+    """Sums of squares and of logarithms of weights of each block.
 
-    Of squares of values of locations less the centres of their columns, by column; of all less
-    one number, and of all.
+    Of squares of values less the centres of their columns, by column; of all less one number, and
+    of all.
     """
-    found: list[tuple[Any, ...]] = []
-    for own, centre, middle in zip(observed.blocks, centres, middles, strict=True):
+    sums: list[tuple[Any, ...]] = []
+    for block, centre, middle in zip(entries.blocks, centres, middles, strict=True):
         with np.errstate(divide="ignore"):
-            logs = 0.0 if own.weights is None else float(np.sum(np.log(own.weights)))
-        if not own.block.likelihood.location:
-            found.append((np.zeros(centre.size), 0.0, 0.0, logs))
-            continue
-        away = summed(own, np.square(own.y - centre[own.at]), centre.size)
-        spread = float(np.sum(np.square(own.y - middle)))
-        found.append((away, spread, float(np.sum(np.square(own.y))), logs))
-    return tuple(found)
+            logs = float(np.sum(np.broadcast_to(np.log(block.weights), block.y.shape)))
+        by_column = block.by_column(np.square(block.z - centre[block.at]))
+        spread = float(np.sum(np.square(block.z - middle)))
+        sums.append((by_column, spread, float(np.sum(np.square(block.z))), logs))
+    return tuple(sums)
 
 
-def centres_of(own: ObservedBlock, means: Array, counts: Array) -> Array:
+def centres_of(block: ObservedBlock, means: Array, counts: Array) -> Array:
     """What values and biases are counted from in each column of Z: means of locations, else 0."""
-    width = own.block.likelihood.width
-    if not (own.block.likelihood.location and own.block.bias):
-        return np.zeros(means.size * width)
+    if not (block.unfitted.location and block.block.bias):
+        return np.zeros(means.size * block.unfitted.width)
     empty = counts == 0
     if empty.any() and not empty.all():
         return np.where(empty, np.mean(means[~empty]), means)
     return means
 
 
-def summary_of(
-    own: ObservedBlock, likelihood: Likelihood, centres: Array, counts: Array, sums: Any
-) -> Summary:
+def summary_of(block: ObservedBlock, centres: Array, counts: Array, sums: Any) -> Summary:
     """The summary of a block by ``squares_about``.
 
     Mean squares of columns with few entries are shrunk towards that of the others, on the scale
@@ -447,7 +424,7 @@ def summary_of(
     """
     by_column, spread, square, log_weights = sums
     usual_square, mean_squares, size = 1.0, np.ones(centres.size), float(np.sum(counts))
-    if likelihood.location and size:
+    if block.unfitted.location and size:
         usual_square = spread / size or square / size or 1.0
         seen = by_column > 0.0
         mean_squares = np.full(centres.size, usual_square)
@@ -458,18 +435,5 @@ def summary_of(
             shrunk = np.full(centres.size, usual)
             shrunk[seen] = (weights[seen] * logs + DRAWN * usual) / (weights[seen] + DRAWN)
             mean_squares = np.exp(shrunk)
-    return Summary(
-        likelihood=likelihood,
-        centres=centres,
-        counts=np.repeat(counts, likelihood.width),
-        mean_squares=mean_squares,
-        usual_square=usual_square,
-        log_weights=log_weights,
-    )
-
-
-def ordered(shape: tuple[int, int], rows: list[IntArray], columns: list[IntArray]) -> Compressed:
-    """Numbers at these places by rows."""
-    row, column = np.concatenate(rows), np.concatenate(columns)
-    places = np.arange(row.size, dtype=np.int32)
-    return Compressed.of(sp.coo_array((places, (row, column)), shape=shape).tocsr())
+    counts = np.repeat(counts, block.unfitted.width)
+    return Summary(centres, counts, mean_squares, usual_square, log_weights)

@@ -1,6 +1,6 @@
 """The distribution of a new observation where z is a mixture of Gaussians."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,10 @@ from scipy.special import logsumexp, ndtr, ndtri
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood, TwiceDifferentiable
-from mcframe.likelihoods import Bernoulli, Multinomial, Ordinal
+from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal
+from mcframe.model import Problem
+from mcframe.model.units import AffineUnits
+from mcframe.prediction import check_size, checked_places
 
 # Numbers of z that are worked on at a time.
 BLOCK = 100_000
@@ -112,12 +115,12 @@ class Predictive:
         """
         total: Any = 0.0
         for z, share in self.node_blocks():
-            found = function(z)
+            values = function(z)
             if self.has_classes:
-                total = total + (share[0][:, None] if found.ndim > 1 else share[0]) * found
+                total = total + (share[0][:, None] if values.ndim > 1 else share[0]) * values
             else:
                 with np.errstate(over="ignore", invalid="ignore"):  # of a share that is 0
-                    total = total + np.sum(np.where(share > 0.0, share * found, 0.0), axis=0)
+                    total = total + np.sum(np.where(share > 0.0, share * values, 0.0), axis=0)
         result: Array = total
         return result
 
@@ -158,8 +161,8 @@ class Predictive:
         likelihood: Any = self.likelihood
 
         def given(z: Array) -> Array:
-            found = [function(likelihood.quantile(z, np.array(u))) for u in MIDDLES]
-            return np.asarray(np.mean(found, axis=0))
+            values = [function(likelihood.quantile(z, np.array(u))) for u in MIDDLES]
+            return np.asarray(np.mean(values, axis=0))
 
         return self.expected(given)
 
@@ -205,10 +208,10 @@ class Predictive:
             away = (y - self.means) / np.sqrt(self.variances + self.noise)
             return np.asarray(np.sum(self.weights * ndtr(away), axis=0))
         likelihood: Any = self.likelihood
-        found = self.expected(lambda z: likelihood.cdf(z, np.broadcast_to(y, z.shape)))
+        probability = self.expected(lambda z: likelihood.cdf(z, np.broadcast_to(y, z.shape)))
         if np.any(self.is_wide):
-            found = np.where(self.is_wide, self.as_normal.cdf(y), found)
-        return found
+            probability = np.where(self.is_wide, self.as_normal.cdf(y), probability)
+        return probability
 
     def quantile(self, level: float) -> Array:
         """The smallest y with P(Y <= y) >= level, in the data's own units."""
@@ -280,10 +283,9 @@ class Predictive:
 
 def sobol_nodes(width: int) -> tuple[Array, Array]:
     """Points and weights for expectations under a standard normal of so many dimensions."""
-    drawn = scipy.stats.qmc.Sobol(width, scramble=True, rng=np.random.default_rng(0)).random(
-        POINTS
-    )
-    return ndtri(np.clip(drawn, 1e-12, 1.0 - 1e-12)), np.full(POINTS, 1.0 / POINTS)
+    sequence = scipy.stats.qmc.Sobol(width, scramble=True, rng=np.random.default_rng(0))
+    points = np.clip(sequence.random(POINTS), 1e-12, 1.0 - 1e-12)
+    return ndtri(points), np.full(POINTS, 1.0 / POINTS)
 
 
 def has_few_values(likelihood: Likelihood) -> bool:
@@ -291,6 +293,81 @@ def has_few_values(likelihood: Likelihood) -> bool:
     return isinstance(likelihood, Bernoulli | Multinomial | Ordinal)
 
 
-def columns_of(width: int, columns: IntArray) -> IntArray:
-    """The latent columns of cells, (N,) or (N x K)."""
-    return columns if width == 1 else columns[:, None] * width + np.arange(width)
+def predictive_at(
+    engine: Any,
+    problem: Problem,
+    name: str,
+    rows: IntArray,
+    columns: IntArray,
+    table: Any = None,
+) -> Predictive:
+    """The predictive distribution at cells of a block.
+
+    In the units of a table and with its offsets; without one in standard units, without offsets.
+    """
+    likelihood = engine.observed.likelihood(name)
+    width, units = likelihood.width, units_of(problem, name)
+    numbers = numbers_of(problem, name, rows, columns)
+    weights, means, variances = engine.mixture(*(places.ravel() for places in numbers))
+    if width > 1:
+        means, variances = (array.reshape(-1, *numbers[0].shape) for array in (means, variances))
+    predictive = Predictive(
+        likelihood,
+        weights[:, ::width],
+        means,
+        np.maximum(variances, 0.0),
+        noise_of(engine, problem, name, columns),
+        lambda values: values,
+    )
+    if table is None:
+        return predictive
+    offset = table.offset_at(rows, columns)
+    unit: Any = 1.0 if units is None else None  # of ranks
+    if isinstance(units, AffineUnits):
+        unit = units.spread[columns]
+
+    def natural(values: Array) -> Array:
+        return table.natural_at(values, rows, columns) if likelihood.location else values
+
+    means = means if offset is None else means + offset
+    return attrs.evolve(predictive, means=means, natural=natural, units=unit)
+
+
+def numbers_of(
+    problem: Problem, name: str, rows: IntArray, columns: IntArray
+) -> tuple[IntArray, IntArray]:
+    """The rows and the columns of Z of cells, (N,) or (N x K)."""
+    width, first = problem.model.block(name).likelihood.width, problem.columns(name).start
+    if width == 1:
+        return rows, first + columns
+    return np.repeat(rows[:, None], width, 1), first + columns[:, None] * width + np.arange(width)
+
+
+def noise_of(engine: Any, problem: Problem, name: str, columns: IntArray) -> Array | None:
+    """The variances of observations of a Gaussian given z, in standard units; else None."""
+    likelihood = problem.model.block(name).likelihood
+    if not isinstance(likelihood, Gaussian):
+        return None
+    if likelihood.variance is None:
+        return np.asarray(engine.noise[problem.columns(name)][columns])
+    return np.full(columns.size, likelihood.variance)
+
+
+def units_of(problem: Problem, name: str) -> Any:
+    """The units in which a block is standardised; None where it is not."""
+    given = problem.tables[name].given
+    return None if given is None else getattr(given.standard, "units", None)
+
+
+def cells_of(
+    problem: Problem, tables: Mapping[str, Any], name: str, rows: Any, columns: Any
+) -> tuple[IntArray, IntArray, tuple[int, ...]]:
+    """Rows and columns of cells, of all without any, and the shape of an answer for them."""
+    problem.model.block(name)
+    if rows is not None or columns is not None:
+        sized = attrs.evolve(problem, tables=tables)
+        row, column = checked_places(sized, name, rows, columns)
+        return row, column, (row.size,)
+    check_size(problem, name)
+    row, column = (places.ravel() for places in np.indices(tables[name].shape))
+    return row, column, tables[name].shape

@@ -27,8 +27,6 @@ from mcframe.numerics.row_mixtures import (
 from mcframe.numerics.threads import limits_blas
 from mcframe.posterior.rows_parameters import RowsParameters, RowsPrior
 
-__all__ = ["RowsPosterior", "fit_rows", "given_rows"]
-
 # The numbers of components that are tried, in this order, until two in a row are worse, and the
 # share of the observed numbers by which they are compared. The evidence lower bound would need no
 # held-out numbers, but where one component predicts these best it preferred two or more in seven
@@ -42,7 +40,7 @@ FIRST_ROWS = 10.0
 # Tables with more numbers are begun with some of their rows, drawn at random.
 MANY_NUMBERS = 200_000
 # How far rounding may lower the evidence, as a share of the sum of its parts' absolute values.
-FALLS = 1e-9
+EVIDENCE_ROUNDING = 1e-9
 
 
 @attrs.frozen(eq=False)
@@ -80,21 +78,10 @@ class RowsPosterior:
         return np.exp(self.components.log_shares)
 
     @property
-    def means(self) -> Array:
-        """The mean of a new row in each component (C x d)."""
-        return self.components.means
-
-    @property
-    def covariances(self) -> Array:
-        """The covariance of a new row in each component (C x d x d)."""
-        return self.components.covariances
-
-    @property
     def noise(self) -> Array:
         """The mean variance of the noise of the observed numbers of a column, else NaN (d,)."""
-        seen = self.table.precisions > 0.0
-        summed = np.sum(1.0 / np.where(seen, self.table.precisions, np.inf), axis=0)
-        counts = np.count_nonzero(seen, axis=0)
+        counts = np.count_nonzero(self.table.precisions, axis=0)
+        summed = np.sum(self.table.noise, axis=0)
         return np.where(counts > 0, summed / np.maximum(counts, 1), np.nan)
 
     @cached_property
@@ -105,10 +92,10 @@ class RowsPosterior:
     def moments(self) -> tuple[Array, Array]:
         """Return mean and variance of z (n x d), those that the evidence lower bound rests on."""
         rows = self.components if self.parameters is None else self.parameters.expected
-        found = conditionals(self.table, rows)
-        weights = found.responsibilities.T[:, :, None]
-        means = np.sum(weights * found.means, axis=0)
-        spreads = found.variances + np.square(found.means - means)
+        cells = conditionals(self.table, rows)
+        weights = cells.responsibilities.T[:, :, None]
+        means = np.sum(weights * cells.means, axis=0)
+        spreads = cells.variances + np.square(cells.means - means)
         return means, np.sum(weights * spreads, axis=0)
 
     def mixture(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array, Array]:
@@ -118,13 +105,13 @@ class RowsPosterior:
         ----------
         rows, columns : array of integers (N,)
         """
-        own, places = np.unique(np.asarray(rows, dtype=np.intp), return_inverse=True)
-        if 2 * own.size > len(self.table.values):
-            found, places = self.cells, np.asarray(rows, dtype=np.intp)
+        distinct, places = np.unique(np.asarray(rows, dtype=np.intp), return_inverse=True)
+        if 2 * distinct.size > len(self.table.values):
+            cells, places = self.cells, np.asarray(rows, dtype=np.intp)
         else:
-            found = conditionals(self.table.take(own), self.components)
-        weights = found.responsibilities[places].T
-        return weights, found.means[:, places, columns], found.variances[:, places, columns]
+            cells = conditionals(self.table.take(distinct), self.components)
+        weights = cells.responsibilities[places].T
+        return weights, cells.means[:, places, columns], cells.variances[:, places, columns]
 
     def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
         """Return m joint draws of whole rows of z (m x len(rows) x d).
@@ -133,17 +120,14 @@ class RowsPosterior:
         conditional means, which are linear in x (Journel and Huijbregts, Mining Geostatistics,
         1978). Given the components, rows are independent.
         """
-        table, mixture = (
-            self.table.take(np.asarray(rows, dtype=np.intp)),
-            self.components,
-        )
+        table, mixture = self.table.take(np.asarray(rows, dtype=np.intp)), self.components
         n, d = table.values.shape
-        found = conditionals(table, mixture)
-        ends = np.cumsum(found.responsibilities, axis=1)
+        cells = conditionals(table, mixture)
+        ends = np.cumsum(cells.responsibilities, axis=1)
         ends[:, -1] = 1.0
         component = np.argmax(rng.random((m, n))[:, :, None] < ends, axis=2)
         drawn = np.empty((m, n, d))
-        spread = np.sqrt(1.0 / np.where(table.precisions > 0.0, table.precisions, np.inf))
+        spread = np.sqrt(table.noise)
         for c, root in enumerate(mixture.roots):
             draw, row = np.nonzero(component == c)
             if not row.size:
@@ -152,7 +136,7 @@ class RowsPosterior:
             x = z + spread[row] * rng.standard_normal((row.size, d))
             alone = RowMixture(np.zeros(1), np.zeros((1, d)), mixture.covariances[c : c + 1])
             again = Incomplete.of(x, table.precisions[row], table.variances)
-            drawn[draw, row] = found.means[c, row] + z - conditionals(again, alone).means[0]
+            drawn[draw, row] = cells.means[c, row] + z - conditionals(again, alone).means[0]
         return drawn
 
     def condition(self, values: Array, precisions: Array) -> "RowsPosterior":
@@ -166,8 +150,8 @@ class RowsPosterior:
             One over the variance of the noise; 0 where missing.
         """
         table = Incomplete.of(values, precisions, self.table.variances)
-        found = expectation(table, self.components)
-        return attrs.evolve(self, table=table, responsibilities=found.responsibilities)
+        responsibilities = expectation(table, self.components).responsibilities
+        return attrs.evolve(self, table=table, responsibilities=responsibilities)
 
     def step(self, values: Array, precisions: Array) -> "RowsPosterior":
         """Return the posterior after one step with other values or precisions of the same rows.
@@ -177,10 +161,22 @@ class RowsPosterior:
         """
         table = Incomplete.of(values, precisions, self.table.variances)
         if self.parameters is None:
-            return given_posterior(table, self.components)
-        found, evidence = judged(table, self.parameters)
-        after = self.parameters.prior.after(found, self.parameters.means)
-        return posterior_of(table, after, (*self.history, evidence))
+            return posterior_given(table, self.components)
+        moments, evidence = e_step(table, self.parameters)
+        after = self.parameters.prior.m_step(moments, self.parameters.means)
+        return posterior_given(table, after.predictive, after, (*self.history, evidence))
+
+
+def posterior_given(
+    table: Incomplete,
+    components: RowMixture,
+    parameters: RowsParameters | None = None,
+    history: tuple[float, ...] = (),
+) -> RowsPosterior:
+    """The posterior of the rows of a table given the distribution of a new row."""
+    rows = expectation(table, components)
+    evidence = history[-1] if history else float(np.sum(rows.evidence))
+    return RowsPosterior(components, table, rows.responsibilities, evidence, history, parameters)
 
 
 def given_rows(values: Array, precisions: Array, mean: Array, covariance: Array) -> RowsPosterior:
@@ -197,13 +193,7 @@ def given_rows(values: Array, precisions: Array, mean: Array, covariance: Array)
         Positive definite.
     """
     table = Incomplete.of(values, precisions, np.diag(covariance))
-    return given_posterior(table, RowMixture(np.zeros(1), mean[None], covariance[None]))
-
-
-def given_posterior(table: Incomplete, rows: RowMixture) -> RowsPosterior:
-    """The posterior of the rows of a table whose distribution is given."""
-    found = expectation(table, rows)
-    return RowsPosterior(rows, table, found.responsibilities, float(np.sum(found.evidence)))
+    return posterior_given(table, RowMixture(np.zeros(1), mean[None], covariance[None]))
 
 
 @limits_blas
@@ -247,45 +237,42 @@ def fit_rows(
     """
     prior = first_prior(values, precisions, prior_rows)
     whole = Incomplete.of(values, precisions, np.diag(prior.covariance))
-    seen = np.flatnonzero(whole.precisions.any(axis=1))
-    n_kept = max(MANY_NUMBERS, values.size // 10) // max(values.shape[1], 1)
-    table = whole.take(seen)
-    begun = table
-    if n_kept < 0.5 * seen.size:
-        begun = whole.take(np.sort(np.random.default_rng(random_state).permutation(seen)[:n_kept]))
-    number = int(components) if components != "auto" else 1
+    observed = np.flatnonzero(whole.precisions.any(axis=1))
+    n_first = max(MANY_NUMBERS, values.size // 10) // max(values.shape[1], 1)
+    table = whole.take(observed)
+    first = table
+    if n_first < 0.5 * observed.size:
+        drawn = np.random.default_rng(random_state).permutation(observed)[:n_first]
+        first = whole.take(np.sort(drawn))
     if components == "auto":
-        number = chosen_number(begun, prior, tol, max_steps, random_state)
-    best, history = settled(begun, prior, tol, max_steps, start)
-    number = min(number, len(begun.values))
+        components = chosen_number(first, prior, tol, max_steps, random_state)
+    best, history = fit_one_component(first, prior, tol, max_steps, start)
+    number = min(int(components), len(first.values))
     if number > 1:
-        clusters = divided(begun, best, number, random_state)
-        best, history = climbed(begun, clusters, tol, max_steps)
-    if begun is not table:
-        best, history = climbed(table, best, tol, max_steps)
-    return posterior_of(whole, best, history)
+        clusters = parameters_of_clusters(first, best, number, random_state)
+        best, history = variational_em(first, clusters, tol, max_steps)
+    if first is not table:
+        best, history = variational_em(table, best, tol, max_steps)
+    return posterior_given(whole, best.predictive, best, history)
 
 
 def chosen_number(
-    table: Incomplete,
-    prior: RowsPrior,
-    tol: float,
-    max_steps: int,
-    seed: int,
+    table: Incomplete, prior: RowsPrior, tol: float, max_steps: int, seed: int
 ) -> int:
     """The number of components by the log density of numbers that are held out."""
     held, tol = held_out(table, seed), ROUGHLY * tol
     given = Incomplete.of(table.values, np.where(held, 0.0, table.precisions), table.variances)
-    one, _ = settled(given, prior, tol, max_steps)
+    one, _ = fit_one_component(given, prior, tol, max_steps)
     best, highest, worse = 1, log_density(table, held, given, one), 0
     for number in COMPONENTS[1:]:
         if worse == 2 or number >= len(table.values):
             break
-        start = divided(given, one, number, seed)
-        found = log_density(table, held, given, climbed(given, start, tol, max_steps)[0])
+        clusters = parameters_of_clusters(given, one, number, seed)
+        parameters, _ = variational_em(given, clusters, tol, max_steps)
+        density = log_density(table, held, given, parameters)
         worse += 1
-        if found > highest:
-            best, highest, worse = number, found, 0
+        if density > highest:
+            best, highest, worse = number, density, 0
     return best
 
 
@@ -295,8 +282,8 @@ def held_out(table: Incomplete, seed: int) -> Mask:
     So that neither the order of the columns nor their units matter.
     """
     held = np.zeros(table.values.shape, dtype=np.bool_)
-    for j, own in enumerate(table.precisions.T):
-        seen = np.flatnonzero(own)
+    for j, precisions in enumerate(table.precisions.T):
+        seen = np.flatnonzero(precisions)
         order = np.argsort(table.values[seen, j], kind="stable")
         rng = np.random.default_rng([seed, zlib.crc32(seen[order].tobytes())])
         held[seen, j] = rng.random(seen.size) < HELD_OUT
@@ -308,42 +295,38 @@ def log_density(
 ) -> float:
     """The log density of held-out numbers given what else is observed of their rows, summed."""
     rows, columns = np.nonzero(held)
-    found = conditionals(given, parameters.predictive)
-    variances = found.variances[:, rows, columns] + 1.0 / table.precisions[rows, columns]
-    away = table.values[rows, columns] - found.means[:, rows, columns]
+    cells = conditionals(given, parameters.predictive)
+    variances = cells.variances[:, rows, columns] + 1.0 / table.precisions[rows, columns]
+    away = table.values[rows, columns] - cells.means[:, rows, columns]
     logs = -0.5 * (np.square(away) / variances + np.log(variances))
     with np.errstate(divide="ignore"):
-        logs += np.log(found.responsibilities[rows].T)
+        logs += np.log(cells.responsibilities[rows].T)
     return float(np.sum(logsumexp(logs, axis=0)))
 
 
-def settled(
+def fit_one_component(
     table: Incomplete,
     prior: RowsPrior,
     tol: float,
     max_steps: int,
     start: RowsPosterior | None = None,
 ) -> tuple[RowsParameters, tuple[float, ...]]:
-    """One component at the end of an ascent, and the history of its evidence lower bound.
+    """The parameters of one component by variational EM, and the history of the evidence bound.
 
-    Where the strength of the prior is learned, it is held at first: columns begin without
+    Where the strength of the prior is learned, it is fixed at first: columns begin without
     correlations, for which the strongest prior is the best one, and steps would end there.
     """
-    held = attrs.evolve(prior, learned=False)
-    begin = nothing_seen(held)
+    fixed = attrs.evolve(prior, learned=False)
     if start is not None and start.parameters is not None:
-        begin = attrs.evolve(start.parameters, prior=held)
-    found, history = climbed(table, begin, tol, max_steps)
+        begin = attrs.evolve(start.parameters, prior=fixed)
+    else:  # nothing is observed yet
+        square = np.zeros_like(prior.covariance[None])
+        nothing = Expectation(np.zeros(0), np.zeros((0, 1)), np.zeros(1), square[:, 0], square)
+        begin = fixed.m_step(nothing, prior.mean[None])
+    parameters, history = variational_em(table, begin, tol, max_steps)
     if not prior.learned:
-        return found, history
-    return climbed(table, attrs.evolve(found, prior=prior), tol, max_steps)
-
-
-def nothing_seen(prior: RowsPrior) -> RowsParameters:
-    """The distribution of the parameters of one component before anything is observed."""
-    square = np.zeros_like(prior.covariance[None])
-    nothing = Expectation(np.zeros(0), np.zeros((0, 1)), np.zeros(1), square[:, 0], square)
-    return prior.after(nothing, prior.mean[None])
+        return parameters, history
+    return variational_em(table, attrs.evolve(parameters, prior=prior), tol, max_steps)
 
 
 def first_prior(values: Array, precisions: Array, prior_rows: float | None) -> RowsPrior:
@@ -363,7 +346,9 @@ def first_prior(values: Array, precisions: Array, prior_rows: float | None) -> R
     return RowsPrior(means, np.diag(variances), rows, prior_rows is None)
 
 
-def divided(table: Incomplete, one: RowsParameters, number: int, seed: int) -> RowsParameters:
+def parameters_of_clusters(
+    table: Incomplete, one: RowsParameters, number: int, seed: int
+) -> RowsParameters:
     """Several components at the clusters of the rows that one Gaussian fills."""
     from sklearn.cluster import KMeans  # only here: importing it is slow
 
@@ -378,23 +363,24 @@ def divided(table: Incomplete, one: RowsParameters, number: int, seed: int) -> R
         warnings.simplefilter("ignore")  # that there are fewer different rows than clusters
         clusters = KMeans(number, n_init=3, random_state=seed)
         labels = clusters.fit_predict(away / np.sqrt(np.diag(covariance)))
-    owned = np.eye(number)[labels]
-    spread = (owned.T @ cells.variances[0])[:, :, None] * np.eye(d)
-    scatters = np.array([(away.T * own) @ away for own in owned.T]) + spread
-    found = Expectation(cells.evidence, owned, np.sum(owned, axis=0), owned.T @ away, scatters)
-    return prior.after(found, np.tile(prior.mean, (number, 1)))
+    members = np.eye(number)[labels]
+    spread = (members.T @ cells.variances[0])[:, :, None] * np.eye(d)
+    scatters = np.array([(away.T * each) @ away for each in members.T]) + spread
+    weights = np.sum(members, axis=0)
+    moments = Expectation(cells.evidence, members, weights, members.T @ away, scatters)
+    return prior.m_step(moments, np.tile(prior.mean, (number, 1)))
 
 
-def judged(table: Incomplete, parameters: RowsParameters) -> tuple[Expectation, float]:
+def e_step(table: Incomplete, parameters: RowsParameters) -> tuple[Expectation, float]:
     """The expectations over rows under parameters, and the evidence lower bound."""
-    found = expectation(table, parameters.expected)
-    return found, float(np.sum(found.evidence)) - parameters.divergence()
+    moments = expectation(table, parameters.expected)
+    return moments, float(np.sum(moments.evidence)) - parameters.divergence()
 
 
-def climbed(
+def variational_em(
     table: Incomplete, parameters: RowsParameters, tol: float, max_steps: int
 ) -> tuple[RowsParameters, tuple[float, ...]]:
-    """Parameters at the end of an ascent of the evidence lower bound, and its history.
+    """Parameters after the steps of variational EM, and the history of the evidence lower bound.
 
     Raises
     ------
@@ -403,25 +389,16 @@ def climbed(
     """
     history: list[float] = []
     while True:
-        found, evidence = judged(table, parameters)
-        size = float(np.sum(np.abs(found.evidence))) + abs(evidence) + table.values.size
-        if history and not evidence >= history[-1] - FALLS * size:
+        moments, evidence = e_step(table, parameters)
+        size = float(np.sum(np.abs(moments.evidence))) + abs(evidence) + table.values.size
+        if history and not evidence >= history[-1] - EVIDENCE_ROUNDING * size:
             raise BackendError(
                 f"the evidence lower bound of Gaussian rows fell from {history[-1]:.12g} to"
                 f" {evidence:.12g}, which no step may do; standardise columns, or raise the"
                 " variances of the noise"
             )
         history.append(evidence)
-        rose = evidence - history[-2] if len(history) > 1 else np.inf
-        if rose < tol * table.n_observed or len(history) > max_steps or not table.n_observed:
+        rise = evidence - history[-2] if len(history) > 1 else np.inf
+        if rise < tol * table.n_observed or len(history) > max_steps or not table.n_observed:
             return parameters, tuple(history)
-        parameters = parameters.prior.after(found, parameters.means)
-
-
-def posterior_of(
-    table: Incomplete, parameters: RowsParameters, history: tuple[float, ...]
-) -> RowsPosterior:
-    """The posterior of the rows of a table given the distribution of the parameters."""
-    rows = parameters.predictive
-    found = expectation(table, rows)
-    return RowsPosterior(rows, table, found.responsibilities, history[-1], history, parameters)
+        parameters = parameters.prior.m_step(moments, parameters.means)

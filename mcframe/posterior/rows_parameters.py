@@ -8,8 +8,6 @@ from scipy.special import digamma, gammaln
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.row_mixtures import Expectation, RowMixture, root_of
 
-__all__ = ["RowsParameters", "RowsPrior"]
-
 # The numbers of rows that the prior covariance of one Gaussian may count as.
 PRIOR_ROWS = np.geomspace(0.1, 3000.0, 60)
 # How many rows the prior mean of a component counts as.
@@ -43,19 +41,19 @@ class RowsPrior:
         """The degrees of freedom of the inverse Wishart distribution."""
         return self.rows + self.mean.size + 1.0
 
-    def after(self, found: Expectation, means: Array) -> "RowsParameters":
+    def m_step(self, moments: Expectation, means: Array) -> "RowsParameters":
         """The distribution of the parameters that maximises the evidence lower bound.
 
-        ``found`` are the expectations under components with these ``means`` (C x d).
+        ``moments`` are the expectations under components with these ``means`` (C x d).
         """
-        weights = found.weights
+        weights = moments.weights
         counts = self.mean_rows + weights
-        shifts = found.shifts / np.maximum(weights, np.finfo(float).tiny)[:, None]
+        shifts = moments.shifts / np.maximum(weights, np.finfo(float).tiny)[:, None]
         away = means + shifts - self.mean
-        scatters = found.scatters - weights[:, None, None] * outer(shifts)
+        scatters = moments.scatters - weights[:, None, None] * outer(shifts)
         scatters += (self.mean_rows * weights / counts)[:, None, None] * outer(away)
         scatters = 0.5 * (scatters + scatters.transpose(0, 2, 1))
-        prior = self.strengthened(weights, scatters) if self.learned else self
+        prior = self.with_best_rows(weights, scatters) if self.learned else self
         total = float(np.sum(weights))
         return RowsParameters(
             prior,
@@ -66,7 +64,7 @@ class RowsPrior:
             prior.degrees + weights,
         )
 
-    def strengthened(self, weights: Array, scatters: Array) -> "RowsPrior":
+    def with_best_rows(self, weights: Array, scatters: Array) -> "RowsPrior":
         """The prior whose ``rows`` maximise the evidence of given scatters about the means."""
         d, root = self.mean.size, root_of(self.covariance)
         rows = np.append(PRIOR_ROWS, self.rows)
@@ -138,20 +136,18 @@ class RowsParameters:
     def divergence(self) -> float:
         """The Kullback-Leibler divergence from the prior."""
         prior, d, total = self.prior, self.prior.mean.size, 0.0
-        log_prior = log_determinant(prior.covariance) + d * np.log(prior.rows)
-        root = root_of(prior.covariance)
-        for c, (scatter, degrees, count) in enumerate(
-            zip(self.scatters, self.degrees, self.counts, strict=True)
-        ):
-            factor = root_of(scatter)
-            log_scatter = 2.0 * float(np.sum(np.log(np.diag(factor))))
+        root, digammas = root_of(prior.covariance), self.digammas
+        log_prior = log_determinant(root) + d * np.log(prior.rows)
+        for c, degrees in enumerate(self.degrees):
+            factor = root_of(self.scatters[c])
+            log_scatter = log_determinant(factor)
             trace = np.sum(np.square(solve_triangular(factor, root, lower=True)))
             away = solve_triangular(factor, self.means[c] - prior.mean, lower=True)
             more = degrees - prior.degrees
             total += 0.5 * prior.degrees * (log_scatter - log_prior)
             total += float(log_gammas(0.5 * prior.degrees, d) - log_gammas(0.5 * degrees, d))
-            total += 0.5 * more * self.digammas[c] - 0.5 * degrees * (d - prior.rows * trace)
-            ratio = prior.mean_rows / count
+            total += 0.5 * more * digammas[c] - 0.5 * degrees * (d - prior.rows * trace)
+            ratio = prior.mean_rows / self.counts[c]
             total += 0.5 * (d * (ratio - 1.0 - np.log(ratio)))
             total += 0.5 * prior.mean_rows * degrees * float(away @ away)
         return total
@@ -162,9 +158,9 @@ def log_gammas(a: Array | float, d: int) -> Array:
     return np.sum(gammaln(np.asarray(a)[..., None] - 0.5 * np.arange(d)), axis=-1)
 
 
-def log_determinant(covariance: Array) -> float:
-    """The logarithm of the determinant of a positive definite matrix."""
-    return 2.0 * float(np.sum(np.log(np.diag(root_of(covariance)))))
+def log_determinant(root: Array) -> float:
+    """The logarithm of the determinant of a matrix with this Cholesky factor."""
+    return 2.0 * float(np.sum(np.log(np.diag(root))))
 
 
 def outer(vectors: Array) -> Array:

@@ -9,14 +9,13 @@ from scipy.special import logsumexp
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import BackendError
 from mcframe.contracts.validators import whole
-from mcframe.likelihoods import Gaussian
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.factor_rows import RowsHere
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.fitting import posterior
 from mcframe.posterior.gibbs import effective_sizes, sampled
-from mcframe.posterior.predictive import Predictive, columns_of
+from mcframe.posterior.predictive import Predictive, numbers_of, predictive_at
 
 # Chains, half of which begin at the prior, and the most numbers of z that are compared.
 CHAINS, MOST_CELLS = 8, 2000
@@ -164,116 +163,82 @@ def verify_posterior(
     True
     """
     kept = whole(n_draws, "n_draws", least=8 * CHAINS) // CHAINS
-    found = posterior(
+    fitted = posterior(
         model, data, factors=factors, tol=1e-7, max_iter=5000, random_state=random_state
     )
-    if not isinstance(found.engine, FactorPosterior):
+    engine, problem = fitted.engine, fitted.problem
+    if not isinstance(engine, FactorPosterior):
         raise BackendError(
             "verify_posterior: this posterior is one of Gaussian rows; the sampler is of factors"
             " (a NuclearNorm among the terms)"
         )
-    if not isinstance(found.engine.rows, RowsHere):
+    if not isinstance(engine.rows, RowsHere):
         raise BackendError(
             "verify_posterior: rows in partitions were given, and the sampler needs all rows in"
             " this process; give arrays, for example of a sample of the rows"
         )
     rng = np.random.default_rng(random_state)
-    names = [block.name for block in found.model.blocks]
-    cells = [missing_cells(found, name, rng) for name in names]
-    numbers = [numbers_of(found, name, *own) for name, own in zip(names, cells, strict=True)]
-    rows, columns = (np.concatenate([own[k].ravel() for own in numbers]) for k in (0, 1))
-    draws = sampled(found.engine, rows, columns, kept, rng, CHAINS)
-    comparisons, start = [], 0
-    for name, own, at in zip(names, cells, numbers, strict=True):
-        stop = start + at[0].size
-        here = draws[:, :, start:stop].reshape(CHAINS, kept, *at[0].shape)
-        comparisons.append(compared(found, name, own, at, here, rng))
-        start = stop
-    return PosteriorVerification(found, kept * CHAINS, tuple(comparisons))
+    names = [block.name for block in fitted.model.blocks]
+    cells = [missing_cells(fitted, name, rng) for name in names]
+    numbers = [numbers_of(problem, name, *at) for name, at in zip(names, cells, strict=True)]
+    rows, columns = (np.concatenate([at[k].ravel() for at in numbers]) for k in (0, 1))
+    draws = sampled(engine, rows, columns, kept, rng, CHAINS)
+    ends = np.cumsum([at[0].size for at in numbers])[:-1]
+    comparisons = []
+    for name, at, places, z in zip(names, cells, numbers, np.split(draws, ends, 2), strict=True):
+        of_block = z.reshape(CHAINS, kept, *places[0].shape)
+        comparisons.append(compared(fitted, name, at, of_block, rng))
+    return PosteriorVerification(fitted, kept * CHAINS, tuple(comparisons))
 
 
 def missing_cells(
-    found: Posterior, name: str, rng: np.random.Generator
+    fitted: Posterior, name: str, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
     """Rows and columns of the missing cells of a block, or of all; a sample of many."""
-    table = found.tables[name].observed_entries()
+    table = fitted.tables[name].observed_entries()
     seen = np.zeros(table.shape, dtype=bool)
     seen[table.rows, table.columns] = True
     rows, columns = np.nonzero(~seen if not seen.all() else seen)
-    most = max(MOST_CELLS // found.model.block(name).likelihood.width, 1)
+    most = max(MOST_CELLS // fitted.model.block(name).likelihood.width, 1)
     if rows.size > most:
         chosen = np.sort(rng.choice(rows.size, most, replace=False))
         rows, columns = rows[chosen], columns[chosen]
     return rows, columns
 
 
-def numbers_of(
-    found: Posterior, name: str, rows: IntArray, columns: IntArray
-) -> tuple[IntArray, IntArray]:
-    """The rows and the columns of Z of cells, (N,) or (N x K)."""
-    width = found.model.block(name).likelihood.width
-    places = found.problem.columns(name).start + columns_of(width, columns)
-    return (rows if width == 1 else np.repeat(rows[:, None], width, axis=1)), places
-
-
 def compared(
-    found: Posterior,
+    fitted: Posterior,
     name: str,
     cells: tuple[IntArray, IntArray],
-    numbers: tuple[IntArray, IntArray],
     draws: Array,
     rng: np.random.Generator,
 ) -> CellComparison:
     """The comparison of a block, of draws of z (chains x m x N, or x N x K)."""
-    shape = draws.shape[2:]
-    flat = draws.reshape(*draws.shape[:2], -1)
-    weights, means, variances = found.engine.mixture(*(at.ravel() for at in numbers))
-    mean = flat.mean(axis=(0, 1))
-    squares = np.square(flat - mean)
-    sd, sizes = np.sqrt(squares.mean(axis=(0, 1))), effective_sizes(flat)
+    mean = draws.mean(axis=(0, 1))
+    squares = np.square(draws - mean)
+    sd, sizes = np.sqrt(squares.mean(axis=(0, 1))), effective_sizes(draws)
     spread = squares.std(axis=(0, 1)) / np.sqrt(effective_sizes(squares))
-    variational = Predictive(
-        found.engine.likelihood(name),
-        weights[:, : len(cells[0])],
-        means.reshape(1, *shape),
-        variances.reshape(1, *shape),
-        noise_of(found, name, cells[1]),
-        lambda values: values,
-    )
-    exact, own = log_densities(variational, draws, offset_of(found, name, cells), rng)
+    variational = predictive_at(fitted.engine, fitted.problem, name, *cells)
+    # The values of locations are taken less offsets.
+    offset: Any = None
+    if not variational.likelihood.location:
+        offset = fitted.tables[name].offset_at(*cells)
+    exact, approximate = log_densities(variational, draws, 0.0 if offset is None else offset, rng)
     return CellComparison(
         block=name,
         rows=cells[0],
         columns=cells[1],
-        means=means.reshape(shape),
-        sds=np.sqrt(variances).reshape(shape),
-        exact_means=mean.reshape(shape),
-        exact_sds=sd.reshape(shape),
-        mean_errors=(sd / np.sqrt(sizes)).reshape(shape),
-        sd_errors=(spread / np.maximum(2.0 * sd, 1e-300)).reshape(shape),
-        sizes=sizes.reshape(shape),
-        log_densities=own.mean(axis=0),
+        means=variational.means[0],
+        sds=np.sqrt(variational.variances[0]),
+        exact_means=mean,
+        exact_sds=sd,
+        mean_errors=sd / np.sqrt(sizes),
+        sd_errors=spread / np.maximum(2.0 * sd, 1e-300),
+        sizes=sizes,
+        log_densities=approximate.mean(axis=0),
         exact_log_densities=exact.mean(axis=0),
-        lost_error=float(np.std((exact - own).mean(axis=1)) / np.sqrt(len(own))),
+        lost_error=float(np.std((exact - approximate).mean(axis=1)) / np.sqrt(len(approximate))),
     )
-
-
-def noise_of(found: Posterior, name: str, columns: IntArray) -> Array | None:
-    """The variances of observations of a Gaussian given z, in standard units; else None."""
-    likelihood: Any = found.engine.likelihood(name)
-    if not isinstance(likelihood, Gaussian):
-        return None
-    if likelihood.variance is None:
-        return np.asarray(found.engine.noise[found.problem.columns(name)][columns])
-    return np.full(columns.size, likelihood.variance)
-
-
-def offset_of(found: Posterior, name: str, cells: tuple[IntArray, IntArray]) -> Array | float:
-    """What is added to z at cells; nothing of locations, whose values are taken less offsets."""
-    if found.engine.likelihood(name).location:
-        return 0.0
-    offset = found.tables[name].offset_at(*cells)
-    return 0.0 if offset is None else offset
 
 
 def log_densities(
@@ -284,31 +249,28 @@ def log_densities(
     Observations are drawn given z of one half of the chains, the densities are means over draws
     of the other half.
     """
-    half = len(draws) // 2
     likelihood: Any = variational.likelihood
-    shape = draws.shape[2:]
-    first, second = (
-        part.reshape(-1, *shape)[
-            np.linspace(0, part.shape[0] * part.shape[1] - 1, count).astype(int)
-        ]
-        + offset
-        for part, count in ((draws[:half], OBSERVATIONS), (draws[half:], MIXED))
-    )
+    noise, shape = variational.noise, draws.shape[2:]
+
+    def some(chains: Array, count: int) -> Array:
+        """Draws of some chains, evenly spaced (count x N, or x N x K)."""
+        flat = chains.reshape(-1, *shape)
+        return flat[np.linspace(0, len(flat) - 1, count).astype(int)] + offset
+
+    half = len(draws) // 2
+    first, second = some(draws[:half], OBSERVATIONS), some(draws[half:], MIXED)
     variational = attrs.evolve(variational, means=variational.means + offset)
-    flat = first.reshape(-1, *shape[1:])
-    if variational.noise is None:
-        y = likelihood.sample(flat, rng).reshape(len(first), -1)
+    if noise is None:
+        y = likelihood.sample(first.reshape(-1, *shape[1:]), rng).reshape(OBSERVATIONS, -1)
     else:
-        y = first + np.sqrt(variational.noise) * rng.standard_normal(first.shape)
-    exact, own = np.empty(y.shape), np.empty(y.shape)
+        y = first + np.sqrt(noise) * rng.standard_normal(first.shape)
+    exact, approximate = np.empty(y.shape), np.empty(y.shape)
     for k, values in enumerate(y):
-        own[k] = variational.log_density(values)
-        if variational.noise is None:
-            each = likelihood.log_likelihood(
-                second.reshape(-1, *shape[1:]), np.tile(values, len(second))
-            ).reshape(len(second), -1)
+        approximate[k] = variational.log_density(values)
+        if noise is None:
+            repeated = second.reshape(-1, *shape[1:]), np.tile(values, MIXED)
+            each = likelihood.log_likelihood(*repeated).reshape(MIXED, -1)
         else:
-            away = np.square(values - second) / variational.noise
-            each = -0.5 * (away + np.log(2.0 * np.pi * variational.noise))
-        exact[k] = logsumexp(each, axis=0) - np.log(len(second))
-    return exact, own
+            each = -0.5 * (np.square(values - second) / noise + np.log(2.0 * np.pi * noise))
+        exact[k] = logsumexp(each, axis=0) - np.log(MIXED)
+    return exact, approximate

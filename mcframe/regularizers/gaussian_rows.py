@@ -1,19 +1,17 @@
 """A joint Gaussian of the rows of Z, or a mixture of Gaussians, given or to be estimated."""
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.term import Prox, Regularizer, RowQuadratic, SmoothTerm
 from mcframe.contracts.validators import number, positive, read_only_matrix, refuse_where
 from mcframe.numerics.row_squares import RowSquares
-
-__all__ = ["GaussianRows"]
 
 # Entries across the diagonal that differ by more than this share of the standard deviations.
 ASYMMETRY = 1e-8
@@ -110,7 +108,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         object.__setattr__(self, "mean", checked_mean(self.mean, len(covariance)))
 
     @property
-    def undetermined(self) -> str | None:
+    def undetermined(self) -> str | None:  # type: ignore[override]
         """The number of components or the covariance, where they are to be estimated."""
         if self.components != 1:
             return (
@@ -137,9 +135,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         """The term as a square of each row: loadings L with L L' = covariance / weight."""
         return RowSquares.of_covariance(*self.moments, self.weight)
 
-    def bound_to(
-        self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
-    ) -> "GaussianRows":
+    def bound_to(self, shape: Shape, rows: IntArray, columns: IntArray, values: Array) -> Self:
         """The term itself; ``DataError`` where Z has another number of columns."""
         if self.mean is not None and shape[1] != self.mean.size:
             raise DataError(
@@ -201,15 +197,6 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
             return "Σ_i −log N(z_i | m, C)"
         last = "K" if self.components == "auto" else self.components
         return f"Σ_i −log Σ_(k=1..{last}) π_k N(z_i | m_k, C_k)"
-
-    def latex(self) -> str:
-        r"""\frac{weight}{2} \sum_i (z_i - m)^\top C^{-1} (z_i - m), or minus a log density."""
-        if self.covariance is not None:
-            return rf"\frac{{{self.weight:g}}}{{2}} \sum_i (z_i - m)^\top C^{{-1}} (z_i - m)"
-        if self.components == 1:
-            return r"\sum_i -\log N(z_i \mid m, C)"
-        last = "K" if self.components == "auto" else self.components
-        return rf"\sum_i -\log \sum_{{k=1}}^{{{last}}} \pi_k N(z_i \mid m_k, C_k)"
 
 
 def check_components(components: object, covariance: object) -> None:

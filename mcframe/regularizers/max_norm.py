@@ -18,8 +18,6 @@ from mcframe.numerics.dual_max_norm import (
 )
 from mcframe.numerics.max_norm import max_norm, squared_row_norms
 
-__all__ = ["MaxNorm"]
-
 
 @attrs.frozen
 class MaxNorm(Regularizer, Factored, Norm):
@@ -89,17 +87,14 @@ class MaxNorm(Regularizer, Factored, Norm):
         At an optimum they have that sum, or W is 0 and they are any of at most that sum:
         there those of the best bound.
         """
-        return self.of_full_sum(max_norm_multipliers(gradient, stacked), gradient)
+        found = max_norm_multipliers(gradient, stacked)
+        if not np.any(found):
+            found = dual_max_norm_split(gradient)[1]
+        return found * (2.0 * self.weight / total) if (total := np.sum(found)) else found
 
     def bounding_multipliers(self, gradient: Matrix, stacked: Array, room: float) -> Array:
         """Multipliers that prove a bound for this gradient, by ascent from these factors."""
         return bounding_multipliers(gradient, stacked, room)
-
-    def of_full_sum(self, found: Array, gradient: Matrix) -> Array:
-        """Multipliers scaled to the sum 2 weight; those of the best bound where all are 0."""
-        if not np.any(found):
-            found = dual_max_norm_split(gradient)[1]
-        return found * (2.0 * self.weight / total) if (total := np.sum(found)) else found
 
     def conjugate_from(self, dual: Matrix, multipliers: Array | None = None) -> float:
         """0 where a bound on the dual norm, from the multipliers, is at most the weight, else inf.
@@ -131,7 +126,3 @@ class MaxNorm(Regularizer, Factored, Norm):
     def formula(self) -> str:
         """The text ``weight ‖Z‖_max``."""
         return f"{self.weight:g} ‖Z‖_max"
-
-    def latex(self) -> str:
-        r"""weight \lVert Z \rVert_{\max}."""
-        return rf"{self.weight:g} \lVert Z \rVert_{{\max}}"

@@ -8,13 +8,11 @@ from attrs.validators import optional
 
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.rounding import DUAL_ROUNDING, NORM_SLACK
+from mcframe.contracts.rounding import DUAL_ROUNDING
 from mcframe.contracts.term import Factored, Norm, Regularizer, Spectral
 from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.norms import spectral_bound
-
-__all__ = ["NuclearNorm"]
 
 
 @attrs.frozen
@@ -59,7 +57,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         return self.weight is not None
 
     @property
-    def undetermined(self) -> str | None:
+    def undetermined(self) -> str | None:  # type: ignore[override]
         """The weight, where it is to be learned."""
         if self.is_given:
             return None
@@ -73,8 +71,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         """The weight: what ``shrink`` takes off per unit of step."""
         if not self.is_given:
             raise ModelError(self.undetermined)
-        threshold: float = self.weight
-        return threshold
+        return self.weight
 
     @property
     def dual_radius(self) -> float:
@@ -83,7 +80,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
 
     def dual_norm(self, gradient: Matrix) -> float:
         """The spectral norm."""
-        return spectral_bound(gradient, NORM_SLACK)
+        return spectral_bound(gradient)
 
     def of_singular_values(self, singular_values: Array) -> float:
         """weight * sum of the singular values."""
@@ -122,12 +119,12 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
 
     def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """0 where a bound on the spectral norm is at most the weight, else inf."""
-        largest = spectral_bound(dual, NORM_SLACK)
+        largest = spectral_bound(dual)
         return self.conjugate_of_singular_values(np.array([largest]))
 
     def feasible_scale(self, dual: Matrix, multipliers: Array | None = None) -> float:
         """The weight over a bound on the spectral norm, at most 1; no multipliers are needed."""
-        norm = spectral_bound(dual, NORM_SLACK)
+        norm = spectral_bound(dual)
         return 1.0 if norm <= self.threshold else self.threshold / norm
 
     def expression(self, cp: Any, latent: Any) -> Any:
@@ -138,8 +135,3 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         """The text ``weight ‖Z‖_*``."""
         weight = f"{self.weight:g}" if self.is_given else "w"
         return f"{weight} ‖{'R Z C' if self.count_share else 'Z'}‖_*"
-
-    def latex(self) -> str:
-        r"""weight \lVert Z \rVert_*."""
-        weight = f"{self.weight:g}" if self.is_given else "w"
-        return rf"{weight} \lVert {'R Z C' if self.count_share else 'Z'} \rVert_*"

@@ -5,14 +5,12 @@ from typing import Any, NoReturn
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.rounding import DUAL_ROUNDING
 from mcframe.contracts.term import Composed, Regularizer
 from mcframe.contracts.validators import block_name, positive
 from mcframe.regularizers.nuclear_norm import NuclearNorm
-
-__all__ = ["BoundResidualNuclearNorm", "ResidualNuclearNorm"]
 
 
 @attrs.frozen
@@ -45,7 +43,7 @@ class ResidualNuclearNorm(Regularizer):
     needs_values = True
 
     def bound_to(
-        self, shape: tuple[int, int], rows: IntArray, columns: IntArray, values: Array
+        self, shape: Shape, rows: IntArray, columns: IntArray, values: Array
     ) -> "BoundResidualNuclearNorm":
         """The term with the observed entries of its block."""
         return BoundResidualNuclearNorm(self.block, self.weight, shape, rows, columns, values)
@@ -73,11 +71,6 @@ class ResidualNuclearNorm(Regularizer):
         """weight ‖R_Ω(Z_block − X)‖_*."""
         return f"{self.weight:g} ‖R_Ω(Z_{self.block} − X)‖_*"
 
-    def latex(self) -> str:
-        r"""weight \lVert R_\Omega(Z_{block} - X) \rVert_*."""
-        name = self.block.replace("_", "-")
-        return rf"{self.weight:g} \lVert R_\Omega(Z_{{\mathrm{{{name}}}}} - X) \rVert_*"
-
 
 @attrs.frozen
 class BoundResidualNuclearNorm(Composed, Regularizer):
@@ -85,7 +78,7 @@ class BoundResidualNuclearNorm(Composed, Regularizer):
 
     block: str
     weight: float
-    shape: tuple[int, int]
+    shape: Shape
     rows: IntArray = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)
     columns: IntArray = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)
     values: Array = attrs.field(eq=attrs.cmp_using(eq=np.array_equal), hash=False)
@@ -142,7 +135,3 @@ class BoundResidualNuclearNorm(Composed, Regularizer):
     def formula(self) -> str:
         """weight ‖R_Ω(Z_block − X)‖_*."""
         return ResidualNuclearNorm(self.block, self.weight).formula()
-
-    def latex(self) -> str:
-        r"""weight \lVert R_\Omega(Z_{block} - X) \rVert_*."""
-        return ResidualNuclearNorm(self.block, self.weight).latex()

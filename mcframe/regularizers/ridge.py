@@ -9,8 +9,6 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Regularizer, SmoothTerm, Spectral
 from mcframe.contracts.validators import positive
 
-__all__ = ["Ridge"]
-
 
 @attrs.frozen
 class Ridge(Regularizer, Spectral, SmoothTerm):
@@ -35,20 +33,13 @@ class Ridge(Regularizer, Spectral, SmoothTerm):
 
     weight: float = attrs.field(validator=positive)
 
-    @property
-    def threshold(self) -> float:
-        """0: a ridge never shrinks to exactly 0."""
-        return 0.0
+    threshold = 0.0  # a ridge never shrinks to exactly 0
+    dual_radius = np.inf  # the conjugate is finite everywhere
 
     @property
-    def quadratic_weight(self) -> float:
+    def quadratic_weight(self) -> float:  # type: ignore[override]
         """The weight: the term is exactly weight / 2 * ||Z||_F^2."""
         return self.weight
-
-    @property
-    def dual_radius(self) -> float:
-        """inf: the conjugate is finite everywhere."""
-        return np.inf
 
     @property
     def curvature(self) -> float:
@@ -82,7 +73,3 @@ class Ridge(Regularizer, Spectral, SmoothTerm):
     def formula(self) -> str:
         """The text ``weight/2 ‖Z‖_F²``."""
         return f"{self.weight:g}/2 ‖Z‖_F²"
-
-    def latex(self) -> str:
-        r"""\frac{weight}{2} \lVert Z \rVert_F^2."""
-        return rf"\frac{{{self.weight:g}}}{{2}} \lVert Z \rVert_F^2"

@@ -4,8 +4,9 @@ from typing import Any
 
 import attrs
 import numpy as np
+from attrs.validators import optional
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.likelihood import (
     WORDS_AS_LABELS,
@@ -15,31 +16,8 @@ from mcframe.contracts.likelihood import (
     LinearDifference,
     TwiceDifferentiable,
 )
-from mcframe.contracts.validators import number
-from mcframe.risks.tilted_loss import TiltedLoss
-
-
-def is_share(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: a finite number of at least 0, kept as a Python float."""
-    share = number(value, f"RiskMixture: {attribute.name}")
-    object.__setattr__(instance, attribute.name, share)
-    if share < 0.0:
-        raise ModelError(
-            f"RiskMixture: {attribute.name}={value!r} was given; it must be at least 0"
-        )
-
-
-def is_rate(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: None, or a number in [0, 1)."""
-    if value is None:
-        return
-    rate = number(value, "RiskMixture: missing_rate")
-    object.__setattr__(instance, attribute.name, rate)
-    if not 0.0 <= rate < 1.0:
-        raise ModelError(
-            f"RiskMixture: missing_rate={value!r} was given; 0 <= missing_rate < 1 is needed,"
-            " or None to estimate it"
-        )
+from mcframe.contracts.rounding import EPS
+from mcframe.contracts.validators import at_least_0, satisfies, within
 
 
 def takes_labels(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -83,11 +61,119 @@ def why_not_convex(pu: float, missing_rate: float | None, likelihood: Likelihood
 
 
 SUM_TOLERANCE = 1e-9
+IS_RATE = satisfies(
+    lambda rate: 0.0 <= rate < 1.0, "0 <= missing_rate < 1 is needed, or None to estimate it"
+)
 
 
 def state_of(y: Array) -> IntArray:
     """0 and 1 for these labels, 2 for unlabeled."""
     return np.where(np.isnan(y), 2.0, y).astype(np.intp)
+
+
+@attrs.frozen(eq=False)
+class TiltedLoss:
+    """``w l(z, b) + t d(z)`` with ``d(z) = l(z, 1) - l(z, 0)``, entry by entry.
+
+    Parameters
+    ----------
+    likelihood : a ``LinearDifference`` that is ``Conjugate`` and ``TwiceDifferentiable``
+        l.
+    base, weight, tilt : arrays of one shape
+        b in {0, 1}, w >= 0 and t of each entry; t = 0 wherever w = 0.
+    """
+
+    likelihood: Any
+    base: Array
+    weight: Array
+    tilt: Array
+
+    def value_and_gradient(self, z: Array) -> tuple[Array, Array]:
+        """The loss and its gradient."""
+        value, gradient = self.likelihood.value_and_gradient(z, self.base)
+        difference, rise = self.difference(z)
+        return (
+            self.weight * value + self.tilt * difference,
+            self.weight * gradient + self.tilt * rise,
+        )
+
+    def difference(self, z: Array) -> tuple[Array, Array]:
+        """d(z) and its gradient."""
+        line = self.likelihood.label_difference
+        if line is not None:
+            return line[0] * z + line[1], np.full_like(z, line[0])
+        one, zero = (
+            self.likelihood.value_and_gradient(z, np.full_like(z, label)) for label in (1.0, 0.0)
+        )
+        return one[0] - zero[0], one[1] - zero[1]
+
+    def second_derivative(self, z: Array) -> Array:
+        """w l''(z, b), and t d''(z) where d is no line."""
+        second: Array = self.weight * self.likelihood.second_derivative(z, self.base)
+        if self.likelihood.label_difference is not None:
+            return second
+        one, zero = (
+            self.likelihood.second_derivative(z, np.full_like(z, label)) for label in (1.0, 0.0)
+        )
+        return second + self.tilt * (one - zero)
+
+    @property
+    def curvature(self) -> float:
+        """The supremum of the second derivative, for a line d."""
+        return float(np.max(self.weight)) * float(self.likelihood.curvature)
+
+    @property
+    def quadratic(self) -> tuple[float, float, float] | None:
+        """(c, m, e) where all entries cost c/2 (z - m)^2 + e, else None."""
+        if not self.likelihood.quadratic or self.base.size != 1 or self.curvature <= 0.0:
+            return None
+        value, gradient = self.value_and_gradient(np.zeros(1))
+        centre = -float(gradient[0]) / self.curvature
+        return self.curvature, centre, float(value[0]) - 0.5 * self.curvature * centre**2
+
+    @property
+    def tilt_gradient(self) -> Array:
+        """The gradient of t d(z) for a line d, or for t = 0."""
+        line = self.likelihood.label_difference
+        return self.tilt * (line[0] if line is not None else 0.0)
+
+    @property
+    def tilt_constant(self) -> Array:
+        """t d(0), likewise."""
+        line = self.likelihood.label_difference
+        return self.tilt * (line[1] if line is not None else 0.0)
+
+    def untilt(self, gradient: Array) -> Array:
+        """The gradient that l(., b) must have for the whole to have this one; 0 where w = 0."""
+        counts = self.weight > 0.0
+        return np.where(counts, gradient - self.tilt_gradient, 0.0) / np.where(
+            counts, self.weight, 1.0
+        )
+
+    def conjugate(self, gradient: Array) -> Array:
+        """w l*((gradient - t d') / w, b) - t d(0), for a line d."""
+        inner = self.untilt(gradient)
+        near = self.likelihood.nearest_gradient(inner, self.base)
+        # Taking t d' off rounds: a gradient on the boundary of the domain must stay on it.
+        rounding = 8.0 * EPS * (np.abs(gradient) + np.abs(self.tilt_gradient))
+        inner = np.where(self.weight * np.abs(inner - near) <= rounding, near, inner)
+        conjugate = self.weight * self.likelihood.conjugate(inner, self.base)
+        conjugate = conjugate - self.tilt_constant
+        return np.where((self.weight > 0.0) | (gradient == 0.0), conjugate, np.inf)
+
+    def nearest_gradient(self, gradient: Array) -> Array:
+        """The nearest gradients with a finite conjugate, for a line d."""
+        inner = self.untilt(gradient)
+        near = self.likelihood.nearest_gradient(inner, self.base)
+        # What lies inside stays as it is, to the last digit.
+        inside = (near == inner) & (self.weight > 0.0)
+        return np.where(inside, gradient, self.weight * near + self.tilt_gradient)
+
+    def statement(self, cp: Any, z: Any) -> tuple[Any, list[Any]]:
+        """w l(z, b) + t d' z + t d(0), for a line d: convex by the rules, as w >= 0."""
+        loss, constraints = self.likelihood.statement(cp, z, self.base)
+        line = cp.multiply(self.tilt_gradient, z) + self.tilt_constant
+        return cp.multiply(self.weight, loss) + line, constraints
 
 
 @attrs.frozen(kw_only=True)
@@ -145,10 +231,10 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
     array([-0.6867,  1.3133,  1.3133])
     """
 
-    pn: float = attrs.field(default=0.0, validator=is_share)
-    pu: float = attrs.field(default=0.0, validator=is_share)
-    nu: float = attrs.field(default=0.0, validator=is_share)
-    missing_rate: float | None = attrs.field(default=None, validator=is_rate)
+    pn: float = attrs.field(default=0.0, validator=at_least_0)
+    pu: float = attrs.field(default=0.0, validator=at_least_0)
+    nu: float = attrs.field(default=0.0, validator=at_least_0)
+    missing_rate: float | None = attrs.field(default=None, validator=optional(IS_RATE))
     likelihood: Any = attrs.field(validator=takes_labels)
     nonconvex: bool = attrs.field(default=False, validator=is_switch)
 
@@ -168,38 +254,21 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
 
     @classmethod
     def punu(
-        cls,
-        gamma: float,
-        missing_rate: float | None = None,
-        *,
-        likelihood: Any,
-        nonconvex: bool = False,
+        cls, gamma: float, missing_rate: float | None = None, **options: Any
     ) -> "RiskMixture":
-        """(1 - gamma) PU + gamma NU, 0 <= gamma <= 1 (Eq. 89)."""
-        gamma = number(gamma, "RiskMixture.punu: gamma")
-        if not 0.0 <= gamma <= 1.0:
-            raise ModelError(f"RiskMixture.punu: gamma={gamma!r} was given; 0 to 1 is needed")
-        shares = {"pu": 1.0 - gamma, "nu": gamma}
-        return cls(**shares, missing_rate=missing_rate, likelihood=likelihood, nonconvex=nonconvex)
+        """(1 - gamma) PU + gamma NU, 0 <= gamma <= 1 (Eq. 89); with options of the class."""
+        gamma = within(gamma, "RiskMixture.punu: gamma", 0.0, 1.0)
+        return cls(pu=1.0 - gamma, nu=gamma, missing_rate=missing_rate, **options)
 
     @classmethod
-    def pnu(
-        cls,
-        eta: float,
-        missing_rate: float | None = None,
-        *,
-        likelihood: Any,
-        nonconvex: bool = False,
-    ) -> "RiskMixture":
+    def pnu(cls, eta: float, missing_rate: float | None = None, **options: Any) -> "RiskMixture":
         """(1 - eta) PN + eta PU for 0 <= eta <= 1, (1 + eta) PN - eta NU for -1 <= eta < 0.
 
-        Eqs. 90-92.
+        Eqs. 90-92; with options of the class.
         """
-        eta = number(eta, "RiskMixture.pnu: eta")
-        if not -1.0 <= eta <= 1.0:
-            raise ModelError(f"RiskMixture.pnu: eta={eta!r} was given; -1 to 1 is needed")
-        shares = {"pn": 1.0 - abs(eta), "pu": max(eta, 0.0), "nu": max(-eta, 0.0)}
-        return cls(**shares, missing_rate=missing_rate, likelihood=likelihood, nonconvex=nonconvex)
+        eta = within(eta, "RiskMixture.pnu: eta", -1.0, 1.0)
+        pn, pu, nu = 1.0 - abs(eta), max(eta, 0.0), max(-eta, 0.0)
+        return cls(pn=pn, pu=pu, nu=nu, missing_rate=missing_rate, **options)
 
     @property
     def z_name(self) -> str | None:  # type: ignore[override]
@@ -244,7 +313,7 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
             )
         return self.missing_rate / (1.0 - self.missing_rate)
 
-    def bound_to(self, shape: tuple[int, int], values: Array) -> Likelihood:
+    def bound_to(self, shape: Shape, values: Array) -> Likelihood:
         """The mixture with ``missing_rate`` = the share of unlabeled entries, where it is None.
 
         The share estimates the rate if labels are missing completely at random, positive and
@@ -252,15 +321,14 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         is returned.
         """
         if not self.reads_unlabeled:
-            alone: Likelihood = self.likelihood.bound_to(shape, values)
-            return alone
+            return self.likelihood.bound_to(shape, values)
         return self.bound_by_sums(shape, self.sums_to_bind(values))
 
     def sums_to_bind(self, values: Array) -> Array:
         """The labels 1, and the labels 0."""
         return np.array([np.sum(values == 1.0), np.sum(values == 0.0)], dtype=np.float64)
 
-    def bound_by_sums(self, shape: tuple[int, int], sums: Array) -> Likelihood:
+    def bound_by_sums(self, shape: Shape, sums: Array) -> Likelihood:
         """``bound_to`` from the numbers of labels of both kinds."""
         if not self.reads_unlabeled:
             return self.likelihood
@@ -320,10 +388,6 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         """True where y is neither 0 nor 1 nor NaN."""
         return (y != 0.0) & (y != 1.0) & ~np.isnan(y)
 
-    def value(self, z: Array, y: Array) -> Array:
-        """The loss of each entry by the table above."""
-        return self.value_and_gradient(z, y)[0]
-
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its gradient."""
         return self.entries(y).value_and_gradient(z)
@@ -348,13 +412,11 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
 
     def mean(self, z: Array) -> Array:
         """The mean response of the likelihood."""
-        mean: Array = self.likelihood.mean(z)
-        return mean
+        return self.likelihood.mean(z)
 
     def filling(self, z: Array) -> Array:
         """The label that the likelihood fills with."""
-        filling: Array = self.likelihood.filling(z)
-        return filling
+        return self.likelihood.filling(z)
 
     def start(self, y: Array) -> Array:
         """The likelihood's start for a label; halfway between both where there is none."""
@@ -380,16 +442,6 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         )
         at = f" at {rate}" if self.reads_unlabeled else ""
         return f"({shares}{at})[{self.likelihood.formula(z, y)}]"
-
-    def latex(self, z: str, y: str) -> str:
-        r"""(0.5 \mathrm{PN} + 0.5 \mathrm{PU})_{\rho = 0.8}[\log(1 + e^{-s z})]."""
-        rate = r"\hat\rho" if self.missing_rate is None else rf"\rho = {self.missing_rate:g}"
-        shares = " + ".join(
-            rf"{share:g} \, \mathrm{{{name}}}".removeprefix(r"1 \, ")
-            for name, share in self.shares()
-        )
-        at = f"_{{{rate}}}" if self.reads_unlabeled else ""
-        return rf"({shares}){at}\left[{self.likelihood.latex(z, y)}\right]"
 
     def shares(self) -> list[tuple[str, float]]:
         """The risks that take part, with their weights."""

@@ -70,8 +70,12 @@ class CrossValidation:
     @property
     def weights(self) -> Array:
         """The weights (n_weights,) of the chosen model, of all models where they are common."""
-        common = bool(np.all(self.grids == self.grids[0]))
-        return np.asarray(self.grids[0 if common else self.best[0]])
+        return np.asarray(self.grids[0 if self.common_grid else self.best[0]])
+
+    @property
+    def common_grid(self) -> bool:
+        """True if all models have the same weights."""
+        return bool(np.all(self.grids == self.grids[0]))
 
     @property
     def criterion(self) -> str:
@@ -206,36 +210,37 @@ class CrossValidation:
 
     def __repr__(self) -> str:
         n_models, n_weights, n_folds = self.scores.shape
-        common = bool(np.all(self.grids == self.grids[0]))
-        named = f"{n_weights} weight{'s' * (n_weights > 1)} of {self.term}"
-        lines = [
+        each = "" if self.common_grid else " each"
+        title = (
             f"CrossValidation: {n_models} model{'s' * (n_models > 1)},"
-            f" {named}{'' if common else ' each'}, {n_folds} folds"
-        ]
+            f" {n_weights} weight{'s' * (n_weights > 1)} of {self.term}{each}, {n_folds} folds"
+        )
         # A row for each weight, after a header; of several grids one weight for each model.
         chosen = self.best if np.isfinite(self.means).any() else None
-        header, rows = "", [""] * n_weights
+        rows = [""] * (1 + n_weights)
         for k, (grid, means, errors) in enumerate(
             zip(self.grids, self.means, self.standard_errors, strict=True)
         ):
-            has_weights = k == 0 or not common
-            header += f"{'weight':>12}" * has_weights + f"{f'model {k}':>20}"
-            for position, weight in enumerate(grid):
-                mark = "*" if (k, position) == chosen else " "
-                text = cell(means[position], errors[position]) + mark
-                rows[position] += f"{weight:>12.6g}" * has_weights + f"{text:>20}"
-        return "\n".join([*lines, header, *rows, *self.remarks()])
+            if k == 0 or not self.common_grid:
+                columns = ["weight", *(f"{weight:.6g}" for weight in grid)]
+                rows = [f"{row}{text:>12}" for row, text in zip(rows, columns, strict=True)]
+            marks = ["*" if (k, j) == chosen else " " for j in range(n_weights)]
+            texts = map(cell, means, errors, marks)
+            rows = [
+                f"{row}{text:>20}" for row, text in zip(rows, [f"model {k}", *texts], strict=True)
+            ]
+        return "\n".join([title, *rows, *self.remarks()])
 
     def remarks(self) -> list[str]:
         """Explanations of the means, and warnings about the choice."""
-        n_folds, n_counted = self.counted.size, int(np.count_nonzero(self.counted))
         if not np.isfinite(self.means).any():
             return ["no mean score is a finite number"]
+        n_folds, n_counted = self.counted.size, int(np.count_nonzero(self.counted))
         over = "folds" if n_counted == n_folds else f"{n_counted} of {n_folds} folds"
-        said = [f"mean score ± standard error over {over}; * is the lowest"]
-        if len(self.all_scores) > 1:
-            said[0] = f"mean {self.criterion} ± standard error over {over}; * is the lowest"
-            others = list(self.all_scores)[1:]
+        others = list(self.all_scores)[1:]
+        what = self.criterion if others else "score"
+        said = [f"mean {what} ± standard error over {over}; * is the lowest"]
+        if others:
             there = ", ".join(f"{name} {self.means_of(name)[self.best]:.4g}" for name in others)
             said.append(f"there the others are: {there}")
         if self.partial:
@@ -246,12 +251,8 @@ class CrossValidation:
             )
         if self.at_edge is not None:
             said.append(AT_EDGE[self.at_edge])
-        ridged = dict.fromkeys(
-            repr(block.name)
-            for model in self.models
-            for block in model.blocks
-            if may_be_infinite(block)
-        )
+        blocks = [block for model in self.models for block in model.blocks]
+        ridged = dict.fromkeys(repr(block.name) for block in blocks if may_be_infinite(block))
         if ridged and self.effects_weight is not None:
             said.append(
                 f"effects of {', '.join(ridged)} had a ridge of effects_weight="
@@ -260,8 +261,8 @@ class CrossValidation:
         return said
 
 
-def cell(mean: float, error: float) -> str:
-    """Return a mean score with its standard error, or a dash where there is none."""
+def cell(mean: float, error: float, mark: str) -> str:
+    """Return a mean score with its standard error and a mark, or a dash where there is none."""
     if np.isnan(mean):
-        return "-"
-    return f"{mean:.4g} ± " + ("-" if np.isnan(error) else f"{error:.2g}")
+        return f"-{mark}"
+    return f"{mean:.4g} ± {'-' if np.isnan(error) else f'{error:.2g}'}{mark}"

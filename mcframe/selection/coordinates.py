@@ -141,7 +141,16 @@ def search_block_weights(
     drawn = isinstance(random_state, int | np.integer)
     seed = random_state if drawn else int(generator(random_state).integers(2**32))
     common = options | {"criterion": criterion, "random_state": seed}
-    tried, most = checked_factors(factors), whole(rounds, "rounds", 1)
+    most = whole(rounds, "rounds", 1)
+    try:
+        tried = [number(factor, "a factor") for factor in factors]
+    except TypeError:
+        tried = []
+    if not tried or min(tried) <= 0.0 or 1.0 in tried:
+        raise ModelError(
+            f"factors={factors!r} were given; a list of numbers above 0 is needed, without 1, such"
+            " as (0.25, 0.5, 2.0, 4.0)"
+        )
     with edges_unsaid():
         first = cross_validate(model, data, **common)
         warnings.simplefilter("ignore", UnobservedWarning)  # the first has warned of the same
@@ -154,7 +163,7 @@ def search_block_weights(
 def walk(
     first: CrossValidation,
     data: Mapping[str, Any],
-    factors: tuple[float, ...],
+    factors: Sequence[float],
     rounds: int,
     options: Mapping[str, Any],
 ) -> CoordinateSearch:
@@ -189,22 +198,5 @@ def step_of(tried: CrossValidation, block: str | None, taken: bool) -> SearchSte
 
 def reweighted(model: Model, name: str, factor: float) -> Model:
     """Return the model with the weight of a block multiplied."""
-    blocks = [
-        attrs.evolve(block, weight=factor * block.weight) if block.name == name else block
-        for block in model.blocks
-    ]
-    return attrs.evolve(model, blocks=blocks)
-
-
-def checked_factors(factors: Any) -> tuple[float, ...]:
-    """Return at least one number above 0 other than 1, or raise a ``ModelError``."""
-    try:
-        numbers = tuple(number(factor, "a factor") for factor in factors)
-    except TypeError:
-        numbers = ()
-    if not numbers or min(numbers) <= 0.0 or 1.0 in numbers:
-        raise ModelError(
-            f"factors={factors!r} were given; a list of numbers above 0 is needed, without 1, such"
-            " as (0.25, 0.5, 2.0, 4.0)"
-        )
-    return numbers
+    changed = attrs.evolve(model.block(name), weight=factor * model.block(name).weight)
+    return attrs.evolve(model, blocks=[changed if b.name == name else b for b in model.blocks])

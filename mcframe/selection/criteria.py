@@ -67,14 +67,13 @@ def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criteri
     One criterion, a list of them, or a dict from name to criterion is given; anything else is a
     ``ModelError``, before anything is fitted.
     """
+    several = given if isinstance(given, list | tuple) else [given]
+    listed = [(criterion_name(each), each) for each in several]
     if isinstance(given, Mapping):
         listed = list(given.items())
-    else:
-        several = given if isinstance(given, list | tuple) else [given]
-        listed = [(criterion_name(each), each) for each in several]
     if not listed:
         raise ModelError(f"criterion={given!r} was given; one criterion at least is needed")
-    names = [name for name, _ in listed]
+    found: dict[str, Criterion] = {}
     for name, each in listed:
         if not isinstance(name, str):
             raise ModelError(f"criterion has the name {name!r}; a string is needed")
@@ -94,11 +93,12 @@ def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criteri
         if isinstance(each, CheckedCriterion):
             for model in models:
                 each.check(model)
-        if names.count(name) > 1:
+        if name in found:
             raise ModelError(
                 f"criterion has two that are called {name}; give a dict from a name to each"
             )
-    return dict(listed)
+        found[name] = each
+    return found
 
 
 def suitable(model: Model) -> list[str]:
@@ -120,7 +120,7 @@ def takes(function: object, *arguments: str) -> bool:
     except TypeError:
         return False
     except ValueError:  # a compiled function has no signature
-        return True
+        pass
     return True
 
 
@@ -187,21 +187,22 @@ class OfOneBlock(OfBlocks):
     kinds: ClassVar[frozenset[str]] = frozenset()
     lacks: ClassVar[str]
     instead: ClassVar[str] = "RelativeError"
+    # What is scored: z, or the mean response, of classes a probability each.
+    reads_z: ClassVar[bool] = False
 
     block: str = attrs.field(validator=block_name)
 
     def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
         """The score of one fit on one fold."""
-        (entries,) = self.entries(fit, held).values()
-        return float(self.score(fit, entries)) if entries.values.size else np.nan
+        (at,) = self.entries(fit, held).values()
+        if not at.values.size:
+            return np.nan
+        ask = fit.natural if self.reads_z else fit.predict
+        return float(self.score(fit, np.asarray(ask(self.block, at.rows, at.columns)), at))
 
-    def score(self, fit: Any, entries: Held) -> Any:
-        """The score of one fit at some entries, one at least."""
+    def score(self, fit: Any, answers: Array, at: Held) -> Any:
+        """The score of the answers of a fit at some entries, one at least."""
         raise NotImplementedError
-
-    def predicted(self, fit: Any, entries: Held) -> Any:
-        """The mean response at the entries, of classes a probability each."""
-        return np.asarray(fit.predict(self.block, entries.rows, entries.columns))
 
     def refusal(self, likelihood: Likelihood, block: str) -> str | None:
         """Reason why a block without the right kind of observations cannot be scored."""
@@ -226,11 +227,10 @@ class LabelError(OfOneBlock):
     lacks = "neither labels 0 and 1 nor classes"
     block: str = attrs.field(default="labels", validator=block_name)
 
-    def score(self, fit: Any, entries: Held) -> Any:
+    def score(self, fit: Any, answers: Array, at: Held) -> Any:
         """The share on this fold."""
-        predicted = self.predicted(fit, entries)
-        answers = np.argmax(predicted, axis=1) if predicted.ndim > 1 else predicted > 0.5
-        return np.mean(answers != entries.values)
+        labels = np.argmax(answers, axis=1) if answers.ndim > 1 else answers > 0.5
+        return np.mean(labels != at.values)
 
 
 @attrs.frozen
@@ -244,11 +244,10 @@ class RelativeError(OfOneBlock):
     lacks = "classes, whose codes have no size to compare an error with"
     block: str = attrs.field(default="features", validator=block_name)
 
-    def score(self, fit: Any, entries: Held) -> Any:
+    def score(self, fit: Any, answers: Array, at: Held) -> Any:
         """The ratio on this fold."""
-        squares = np.sum(np.square(entries.values))
-        missed = self.predicted(fit, entries) - entries.values
-        return np.sum(np.square(missed)) / squares if squares > 0.0 else np.nan
+        squares = np.sum(np.square(at.values))
+        return np.sum(np.square(answers - at.values)) / squares if squares > 0.0 else np.nan
 
 
 @attrs.frozen
@@ -263,9 +262,9 @@ class MeanAbsoluteError(OfOneBlock):
     lacks = RelativeError.lacks
     block: str = attrs.field(default="features", validator=block_name)
 
-    def score(self, fit: Any, entries: Held) -> Any:
+    def score(self, fit: Any, answers: Array, at: Held) -> Any:
         """The mean on this fold."""
-        return np.mean(np.abs(self.predicted(fit, entries) - entries.values))
+        return np.mean(np.abs(answers - at.values))
 
 
 @attrs.frozen
@@ -280,14 +279,14 @@ class OrdinalDistance(OfOneBlock):
     kinds = frozenset({"levels"})
     lacks = "no ordered levels"
     instead = "MeanAbsoluteError"
+    reads_z = True
     block: str = attrs.field(default="levels", validator=block_name)
 
-    def score(self, fit: Any, entries: Held) -> Any:
+    def score(self, fit: Any, answers: Array, at: Held) -> Any:
         """The mean on this fold."""
         likelihood = fit.likelihood(self.block)
-        z = fit.natural(self.block, entries.rows, entries.columns)
-        levels = likelihood.lowest + np.searchsorted(likelihood.thresholds, z)
-        return np.mean(np.abs(levels - entries.values))
+        levels = likelihood.lowest + np.searchsorted(likelihood.thresholds, answers)
+        return np.mean(np.abs(levels - at.values))
 
 
 @attrs.frozen
@@ -302,17 +301,17 @@ class OneMinusAUC(OfOneBlock):
 
     kinds = frozenset({"labels"})
     lacks = "no labels 0 and 1"
+    reads_z = True
     block: str = attrs.field(default="labels", validator=block_name)
 
-    def score(self, fit: Any, entries: Held) -> Any:
+    def score(self, fit: Any, answers: Array, at: Held) -> Any:
         """1 minus the mean area on this fold."""
-        z = np.asarray(fit.natural(self.block, entries.rows, entries.columns))
-        order = np.argsort(entries.columns, kind="stable")
-        ends = np.flatnonzero(np.diff(entries.columns[order])) + 1
+        order = np.argsort(at.columns, kind="stable")
+        ends = np.flatnonzero(np.diff(at.columns[order])) + 1
         areas = [
-            metrics.roc_auc_score(entries.values[column], z[column])
+            metrics.roc_auc_score(at.values[column], answers[column])
             for column in np.split(order, ends)
-            if np.ptp(entries.values[column]) > 0.0
+            if np.ptp(at.values[column]) > 0.0
         ]
         return 1.0 - np.mean(areas) if areas else np.nan
 
@@ -327,12 +326,12 @@ class LogLoss(OfOneBlock):
     (``Gaussian``), whose density is a matter of units.
     """
 
+    reads_z = True
     block: str = attrs.field(default="labels", validator=block_name)
 
-    def score(self, fit: Any, entries: Held) -> Any:
+    def score(self, fit: Any, answers: Array, at: Held) -> Any:
         """The mean on this fold."""
-        z = fit.natural(self.block, entries.rows, entries.columns)
-        return -np.mean(fit.likelihood(self.block).log_likelihood(z, entries.values))
+        return -np.mean(fit.likelihood(self.block).log_likelihood(answers, at.values))
 
     def refusal(self, likelihood: Likelihood, block: str) -> str | None:
         """Reason why losses without a distribution, and locations, cannot be scored."""
@@ -420,20 +419,18 @@ class RelativeDeviance(OfBlocks):
 
     def refusal(self, likelihood: Likelihood, block: str) -> str | None:
         """Reason why a loss has no deviance, with a remedy; None if it has one."""
-        word = type(likelihood).__name__
+        takes = "HeldOutLoss"
         if likelihood.indicator:
-            return f"has {word}, whose loss is 0 or infinite; take RelativeError(...)"
-        if likelihood.reads_unlabeled:
-            return (
-                f"has {word}, whose entries without a label carry loss too; take LabelError(...)"
-            )
-        if likelihood.smooth and not isinstance(likelihood, TwiceDifferentiable):
-            return (
-                f"has {word}, whose best constant needs a second derivative; take HeldOutLoss(...)"
-            )
-        if not isinstance(likelihood, Conjugate | Parametric) and likelihood.infimum == -np.inf:
-            return f"has {word}, whose least losses are not known; take HeldOutLoss(...)"
-        return None
+            why, takes = "whose loss is 0 or infinite", "RelativeError"
+        elif likelihood.reads_unlabeled:
+            why, takes = "whose entries without a label carry loss too", "LabelError"
+        elif likelihood.smooth and not isinstance(likelihood, TwiceDifferentiable):
+            why = "whose best constant needs a second derivative"
+        elif isinstance(likelihood, Conjugate | Parametric) or likelihood.infimum > -np.inf:
+            return None
+        else:
+            why = "whose least losses are not known"
+        return f"has {type(likelihood).__name__}, {why}; take {takes}(...)"
 
 
 def losses_at(fit: Any, name: str, entries: Held) -> Array:

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.backends import FROM_OUTSIDE, BackendLike, Budget, checked_backend
+from mcframe.backends import FROM_OUTSIDE, BackendLike, checked_backend
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning, UnobservedWarning
@@ -31,7 +31,7 @@ from mcframe.selection.criteria import (
 from mcframe.selection.folds import Fold, folds_of
 from mcframe.selection.jobs import joblib, results_as_finished
 from mcframe.selection.jobs import progress as progress_of
-from mcframe.selection.paths import CertifiedPath, descending, identity_of
+from mcframe.selection.paths import certified_path, descending, identity_of
 from mcframe.selection.splitters import EntryFolds, Splitter
 from mcframe.selection.weight_max import chosen_place
 from mcframe.storage import Archive
@@ -40,8 +40,9 @@ from mcframe.storage import Archive
 ROUNDING = 1e-9
 # A function of (model, data, weights) that gives a fit for each of the descending weights.
 PathOf = Callable[[Model, Mapping[str, Any], Array], Iterable[Any]]
-# A model and the folds on which its paths are computed together: the unit of work.
-Part = tuple[int, tuple[int, ...]]
+# Scores (n_criteria, n_fits, n_folds) of the paths of a model on some folds, large weights first;
+# the largest gaps (n_folds,) of fits that are not certified, and whether the paths ended.
+PathScores = tuple[Array, Array, bool]
 
 
 def cross_validate(
@@ -173,16 +174,14 @@ def cross_validate(
         raise ModelError("n_jobs=0 was given; 1 process or more is needed, -1 for one a core")
     limit = None if patience is None else whole(patience, "patience", 1)
     budget = checked_budget(tol, max_iter, max_seconds)
-    ridge = (
-        None
-        if path is not None or effects_weight is None
-        else number(effects_weight, "effects_weight")
-    )
-    if ridge is not None and ridge <= 0.0:
-        raise ModelError(
-            f"effects_weight={effects_weight!r} was given; a number above 0 is needed, or None for"
-            " effects as the models declare them"
-        )
+    ridge = None
+    if path is None and effects_weight is not None:
+        ridge = number(effects_weight, "effects_weight")
+        if ridge <= 0.0:
+            raise ModelError(
+                f"effects_weight={effects_weight!r} was given; a number above 0 is needed, or None"
+                " for effects as the models declare them"
+            )
     compiled = [CompiledProblem(each) for each in problems]
     if path is None:
         for each in compiled:
@@ -195,10 +194,32 @@ def cross_validate(
     folds = folds_of(checked_splitter(cv), problems[0], data, random_state)
     pairs = zip(compiled, places, strict=True)
     grids = np.stack([descending(each, at, weights, count, ratio) for each, at in pairs])
-    scoring = Scoring(
-        problems, places, grids, folds, criteria, path, backend, budget, limit, ridge
-    )
-    scores = scoring.scores(n_jobs, checkpoint, progress)
+    archive = None
+    if checkpoint is not None:
+        identity = identity_of(problems, places, grids, budget, "models") | {
+            "folds": digest_of([fold.digest for fold in folds]),
+            "criterion": digest_of(criteria),
+            "path": digest_of(path),
+            "backend": digest_of(backend),
+            "patience": str(limit),
+            "effects_weight": str(ridge),
+        }
+        archive = Archive.at_path(checkpoint, "cross-validation", identity)
+
+    def path_at(model: int, file: str | None) -> PathOf:
+        if path is not None:
+            return path
+        return partial(
+            certified_path,
+            place=places[model],
+            backend=backend,
+            budget=budget,
+            effects_weight=ridge,
+            checkpoint=file,
+        )
+
+    scores = Scores(listed, path_at, grids, folds, criteria, limit, archive)
+    scores.compute(n_jobs, progress)
     kinds = [model.terms[at].word for model, at in zip(listed, places, strict=True)]
     answer = CrossValidation(
         models=listed,
@@ -212,7 +233,8 @@ def cross_validate(
     )
     if scores.interrupted and np.count_nonzero(~np.isnan(answer.means)) < min(2, grids.size):
         raise KeyboardInterrupt  # there is nothing to compare
-    warn_of(answer, scores, budget.tol if path is None else None)
+    for category, text in remarks_on(answer, scores, budget.tol if path is None else None):
+        warnings.warn(text, category, stacklevel=2)
     return answer
 
 
@@ -247,39 +269,127 @@ def checked_splitter(cv: Any) -> Splitter:
     )
 
 
-@attrs.frozen(eq=False)
-class PathScores:
-    """Scores (n_criteria, n_fits) of the fits of one path, at the largest weights first.
-
-    ``ended`` is False for an interrupted path; ``largest_gap`` is that of fits that are not
-    certified, 0 without any.
-    """
-
-    scores: Array
-    largest_gap: float
-    ended: bool
-
-
 @attrs.define(eq=False)
 class Scores:
-    """Scores of all paths (n_criteria, n_models, n_weights, n_folds), NaN where there is none.
+    """Scores of the paths of models on folds, and how they are computed.
 
-    ``n_fits`` (n_models, n_folds) is the number of weights at which a path has fits, ``ended`` is
-    True where it is complete.
+    Attributes
+    ----------
+    models : tuple of Model
+    path_at : function of the position of a model and of a file
+        Gives the path whose fits are scored, and kept in the file.
+    grids : array (n_models, n_weights)
+    folds : sequence of Fold
+    criteria : dict from name to Criterion
+        The first one decides.
+    patience : int or None
+    archive : Archive or None
+        The checkpoint.
+    values : array (n_criteria, n_models, n_weights, n_folds)
+        NaN where there is no score.
+    n_fits : array of integers (n_models, n_folds)
+        The number of weights at which a path has fits.
+    ended : array of bool (n_models, n_folds)
+        True where a path is complete.
+    largest_gap : float
+        Of fits that are not certified, 0 without any.
+    interrupted : bool
     """
 
-    values: Array
-    n_fits: IntArray
-    ended: Mask
+    models: tuple[Model, ...]
+    path_at: Callable[[int, str | None], PathOf]
+    grids: Array
+    folds: Sequence[Fold]
+    criteria: Mapping[str, Criterion]
+    patience: int | None
+    archive: Archive | None
+    values: Array = attrs.field(init=False)
+    n_fits: IntArray = attrs.field(init=False)
+    ended: Mask = attrs.field(init=False)
     largest_gap: float = 0.0
     interrupted: bool = False
 
-    def add(self, model: int, fold: int, path: PathScores) -> None:
-        """Add the scores of a path."""
-        self.n_fits[model, fold] = path.scores.shape[1]
-        self.values[:, model, : path.scores.shape[1], fold] = path.scores
-        self.ended[model, fold] = path.ended
-        self.largest_gap = max(self.largest_gap, path.largest_gap)
+    def __attrs_post_init__(self) -> None:
+        shape = len(self.models), len(self.folds)
+        self.values = np.full((len(self.criteria), *self.grids.shape, len(self.folds)), np.nan)
+        self.n_fits = np.zeros(shape, dtype=np.intp)
+        self.ended = np.zeros(shape, dtype=bool)
+
+    def compute(self, n_jobs: int, shown: bool) -> None:
+        """Compute the scores of all paths, or of those finished before an interruption.
+
+        Paths that a checkpoint has are taken from there, and the others are written into it.
+        """
+        n_models, n_folds = self.ended.shape
+        # With patience the paths of a model end at one weight on all folds, and are computed
+        # together, unless there are more processes than models. Else fold by fold, so that an
+        # interruption leaves folds that all models have completed.
+        if self.patience is not None and joblib.effective_n_jobs(n_jobs) <= n_models:
+            unit, parts = "models", [(model, tuple(range(n_folds))) for model in range(n_models)]
+        else:
+            unit = "paths"
+            parts = [(model, (fold,)) for fold in range(n_folds) for model in range(n_models)]
+        remaining = [part for part in parts if not self.has_read(*part)]
+        tasks = [self.task(*part) for part in remaining]
+        try:
+            with (
+                progress_of("cross_validate", len(tasks), unit, shown) as advance,
+                closing(results_as_finished(tasks, n_jobs)) as results,
+            ):
+                for number, (scores, gaps, ended) in results:
+                    model, folds = remaining[number]
+                    for j, fold in enumerate(folds):
+                        self.add(model, fold, scores[:, :, j], float(gaps[j]), ended)
+                        if self.archive is not None and ended:
+                            # The scores of a complete path take the place of its fits.
+                            kept = {"scores": scores[:, :, j], "gap": float(gaps[j])}
+                            self.archive.add(name_of(model, fold), kept)
+                            Archive(Path(f"{self.archive.path}.{name_of(model, fold)}")).remove()
+                    if not ended:
+                        raise KeyboardInterrupt
+                    advance()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            return
+        if self.patience is not None:  # on some folds a path may be longer than patience allows
+            for model, weights in enumerate(self.grids):
+                last = end_of_path(weights, self.values[0, model], self.patience)
+                if last is not None:
+                    self.values[:, model, last:] = np.nan
+                    self.n_fits[model] = np.minimum(self.n_fits[model], last)
+
+    def add(self, model: int, fold: int, scores: Array, gap: float, ended: bool = True) -> None:
+        """Add the scores (n_criteria, n_fits) of a path, at the largest weights first."""
+        n_fits = scores.shape[1]
+        self.values[:, model, :n_fits, fold] = scores
+        self.n_fits[model, fold], self.ended[model, fold] = n_fits, ended
+        self.largest_gap = max(self.largest_gap, gap)
+
+    def has_read(self, model: int, folds: Sequence[int]) -> bool:
+        """Take the scores of a model on some folds from the checkpoint, if it has all of them."""
+        archive = self.archive
+        if archive is None or not all(name_of(model, fold) in archive for fold in folds):
+            return False
+        for fold in folds:
+            self.add(model, fold, **archive.read(name_of(model, fold), "dict"))
+        return True
+
+    def task(self, model: int, folds: Sequence[int]) -> Callable[[], PathScores]:
+        """The paths of a model on some folds as a function, which can be sent to a process."""
+        walks = []
+        for fold in folds:
+            name = name_of(model, fold)
+            file = None if self.archive is None else f"{self.archive.path}.{name}"
+            walks.append((self.path_at(model, file), self.folds[fold]))
+        return partial(
+            scored_paths,
+            self.models[model],
+            walks,
+            self.grids[model],
+            list(self.criteria.values()),
+            self.patience if len(folds) == len(self.folds) else None,
+            f"model {model}, fold {' or '.join(map(str, folds))}",
+        )
 
     @property
     def counted(self) -> Mask:
@@ -296,124 +406,9 @@ class Scores:
         return np.asarray(counted & ~blank[scored].any(axis=0))
 
 
-@attrs.frozen(eq=False)
-class Scoring:
-    """Models, their grids (n_models, n_weights), the folds, and the options of fits and scores.
-
-    ``path`` is None for certified fits; ``problems`` have all data, ``places`` are the positions
-    of the terms that have the weights. ``criteria`` are by their names; the first one decides.
-    """
-
-    problems: Sequence[Problem]
-    places: tuple[int, ...]
-    grids: Array
-    folds: Sequence[Fold]
-    criteria: Mapping[str, Criterion]
-    path: PathOf | None
-    backend: BackendLike
-    budget: Budget
-    patience: int | None
-    effects_weight: float | None
-
-    def scores(self, n_jobs: int, checkpoint: object, shown: bool) -> Scores:
-        """Return the scores of all paths, or of those finished before an interruption.
-
-        Paths that a checkpoint has are taken from there, and the others are written into it.
-        """
-        archive = None
-        if checkpoint is not None:
-            archive = Archive.at_path(checkpoint, "cross-validation", self.identity)
-        n_models, n_folds = len(self.problems), len(self.folds)
-        scores = Scores(
-            np.full((len(self.criteria), *self.grids.shape, n_folds), np.nan),
-            np.zeros((n_models, n_folds), dtype=np.intp),
-            np.zeros((n_models, n_folds), dtype=bool),
-        )
-        # With patience the paths of a model end at one weight on all folds, and are computed
-        # together, unless there are more processes than models. Else fold by fold, so that an
-        # interruption leaves folds that all models have completed.
-        if self.patience is not None and joblib.effective_n_jobs(n_jobs) <= n_models:
-            unit, parts = "models", [(model, tuple(range(n_folds))) for model in range(n_models)]
-        else:
-            unit = "paths"
-            parts = [(model, (fold,)) for fold in range(n_folds) for model in range(n_models)]
-        remaining = [part for part in parts if not taken_from(archive, part, scores)]
-        tasks = [self.task(part, archive) for part in remaining]
-        try:
-            with (
-                progress_of("cross_validate", len(tasks), unit, shown) as advance,
-                closing(results_as_finished(tasks, n_jobs)) as results,
-            ):
-                for number, paths in results:
-                    model, folds = remaining[number]
-                    for fold, path in zip(folds, paths, strict=True):
-                        scores.add(model, fold, path)
-                        if archive is not None and path.ended:
-                            # The scores of a complete path take the place of its fits.
-                            archive.add(f"model{model}.fold{fold}", path)
-                            Archive(Path(file_of_fits(archive, model, fold))).remove()
-                    if not paths[0].ended:
-                        raise KeyboardInterrupt
-                    advance()
-        except KeyboardInterrupt:
-            scores.interrupted = True
-            return scores
-        if self.patience is not None:  # on some folds a path may be longer than patience allows
-            for model, weights in enumerate(self.grids):
-                last = end_of_path(weights, scores.values[0, model], self.patience)
-                if last is not None:
-                    scores.values[:, model, last:] = np.nan
-                    scores.n_fits[model] = np.minimum(scores.n_fits[model], last)
-        return scores
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """Digests of all that must not change between the calls that share a checkpoint."""
-        return identity_of(self.problems, self.places, self.grids, self.budget, "models") | {
-            "folds": digest_of([fold.digest for fold in self.folds]),
-            "criterion": digest_of(dict(self.criteria)),
-            "path": digest_of(self.path),
-            "backend": digest_of(self.backend),
-            "patience": str(self.patience),
-            "effects_weight": str(self.effects_weight),
-        }
-
-    def task(self, part: Part, archive: Archive | None) -> Callable[[], list[PathScores]]:
-        """Return a part as a function without arguments, which can be sent to another process."""
-        model, folds = part
-        certified = CertifiedPath(
-            self.places[model], self.backend, self.budget, self.effects_weight
-        )
-        walks: list[tuple[PathOf, Fold]] = []
-        for fold in folds:
-            file = None if archive is None else file_of_fits(archive, model, fold)
-            path = attrs.evolve(certified, checkpoint=file) if self.path is None else self.path
-            walks.append((path, self.folds[fold]))
-        return partial(
-            scored_paths,
-            self.problems[model].model,
-            walks,
-            self.grids[model],
-            list(self.criteria.values()),
-            self.patience if len(folds) == len(self.folds) else None,
-            f"model {model}, fold {' or '.join(map(str, folds))}",
-        )
-
-
-def file_of_fits(archive: Archive, model: int, fold: int) -> str:
-    """Return the name of the file that has the fits of an unfinished path."""
-    return f"{archive.path}.model{model}.fold{fold}"
-
-
-def taken_from(archive: Archive | None, part: Part, scores: Scores) -> bool:
-    """Take the scores of a part from a checkpoint, and return True if it has all of its paths."""
-    model, folds = part
-    names = {fold: f"model{model}.fold{fold}" for fold in folds}
-    if archive is None or not all(name in archive for name in names.values()):
-        return False
-    for fold, name in names.items():
-        scores.add(model, fold, archive.read(name, PathScores.__name__))
-    return True
+def name_of(model: int, fold: int) -> str:
+    """Return the name of a path in the checkpoint."""
+    return f"model{model}.fold{fold}"
 
 
 def scored_paths(
@@ -423,7 +418,7 @@ def scored_paths(
     criteria: Sequence[Criterion],
     patience: int | None,
     name: str,
-) -> list[PathScores]:
+) -> PathScores:
     """Compute a model's paths on some folds together, and score every fit.
 
     An interrupted fit has no score: it is not the answer at its weight. Patience uses the
@@ -453,10 +448,8 @@ def scored_paths(
             raise
     if not scores and ended:
         raise ModelError("path gave no fit; one for each weight is needed")
-    empty = np.zeros((0, len(criteria), len(walks)))
-    by_fold = np.transpose(np.stack(scores) if scores else empty, (2, 1, 0))
-    pairs = zip(by_fold, gaps, strict=True)
-    return [PathScores(of_fold, float(gap), ended) for of_fold, gap in pairs]
+    found = np.stack(scores) if scores else np.zeros((0, len(criteria), len(walks)))
+    return found.transpose(1, 0, 2), gaps, ended
 
 
 def fits_of(given: Any) -> Iterator[Any]:
@@ -512,36 +505,35 @@ def clearly_above(scores: Array, lowest: Array) -> bool:
     return float(np.mean(differences)) > error
 
 
-def warn_of(answer: CrossValidation, scores: Scores, tol: float | None) -> None:
-    """Warn of an interruption, of fits not certified, of scores that are NaN, and of an edge.
+def remarks_on(
+    answer: CrossValidation, scores: Scores, tol: float | None
+) -> Iterator[tuple[type[Warning], str]]:
+    """Yield warnings of an interruption, fits not certified, scores that are NaN, and an edge.
 
     ``tol`` is that of certified paths, None for others. Of fewer than three weights the best one
     is always at an edge.
     """
-    warned: list[tuple[type[Warning], str]] = []
     if scores.interrupted:
-        over = f"{np.count_nonzero(answer.counted)} of {answer.counted.size} folds"
-        text = (
-            f"the cross-validation was interrupted after {np.count_nonzero(scores.ended)} of"
-            f" {scores.ended.size} paths; means are over {over}"
+        done, counted = np.count_nonzero(scores.ended), np.count_nonzero(answer.counted)
+        yield (
+            NotCertifiedWarning,
+            f"the cross-validation was interrupted after {done} of {scores.ended.size} paths;"
+            f" means are over {counted} of {answer.counted.size} folds",
         )
-        warned.append((NotCertifiedWarning, text))
     if tol is not None and scores.largest_gap > 0.0:
         gap = f"{scores.largest_gap:.1e}, tol={tol:g}"
         text = f"some fits of the paths are not certified; the largest gap is {gap}"
-        warned.append((NotCertifiedWarning, text))
+        yield NotCertifiedWarning, text
     fitted = np.arange(scores.values.shape[2])[:, None] < scores.n_fits[:, None, :]
     undefined = np.argwhere(fitted & np.isnan(scores.values[0]))
     if undefined.size:
         model, position, fold = undefined[0]
         more = f" and at {len(undefined) - 1} more places" if len(undefined) > 1 else ""
-        text = (
+        yield (
+            UserWarning,
             f"criterion {answer.criterion} is nan at weight {answer.grids[model, position]:g} of"
             f" model {model} on fold {fold}{more}: such a weight has no mean, and a fold without"
-            " other scores counts for no model"
+            " other scores counts for no model",
         )
-        warned.append((UserWarning, text))
     if answer.grids.shape[1] > 2 and np.isfinite(answer.means).any() and answer.at_edge:
-        warned.append((UserWarning, AT_EDGE[answer.at_edge]))
-    for category, text in warned:
-        warnings.warn(text, category, stacklevel=3)
+        yield UserWarning, AT_EDGE[answer.at_edge]

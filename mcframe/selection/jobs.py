@@ -70,11 +70,9 @@ def duration(seconds: float) -> str:
     if seconds < 10.0:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
-    if minutes < 1:
-        return f"{rest} s"
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 @contextmanager
@@ -110,17 +108,17 @@ def lines(name: str, total: int, unit: str) -> Callable[[], None]:
     processes and compiled code.
     """
     begun = time.monotonic()
-    done, first, printed = 0, 0.0, -PAUSE
+    times: list[float] = []  # of all units
+    printed = -PAUSE
 
     def advance() -> None:
-        nonlocal done, first, printed
-        done += 1
-        gone = time.monotonic() - begun
-        first = first or gone
+        nonlocal printed
+        times.append(time.monotonic() - begun)
+        done, gone = len(times), times[-1]
         if done < total and gone < printed + PAUSE:
             return
         printed = gone
-        left = (gone - first) / max(done - 1, 1) * (total - done)
+        left = (gone - times[0]) / max(done - 1, 1) * (total - done)
         ahead = f", about {duration(left)} to go" if 1 < done < total else ""
         said = f"{name}: {done} of {total} {unit} after {duration(gone)}{ahead}"
         print(said, file=sys.stderr, flush=True)

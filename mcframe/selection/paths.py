@@ -156,7 +156,7 @@ def path(
     compiled = CompiledProblem(problem)
     checked_backend(backend, compiled)
     sequence = descending(compiled, place, weights, count, ratio)
-    fits, ended = list[Fit](), None
+    fits, said = list[Fit](), []
     if progress:
         print(HEADER, flush=True)
     try:
@@ -170,10 +170,8 @@ def path(
         # The finished fits have cost work: the error of the next one becomes a warning.
         if not fits:
             raise
-        ended = str(error) or "it was interrupted from outside"
-    said = []
-    if ended is not None:
-        said.append(f"the path ended after {len(fits)} of {sequence.size} weights: {ended}")
+        why = str(error) or "it was interrupted from outside"
+        said.append(f"the path ended after {len(fits)} of {sequence.size} weights: {why}")
     open_fits = [fit for fit in fits if fit.status != "certified"]
     if open_fits:
         statuses = ", ".join(sorted({fit.status for fit in open_fits}))
@@ -206,20 +204,20 @@ def along(
         identity = identity_of([compiled.problem], [place], sequence, budget, "model")
         options = {"backend": digest_of(chosen), "random_state": str(random_state)}
         archive = Archive.at_path(checkpoint, "path", identity | options)
-    for position, weight in enumerate(sequence):
+    for key, weight in zip(map(str, range(sequence.size)), sequence, strict=True):
         variant = compiled.with_weight(place, float(weight))
-        if archive is not None and str(position) in archive:
-            fit = archive.read(str(position), Fit.__name__, problem=variant.problem)
+        if archive is not None and key in archive:
+            fit = archive.read(key, Fit.__name__, problem=variant.problem)
         else:
-            warm = chosen.start_refusal is None
             with blas_alone():  # threads of products of factors would wait for one another
-                point = start_at(variant.problem, sequence, fits) if warm else None
-                start = None if point is None else Start(point)
+                start = None
+                if fits and chosen.start_refusal is None:
+                    start = Start(start_at(variant.problem, sequence, fits))
                 fit = solve_with(variant, chosen, attrs.evolve(settings, start=start))
             fit = attrs.evolve(fit, paused=None)  # the next weight starts from its point alone
             # An interrupted fit is repeated by the next call.
             if archive is not None and fit.message != FROM_OUTSIDE:
-                archive.add(str(position), fit, problem=variant.problem)
+                archive.add(key, fit, problem=variant.problem)
         fits.append(fit)
         yield fit
 
@@ -262,10 +260,10 @@ def descending(
 def checked_weights(weights: Any) -> Array:
     """Return weights that are above 0 and descend, or raise a ``ModelError``."""
     try:
-        given = np.asarray(weights)
-        if given.dtype.kind not in "iufO":  # text and dates would be read as numbers
+        sequence: Array = np.asarray(weights)
+        if sequence.dtype.kind not in "iufO":  # text and dates would be read as numbers
             raise TypeError
-        sequence = given.astype(np.float64)
+        sequence = sequence.astype(np.float64)
     except (TypeError, ValueError):
         raise ModelError(
             f"weights={weights!r} were given; a list of numbers is needed, each below the one"
@@ -276,9 +274,9 @@ def checked_weights(weights: Any) -> Array:
             f"weights of shape {sequence.shape} were given; a list of at least one is needed,"
             " such as [1.0]"
         )
-    wrong = ~(np.isfinite(sequence) & (sequence > 0.0))
-    if wrong.any():
-        raise ModelError(f"weights hold {sequence[wrong][0]:g}; each must be above 0 and finite")
+    wrong = sequence[~(np.isfinite(sequence) & (sequence > 0.0))]
+    if wrong.size:
+        raise ModelError(f"weights hold {wrong[0]:g}; each must be above 0 and finite")
     rising = np.flatnonzero(np.diff(sequence) >= 0.0)
     if rising.size:
         before, after = sequence[rising[0]], sequence[rising[0] + 1]
@@ -289,24 +287,23 @@ def checked_weights(weights: Any) -> Array:
     return sequence
 
 
-@attrs.frozen
-class CertifiedPath:
-    """The fits of ``mc.path`` as an iterator, kept in a file if one is given.
+def certified_path(
+    model: Model,
+    data: Mapping[str, Any],
+    weights: Array,
+    *,
+    place: int,
+    backend: BackendLike,
+    budget: Budget,
+    effects_weight: float | None,
+    checkpoint: str | None = None,
+) -> Iterator[Fit]:
+    """Yield the fits of ``mc.path``, kept in a file if one is given.
 
     Effects that may be infinite have a ridge of ``effects_weight``, if that is given.
     """
-
-    place: int
-    backend: BackendLike
-    budget: Budget
-    effects_weight: float | None
-    checkpoint: str | None = None
-
-    def __call__(self, model: Model, data: Mapping[str, Any], weights: Array) -> Iterator[Fit]:
-        """Yield a fit at each weight."""
-        compiled = CompiledProblem(Problem.bind(with_ridge(model, self.effects_weight), data))
-        # Only the folds of a cross-validation are random.
-        return along(compiled, self.place, weights, self.backend, self.budget, 0, self.checkpoint)
+    compiled = CompiledProblem(Problem.bind(with_ridge(model, effects_weight), data))
+    return along(compiled, place, weights, backend, budget, 0, checkpoint)
 
 
 def may_be_infinite(block: Block) -> bool:
@@ -329,14 +326,12 @@ def with_ridge(model: Model, weight: float | None) -> Model:
     return attrs.evolve(model, blocks=blocks)
 
 
-def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point | None:
+def start_at(variant: Problem, sequence: Array, fits: list[Fit]) -> Point:
     """Return the next start: the last fit, or a point on the line through the last two.
 
     Z is about linear in the weight, so that the line leads closer to the next solution where the
     objective is lower there. Multipliers, which a point may have, are not extrapolated.
     """
-    if not fits:
-        return None
     last, done = fits[-1], len(fits)
     if done == 1 or last.point.dual is not None:
         return last.point

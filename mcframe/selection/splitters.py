@@ -76,18 +76,12 @@ class Splitter(ABC):
         return self.n_splits
 
 
-def each_part(parts: Mapping[str, IntArray], count: int) -> Split:
-    """Yield folds that hold out each of the parts 0, ..., count - 1 once."""
+def folds_in_turn(parts: Mapping[str, IntArray], count: int, later: bool = False) -> Split:
+    """Yield folds that hold out part k and fit the others, or k + 1 after the parts 0, ..., k."""
     for k in range(count):
-        held = {block: part == k for block, part in parts.items()}
-        yield {block: ~mask for block, mask in held.items()}, held
-
-
-def next_part(parts: Mapping[str, IntArray], count: int) -> Split:
-    """Yield folds that fit the parts 0, ..., k and hold out part k + 1, for k < count."""
-    for k in range(count):
-        later = {block: part == k + 1 for block, part in parts.items()}
-        yield {block: part <= k for block, part in parts.items()}, later
+        held = {block: part == (k + 1 if later else k) for block, part in parts.items()}
+        fitted = {b: part <= k if later else part != k for b, part in parts.items()}
+        yield fitted, held
 
 
 @attrs.frozen
@@ -120,10 +114,20 @@ class EntryFolds(Splitter):
         tables = {name: table for name, (table, _) in ordered.items()}
         free = free_entries(tables, problem.n_items)
         for name, table in observed.items():
-            if free[name].size < count:
-                raise DataError(too_few(name, count, table.n_entries, free[name].size))
+            n_free, reason = free[name].size, ""
+            if n_free < table.n_entries:
+                reason = (
+                    f", of which {n_free} can be held out: each other one is the only entry of its"
+                    " row or of its column"
+                )
+            if n_free < count:
+                raise DataError(
+                    f"block {name!r}: {count} folds were asked for, and {table.n_entries} entries"
+                    f" are observed{reason}; ask for fewer folds, at least 2, or hold out whole"
+                    f" rows by cv=RowFolds({count}) of mcframe.selection"
+                )
         parts = dealt_parts(problem, tables, free, count, generator(random_state))
-        return each_part({b: parts[b][np.argsort(ordered[b][1])] for b in observed}, count)
+        return folds_in_turn({b: parts[b][np.argsort(ordered[b][1])] for b in observed}, count)
 
 
 def dealt_parts(
@@ -138,7 +142,10 @@ def dealt_parts(
     for name, table in observed.items():
         parts[name] = np.full(table.n_entries, NEVER, dtype=np.intp)
         drawn = free[name][rng.permutation(free[name].size)]
-        strata = strata_of(problem, name, table)
+        strata = table.columns
+        if kinds_of(problem.model.block(name).likelihood):  # each value of labels and levels
+            codes = (table.values - table.values.min()).astype(np.intp)
+            strata = strata * (codes.max() + 1) + codes
         dealt = drawn[np.argsort(strata[drawn], kind="stable")]
         parts[name][dealt] = np.arange(dealt.size) % count
     # One entry of each row that is in one part alone moves into another part.
@@ -171,21 +178,6 @@ def fewest_free(model: Model, data: Mapping[str, Any]) -> int:
     return min(each.size for each in free.values())
 
 
-def too_few(name: str, count: int, n_observed: int, n_free: int) -> str:
-    """Return the message where a block cannot be cut into so many folds."""
-    reason = ""
-    if n_free < n_observed:
-        reason = (
-            f", of which {n_free} can be held out: each other one is the only entry of its row or"
-            " of its column"
-        )
-    return (
-        f"block {name!r}: {count} folds were asked for, and {n_observed} entries are"
-        f" observed{reason}; ask for fewer folds, at least 2, or hold out whole rows by"
-        f" cv=RowFolds({count}) of mcframe.selection"
-    )
-
-
 def kinds_of(likelihood: Likelihood) -> set[str]:
     """Kinds of a likelihood's observations: "labels" 0 and 1, "classes", "levels", or none.
 
@@ -197,14 +189,6 @@ def kinds_of(likelihood: Likelihood) -> set[str]:
     if not likelihood.invalid(codes).any() and likelihood.invalid(others).all():
         kinds.add("labels" if width == 1 else "classes")
     return kinds
-
-
-def strata_of(problem: Problem, name: str, table: Table) -> IntArray:
-    """Return a stratum for each entry: its column and, of labels and levels, its value."""
-    if not kinds_of(problem.model.block(name).likelihood):
-        return table.columns
-    codes = (table.values - table.values.min()).astype(np.intp)
-    return np.asarray(table.columns * (codes.max() + 1) + codes)
 
 
 def in_one_part(pairs: list[tuple[IntArray, IntArray]], size: int) -> Mask:
@@ -304,8 +288,7 @@ class RowFolds(Splitter):
         part = self.parts_of_rows(problem.n_items, rng)
         scored = self.scored_entries(problem, observed, rng)
         parts = {name: part[table.rows] for name, table in observed.items()}
-        in_turn = each_part if self.order is None else next_part
-        for fitted, new in in_turn(parts, self.n_splits):
+        for fitted, new in folds_in_turn(parts, self.n_splits, later=self.order is not None):
             yield fitted, {name: new[name] & scored[name] for name in observed}
 
     def parts_of_rows(self, n_items: int, rng: np.random.Generator) -> IntArray:
@@ -314,15 +297,16 @@ class RowFolds(Splitter):
             times = times_of(self.order, "RowFolds: order")
             check_length("order", times, n_items)
             return successive_parts(times, self.n_splits + 1, "RowFolds: order")
-        labels = None if self.groups is None else codes_of(self.groups, n_items)
-        sizes = np.ones(n_items) if labels is None else np.bincount(labels)
+        what, labels = "rows", np.arange(n_items)
+        if self.groups is not None:
+            what, labels = "groups", codes_of(self.groups, n_items)
+        sizes = np.bincount(labels)
         if sizes.size < self.n_splits:
-            what = "rows" if self.groups is None else "groups"
             raise DataError(
                 f"RowFolds: n_splits={self.n_splits} was given, and there are {sizes.size} {what};"
                 " ask for fewer folds, at least 2"
             )
-        if labels is None:
+        if self.groups is None:
             return rng.permutation(n_items) % self.n_splits
         # The largest group first, into the part that has the fewest rows.
         drawn = rng.permutation(sizes.size)
@@ -459,7 +443,8 @@ class TimeFolds(Splitter):
         cut = np.cumsum([each.size for each in times.values()])[:-1]
         parts = np.split(successive_parts(together, self.n_splits + 1, "TimeFolds: order"), cut)
         always = {name: np.zeros(observed[name].n_entries, np.intp) for name in observed}
-        return next_part(always | dict(zip(times, parts, strict=True)), self.n_splits)
+        parts_of = always | dict(zip(times, parts, strict=True))
+        return folds_in_turn(parts_of, self.n_splits, later=True)
 
 
 def times_at_entries(name: str, given: Any, table: Table) -> Any:

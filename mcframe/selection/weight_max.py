@@ -371,7 +371,7 @@ class Intercepts:
         """
         gradient = self.program.evaluate(self.latent(c)).gradient.dense()[:, :-1]
         rest = gradient - np.outer(self.ones, self.ones @ gradient / self.n_rows)
-        return norm_upper_bound(np.column_stack([rest, -rest @ c]), 1e-10)
+        return norm_upper_bound(np.column_stack([rest, -rest @ c]))
 
     def largest_weight(self) -> float:
         """Return the smallest weight at which the answer has the intercepts alone."""

@@ -1,7 +1,7 @@
 """Columns of any kind as numbers of one block: indicators of classes, places of levels."""
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import attrs
 import numpy as np
@@ -10,21 +10,9 @@ from scipy.special import logsumexp, softmax
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.likelihoods import Gaussian
-from mcframe.tables.coding import Choice, Classes, Coding, Counts, Labels, Levels, Means
-from mcframe.tables.declared_column import DeclaredColumn
-
-__all__ = [
-    "BLOCK",
-    "CountedNumbers",
-    "Discriminant",
-    "Indicator",
-    "Indicators",
-    "Steps",
-    "as_numbers",
-    "calibrated",
-    "constant_everywhere",
-    "filled_by_constant",
-]
+from mcframe.numerics.threads import limits_blas
+from mcframe.tables.coding import Choice, Coded, Coding, Counts, Levels, Numbers
+from mcframe.tables.declared_column import DeclaredColumn, placed_columns
 
 CodingT = TypeVar("CodingT", bound=Coding)
 
@@ -41,13 +29,14 @@ RIDGE = 0.05
 
 
 @attrs.frozen
-class Scored(Means, Choice):
+class Indicator(Choice):
     """One of K values, its probabilities ``exp(slope * score + offset)`` over their sum.
 
-    The score of place k at a mean m is ``-(k - m)^2``. With slope and offsets from held-out
-    entries the probabilities of a label are a logistic curve of the mean with a slope and an
-    intercept (Platt, Probabilistic outputs for support vector machines, 1999), and those of levels
-    the adjacent-categories logit model, whose offsets are cut points between levels.
+    The second of two values is the number 1, the first 0. The score of place k at a mean m is
+    ``-(k - m)^2``. With slope and offsets from held-out entries the probabilities of a label are a
+    logistic curve of the mean with a slope and an intercept (Platt, Probabilistic outputs for
+    support vector machines, 1999), and those of levels the adjacent-categories logit model, whose
+    offsets are cut points between levels.
 
     Parameters
     ----------
@@ -64,6 +53,10 @@ class Scored(Means, Choice):
     offsets: tuple[float, ...] = ()
     fill: float | None = None
 
+    # Answers come from means, as those of numbers.
+    answer = Coded.answer
+    filled_codes = Coded.filled_codes
+
     def scores(self, means: Array) -> Array:
         """How near means (n x width) are to each value (n x K)."""
         return -np.square(np.arange(len(self.places)) - means)
@@ -75,28 +68,20 @@ class Scored(Means, Choice):
         return found
 
     def predicted(self, answer: Array) -> Array:
-        """The most probable value, or ``fill``."""
-        return super().predicted(answer) if self.fill is None else self.filled_with(answer)
+        """The best value by its probability, or ``fill``."""
+        return self.best(answer) if self.fill is None else np.full(len(answer), self.fill)
 
-    def filled_with(self, answer: Array) -> Array:
-        """``fill`` for each entry."""
-        assert self.fill is not None
-        return np.full(len(answer), self.fill)
-
-
-@attrs.frozen
-class Indicator(Scored, Labels):
-    """The second of two values as 1, the first as 0."""
+    def best(self, answer: Array) -> Array:
+        """The most probable value."""
+        return Choice.predicted(self, answer)
 
 
 @attrs.frozen
-class Steps(Scored, Levels):
+class Steps(Indicator, Levels):
     """Levels as the numbers 0, 1, ..."""
 
-    def predicted(self, answer: Array) -> Array:
-        """The median of the probabilities, which is the fewest levels off, or ``fill``."""
-        if self.fill is not None:
-            return self.filled_with(answer)
+    def best(self, answer: Array) -> Array:
+        """The median of the probabilities, which is the fewest levels off."""
         return np.argmax(np.cumsum(answer, axis=1) >= 0.5, axis=1).astype(np.float64)
 
 
@@ -156,7 +141,7 @@ class Discriminant:
 
 
 @attrs.frozen
-class Indicators(Scored, Classes):
+class Indicators(Indicator):
     """One column for each class, 1 in its own.
 
     Scores are those of the discriminant of held-out entries, or the means without one.
@@ -197,16 +182,12 @@ class CountedNumbers(Counts):
 
 def as_numbers(columns: Iterable[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
     """Return the columns, all that stand in a block moved into one Gaussian block."""
-    moved, place = [], 0
-    for each in columns:
-        if each.place is None:
-            moved.append(each)
-            continue
-        coding = coded_as_numbers(each)
-        taken = attrs.evolve(each.taken, coding=coding, likelihood=Gaussian(), block=BLOCK)
-        moved.append(DeclaredColumn(each.column, taken, place))
-        place += coding.width
-    return tuple(moved)
+    return placed_columns(
+        each
+        if each.place is None
+        else attrs.evolve(each, coding=coded_as_numbers(each), likelihood=Gaussian(), block=BLOCK)
+        for each in columns
+    )
 
 
 def coded_as_numbers(column: DeclaredColumn) -> Coding:
@@ -214,12 +195,12 @@ def coded_as_numbers(column: DeclaredColumn) -> Coding:
     coding = column.modelled[0]
     if isinstance(coding, Counts):
         return CountedNumbers(coding.whole, bend=0.5 * float(np.nanmean(column.codes)))
-    forms: dict[type, Any] = {Labels: Indicator, Classes: Indicators, Levels: Steps}
-    form = forms.get(type(coding))
-    if form is None or not isinstance(coding, Choice):
+    if isinstance(coding, Numbers | Indicator):
         return coding
-    found: Coding = form(coding.places)
-    return found
+    if isinstance(coding, Levels):
+        return Steps(coding.places)
+    several = column.likelihood is not None and column.likelihood.width > 1
+    return Indicators(coding.places) if several else Indicator(coding.places)
 
 
 def calibrated(coding: CodingT, codes: Array, means: Array) -> CodingT:
@@ -235,7 +216,7 @@ def calibrated(coding: CodingT, codes: Array, means: Array) -> CodingT:
     means : array (n x width of the coding)
         What was predicted of them.
     """
-    if not codes.size or not isinstance(coding, Scored):
+    if not codes.size or not isinstance(coding, Indicator):
         return coding
     if isinstance(coding, Indicators):
         discriminant = Discriminant.of(means, codes, coding.width)
@@ -244,6 +225,7 @@ def calibrated(coding: CodingT, codes: Array, means: Array) -> CodingT:
     return attrs.evolve(coding, slope=slope, offsets=offsets)
 
 
+@limits_blas  # threads wait for one another at numbers as few as these
 def most_likely(scores: Array, codes: IntArray) -> tuple[float, tuple[float, ...]]:
     """Return the slope and the offsets at which codes (n,) of scores (n x K) are the most likely.
 
@@ -268,18 +250,3 @@ def most_likely(scores: Array, codes: IntArray) -> tuple[float, tuple[float, ...
     bounds = [(0.0, MOST_SLOPE / USUAL_SLOPE), *[(None, None)] * n_values]
     found = scipy.optimize.minimize(loss, usual, jac=True, method="L-BFGS-B", bounds=bounds)
     return float(USUAL_SLOPE * found.x[0]), tuple(map(float, found.x[1:]))
-
-
-def constant_everywhere(coding: CodingT, codes: Array) -> CodingT:
-    """Return the coding whose probabilities are the shares of the observed codes everywhere."""
-    if not isinstance(coding, Scored):
-        return coding
-    counts = np.bincount(codes.astype(np.intp), minlength=len(coding.places)) + 0.5
-    return attrs.evolve(coding, slope=0.0, offsets=tuple(np.log(counts / np.sum(counts)).tolist()))
-
-
-def filled_by_constant(coding: CodingT, codes: Array) -> CodingT:
-    """Return the coding that fills every entry with the best constant of the observed codes."""
-    if not isinstance(coding, Scored):
-        return coding
-    return attrs.evolve(coding, fill=coding.constant(codes))

@@ -13,19 +13,6 @@ from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.tables.columns import Column
 
-__all__ = [
-    "Choice",
-    "Classes",
-    "Coding",
-    "Counts",
-    "Dates",
-    "Labels",
-    "Levels",
-    "Means",
-    "Metric",
-    "Numbers",
-]
-
 DAY = 86_400e6  # microseconds
 LEAST_PROBABILITY = 1e-4
 # Between these the squares of the numbers of a column, and of what they differ by, are exact.
@@ -33,22 +20,15 @@ SAFE = (1e-100, 1e100)
 EPOCH = dt.datetime(1970, 1, 1)
 
 
-class Coding(ABC):
-    """The way from a column's values to numbers, and back.
-
-    Attributes
-    ----------
-    measure : str
-        What ``error`` is, in words.
+class Coded(ABC):
+    """The way from a column's values to numbers, and back: what ``Numbers`` and ``Choice`` share.
 
     An *answer* is what a fit says of entries: means, or probabilities (n_entries x n_values).
+    ``measure`` says in words what ``error`` is. The columns of a block have codings of one class,
+    whose answers are alike.
     """
 
     measure: ClassVar[str]
-
-    @abstractmethod
-    def codes(self, column: Column) -> Array:
-        """The numbers of a column (n_items,), NaN where missing."""
 
     @property
     def width(self) -> int:
@@ -59,101 +39,33 @@ class Coding(ABC):
         """What these columns hold (n_items x width), NaN where missing."""
         return codes[:, None]
 
-    def filled_codes(self, filled: Array, place: int) -> Array:
-        """The codes of a column of a filled block (n_items x columns of the block)."""
-        return filled[:, place]
-
     @abstractmethod
-    def values(self, codes: Array) -> list[Any]:
-        """The values that numbers stand for, as Python objects."""
-
-    @abstractmethod
-    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """What a fit says of some entries of a block: one row, or one number, for each."""
+    def read(self, means: Array) -> Array:
+        """The answer that mean responses (n_entries x width) give."""
 
     @abstractmethod
     def predicted(self, answer: Array) -> Array:
-        """The numbers that entries are filled with, of an answer."""
+        """The codes that entries are filled with, of an answer."""
 
-    @abstractmethod
-    def losses(self, answer: Array, codes: Array) -> Array:
-        """What an answer loses on observed numbers, one loss each."""
+    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """What a fit says of some entries of a block: one row, or one number, for each."""
+        means = [fit.predict(block, rows, columns + k) for k in range(self.width)]
+        return self.read(np.column_stack(means))
 
-    @abstractmethod
-    def loss_of_constant(self, codes: Array) -> float:
-        """What the best constant loses on observed numbers, on average."""
-
-    @abstractmethod
-    def constant(self, codes: Array) -> float:
-        """The one number for all observed ones that has the least error."""
-
-    @abstractmethod
-    def errors(self, predicted: Array, codes: Array) -> Array:
-        """How far predictions are off, one number each: 0 where they are right."""
+    def filled_codes(self, filled: Array, place: int) -> Array:
+        """The codes of a column of a filled block (n_items x columns of the block)."""
+        return self.predicted(self.read(filled[:, place : place + self.width]))
 
     def error(self, mean: float) -> float:
         """The mean of the errors, in the unit of the measure."""
         return mean
 
 
-class Means(Coding):
-    """A column that a block of numbers holds: its answer is read off their means."""
-
-    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """The answer that the mean responses of the column's own columns give."""
-        means = [fit.predict(block, rows, columns + k) for k in range(self.width)]
-        return self.read(np.column_stack(means))
-
-    def filled_codes(self, filled: Array, place: int) -> Array:
-        """The numbers that the column's own columns are filled with, as codes."""
-        return self.predicted(self.read(filled[:, place : place + self.width]))
-
-    @abstractmethod
-    def read(self, means: Array) -> Array:
-        """The answer that mean responses (n_entries x width) give."""
-
-
-class Metric(Means):
-    """Numbers whose differences have a meaning; losses and errors are squares of differences."""
-
-    measure = "root mean square"
-
-    def read(self, means: Array) -> Array:
-        """The mean response."""
-        return means[:, 0]
-
-    def natural(self, answer: Array) -> Array:
-        """What is told of an answer."""
-        return answer
-
-    def predicted(self, answer: Array) -> Array:
-        """The mean response itself."""
-        return answer
-
-    def losses(self, answer: Array, codes: Array) -> Array:
-        """Squares of the differences."""
-        return self.errors(answer, codes)
-
-    def loss_of_constant(self, codes: Array) -> float:
-        """The variance."""
-        return float(np.mean(np.square(codes - np.mean(codes))))
-
-    def constant(self, codes: Array) -> float:
-        """The mean."""
-        return float(np.mean(codes))
-
-    def errors(self, predicted: Array, codes: Array) -> Array:
-        """Squares of the differences."""
-        return np.square(predicted - codes)
-
-    def error(self, mean: float) -> float:
-        """The root of the mean square."""
-        return float(np.sqrt(mean))
-
-
 @attrs.frozen
-class Numbers(Metric):
+class Numbers(Coded):
     """Numbers as they are; a column of whole numbers is filled with the nearest ones.
+
+    Losses and errors are squares of differences.
 
     Parameters
     ----------
@@ -170,6 +82,8 @@ class Numbers(Metric):
     upper: float = np.inf
     unit: float = 1.0
 
+    measure = "root mean square"
+
     @classmethod
     def of(cls, column: Column, lower: float = -np.inf, upper: float = np.inf) -> "Numbers":
         """Numbers of a column, in a unit that suits it."""
@@ -179,31 +93,47 @@ class Numbers(Metric):
         return cls(column.whole, lower, upper, unit)
 
     def codes(self, column: Column) -> Array:
-        """The numbers themselves, in the unit."""
+        """The numbers of a column (n_items,) in the unit, NaN where missing."""
         return column.numbers / self.unit
-
-    def read(self, means: Array) -> Array:
-        """The mean response, within the bounds."""
-        return np.clip(means[:, 0], self.lower / self.unit, self.upper / self.unit)
-
-    def natural(self, answer: Array) -> Array:
-        """The numbers that an answer says."""
-        return answer * self.unit
-
-    def error(self, mean: float) -> float:
-        """The root of the mean square, in the data's own unit."""
-        return super().error(mean) * self.unit
 
     def values(self, codes: Array) -> list[Any]:
         """Floats, or integers inside the range of the dtype and the bounds."""
         if self.whole is None:
-            return list(self.natural(codes).tolist())
+            return list((codes * self.unit).tolist())
         lowest, highest = self.whole
         if self.lower > lowest:
             lowest = math.ceil(self.lower)
         if self.upper < highest:
             highest = math.floor(self.upper)
         return [min(max(round(code), lowest), highest) for code in codes.tolist()]
+
+    def read(self, means: Array) -> Array:
+        """The mean response, within the bounds."""
+        return np.clip(means[:, 0], self.lower / self.unit, self.upper / self.unit)
+
+    def predicted(self, answer: Array) -> Array:
+        """The mean response itself."""
+        return answer
+
+    def losses(self, answer: Array, codes: Array) -> Array:
+        """What an answer loses on observed numbers, one loss each."""
+        return self.errors(answer, codes)
+
+    def loss_of_constant(self, codes: Array) -> float:
+        """The variance: what the best constant loses on observed numbers, on average."""
+        return float(np.mean(np.square(codes - np.mean(codes))))
+
+    def constant(self, codes: Array) -> float:
+        """The mean: the one number for all observed ones that has the least error."""
+        return float(np.mean(codes))
+
+    def errors(self, predicted: Array, codes: Array) -> Array:
+        """Squares of the differences, 0 where predictions are right."""
+        return np.square(predicted - codes)
+
+    def error(self, mean: float) -> float:
+        """The root of the mean square, in the data's own unit."""
+        return float(np.sqrt(mean)) * self.unit
 
 
 @attrs.frozen
@@ -221,7 +151,7 @@ class Counts(Numbers):
 
 
 @attrs.frozen
-class Dates(Metric):
+class Dates(Numbers):
     """Days since a centre, which is one of the dates: exact to a microsecond within 285 years.
 
     Parameters
@@ -232,8 +162,8 @@ class Dates(Metric):
         Days alone; points in time without a zone, and with one.
     """
 
-    centre: float
-    form: str
+    centre: float = attrs.field(kw_only=True)
+    form: str = attrs.field(kw_only=True)
 
     measure = "root mean square, days"
 
@@ -256,7 +186,7 @@ class Dates(Metric):
 
 
 @attrs.frozen
-class Choice(Coding):
+class Choice(Coded):
     """One of several values as its place among them: 0, 1, 2, ...
 
     Parameters
@@ -270,13 +200,21 @@ class Choice(Coding):
     measure = "share wrong"
 
     def codes(self, column: Column) -> Array:
-        """The place of each value."""
+        """The place of each value, NaN where missing."""
         code_of = {value: float(code) for code, value in enumerate(self.places)}
         return np.array([code_of.get(value, np.nan) for value in column.values])
 
     def values(self, codes: Array) -> list[Any]:
         """The values at these places."""
         return [self.places[int(code)] for code in codes]
+
+    def read(self, means: Array) -> Array:
+        """The probability of each class, or 1 - p and p of a label."""
+        return means if means.shape[1] > 1 else np.hstack([1.0 - means, means])
+
+    def filled_codes(self, filled: Array, place: int) -> Array:
+        """What the column is filled with, which are codes."""
+        return filled[:, place]
 
     def predicted(self, answer: Array) -> Array:
         """The most probable value, the first one where several are."""
@@ -301,25 +239,6 @@ class Choice(Coding):
 
 
 @attrs.frozen
-class Labels(Choice):
-    """One of two values as 0 and 1."""
-
-    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """The probabilities 1 - p and p."""
-        p = np.asarray(fit.predict(block, rows, columns))
-        return np.column_stack([1.0 - p, p])
-
-
-@attrs.frozen
-class Classes(Choice):
-    """One of several values in no order that counts."""
-
-    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """The probability of each class."""
-        return np.asarray(fit.predict(block, rows, columns))
-
-
-@attrs.frozen
 class Levels(Choice):
     """One of several ordered values, from the lowest."""
 
@@ -339,3 +258,6 @@ class Levels(Choice):
     def errors(self, predicted: Array, codes: Array) -> Array:
         """How many levels lie between."""
         return np.abs(predicted - codes)
+
+
+Coding = Numbers | Choice

@@ -1,8 +1,9 @@
-"""Columns of DataFrames of any library, read through narwhals: their form, numbers and values."""
+"""Columns of DataFrames of any library, through narwhals: read, and filled in place."""
 
 import datetime as dt
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
 from numbers import Real
@@ -13,16 +14,30 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.exceptions import DuplicateError
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.real_numbers import as_float, is_missing, plain
 from mcframe.model.labels import numbers_of_column
 from mcframe.model.partitioned import refuse_partitions
 
-__all__ = ["Column", "Form", "read_columns", "read_frame", "sort_of", "values_of"]
-
 # What the values of a column are, whatever dtype holds them.
 Form = Literal["boolean", "number", "text", "category", "ordered", "date", "other"]
+
+# What Python objects are, by the first class that they are of: durations of numpy are whole
+# numbers to it, and truth values are so to Python.
+SORTS: tuple[tuple[Any, str], ...] = (
+    (str, "text"),
+    (bool | np.bool_, "truth values"),
+    (Decimal, "Decimal objects"),
+    (np.timedelta64, "timedelta64 objects"),
+    (Real, "numbers"),
+    (dt.date, "Python dates"),
+)
+REMEDIES = {
+    "Python dates": "convert it by pandas.to_datetime",
+    "Decimal objects": "convert it to float",
+    "an Arrow dictionary": "convert it by .astype('category')",
+}
 
 
 @attrs.frozen(eq=False)
@@ -75,16 +90,22 @@ class Column:
             return tuple(level for level in self.series.cat.get_categories() if level in observed)
         return tuple(sorted(observed))
 
+    @cached_property
+    def observed(self) -> Mask:
+        """Where there is a value that is read: a number among text that holds numbers."""
+        is_numeric = self.form in ("boolean", "number", "date")
+        return ~np.isnan(self.numbers) if is_numeric else ~self.missing
+
     @property
     def n_observed(self) -> int:
         """How many values are observed."""
-        return int(np.count_nonzero(~self.missing))
+        return int(np.count_nonzero(self.observed))
 
     @property
     def n_distinct(self) -> int:
         """How many different values are observed."""
         if self.form in ("boolean", "number", "date"):
-            return int(np.unique(self.numbers[~self.missing]).size)
+            return int(np.unique(self.numbers[self.observed]).size)
         return len(self.distinct)
 
     @property
@@ -112,6 +133,30 @@ class Column:
                 " observed value must be finite. Replace infinities by NaN if they stand for"
                 " missing values"
             )
+
+
+@attrs.frozen
+class Bounds:
+    """Declared bounds of a number: ``("number", lower, upper)``."""
+
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    @classmethod
+    def of(cls, given: Any) -> "Bounds | None":
+        """The bounds that were given, None where there are none: a word, levels, a likelihood."""
+        if not isinstance(given, list | tuple) or given[:1] not in (["number"], ("number",)):
+            return None
+        ends = [end for end in map(as_float, given[1:]) if end is not None]  # NaN for None
+        if (len(given), len(ends)) != (3, 2):
+            return None
+        lower = -np.inf if np.isnan(ends[0]) else ends[0]
+        upper = np.inf if np.isnan(ends[1]) else ends[1]
+        return cls(lower, upper) if lower < upper else None
+
+    def __str__(self) -> str:
+        lowest = f" from {self.lower:g}" if self.lower > -np.inf else ""
+        return f"numbers{lowest}" + (f" to {self.upper:g}" if self.upper < np.inf else "")
 
 
 def read_frame(frame: Any) -> Any:
@@ -162,34 +207,37 @@ def read_columns(table: Any) -> list[Column]:
 
 def read_column(series: Any) -> Column:
     """Return a column with the form of its values."""
-    name, dtype = series.name, series.dtype
-    refuse_sparse(series)
+    dtype, native, library = series.dtype, series.to_native(), series.implementation
+    refuse_sparse(series.name, native)
+    form: Form = "other"
+    held = ""  # by a column of no known form
     if dtype == nw.Boolean:
-        return Column(name, series, "boolean")
-    if dtype in (nw.Categorical, nw.Enum):
-        if series.implementation.is_pandas() and not hasattr(series.to_native(), "cat"):
-            return Column(name, series, "other", trouble_of("an Arrow dictionary"))
-        return Column(name, series, "ordered" if is_ordered(series) else "category")
-    if dtype in (nw.Datetime, nw.Date):
-        return Column(name, series, "date")
-    if dtype == nw.Object and series.implementation.is_polars():  # which sets no entry of them
-        return Column(name, series, "other", trouble_of("Python objects"))
-    if dtype in (nw.String, nw.Object):
+        form = "boolean"
+    elif dtype in (nw.Categorical, nw.Enum):
+        if library.is_pandas() and not hasattr(native, "cat"):
+            held = "an Arrow dictionary"
+        else:  # of an Enum of polars the order counts; pyarrow keeps this beside the dtype
+            ordered = dtype == nw.Enum or getattr(getattr(native, "type", None), "ordered", False)
+            form = "ordered" if ordered else "category"
+    elif dtype in (nw.Datetime, nw.Date):
+        form = "date"
+    elif dtype == nw.Object and library.is_polars():  # which sets no entry of them
+        held = "Python objects"
+    elif dtype in (nw.String, nw.Object):
         return column_of_objects(series)
-    if dtype.is_numeric() and dtype != nw.Decimal:
-        return Column(name, series, "number")
-    if len(series) == series.null_count():  # libraries have a dtype of its own for nothing
-        return Column(name, series, "text")
-    native = series.to_native()
-    held = getattr(native, "dtype", dtype) if dtype == nw.Unknown else dtype
-    return Column(name, series, "other", trouble_of(str(held)))
+    elif dtype.is_numeric() and dtype != nw.Decimal:
+        form = "number"
+    elif len(series) == series.null_count():  # libraries have a dtype of its own for nothing
+        form = "text"
+    else:
+        held = str(getattr(native, "dtype", dtype) if dtype == nw.Unknown else dtype)
+    return Column(series.name, series, form, trouble_of(held) if held else "")
 
 
-def refuse_sparse(series: Any) -> None:
+def refuse_sparse(name: Any, native: Any) -> None:
     """A ``DataError`` where a column of pandas is sparse: it says not if a gap is a zero."""
-    pandas, native = sys.modules.get("pandas"), series.to_native()
+    pandas, name = sys.modules.get("pandas"), plain(name)
     if pandas is not None and isinstance(getattr(native, "dtype", None), pandas.SparseDtype):
-        name = plain(series.name)
         raise DataError(
             f"column {name!r}: the column is sparse (dtype {native.dtype}), and what it does not"
             f" store may be missing or an observed value. Give frame[{name!r}].sparse.to_dense()"
@@ -197,25 +245,14 @@ def refuse_sparse(series: Any) -> None:
         )
 
 
-def is_ordered(series: Any) -> bool:
-    """Whether the dtype of categories says that they are ordered; an Enum of polars does."""
-    if series.dtype == nw.Enum:
-        return True
-    kind = getattr(series.to_native(), "type", None)  # pyarrow keeps it beside the dtype
-    return bool(getattr(kind, "ordered", False))
-
-
 def column_of_objects(series: Any) -> Column:
     """Return a column of Python objects, or of text, with the form that all of them have."""
-    values = values_of(series)
-    first: dict[str, tuple[int, Any]] = {}
-    for row, value in enumerate(values):
+    first: dict[str, str] = {}
+    for row, value in enumerate(values_of(series)):
         if value is not None:
-            first.setdefault(sort_of(value), (row, value))
+            first.setdefault(sort_of(value), f"({plain(value)!r} in row {row})")
     if len(first) > 1:
-        told = " and ".join(
-            f"{what} ({plain(value)!r} in row {row})" for what, (row, value) in first.items()
-        )
+        told = " and ".join(f"{what} {example}" for what, example in first.items())
         return Column(series.name, series, "other", f"it mixes {told}; give it one type")
     sort = next(iter(first), "text")
     forms: dict[str, Form] = {"text": "text", "numbers": "number", "truth values": "boolean"}
@@ -226,34 +263,19 @@ def column_of_objects(series: Any) -> Column:
 
 def sort_of(value: object) -> str:
     """What a Python object is, in the plural."""
-    if isinstance(value, str):
-        return "text"
-    if isinstance(value, bool | np.bool_):
-        return "truth values"
-    if isinstance(value, Decimal):
-        return "Decimal objects"
-    if isinstance(value, np.timedelta64):  # which numpy counts among whole numbers
-        return "timedelta64 objects"
-    if isinstance(value, Real):
-        return "numbers"
-    if isinstance(value, dt.date):
-        return "Python dates"
+    for kinds, said in SORTS:
+        if isinstance(value, kinds):
+            return said
     return f"{type(value).__name__} objects"
 
 
-def trouble_of(what: str) -> str:
+def trouble_of(held: str) -> str:
     """What a column holds that is none of the known forms, with a remedy."""
-    remedies = {
-        "Python dates": "convert it by pandas.to_datetime",
-        "Decimal objects": "convert it to float",
-        "an Arrow dictionary": "convert it by .astype('category')",
-    }
-    if what.startswith("Decimal"):
-        what = "Decimal objects"
-    if what.startswith("Duration"):
+    if held.startswith("Duration"):
         return "it holds durations; convert it to numbers, as by .dt.total_seconds()"
-    remedy = remedies.get(what, "convert it to numbers, text or categories")
-    return f"it holds {what}; {remedy}"
+    held = "Decimal objects" if held.startswith("Decimal") else held
+    remedy = REMEDIES.get(held, "convert it to numbers, text or categories")
+    return f"it holds {held}; {remedy}"
 
 
 def values_of(series: Any) -> list[Any]:
@@ -261,3 +283,90 @@ def values_of(series: Any) -> list[Any]:
     listed = series.to_list()
     # NaN and NaT are not equal to themselves; pandas.NA has no truth value, and comes first.
     return [None if is_missing(v) or v != v else v for v in listed]
+
+
+def listed(named: Sequence[str], most: int = 5, between: str = ", ") -> str:
+    """Return texts in a row; of more than ``most`` the first ones, and the number of others."""
+    more = f" and {len(named) - most} more" if len(named) > most else ""
+    return between.join(named[:most]) + more
+
+
+__all__ = ["filled_series", "series_like", "with_categories"]
+
+
+def filled_series(series: Any, rows: IntArray, values: list[Any]) -> Any:
+    """Return a copy of a ``narwhals.Series`` with these values at these rows.
+
+    The dtype stays: its categories and their order, its time zone, nullable or not. narwhals has
+    one name for several of them, so that each library fills its own.
+    """
+    native = series.to_native()
+    library = series.implementation
+    if library.is_polars():
+        given = type(native)(native.name, values, dtype=native.dtype)
+        whole = native.clone().scatter(rows, given)
+    elif library.is_pyarrow():
+        whole = filled_arrow(series.__native_namespace__(), native, rows, values)
+    else:
+        given = type(native)(values, dtype=native.dtype)
+        whole = native.copy()
+        whole.iloc[rows] = given.array
+    return nw.from_native(whole, series_only=True).alias(series.name)
+
+
+def series_like(like: Any, table: Any, values: list[Any]) -> Any:
+    """Return a ``narwhals.Series`` of values, with the name of ``like``, for a table.
+
+    With its dtype where the table is of the same library, else with the one that values of this
+    type have there; in pandas with the index of the table.
+    """
+    if table.implementation != like.implementation:
+        made = nw.new_series(like.name, values, backend=table.implementation)
+        native = made.to_native()
+    else:
+        native = like.to_native()
+        if table.implementation.is_polars():
+            native = type(native)(like.name, values, dtype=native.dtype)
+        elif table.implementation.is_pyarrow():
+            pa = like.__native_namespace__()
+            native = pa.chunked_array([pa.array(values, type=native.type)])
+        else:
+            native = type(native)(values, dtype=native.dtype)
+    if table.implementation.is_pandas():
+        native.index = table.to_native().index
+    return nw.from_native(native, series_only=True).alias(like.name)
+
+
+def with_categories(series: Any, values: list[Any]) -> Any:
+    """Return a ``narwhals.Series`` of categories whose dtype holds these values, too."""
+    native, known = series.to_native(), list(series.cat.get_categories())
+    more = [value for value in dict.fromkeys(values) if value not in known]
+    if series.implementation.is_polars():
+        native = native.cast(type(native.dtype)([*known, *more]))
+    elif series.implementation.is_pandas_like():
+        native = native.cat.add_categories(more)
+    # Those of pyarrow are added by filled_arrow.
+    return nw.from_native(native, series_only=True).alias(series.name)
+
+
+def filled_arrow(pa: Any, native: Any, rows: IntArray, values: list[Any]) -> Any:
+    """Return a chunked array with these values at these rows."""
+    if not pa.types.is_dictionary(native.type):
+        chosen = np.zeros(len(native), dtype=bool)
+        chosen[rows] = True
+        try:
+            return pa.compute.replace_with_mask(native, chosen, pa.array(values, type=native.type))
+        except pa.ArrowNotImplementedError:  # of views of strings
+            listed = native.to_pylist()
+            for row, value in zip(rows, values, strict=True):
+                listed[row] = value
+            return pa.chunked_array([pa.array(listed, type=native.type)])
+    coded = native.unify_dictionaries().combine_chunks()
+    coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+    code_of = {value: code for code, value in enumerate(coded.dictionary.to_pylist())}
+    codes = coded.indices.to_numpy(zero_copy_only=False).copy()
+    codes[rows] = [code_of.setdefault(value, len(code_of)) for value in values]
+    indices = pa.array(codes, type=native.type.index_type, from_pandas=True)
+    words = pa.array(list(code_of), type=native.type.value_type)
+    whole = pa.DictionaryArray.from_arrays(indices, words, ordered=native.type.ordered)
+    return pa.chunked_array([whole])

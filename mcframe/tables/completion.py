@@ -1,6 +1,7 @@
 """The answer of ``complete``: the completed table, and the errors of its columns."""
 
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,13 +18,11 @@ from mcframe.posterior.answer import Posterior
 from mcframe.selection import CrossValidation
 from mcframe.storage import save
 from mcframe.tables.coding import Choice
-from mcframe.tables.declared import Declared, lines_of
-from mcframe.tables.drawing import DrawnRows
+from mcframe.tables.columns import listed
+from mcframe.tables.declaring import Declared, lines_of
 from mcframe.tables.held_out import ColumnScores
 from mcframe.tables.rows_choice import RowsChoice
-from mcframe.tables.table_model import TableModel
-
-__all__ = ["Completion"]
+from mcframe.tables.table_model import DrawnRows, TableModel
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -43,8 +42,6 @@ class Completion:
         of all candidates.
     scores : tuple of ColumnScores or None
         The losses on held-out entries at the best candidate, one for each column of the table.
-    table_model : TableModel or None
-        The table as rows of numbers; None for ``method="optimum"``.
     """
 
     table: Any
@@ -52,7 +49,13 @@ class Completion:
     declared: Declared
     chosen: RowsChoice | CrossValidation
     scores: tuple[ColumnScores | None, ...]
-    table_model: TableModel | None = None
+
+    @cached_property
+    def table_model(self) -> TableModel | None:
+        """The table as rows of numbers; None for ``method="optimum"``."""
+        if isinstance(self.answer, Posterior):
+            return TableModel(self.declared, self.answer)
+        return None
 
     @property
     def posterior(self) -> Posterior:
@@ -83,8 +86,7 @@ class Completion:
         found, columns = self.rows_of("standard deviations").sd, []
         for each in self.declared.columns:
             missing = each.column.missing
-            filled = each.place is not None or bool(each.taken.constant)
-            numbers = np.where(missing & (not filled), np.nan, 0.0)
+            numbers = np.where(missing & (not each.is_filled), np.nan, 0.0)
             if each.name in found:
                 numbers[missing] = found[each.name]
             columns.append(numbers)
@@ -257,7 +259,9 @@ class Completion:
         (20, np.False_)
         """
         m, seed = whole(m, "m", least=1), whole(random_state, "random_state", 0)
-        return DrawnRows.of(self.rows_of("draws")).tables(m, seed)
+        rows, chosen = self.rows_of("draws"), self.chosen
+        assert isinstance(chosen, RowsChoice)
+        return DrawnRows.of(rows.declared, rows.posterior, chosen).tables(m, seed)
 
     def report(self) -> Any:
         """Errors of each column on held-out entries, as a table in the library of the table.
@@ -279,87 +283,75 @@ class Completion:
         shows it, and errors at missing entries may be far larger.
         """
         rows = self.rows()
-        columns = {name: [row[k] for row in rows] for k, name in enumerate(HEADER)}
+        columns = {name: [row[name] for row in rows] for name in HEADER}
         return nw.from_dict(columns, backend=self.declared.frame.implementation).to_native()
 
-    def rows(self) -> list[tuple[Any, ...]]:
+    def rows(self) -> list[dict[str, Any]]:
         """The rows of the report."""
-        weight = self.chosen.best_weight
-        rows: list[tuple[Any, ...]] = []
+        rows = []
         sds = {} if self.table_model is None else self.table_model.sd
         for each, scores in zip(self.declared.columns, self.scores, strict=True):
-            told = (str(plain(each.name)), each.kind, each.share_missing)
-            sd = None
+            row = dict.fromkeys(HEADER) | {
+                "column": str(plain(each.name)),
+                "type": each.kind,
+                "missing": each.share_missing,
+                "weight": self.chosen.best_weight,
+            }
             if each.name in sds:
-                own, is_choice = sds[each.name], isinstance(each.modelled[0], Choice)
-                largest = max(float(np.max(own)), np.finfo(float).tiny)  # squares may overflow
-                shares = own / largest
-                mean = np.mean(shares) if is_choice else np.sqrt(np.mean(np.square(shares)))
-                sd = largest * float(mean)
-            if scores is None:
-                rows.append((*told, None, None, None, None, sd, None, weight))
-                continue
-            measure = each.modelled[0].measure
-            errors = (scores.error, scores.error_of_constant)
-            rows.append((*told, scores.loss, *errors, measure, sd, scores.auc_of_holes, weight))
+                largest = max(float(np.max(sds[each.name])), np.finfo(float).tiny)
+                shares = sds[each.name] / largest  # squares of sds may overflow
+                row["sd"] = largest * float(
+                    np.mean(shares)
+                    if isinstance(each.coding, Choice)
+                    else np.sqrt(np.mean(np.square(shares)))
+                )
+            if scores is not None:
+                row |= {name: getattr(scores, name) for name in SCORES}
+                row["measure"] = each.modelled[0].measure
+            rows.append(row)
         return rows
 
-    def how(self) -> str:
-        """The choice in words."""
-        if isinstance(self.chosen, RowsChoice):
-            return str(self.chosen)
-        return f"NuclearNorm({self.chosen.best_weight:.6g})"
-
-    def notes(self) -> list[str]:
-        """The conditions under which the errors hold, in lines."""
-        scored = [
-            (repr(plain(each.name)), scores)
-            for each, scores in zip(self.declared.columns, self.scores, strict=True)
-            if scores is not None
-        ]
-        weighted = [name for name, scores in scored if scores.weighted]
-        said = []
-        if scored and self.table_model is None:
-            said.append("  errors assume that entries are missing completely at random")
-        elif scored:
-            said.append("  errors assume that no entry is missing because of its own value")
-        if weighted:
-            named = ", ".join(weighted[:5])
-            named += f" and {len(weighted) - 5} more" if len(weighted) > 5 else ""
-            said.append(
-                f"  held-out entries are weighted where other columns predict missingness: {named}"
-            )
-        return said
-
     def __repr__(self) -> str:
-        n_filled = sum(
-            int(each.column.missing.sum())
-            for each in self.declared.columns
-            if each.place is not None or each.taken.constant
-        )
-        answer = self.answer
-        status = (
-            f"posterior {answer.status} (log evidence at least {answer.evidence:.1f})"
-            if (isinstance(answer, Posterior))
-            else f"{answer.status} (gap {answer.gap:.1e})"
-        )
-        head = [
-            f"Completion: {n_filled} entries filled, {status}",
-            f"  {self.how()}, chosen by held-out entries; loss 1 is no better than a constant",
+        missing = [each.column.missing.sum() for each in self.declared.columns if each.is_filled]
+        answer, how = self.answer, str(self.chosen)
+        if isinstance(answer, Posterior):
+            status = f"posterior {answer.status} (log evidence at least {answer.evidence:.1f})"
+        else:
+            status = f"{answer.status} (gap {answer.gap:.1e})"
+            how = f"NuclearNorm({self.chosen.best_weight:.6g})"
+        lines = [
+            f"Completion: {sum(missing)} entries filled, {status}",
+            f"  {how}, chosen by held-out entries; loss 1 is no better than a constant",
         ]
-        rows = []
-        for name, kind, missing, *numbers, measure, sd, _, _ in self.rows():
-            told = (name, kind, f"{missing:.0%}", *map(shown, numbers))
-            rows.append((*told, measure or "", shown(sd)))
-        return "\n".join([*head, *lines_of([HEADER[:-2], *rows]), *self.notes()])
+        shown = [name for name in HEADER if name not in ("auc_of_holes", "weight")]
+        table = [[cell(row[name], name == "missing") for name in shown] for row in self.rows()]
+        lines += lines_of([shown, *table])
+        if any(scores is not None for scores in self.scores):
+            how = "no entry is missing because of its own value"
+            if self.table_model is None:
+                how = "entries are missing completely at random"
+            lines.append(f"  errors assume that {how}")
+        weighted = [
+            repr(plain(each.name))
+            for each, scores in zip(self.declared.columns, self.scores, strict=True)
+            if scores is not None and scores.weighted
+        ]
+        if weighted:
+            told = "  held-out entries are weighted where other columns predict missingness"
+            lines.append(f"{told}: {listed(weighted)}")
+        return "\n".join(lines)
 
 
+# The scores of a column in the report, and all of its columns.
+SCORES = ("loss", "error", "error_of_constant", "auc_of_holes")
 HEADER = (
     *("column", "type", "missing", "loss", "error", "error_of_constant", "measure"),
     *("sd", "auc_of_holes", "weight"),
 )
 
 
-def shown(number: float | None) -> str:
-    """A number in three digits, or nothing."""
-    return "" if number is None else f"{number:.3g}"
+def cell(value: Any, is_share: bool) -> str:
+    """A value of the report as text: a number in three digits, a share in per cent, or nothing."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return f"{value:.0%}" if is_share else f"{value:.3g}"

@@ -15,24 +15,7 @@ from mcframe.contracts.real_numbers import plain
 from mcframe.model import Block
 from mcframe.selection.column_order import places_by_content
 from mcframe.tables.coding import Choice, Coding
-from mcframe.tables.columns import Column
-from mcframe.tables.filling import filled_series
-from mcframe.tables.taken import Taken
-
-__all__ = [
-    "DeclaredColumn",
-    "aside",
-    "blocks_of",
-    "data_of",
-    "in_content_order",
-    "in_table_order",
-    "members_of",
-    "placed_columns",
-    "warn_of_aside",
-]
-
-# How many columns a warning names.
-SHOWN = 5
+from mcframe.tables.columns import Column, filled_series, listed
 
 
 @attrs.frozen(eq=False)
@@ -43,25 +26,35 @@ class DeclaredColumn:
     ----------
     column : Column
         The column as it was read.
-    taken : Taken
-        Its type, and the reason.
+    kind : str
+        The type, in a word or two: one of ``KINDS``, the class of a likelihood that was given,
+        "constant" or "set aside".
+    why : str
+        The reason.
+    coding : Coding or None
+        None of a column that is set aside or constant.
+    likelihood : Likelihood or None
+    block : str or None
+        The block in which it stands.
+    constant : tuple
+        The only observed value of a constant column.
     place : int or None
         Its column number in its block; None if it is in no block.
     """
 
     column: Column
-    taken: Taken
+    kind: str
+    why: str
+    coding: Coding | None = None
+    likelihood: Likelihood | None = None
+    block: str | None = None
+    constant: tuple[Any, ...] = ()
     place: int | None = None
 
     @property
     def name(self) -> Any:
         """The name in the table."""
         return self.column.name
-
-    @property
-    def kind(self) -> str:
-        """The type, in a word or two."""
-        return "set aside" if self.taken.kind == "skip" else self.taken.kind
 
     @property
     def share_missing(self) -> float:
@@ -73,6 +66,18 @@ class DeclaredColumn:
         """The numbers that the likelihood reads (n_items,), NaN where missing."""
         return self.modelled[0].codes(self.column)
 
+    @property
+    def modelled(self) -> tuple[Coding, str]:
+        """Coding and block of a column that stands in one."""
+        assert self.coding is not None
+        assert self.block is not None
+        return self.coding, self.block
+
+    @property
+    def is_filled(self) -> bool:
+        """True if missing entries are filled."""
+        return self.place is not None or bool(self.constant)
+
     def answered(self, fit: Any) -> Array:
         """The codes of the missing entries of a column that stands in a block, by a fit."""
         rows = np.flatnonzero(self.column.missing)
@@ -83,53 +88,42 @@ class DeclaredColumn:
     def filled_with(self, codes: Array) -> Any:
         """The column with these codes at its missing entries, and a constant one with that."""
         rows = np.flatnonzero(self.column.missing)
-        if rows.size == 0 or (self.place is None and not self.taken.constant):
+        if rows.size == 0 or not self.is_filled:
             return self.column.series
-        values = self.taken.constant * rows.size
+        values = list(self.constant) * rows.size
         if self.place is not None:
             values = self.modelled[0].values(codes)
         return filled_series(self.column.series, rows, self.column.written(values))
 
-    @property
-    def modelled(self) -> tuple[Coding, str]:
-        """Coding and block of a column that stands in one."""
-        assert self.taken.coding is not None
-        assert self.taken.block is not None
-        return self.taken.coding, self.taken.block
-
 
 def aside(columns: Iterable[DeclaredColumn]) -> list[DeclaredColumn]:
-    """Return the columns that stand in no block, but for constant ones and those declared so."""
-    return [
-        each
-        for each in columns
-        if each.place is None and not each.taken.constant and each.taken.why != "declared"
-    ]
+    """Return the columns that are not filled, but for those that were declared so."""
+    return [each for each in columns if not each.is_filled and each.why != "declared"]
 
 
 def warn_of_aside(said: str, columns: Iterable[DeclaredColumn]) -> None:
     """A ``UserWarning`` that names columns that are set aside, each with the reason."""
-    named = [f"{plain(each.name)!r} ({each.taken.why})" for each in columns]
+    named = [f"{plain(each.name)!r} ({each.why})" for each in columns]
     if named:
-        more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
         warnings.warn(
-            f"{said}: {', '.join(named[:SHOWN])}{more}; types={{name: kind}} declares them,"
-            " types={name: 'skip'} confirms this",
+            f"{said}: {listed(named)}; types={{name: kind}} declares them, types={{name: 'skip'}}"
+            " confirms this",
             UserWarning,
             stacklevel=4,
         )
 
 
-def placed_columns(pairs: Iterable[tuple[Column, Taken]]) -> tuple[DeclaredColumn, ...]:
+def placed_columns(columns: Iterable[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
     """Return columns, each with its place in its block."""
     filled: dict[str, int] = {}
     placed = []
-    for column, taken in pairs:
+    for each in columns:
         place = None
-        if taken.block is not None:
-            place = filled.setdefault(taken.block, 0)
-            filled[taken.block] += 1
-        placed.append(DeclaredColumn(column, taken, place))
+        if each.block is not None:
+            coding, block = each.modelled
+            place = filled.get(block, 0)
+            filled[block] = place + coding.width
+        placed.append(attrs.evolve(each, place=place))
     return tuple(placed)
 
 
@@ -139,16 +133,9 @@ def in_content_order(columns: Sequence[DeclaredColumn]) -> tuple[DeclaredColumn,
     So that an answer does not depend, not even by rounding, on the order of a table's columns.
     """
     inside = [each for each in columns if each.place is not None]
-    outside = [each for each in columns if each.place is None]
     order = np.argsort(places_by_content(np.column_stack([each.codes for each in inside])))
-    ordered = [*(inside[k] for k in order), *outside]
-    return placed_columns((each.column, each.taken) for each in ordered)
-
-
-def in_table_order(columns: Iterable[DeclaredColumn], table: Any) -> tuple[DeclaredColumn, ...]:
-    """Return columns in the order in which the table has them."""
-    position = {name: k for k, name in enumerate(table.columns)}
-    return tuple(sorted(columns, key=lambda each: position[each.name]))
+    outside = [each for each in columns if each.place is None]
+    return placed_columns([*(inside[k] for k in order), *outside])
 
 
 def members_of(columns: Iterable[DeclaredColumn]) -> dict[str, list[DeclaredColumn]]:
@@ -167,8 +154,8 @@ def blocks_of(placed: Iterable[DeclaredColumn]) -> list[Block]:
     """
     found: dict[str, Likelihood] = {}
     for each in placed:
-        if each.taken.block is not None and each.taken.likelihood is not None:
-            found.setdefault(each.taken.block, each.taken.likelihood)
+        if each.block is not None and each.likelihood is not None:
+            found.setdefault(each.block, each.likelihood)
     return [
         Block(name, likelihood, bias=not fits_parameters(likelihood), standardize=True)
         for name, likelihood in found.items()
@@ -176,10 +163,7 @@ def blocks_of(placed: Iterable[DeclaredColumn]) -> list[Block]:
 
 
 def data_of(
-    blocks: Iterable[Block],
-    columns: Iterable[DeclaredColumn],
-    codes: Mapping[Any, Array],
-    table: Any,
+    columns: Iterable[DeclaredColumn], codes: Mapping[Any, Array], table: Any
 ) -> dict[str, Any]:
     """The codes of the columns of each block: DataFrames where the table is one of pandas.
 
@@ -189,27 +173,19 @@ def data_of(
     table : narwhals.DataFrame
         Whose index a DataFrame gets.
     """
-    members = members_of(columns)
     data: dict[str, Any] = {}
-    for block in blocks:
-        own = [each.modelled[0].numbers(codes[each.name]) for each in members[block.name]]
-        data[block.name] = np.column_stack(own)
-    if not table.implementation.is_pandas():
-        return data
-    native = table.to_native()
-    return {
-        block: type(native)(values, index=native.index, columns=names_of(members[block]))
-        for block, values in data.items()
-    }
+    for block, members in members_of(columns).items():
+        values = [each.modelled[0].numbers(codes[each.name]) for each in members]
+        data[block] = np.column_stack(values)
+        if table.implementation.is_pandas():
+            native, names = table.to_native(), [name for own in members for name in names_of(own)]
+            data[block] = type(native)(data[block], index=native.index, columns=names)
+    return data
 
 
-def names_of(columns: Iterable[DeclaredColumn]) -> list[Any]:
+def names_of(column: DeclaredColumn) -> list[Any]:
     """Return what the columns of a block are called: of several of one column, its values too."""
-    names: list[Any] = []
-    for each in columns:
-        coding = each.modelled[0]
-        if coding.width == 1 or not isinstance(coding, Choice):
-            names.append(each.name)
-            continue
-        names += [f"{plain(each.name)} = {plain(value)}" for value in coding.places]
-    return names
+    coding = column.modelled[0]
+    if coding.width == 1 or not isinstance(coding, Choice):
+        return [column.name]
+    return [f"{plain(column.name)} = {plain(value)}" for value in coding.places]

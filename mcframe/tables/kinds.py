@@ -1,16 +1,29 @@
-"""The detected type of a column, and the reason, by its dtype and values."""
+"""The type of a column with its likelihood, block and coding: detected, or as it was declared."""
 
 import re
+from collections import Counter
+from typing import Any
 
+import attrs
+import narwhals.stable.v2 as nw
 import numpy as np
 
+from mcframe.contracts.arrays import Mask
+from mcframe.contracts.errors import DataError
+from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.real_numbers import plain
-from mcframe.tables.columns import Column
-from mcframe.tables.taken import MOST_CLASSES, Taken, category, label, number, ordinal
+from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
+from mcframe.selection.splitters import kinds_of
+from mcframe.tables.coding import Choice, Counts, Dates, Levels, Numbers
+from mcframe.tables.columns import Bounds, Column
+from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.text_numbers import TextNumbers, with_comma
 
-__all__ = ["kind_of"]
-
+# What ``types`` may say of a column, beside a list of levels and a likelihood.
+KINDS = ("number", "count", "label", "category", "ordinal", "date", "skip")
+# Classes of a column that the model has at most. A table tells little of rarer ones, and each is a
+# column of the model.
+MOST_CLASSES = 100
 # Text of so few different values is taken for categories, however few entries there are.
 FEW = 20
 # Words of a name, such as PassengerId or user_id, that say that whole numbers identify.
@@ -18,19 +31,76 @@ NAMES_OF_IDENTIFIERS = {"id", "ids", "identifier", "uuid", "guid", "rownames"}
 WORDS_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
-def kind_of(column: Column) -> Taken:
-    """Return the type of a column by its dtype and values."""
+def set_aside(column: Column, why: str) -> DeclaredColumn:
+    """A column that the model does not use."""
+    return DeclaredColumn(column, "set aside", why)
+
+
+def number(column: Column, why: str, bounds: Bounds | None = None) -> DeclaredColumn:
+    """Gaussian, around the column's own centre; numbers with bounds have a block of their own."""
+    coding, block = Numbers.of(column), "numbers"
+    if bounds is not None:
+        coding = Numbers.of(column, bounds.lower, bounds.upper)
+        why, block = f"{why}, {bounds}", str(bounds)
+        if coding.unit != 1.0:  # columns of a block have answers that are read alike
+            block += f" of {plain(column.name)!r}"
+    return DeclaredColumn(column, "number", why, coding, Gaussian(), block)
+
+
+def date(column: Column, why: str) -> DeclaredColumn:
+    """Gaussian, in days since the observed date in the middle."""
+    dtype, observed = column.series.dtype, np.sort(column.numbers[~column.missing])
+    zoned = getattr(dtype, "time_zone", None) is not None
+    form = "date" if dtype == nw.Date else "zoned time" if zoned else "time"
+    coding = Dates(centre=float(observed[observed.size // 2]), form=form)
+    return DeclaredColumn(column, "date", why, coding, Gaussian(), "numbers")
+
+
+def label(column: Column, why: str) -> DeclaredColumn:
+    """Bernoulli: the second value is the one that has a probability."""
+    places = (False, True) if column.form == "boolean" else column.distinct
+    if column.form not in ("boolean", "number"):
+        why = f"{why}, of two values: {plain(places[0])!r} and {plain(places[1])!r}"
+    return DeclaredColumn(column, "label", why, Choice(places), Bernoulli(), "labels")
+
+
+def category(column: Column, why: str) -> DeclaredColumn:
+    """Multinomial: columns with as many classes share a block.
+
+    Of very many values the most frequent ones are classes; others count as missing.
+    """
+    places, why = column.distinct, f"{why}, of {column.n_distinct} values"
+    if len(places) > MOST_CLASSES:
+        times = Counter(column.values)
+        kept = set(sorted(places, key=times.__getitem__, reverse=True)[:MOST_CLASSES])
+        places = tuple(place for place in places if place in kept)
+        why += f"; the model has the {MOST_CLASSES} most frequent"
+    likelihood, block = Multinomial(len(places)), f"{len(places)} classes"
+    return DeclaredColumn(column, "category", why, Choice(places), likelihood, block)
+
+
+def ordinal(column: Column, places: tuple[Any, ...], why: str) -> DeclaredColumn:
+    """Ordinal: thresholds are of a block, so that each column has its own."""
+    why = f"{why}, of {len(places)} levels: {plain(places[0])!r} to {plain(places[-1])!r}"
+    likelihood, block = Ordinal(len(places), lowest=0), f"levels of {plain(column.name)!r}"
+    return DeclaredColumn(column, "ordinal", why, Levels(places), likelihood, block)
+
+
+def detected_kind(column: Column) -> DeclaredColumn:
+    """Return a column with its type by its dtype and values, and the reason."""
     if column.form == "other":
-        return Taken("skip", column.trouble)
+        return set_aside(column, column.trouble)
     if column.n_observed == 0:
-        return Taken("skip", "not one of its values is observed")
+        return set_aside(column, "not one of its values is observed")
     if column.form == "date":
-        return Taken("skip", f"dates; types={{{plain(column.name)!r}: 'date'}} takes them as days")
+        hint = f"types={{{plain(column.name)!r}: 'date'}} takes them as days"
+        return set_aside(column, f"dates; {hint}")
     if column.form == "number":
         column.refuse_infinite()
     if column.n_distinct == 1:
         value = next(value for value in column.values if value is not None)
-        return Taken("constant", f"every observed value is {plain(value)!r}", constant=[value])
+        why = f"every observed value is {plain(value)!r}"
+        return DeclaredColumn(column, "constant", why, constant=(value,))
     if column.form == "boolean":
         return label(column, "true and false")
     if column.form == "number":
@@ -38,9 +108,10 @@ def kind_of(column: Column) -> Taken:
     return kind_of_text(column) if column.form == "text" else kind_of_categories(column)
 
 
-def kind_of_numbers(column: Column) -> Taken:
+def kind_of_numbers(column: Column) -> DeclaredColumn:
     """Numbers, labels 0 and 1, or an identifier."""
-    observed, told = column.numbers[~np.isnan(column.numbers)], ""
+    numbers, told = column.numbers, ""
+    observed = numbers[~np.isnan(numbers)]
     if isinstance(column, TextNumbers):
         told = "text that reads as "
         if column.n_distinct == 2:
@@ -49,51 +120,198 @@ def kind_of_numbers(column: Column) -> Taken:
         return label(column, "0 and 1 alone")
     if not np.equal(np.floor(observed), observed).all():
         return number(column, f"{told}numbers")
-    if counts_up(column):
-        return Taken("skip", f"{told}whole numbers that count the rows")
+    if numbers[0] in (0.0, 1.0) and np.all(np.diff(numbers) == 1.0):
+        return set_aside(column, f"{told}whole numbers that count the rows")
     words = [word.lower() for word in WORDS_OF_NAME.findall(str(column.name))]
     if NAMES_OF_IDENTIFIERS & set(words):
-        return Taken("skip", f"{told}whole numbers, and its name says that they identify")
+        return set_aside(column, f"{told}whole numbers, and its name says that they identify")
     return number(column, f"{told}whole numbers")
 
 
-def counts_up(column: Column) -> bool:
-    """Whether a column numbers the rows, from 0 or from 1."""
-    numbers = column.numbers
-    return bool(numbers[0] in (0.0, 1.0) and np.all(np.diff(numbers) == 1.0))
-
-
-def kind_of_text(column: Column) -> Taken:
+def kind_of_text(column: Column) -> DeclaredColumn:
     """Labels, categories, or text that identifies, says something, or should be numbers."""
     n_observed, n_distinct = column.n_observed, column.n_distinct
     if n_distinct == 2 < n_observed:
         return label(column, "text")
-    row = with_comma(column.values)
+    row, why = with_comma(column.values), ""
     if row is not None:
-        return Taken(
-            "skip",
-            f"text of numbers with commas ({column.values[row]!r} in row {row}), which may stand"
+        why = (
+            f" of numbers with commas ({column.values[row]!r} in row {row}), which may stand"
             " before thousands or decimals; convert it, as by"
-            " pandas.to_numeric(column.str.replace(...))",
+            " pandas.to_numeric(column.str.replace(...))"
         )
-    if n_distinct == n_observed:
-        return Taken("skip", f"text, and all {n_observed} values differ, as of an identifier")
-    if n_distinct > max(FEW, n_observed / 2):
-        return Taken("skip", f"text, and {n_distinct} of {n_observed} values differ, as of names")
-    if n_distinct > MOST_CLASSES:
-        return Taken("skip", f"text with {n_distinct} different values, more than {MOST_CLASSES}")
-    return category(column, "text")
+    elif n_distinct == n_observed:
+        why = f", and all {n_observed} values differ, as of an identifier"
+    elif n_distinct > max(FEW, n_observed / 2):
+        why = f", and {n_distinct} of {n_observed} values differ, as of names"
+    elif n_distinct > MOST_CLASSES:
+        why = f" with {n_distinct} different values, more than {MOST_CLASSES}"
+    return set_aside(column, f"text{why}") if why else category(column, "text")
 
 
-def kind_of_categories(column: Column) -> Taken:
+def kind_of_categories(column: Column) -> DeclaredColumn:
     """Labels, levels, categories, or too many of them."""
     n_distinct = column.n_distinct
     if n_distinct > MOST_CLASSES:
-        return Taken("skip", f"{n_distinct} categories, more than {MOST_CLASSES}")
+        return set_aside(column, f"{n_distinct} categories, more than {MOST_CLASSES}")
     if n_distinct == 2:
         return label(column, "categories")
     if column.form == "ordered":
         return ordinal(column, column.distinct, "ordered categories")
     if n_distinct == column.n_observed:
-        return Taken("skip", f"categories, and all {n_distinct} values differ")
+        return set_aside(column, f"categories, and all {n_distinct} values differ")
     return category(column, "categories")
+
+
+def contradiction(column: Column, given: Any, why: str) -> DataError:
+    """The error of a column whose values do not match its declared type."""
+    said = repr(given) if isinstance(given, str) else str(given)
+    return DataError(f"column {plain(column.name)!r} was declared {said}, but {why}")
+
+
+def declared_kind(column: Column, given: Any) -> DeclaredColumn:
+    """Return a column with its declared type.
+
+    Raises
+    ------
+    DataError
+        Where its values are not that, or nothing can be said of them.
+    """
+    if isinstance(given, str) and given == "skip":
+        return set_aside(column, "declared")
+    check_form(column, given)
+    if isinstance(given, Likelihood):
+        return declared_likelihood(column, given)
+    if isinstance(given, Bounds):
+        outside = (column.numbers < given.lower) | (column.numbers > given.upper)
+        refuse_numbers(column, given, outside)
+        return number(column, "declared", given)
+    if not isinstance(given, str):
+        for row, value in enumerate(column.values):
+            if value is not None and value not in given:
+                why = f"holds the value {plain(value)!r} in row {row}"
+                raise contradiction(column, list(given), why)
+        return ordinal(column, tuple(given), "declared")
+    if given in ("number", "date"):
+        return (
+            number(column, "declared") if given == "number" else date(column, "declared, in days")
+        )
+    if given == "count":
+        wrong = (column.numbers < 0.0) | (np.floor(column.numbers) != column.numbers)
+        refuse_numbers(column, given, wrong, "; counts are 0, 1, 2, ...")
+        return DeclaredColumn(
+            column, "count", "declared", Counts(column.whole), Poisson(), "counts"
+        )
+    if given == "label":
+        if column.n_distinct != 2 and column.form != "boolean":
+            raise contradiction(
+                column, given, f"holds {different(column.n_distinct)}; a label has two"
+            )
+        return label(column, "declared")
+    if column.n_distinct < 2:
+        why = f"every observed value is {plain(column.distinct[0])!r}"
+        raise contradiction(column, given, why)
+    return category(column, "declared") if given == "category" else declared_ordinal(column)
+
+
+def declared_ordinal(column: Column) -> DeclaredColumn:
+    """Levels whose order is their own, or that of numbers."""
+    if column.n_distinct > MOST_CLASSES:
+        raise contradiction(
+            column,
+            "ordinal",
+            f"holds {column.n_distinct} different values; more than {MOST_CLASSES} levels are a"
+            " number: types={name: 'number'}, or codes of the levels as numbers",
+        )
+    if column.form in ("text", "category"):
+        raise contradiction(
+            column,
+            "ordinal",
+            f"the order of its {column.n_distinct} values is not known; give them from the lowest"
+            f" to the highest: types={{{plain(column.name)!r}: [lowest, ..., highest]}}",
+        )
+    return ordinal(column, column.distinct, "declared")
+
+
+def check_form(column: Column, given: Any) -> None:
+    """A ``DataError`` where values of this form are not what the column was declared to be."""
+    if column.form == "other":
+        raise contradiction(column, given, column.trouble)
+    if column.n_observed == 0:
+        skip = f"types={{{plain(column.name)!r}: 'skip'}}"
+        why = f"not one of its values is observed; leave it out: {skip}"
+        raise contradiction(column, given, why)
+    if column.form == "number":
+        column.refuse_infinite()
+    word = "number" if isinstance(given, Bounds) else given
+    needs_numbers = word in ("number", "count")
+    if isinstance(given, Likelihood):
+        needs_numbers = not is_choice(column, given)
+    if (needs_numbers and column.form != "number") or (column.form == "date") != (word == "date"):
+        hint = "; convert it first, as by pandas.to_datetime" * (word == "date")
+        said = list(word) if isinstance(word, tuple) else word
+        raise contradiction(column, said, f"its values are {what(column)}{hint}")
+
+
+def is_choice(column: Column, likelihood: Likelihood) -> bool:
+    """Whether a likelihood reads the values of a column as classes, levels or labels."""
+    several = likelihood.width > 1 or isinstance(likelihood, Ordinal)
+    return several or ("labels" in kinds_of(likelihood) and column.form != "number")
+
+
+def declared_likelihood(column: Column, likelihood: Likelihood) -> DeclaredColumn:
+    """What a likelihood reads: classes, levels, labels, or numbers as they are."""
+    coding: Numbers | Choice
+    if not is_choice(column, likelihood):
+        coding = Numbers.of(column) if likelihood.location else Numbers(column.whole)
+        wrong = likelihood.invalid(column.numbers) & ~column.missing
+        refuse_numbers(column, likelihood, wrong, f"; it needs {likelihood.needs}")
+    elif isinstance(likelihood, Ordinal):
+        coding = Levels(places_of(column, likelihood, likelihood.levels))
+        likelihood = attrs.evolve(likelihood, lowest=0)
+    else:
+        coding = Choice(places_of(column, likelihood, max(likelihood.width, 2)))
+    block = str(likelihood) if likelihood.width == 1 else f"{likelihood} of {plain(column.name)!r}"
+    return DeclaredColumn(column, type(likelihood).__name__, "declared", coding, likelihood, block)
+
+
+def places_of(column: Column, likelihood: Likelihood, count: int) -> tuple[Any, ...]:
+    """The values that a likelihood of so many classes stands for."""
+    if isinstance(likelihood, Ordinal) and column.form == "number":
+        levels = tuple(range(likelihood.lowest, likelihood.lowest + count))
+        strange = [value for value in column.distinct if value not in levels]
+        if strange:
+            raise contradiction(column, likelihood, f"holds the value {plain(strange[0])!r}")
+        return levels
+    places = (False, True) if column.form == "boolean" else column.distinct
+    if len(places) != count:
+        raise contradiction(column, likelihood, f"holds {different(len(places))}")
+    return places
+
+
+def refuse_numbers(column: Column, given: Any, wrong: Mask, rule: str = "") -> None:
+    """A ``DataError`` that names the first wrong number, and what numbers are allowed."""
+    rows = np.flatnonzero(wrong & ~column.missing)
+    if rows.size:
+        why = f"holds the value {column.numbers[rows[0]]:g} in row {rows[0]}{rule}"
+        raise contradiction(column, given, why)
+
+
+def what(column: Column) -> str:
+    """The form of a column in the plural, with an example."""
+    forms = {
+        "boolean": "true and false",
+        "number": "numbers",
+        "text": "text",
+        "category": "categories",
+        "ordered": "ordered categories",
+        "date": "dates",
+    }
+    row, value = next((row, v) for row, v in enumerate(column.values) if v is not None)
+    shown = plain(value) if column.form != "date" else str(value)
+    return f"{forms[column.form]} ({shown!r} in row {row})"
+
+
+def different(count: int) -> str:
+    """How many different values there are, in words."""
+    return f"{count} different value{'s' * (count != 1)}"

@@ -1,5 +1,6 @@
 """The prior of the rows of a table of numbers, chosen on held-out entries."""
 
+import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,17 +22,6 @@ from mcframe.posterior.rows import RowsPosterior, fit_rows
 from mcframe.regularizers import GaussianRows, NuclearNorm
 from mcframe.selection.column_order import places_by_content
 from mcframe.tables.as_numbers import BLOCK
-
-__all__ = [
-    "RowsChoice",
-    "RowsFold",
-    "choose_rows",
-    "dealt_entries",
-    "folds_of_parts",
-    "number_block",
-    "standard_units",
-    "takes_factors",
-]
 
 # Rows times the cube of columns up to which a full covariance is estimated. A step of that takes
 # n m^3 / 2 multiplications where m numbers of a row are missing.
@@ -77,14 +67,17 @@ class RowsFold:
     from_seen: bool = False
     last: RowsPosterior | None = None
 
+    @property
+    def precisions(self) -> Array:
+        """One over the variance of the noise of each number."""
+        return np.full(self.owners.size, 1.0 / NOISE)
+
     def estimated(self, components: int, prior_rows: float) -> RowsPosterior:
         """The posterior of the rows that the fold has seen, from the last of one Gaussian on."""
-        columns = np.arange(self.owners.size)
         fitted = ~np.all(np.isnan(self.seen), axis=1)
-        standard = standard_units(self.seen).standard(self.seen[fitted], columns)
         found = fit_rows(
-            standard,
-            np.full(columns.size, 1.0 / NOISE),
+            standardized(self.seen)[fitted],
+            self.precisions,
             components=components,
             prior_rows=prior_rows,
             tol=TOLERANCE,
@@ -96,18 +89,16 @@ class RowsFold:
 
     def means(self, found: RowsPosterior) -> Array:
         """What is predicted of the held-out numbers (n x d), NaN elsewhere."""
-        units, columns = standard_units(self.seen), np.arange(self.owners.size)
-        rows = np.flatnonzero(self.held.any(axis=1))
-        held = self.held[np.ix_(rows, self.owners)]
+        rows, columns = np.flatnonzero(self.held.any(axis=1)), np.arange(self.owners.size)
+        units = standard_units(self.seen)
         if self.from_seen:
-            given = found.condition(
-                units.standard(self.seen[rows], columns), np.full(columns.size, 1.0 / NOISE)
-            )
-            cells = given.cells
+            standard = units.standard(self.seen[rows], columns)
+            cells = found.condition(standard, self.precisions).cells
             predicted = np.einsum("nc,cnd->nd", cells.responsibilities, cells.means)
         else:
-            values = units.standard(self.values[rows], columns)
-            predicted = left_out_means(values, NOISE, found.components, self.owners)
+            standard = units.standard(self.values[rows], columns)
+            predicted = left_out_means(standard, NOISE, found.components, self.owners)
+        held = self.held[np.ix_(rows, self.owners)]
         means = np.full(self.values.shape, np.nan)
         means[rows] = np.where(held, units.natural(predicted, columns), np.nan)
         return means
@@ -227,8 +218,10 @@ def choose_rows(
         return RowsChoice(1, prior_rows, tuple(tried), np.array(losses)), best
     first = int(np.argmin(np.abs(np.log(PRIORS) - np.log(0.5 * folds[0].owners.size))))
     improves(1, PRIORS[first])
-    if not walked(improves, PRIORS[first + 1 :]):
-        walked(improves, PRIORS[:first][::-1])
+    for priors in (PRIORS[first + 1 :], PRIORS[:first][::-1]):
+        better = [*itertools.takewhile(lambda prior: improves(1, prior), priors)]
+        if better:
+            break
     prior = tried[int(np.argmin(np.mean(losses, axis=1)))][1]
     for fold in folds:
         fold.estimated(1, prior)
@@ -237,16 +230,6 @@ def choose_rows(
             break
     number, prior = tried[int(np.argmin(np.mean(losses, axis=1)))]
     return RowsChoice(number, prior, tuple(tried), np.array(losses)), best
-
-
-def walked(improves: Callable[[int, float], bool], priors: Sequence[float]) -> int:
-    """How many of these priors, one after the other, each improve on those before."""
-    count = 0
-    for prior in priors:
-        if not improves(1, prior):
-            break
-        count += 1
-    return count
 
 
 def takes_factors(shape: tuple[int, int]) -> bool:
@@ -295,3 +278,8 @@ def standard_units(values: Array) -> AffineUnits:
     return affine_units(
         values[rows, columns], columns, np.ones(rows.size), values.shape[1], robust=False
     )
+
+
+def standardized(values: Array) -> Array:
+    """Return numbers (n x d) in the units of their own columns."""
+    return standard_units(values).standard(values, np.arange(values.shape[1]))

@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,10 +15,7 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.real_numbers import as_float, plain
 from mcframe.selection.splitters import kinds_of
-from mcframe.tables.columns import Column, sort_of, values_of
-from mcframe.tables.taken import Bounds
-
-__all__ = ["TextNumbers", "read_text", "read_text_like", "warn_of_text", "with_comma"]
+from mcframe.tables.columns import Bounds, Column, listed, sort_of, values_of
 
 # What share of the texts that do not stand for a missing value have to read as numbers.
 SHARE = 0.9
@@ -29,8 +26,6 @@ SIGNS_OF_MISSING = {
 }
 # Digits behind a leading zero, as of "007", are a code and no number.
 NUMBER = re.compile(r"[+-]?(?!0[0-9])([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
-# How many columns, and texts of a column, a warning names.
-SHOWN = 5
 
 
 @attrs.frozen(eq=False)
@@ -62,21 +57,6 @@ class TextNumbers(Column):
         return [None if np.isnan(number) else number for number in self.numbers.tolist()]
 
     @property
-    def distinct(self) -> tuple[Any, ...]:
-        """The different numbers."""
-        return tuple(np.unique(self.numbers[~np.isnan(self.numbers)]).tolist())
-
-    @property
-    def n_observed(self) -> int:
-        """How many numbers there are."""
-        return int(np.count_nonzero(~np.isnan(self.numbers)))
-
-    @property
-    def n_distinct(self) -> int:
-        """How many different numbers there are."""
-        return len(self.distinct)
-
-    @property
     def whole(self) -> tuple[int, int] | None:
         """The range of 64 bits where each number within is written as a whole one; else None."""
         read = [v for v, number in zip(self.given, self.values, strict=True) if number is not None]
@@ -90,21 +70,11 @@ class TextNumbers(Column):
             return values
         return [f"{value:.15g}" if isinstance(value, float) else str(value) for value in values]
 
-    @property
-    def signs(self) -> list[str]:
-        """The texts that stand for a missing value, in words."""
-        return counted(v for v in self.given if v is not None and is_sign(v))
-
-    @property
-    def unreadable(self) -> list[str]:
-        """The texts that are no numbers, in words."""
-        strange = np.flatnonzero(np.isnan(self.numbers) & ~self.missing)
-        return counted(self.given[row] for row in strange)
-
-
-def counted(texts: Iterable[str]) -> list[str]:
-    """Return texts with how often each stands there, the most frequent first."""
-    return [f"{text!r} ({times}x)" for text, times in Counter(texts).most_common()]
+    def texts(self, missing: bool) -> str:
+        """The texts that are no numbers, those for missing values or others, with their counts."""
+        rows = np.flatnonzero(np.isnan(self.numbers) & (self.missing == missing))
+        texts = Counter(self.given[row] for row in rows if self.given[row] is not None)
+        return ", ".join(f"{text!r} ({times}x)" for text, times in texts.most_common(5))
 
 
 def number_in(value: Any) -> float:
@@ -141,14 +111,17 @@ def read_text(column: Column, given: Any) -> Column:
         What the column was declared to be, None where nothing is said of it.
     """
     numbers = as_text_numbers(column)
-    if numbers is None:
+    if numbers is None or not numbers.n_observed:
         return column
+    if isinstance(given, Likelihood):
+        return numbers if given.width == 1 and not kinds_of(given) else column
     if given is not None:
-        return numbers if numbers.n_observed and reads_numbers(given) else column
+        return numbers if given in ("number", "count") or isinstance(given, Bounds) else column
     n_texts = int(np.count_nonzero(~numbers.missing))
-    if column.form == "text" and not numbers.signs and n_texts > len(column.distinct) == 2:
+    signless = column.form == "text" and not numbers.texts(missing=True)
+    if signless and n_texts > len(column.distinct) == 2:
         return column
-    return numbers if numbers.n_observed and numbers.n_observed >= SHARE * n_texts else column
+    return numbers if numbers.n_observed >= SHARE * n_texts else column
 
 
 def read_text_like(column: Column, declared: Column) -> Column:
@@ -163,16 +136,9 @@ def as_text_numbers(column: Column) -> TextNumbers | None:
     if column.form not in ("text", "other") or not of_texts:
         return None
     sorts = {sort_of(value) for value in column.values if value is not None}
-    if sorts - {"text", "numbers"}:
-        return None
-    return TextNumbers(column.name, column.series, "number")
-
-
-def reads_numbers(given: Any) -> bool:
-    """Return whether what a column was declared to be is one of numbers."""
-    if isinstance(given, Likelihood):
-        return given.width == 1 and not kinds_of(given)
-    return isinstance(given, Bounds) or given in ("number", "count")
+    return (
+        None if sorts - {"text", "numbers"} else TextNumbers(column.name, column.series, "number")
+    )
 
 
 def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
@@ -182,17 +148,16 @@ def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
     """
     said = []
     for column in columns:
-        if isinstance(column, TextNumbers) and (column.name not in declared or column.unreadable):
-            parts = [f"{', '.join(column.signs[:SHOWN])} as missing"] * bool(column.signs)
-            parts += [
-                f"{', '.join(column.unreadable[:SHOWN])} as no number, which stays as it is"
-            ] * bool(column.unreadable)
-            said.append(repr(plain(column.name)) + (f" ({'; '.join(parts)})" if parts else ""))
+        if isinstance(column, TextNumbers):
+            signs, strange = column.texts(missing=True), column.texts(missing=False)
+            parts = [f"{signs} as missing"] * bool(signs)
+            parts += [f"{strange} as no number, which stays as it is"] * bool(strange)
+            if column.name not in declared or strange:
+                said.append(repr(plain(column.name)) + (f" ({'; '.join(parts)})" if parts else ""))
     if said:
-        more = f" and {len(said) - SHOWN} more" if len(said) > SHOWN else ""
         warnings.warn(
-            f"columns of text are read as numbers: {', '.join(said[:SHOWN])}{more};"
-            " types={name: 'number'} confirms this, 'category' or 'skip' prevents it",
+            f"columns of text are read as numbers: {listed(said)}; types={{name: 'number'}}"
+            " confirms this, 'category' or 'skip' prevents it",
             UserWarning,
             stacklevel=5,
         )

@@ -8,7 +8,7 @@ import numpy as np
 from mcframe.backends import relative_gap
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.rounding import EPS, NORM_SLACK
+from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import number, whole
 from mcframe.numerics.norms import norm_upper_bound
 from papers.baselines.checks import checked_features
@@ -253,7 +253,7 @@ class Completion:
     def objective_and_bound(self, core: Array) -> tuple[float, float]:
         """The objective, and Fenchel's bound from the residual."""
         residual = self.residual(core)
-        norm = norm_upper_bound(self.core_of_table(residual), NORM_SLACK)
+        norm = norm_upper_bound(self.core_of_table(residual))
         square = float(np.vdot(residual, residual))
         product = float(np.vdot(residual, self.known))
         scale = 0.0 if square == 0.0 else max(0.0, -product / square)

@@ -27,8 +27,7 @@ def far_beyond(fixed: Array, reach: float) -> Array:
 
     ``fixed`` has one that is not 0 at least.
     """
-    farther: Array = fixed * (1.0 + reach / float(np.min(np.abs(fixed[fixed != 0.0]))))
-    return farther
+    return fixed * (1.0 + reach / float(np.min(np.abs(fixed[fixed != 0.0]))))
 
 
 def gradients_far_out(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:

@@ -286,8 +286,7 @@ class EntryEffects(Effects):
         if not self.size:
             return None
         if self.layout.n_parameters:
-            found: Array = likelihood.best_parameters(z, y, weights * np.ones(y.size), warm)
-            return found
+            return likelihood.best_parameters(z, y, weights * np.ones(y.size), warm)
         return best_effects(self, EntriesAt(self, likelihood, z, y, weights), likelihood, warm)[0]
 
     def correction(
@@ -346,14 +345,13 @@ class EntryEffects(Effects):
             means = self.sum_by_effect(gradient) / np.maximum(self.counts, 1)
             return gradient - self.at_entries(means).ravel()
         ones = self.undiverged
-        found: Array = centred(
+        return centred(
             self,
             Curvature(self, lambda: ones),
             gradient,
             lambda gradient: (self.sum_by_effect(gradient), self.sum_by_effect(np.abs(gradient))),
             lambda gradient, step: gradient + ones * self.at_entries(step),
         )
-        return found
 
     def nearest_dual(self, gradient: Array, nearest: Callable[[Array], Array]) -> Array:
         """Gradients near by at which F* is finite; ``nearest`` moves them into their domains.
@@ -387,6 +385,27 @@ class EntryEffects(Effects):
         """Whether the sums of gradients over each effect vanish, up to rounding."""
         sums, sizes = self.sum_by_effect(gradient), self.sum_by_effect(np.abs(gradient))
         return bool(np.isfinite(self.conjugate_of_sums(sums, sizes, 0.0)[0]))
+
+    def checked(
+        self, likelihood: Any, y: Array, weights: Array | float, whole: bool = True
+    ) -> "EntryEffects":
+        """The effects with those found that diverge, of observations y with these weights.
+
+        ``whole`` says that these are all entries; where they are those of some rows alone, others
+        may hold a loss that falls along an effect here, or a bias that diverges.
+
+        Raises
+        ------
+        DataError
+            Where the loss falls without end along an effect.
+        """
+        if not self.n_added or self.ridge is not None or (self.layout.n_biases and not whole):
+            return self
+        if whole:
+            sums = partial(self.sums_far_out, likelihood, y, weights)
+            refuse_falling(likelihood, self.layout.name_of, sums)
+        fixed = diverging_effects(self, likelihood, partial(self.signs_far_out, likelihood, y))
+        return attrs.evolve(self, fixed=fixed)
 
     def signs_far_out(self, likelihood: Any, y: Array, found: Mask) -> tuple[Array, ...]:
         """Entries of each effect, and of how many the loss rises far above 0, and falls far below.
@@ -423,7 +442,11 @@ def described_effects(
     ridge: float = 0.0,
     origin: Array | None = None,
 ) -> EntryEffects:
-    """The effects of a block by the entries' rows and columns of data, none of them diverging."""
+    """The effects of a block by the entries' rows and columns of data, none of them diverging.
+
+    ``layout`` has how many of each kind there are, ``ridge`` the weight of the ridge, 0 for none,
+    which is one on the effects counted from 0, and ``origin`` what they are counted from.
+    """
     width = int(likelihood.width)
     if width > 1 and layout.n_effects:
         columns = columns[:, None] * width + np.arange(width)
@@ -436,48 +459,3 @@ def described_effects(
         rows=rows,
         columns=columns,
     )
-
-
-def declared_effects(
-    layout: Layout,
-    likelihood: Any,
-    y: Array,
-    rows: IntArray,
-    columns: IntArray,
-    weights: Array | float,
-    ridge: float = 0.0,
-    origin: Array | None = None,
-    whole: bool = True,
-) -> EntryEffects:
-    """The effects of a block, diverging ones found.
-
-    Parameters
-    ----------
-    layout : Layout
-        How many of each kind there are.
-    y, rows, columns : arrays of one length
-        The entries, by their columns of data.
-    ridge : float
-        The weight of the ridge, 0 for none; it is one on the effects counted from 0.
-    origin : array, optional
-        What the effects are counted from.
-    whole : bool
-        Whether these are all entries; where they are those of some rows alone, others may hold a
-        loss that falls along an effect here, or a bias that diverges.
-
-    Raises
-    ------
-    DataError
-        Where the loss falls without end along an effect.
-    """
-    effects = described_effects(layout, likelihood, rows, columns, ridge, origin)
-    if not effects.n_added or effects.ridge is not None:
-        return effects
-    if whole:
-        refuse_falling(
-            likelihood, layout.name_of, lambda: effects.sums_far_out(likelihood, y, weights)
-        )
-    elif layout.n_biases:
-        return effects
-    fixed = diverging_effects(effects, likelihood, partial(effects.signs_far_out, likelihood, y))
-    return attrs.evolve(effects, fixed=fixed)

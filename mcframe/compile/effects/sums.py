@@ -31,8 +31,7 @@ class Curvature:
     @cached_property
     def diagonal(self) -> Array:
         """The diagonal of G'HG."""
-        found: Array = self.effects.sum_by_effect(self.numbers)
-        return found
+        return self.effects.sum_by_effect(self.numbers)
 
     def times_numbers(self, numbers: Array) -> Array:
         """H x for numbers x of z."""
@@ -41,8 +40,7 @@ class Curvature:
     def times(self, vector: Array) -> Array:
         """The product G'HG e."""
         image = self.times_numbers(self.effects.at_entries(vector))
-        found: Array = self.effects.sum_by_effect(image)
-        return found
+        return self.effects.sum_by_effect(image)
 
     def blocks(self) -> Array:
         """The second derivatives in the effects of the classes of each column, (columns, K, K).
@@ -107,8 +105,7 @@ class EntriesAt:
     @cached_property
     def total_weights(self) -> Array:
         """The sum of the weights of each effect's entries."""
-        found: Array = self.effects.sum_by_effect(self.weights_of_numbers * np.ones(self.z.shape))
-        return found
+        return self.effects.sum_by_effect(self.weights_of_numbers * np.ones(self.z.shape))
 
     def at(self, effects: Array) -> "SumsOfEntries":
         """The sums at some effects."""
@@ -164,8 +161,7 @@ class SumsOfEntries:
         at, weights = self.entries, self.entries.weights_of_numbers
 
         def second() -> Array:
-            found: Array = weights * at.likelihood.second_derivative(self.predictor, at.y)
-            return found
+            return weights * at.likelihood.second_derivative(self.predictor, at.y)
 
         if at.effects.width == 1:
             return Curvature(at.effects, second)

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.partitions.effects import EffectsInParts, apart, together
+from mcframe.compile.partitions.effects import EffectsInParts
 from mcframe.compile.partitions.entries import PartitionedBackground, PartitionedEntries
 from mcframe.compile.partitions.executor import Partitions
 from mcframe.compile.partitions.loss import PartitionedLoss, PartitionedPiece
@@ -18,7 +18,7 @@ from mcframe.compile.partitions.problem import (
     TableInPartitions,
 )
 from mcframe.compile.partitions.standards import ranges_in, standard_of_partitions
-from mcframe.compile.partitions.values import PART, Least
+from mcframe.compile.partitions.values import PART, ByEffect, Least
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.piece import Piece
 from mcframe.compile.program import Program
@@ -311,39 +311,37 @@ def notes_of(
     )
 
 
-def loss_facts(part: Part) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """What is known of losses once they are bound: by effect of rows, and what is added up.
+def loss_facts(part: Part) -> tuple[Any, ...]:
+    """What is known of losses once they are bound.
 
     The facts of each block, squares of nonsmooth predictors, entries of the longest row, and of
     each column of Z.
     """
     loss, entries = part.program.loss, part.program.entries
-    rows, blocks = zip(*(facts_of(piece) for piece in loss.pieces), strict=True)
+    blocks = tuple(facts_of(piece) for piece in loss.pieces)
     squares = sum(float(np.sum(np.square(piece.start()))) for piece in loss.pieces)
     longest = Least(np.asarray(-entries.pattern.by_rows.longest))
     columns = np.bincount(entries.columns, minlength=entries.shape[1])
-    return rows, (blocks, squares, longest, columns)
+    return blocks, squares, longest, columns
 
 
-def facts_of(piece: Piece) -> tuple[tuple[Array, ...], tuple[Any, ...]]:
-    """Counts of entries and factors of losses by effect, rows apart, and facts of the block."""
+def facts_of(piece: Piece) -> tuple[Any, ...]:
+    """Counts of entries and factors of losses by effect, and facts of the block."""
     kind, scale = piece.effects, piece.scale * np.ones(piece.y.size)
     stretch = kind.sum_by_effect(np.repeat(scale, piece.width))
-    rows, others = apart(piece.layout, kind.counts, stretch)
+    by_effect = ByEffect.of(piece.layout, (kind.counts, stretch))
     gradient = piece.largest_gradient if piece.has_conjugate() else 0.0
     largest = Least(-np.array([np.max(scale, initial=0.0), gradient]))
-    return rows, (others, largest, piece.total_scale, piece.n_numbers)
+    return by_effect, largest, piece.total_scale, piece.n_numbers
 
 
 def compiled(
     problem: PartitionedProblem, partitions: Partitions, tables: tuple[TableFacts, ...]
 ) -> Program:
     """The program of all partitions."""
-    rows, added_up = partitions.rows_and_sum(loss_facts, PART)
-    blocks, squares, longest, columns = added_up
+    blocks, squares, longest, columns = partitions.sum(loss_facts, PART)
     pieces = tuple(
-        piece_of_block(problem, partitions, k, [own[k] for own in rows], *facts)
-        for k, facts in enumerate(blocks)
+        piece_of_block(problem, partitions, k, *facts) for k, facts in enumerate(blocks)
     )
     size = sum(piece.n_numbers for piece in pieces)
     unit = float(np.sqrt(squares / size)) or 1.0
@@ -387,16 +385,14 @@ def piece_of_block(
     problem: PartitionedProblem,
     partitions: Partitions,
     k: int,
-    rows: list[tuple[Array, ...]],
-    others: tuple[Array, ...],
+    by_effect: ByEffect,
     largest: Least,
     total_scale: float,
     n_numbers: int,
 ) -> PartitionedPiece:
     """The losses of block k of all partitions, by what ``facts_of`` says of each."""
     layout = problem.layout(problem.model.blocks[k].name)
-    counts, weights = together(layout, rows, others)
-    effects = EffectsInParts.of(problem, partitions, k, counts, weights)
+    effects = EffectsInParts.of(problem, partitions, k, *by_effect.sums)
     scale, gradient = -largest.numbers
     return PartitionedPiece(
         effects.likelihood, layout, float(scale), total_scale, n_numbers, float(gradient), effects

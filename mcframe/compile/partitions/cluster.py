@@ -130,13 +130,8 @@ def arithmetic_here() -> dict[str, str]:
 
 def arithmetic_of(client: Any, workers: Iterable[str]) -> dict[str, dict[str, str]]:
     """What decides the last bits of workers, by their addresses, as far as they answer."""
-    try:
-        found: dict[str, dict[str, str]] = soon(
-            client, SOON, client.run, arithmetic_here, workers=list(workers), on_error="ignore"
-        )
-    except (TimeoutError, OSError):
-        return {}
-    return found
+    asked = {"workers": list(workers), "on_error": "ignore"}
+    return soon(client, client.run, arithmetic_here, **asked) or {}
 
 
 def note_on_arithmetic(found: Mapping[str, Mapping[str, str]]) -> str | None:
@@ -160,7 +155,8 @@ def note_on_arithmetic(found: Mapping[str, Mapping[str, str]]) -> str | None:
 def environment_refused(client: Any) -> str | None:
     """Why the workers that there are cannot compute together, or None."""
     try:
-        found = soon(client, MEANWHILE, client.run, environment_here, on_error="return")
+        asked = {"on_error": "return", "callback_timeout": MEANWHILE}
+        found = client.sync(client.run, environment_here, **asked)
     except TimeoutError:
         return (
             f"workers of {client!r}, or its scheduler, have not answered for {MEANWHILE:.0f} s;"
@@ -216,19 +212,13 @@ def demand_connection(client: Any, doing: str) -> None:
 
 def workers_of(client: Any) -> Mapping[str, Any] | None:
     """What the scheduler knows of each worker, by address; None where it does not answer."""
-    try:
-        found: Mapping[str, Any] = soon(client, SOON, client.scheduler.identity)["workers"]
-    except (TimeoutError, OSError):
-        return None
-    return found
+    found = soon(client, client.scheduler.identity)
+    return None if found is None else found["workers"]
 
 
 def ended_for_memory(client: Any, since: float) -> set[str]:
     """The addresses of workers that Dask has ended, from a moment on, for their full memory."""
-    try:
-        events = soon(client, SOON, client.scheduler.events, topic="worker-restart-memory")
-    except (TimeoutError, OSError):
-        return set()
+    events = soon(client, client.scheduler.events, topic="worker-restart-memory") or ()
     return {event["worker"] for moment, event in events if moment >= since}
 
 
@@ -237,10 +227,11 @@ def repeat_tasks(client: Any, keys: list[str]) -> None:
 
     ``Client.retry`` fails where a task that they need is known to the scheduler alone.
     """
+    soon(client, client.scheduler.retry, keys=keys, client=client.id)
+
+
+def soon(client: Any, call: Any, /, *args: Any, **options: Any) -> Any:
+    """What a client's coroutine returns within ``SOON``, or None."""
     with suppress(TimeoutError, OSError):
-        soon(client, SOON, client.scheduler.retry, keys=keys, client=client.id)
-
-
-def soon(client: Any, seconds: float, call: Any, /, *args: Any, **options: Any) -> Any:
-    """What a client's coroutine returns, or a ``TimeoutError`` after so many seconds."""
-    return client.sync(call, *args, callback_timeout=seconds, **options)
+        return client.sync(call, *args, callback_timeout=SOON, **options)
+    return None

@@ -1,6 +1,6 @@
 """The effects of a block whose rows are in partitions: sums over entries are rounds of tasks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from mcframe.compile.loss import EntryLoss
 from mcframe.compile.partitions.executor import Partitions
 from mcframe.compile.partitions.values import (
     LOSS,
+    ByEffect,
     EntryValues,
     Least,
     PartValue,
@@ -28,7 +29,7 @@ from mcframe.compile.partitions.values import (
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric, ParametricBySums
-from mcframe.model import Layout, Problem
+from mcframe.model import Problem
 
 # Up to so many effects of columns partitions send their part of the system, 0.5 MB: a product is
 # then no round.
@@ -80,11 +81,11 @@ class EffectsInParts(Effects):
             return describe_effect(problem, block, effect).removeprefix("the ")
 
         def signs_without(found: Mask) -> tuple[Array, ...]:
-            return effects.by_effect(signs_far_out, effects.piece, effects.cut(found))
+            return tuple(effects.by_effect(signs_far_out, effects.piece, effects.cut(found)))
 
         try:
             refuse_falling(
-                likelihood, name_of, lambda: effects.by_effect(sums_far_out, effects.piece)
+                likelihood, name_of, lambda: tuple(effects.by_effect(sums_far_out, effects.piece))
             )
         except DataError as error:
             raise DataError(f"block {block.name!r}: {error}") from None
@@ -99,10 +100,11 @@ class EffectsInParts(Effects):
         """The piece of each partition."""
         return piece_of(self.k)
 
-    def by_effect(self, question: Callable[..., Any], *given: Any) -> tuple[Array, ...]:
+    def by_effect(self, question: Callable[..., Any], *given: Any) -> Array:
         """Sums by effect of what partitions answer to a question."""
-        arguments = halves_of, PartValue(getattr, (self.piece, "layout")), question, given
-        return together(self.layout, *in_halves(self.partitions, (self.layout,), *arguments))
+        own = PartValue(getattr, (self.piece, "layout")), PartValue(question, given)
+        found: Array = self.partitions.sum(ByEffect.of, *own).sums
+        return found
 
     def connected_by_entries(self) -> tuple[IntArray, Mask]:
         """The connected part of each column and each row, and which of them stand alone.
@@ -158,8 +160,7 @@ class EffectsInParts(Effects):
             return gradient.changed(moved_by_effects, *given)
 
         def sums_of(gradient: EntryValues) -> tuple[Array, Array]:
-            rows, others = self.partitions.rows_and_sum(effect_sums, LOSS, gradient)
-            sums, sizes = together(self.layout, [own[self.k] for own in rows], others[self.k])
+            sums, sizes = self.partitions.sum(effect_sums, LOSS, gradient)[self.k].sums
             return sums, sizes
 
         if self.fixed.any():
@@ -192,10 +193,9 @@ class EntriesInParts:
         second = None
         if known.tied:  # whose systems take several rounds
             second = self.z.changed(second_derivatives, self.own, own)
-        arguments = local_sums, self.own, own, second
-        rows, (losses, others) = in_halves(known.partitions, (known.layout,), *arguments)
-        value, summands, negated = losses
-        gradient, sizes, *diagonal = together(known.layout, rows, others)
+        found = known.partitions.sum(local_sums, self.own, own, second)
+        value, summands, negated, by_effect = found
+        gradient, sizes, *diagonal = by_effect.sums
         return SumsInParts(
             float(value),
             float(summands),
@@ -273,13 +273,6 @@ class CurvatureInParts:
         return lambda others: matrix @ others
 
 
-def halves_of(
-    layout: Layout, question: Callable[..., tuple[Array, ...]], given: tuple[Any, ...]
-) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """Answers to a question that are sums by effect, of which those of rows stand apart."""
-    return apart(layout, *question(*given))
-
-
 def curvature_of(entries: EntriesAt, effects: Array, second: Array | None) -> Curvature:
     """The second derivatives of a partition, or ``second`` in their place."""
     if second is None:
@@ -292,7 +285,7 @@ def weighted(piece: Any, weights: Array) -> Curvature:
     return Curvature(piece.effects, lambda: weights)
 
 
-def local_sums(entries: EntriesAt, effects: Any, second: Array | None) -> tuple[Any, Any]:
+def local_sums(entries: EntriesAt, effects: Any, second: Array | None) -> tuple[Any, ...]:
     """Losses, their sizes, and predictors; gradient, sizes, and second derivatives by effect.
 
     The latter where a number of z is an entry.
@@ -302,8 +295,8 @@ def local_sums(entries: EntriesAt, effects: Any, second: Array | None) -> tuple[
     if known.width == 1:
         numbers = sums.curvature.numbers if second is None else second
         by_effect.append(known.sum_by_effect(numbers))
-    rows, others = apart(known.layout, *by_effect)
-    return rows, ((sums.value, sums.summands, Least(np.asarray(-sums.reach))), others)
+    reach = Least(np.asarray(-sums.reach))
+    return sums.value, sums.summands, reach, ByEffect.of(known.layout, by_effect)
 
 
 def below_zero(entries: EntriesAt) -> Least:
@@ -401,57 +394,13 @@ def moved_by_effects(piece: Any, gradient: Array, weights: Array, step: Array) -
     return moved
 
 
-def effect_sums(loss: EntryLoss, gradient: Array) -> tuple[Any, Any]:
-    """The sums of gradients and of their sizes over each effect, of each block.
-
-    Those of the rows, of all blocks, and those of the others.
-    """
-    rows, others = [], []
+def effect_sums(loss: EntryLoss, gradient: Array) -> tuple[ByEffect, ...]:
+    """The sums of gradients and of their sizes over each effect, of each block."""
+    found = []
     for piece in loss.pieces:
         own, total = gradient[piece.part], piece.effects.sum_by_effect
-        of_rows, of_others = apart(piece.layout, total(own), total(np.abs(own)))
-        rows.append(of_rows)
-        others.append(of_others)
-    return tuple(rows), tuple(others)
-
-
-def apart(layout: Layout, *sums: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """Sums over each effect of a partition: those of its own rows, and those to be added up.
-
-    ``layout`` is that of the partition.
-    """
-    d = layout.n_biases
-    stop = d + layout.n_row_effects
-    rows = tuple(own[d:stop] for own in sums)
-    return rows, tuple(np.concatenate([own[:d], own[stop:]]) for own in sums)
-
-
-def in_halves(
-    partitions: Partitions, layouts: Sequence[Layout], question: Callable[..., Any], *given: Any
-) -> tuple[list[Any], Any]:
-    """The answers to a question in halves: of the rows, and the sum of the second ones.
-
-    Where no layout has effects of rows the first halves are empty, and their sum stands for all:
-    on a cluster no task has to take the answers apart.
-    """
-    if any(layout.n_row_effects for layout in layouts):
-        return partitions.rows_and_sum(question, *given)
-    rows, summed = partitions.sum(question, *given)
-    return [rows], summed
-
-
-def together(
-    layout: Layout, rows: Sequence[tuple[Array, ...]], added: tuple[Array, ...]
-) -> tuple[Array, ...]:
-    """Sums over each effect of all partitions, of what these have ``apart``.
-
-    Those of rows stand below each other, between those of columns and those of the intercept.
-    """
-    d = layout.n_biases
-    return tuple(
-        np.concatenate([total[:d], *own, total[d:]])
-        for own, total in zip(zip(*rows, strict=True), added, strict=True)
-    )
+        found.append(ByEffect.of(piece.layout, (total(own), total(np.abs(own)))))
+    return tuple(found)
 
 
 def notes_on_pieces(problem: Problem, loss: Any) -> tuple[str, ...]:

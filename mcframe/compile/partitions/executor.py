@@ -36,13 +36,13 @@ class Round(Distributed):
         """The names of all questions."""
         return "+".join(question.name for question in (*self.waiting, self.asked))
 
-    def at(self, part: Part) -> tuple[Any, Any]:
-        """What stands apart of the answers of a partition, and its summand."""
+    def at(self, part: Part) -> tuple[list[Any], Any]:
+        """What stands apart of the answers of a partition, in a list, and its summand."""
         sums, answer = values_at((self.waiting, self.asked), part)
         if self.apart == "nothing":
-            return None, (sums, answer)
+            return [], (sums, answer)
         own, summand = answer if self.apart == "halves" else (answer, None)
-        return own, (sums, summand)
+        return [own], (sums, summand)
 
 
 @attrs.define(eq=False)
@@ -81,7 +81,7 @@ class Later:
         return np.asarray(self.value, dtype)
 
 
-def answer_of(task: Distributed, part: Part) -> Any:
+def answer_of(task: Round, part: Part) -> tuple[list[Any], Any]:
     """The answer of a part to what is cut for it, by the same sums in every process."""
     with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         return task.at(part)
@@ -144,9 +144,8 @@ class Partitions(ABC):
         """What stands apart of the answers to a question, and the sum, in a round with others."""
         waiting = list(self.waiting)
         self.waiting.clear()
-        sums_asked = tuple(own.asked for own in waiting)
-        task = Round(PartValue(question, arguments), apart, sums_asked)
-        rows, (sums, total) = self.answers_to(task)
+        asked = tuple(own.asked for own in waiting)
+        rows, (sums, total) = self.answers_to(Round(PartValue(question, arguments), apart, asked))
         for own, found in zip(waiting, sums, strict=True):
             own.take(found)
         return rows, total
@@ -162,6 +161,10 @@ class Partitions(ABC):
     @abstractmethod
     def bound_to(self, source: Source) -> "Partitions":
         """Return an executor of another source, which holds no part yet."""
+
+    def alone(self) -> "OneByOne":
+        """The executor of the same source in this process, which keeps no part and no cluster."""
+        return OneByOne(self.source, KeptParts(most=0.0))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the source alone: parts are made again, and a cluster is left behind."""
@@ -182,29 +185,17 @@ class OneByOne(Partitions):
 
     def answers_to(self, task: Round) -> tuple[list[Any], Any]:
         """What stands apart, and the sum, added as answers come: some log2 P sums are held."""
-        rows = []
-
-        def summands() -> Iterator[Any]:
-            for answer in self.answers(task):
-                rows.append(answer[0])
-                yield answer[1]
-                del answer
-
-        total = tree_sum(summands())
-        return rows, total
-
-    def answers(self, task: Round) -> Iterator[Any]:
-        """The answers of all partitions, one after the other: a round when all are taken."""
-        compiled, took = self.kept.compiled, 0.0
-        for p, (first, last) in enumerate(self.rows):
-            check_time()
-            began = time.perf_counter()
-            with self.kept.borrowed(self.source, p, self.n_ahead[p]) as part:
-                answer = answer_of(for_rows(task, first, last), part)
-            took += time.perf_counter() - began
-            yield answer
-            del answer  # a sum holds it, or nobody
+        compiled, began = self.kept.compiled, time.perf_counter()
+        found = tree_sum(self.answer(task, p) for p in range(len(self.rows)))
+        took = time.perf_counter() - began
         self.work += Work(rounds=1, compiled=self.kept.compiled - compiled, seconds=took)
+        return found
+
+    def answer(self, task: Round, p: int) -> tuple[list[Any], Any]:
+        """The answer of one partition."""
+        check_time()
+        with self.kept.borrowed(self.source, p, self.n_ahead[p]) as part:
+            return answer_of(for_rows(task, *self.rows[p]), part)
 
     @cached_property
     def n_ahead(self) -> list[int]:
@@ -226,7 +217,7 @@ class OneByOne(Partitions):
 
 
 def tree_sum(values: Iterable[Any]) -> Any:
-    """The sum, neighbours first: ((a + b) + (c + d)) + e.
+    """The sum, neighbours first: ((a + b) + (c + d)) + e; lists are joined.
 
     Each value is added as it comes: of n values at most log2 n + 1 sums are held at once. Aligned
     groups of 2, 4, 8, ... neighbours may be added first, by whoever has them, to the same bits.

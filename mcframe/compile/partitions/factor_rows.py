@@ -7,16 +7,20 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.entries import Place
-from mcframe.compile.evaluation import Evaluation
+from mcframe.compile.entries import Evaluation, Place
 from mcframe.compile.factor_rows import FactorRows, NormalEquations, descended, penalties
 from mcframe.compile.partitions.costs import bytes_of_equations
 from mcframe.compile.partitions.entries import PartitionedEntries, behind_at
 from mcframe.compile.partitions.executor import Later
-from mcframe.compile.partitions.values import PROGRAM, PartValue, Scattered
+from mcframe.compile.partitions.values import (
+    ENTRIES,
+    PROGRAM,
+    PartValue,
+    Scattered,
+    scattered_rows,
+)
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.unlabeled import Behind
 
 # Bytes of normal equations of columns that a partition answers in one round, and that their sum
 # has. A worker that adds up ``FAN`` of them holds these and four sums, a process that adds up all
@@ -38,10 +42,10 @@ class PartitionedRows:
         z: Any = self.at.place.z
         gradients: Any = self.at.entry_gradients
         effects = self.at.effects
-        behind = behind_at(self.at.place.factors, z)
-        highest = tuple(loss.curvatures_at(z, effects))
-        given = PROGRAM, behind, gradients, loss.for_tasks(effects), highest
-        return PartValue(factor_rows_at, given)
+        latent, highest = self.at.place.factors, tuple(loss.curvatures_at(z, effects))
+        place = PartValue(Place, (scattered_rows(latent), z))
+        given = ENTRIES, place, behind_at(latent, z), 0.0, gradients, loss.for_tasks(effects)
+        return PartValue(FactorRows, (PROGRAM, PartValue(Evaluation, given), highest))
 
     @property
     def partitions(self) -> Any:
@@ -126,19 +130,6 @@ def cuts_of_columns(n_columns: int, width: int) -> list[int]:
     """
     n_slabs = -(-n_columns // max(1, EQUATIONS // max(bytes_of_equations(width), 1)))
     return [n_columns * k // n_slabs for k in range(n_slabs + 1)]
-
-
-def factor_rows_at(
-    program: Program,
-    behind: Behind,
-    gradients: Array,
-    effects: tuple[Array | None, ...],
-    highest: tuple[float, ...],
-) -> FactorRows:
-    """The quadratic of a partition."""
-    place = Place(behind.latent, behind.z)
-    at = Evaluation(program.entries, place, behind, 0.0, gradients, effects)
-    return FactorRows(program, at, highest)
 
 
 def unsure_steps(lines: FactorRows) -> float:

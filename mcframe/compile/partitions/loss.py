@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.compile.effects.effects import PROJECTIONS
 from mcframe.compile.loss import EntryLoss, Known, Loss, LossAt
-from mcframe.compile.partitions.effects import EffectsInParts, effect_sums, in_halves, together
+from mcframe.compile.partitions.effects import EffectsInParts, effect_sums
 from mcframe.compile.partitions.executor import Later, Partitions
 from mcframe.compile.partitions.part import Part
 from mcframe.compile.partitions.values import LOSS, PART, EntryValues
@@ -92,15 +92,10 @@ class PartitionedLoss(Loss):
 
     def sums_by_effect(self, gradient: EntryValues) -> list[tuple[Array, Array]]:
         """The sums of gradients and of their sizes over each effect, of each piece."""
-        layouts = [piece.layout for piece in self.pieces]
-        if not any(layout.size for layout in layouts):
-            return [(np.zeros(0), np.zeros(0)) for _ in layouts]
-        rows, others = in_halves(self.partitions, layouts, effect_sums, LOSS, gradient)
-        found = []
-        for k, (layout, added) in enumerate(zip(layouts, others, strict=True)):
-            sums, sizes = together(layout, [own[k] for own in rows], added)
-            found.append((sums, sizes))
-        return found
+        if not any(piece.layout.size for piece in self.pieces):
+            return [(np.zeros(0), np.zeros(0)) for _ in self.pieces]
+        found = self.partitions.sum(effect_sums, LOSS, gradient)
+        return [(own.sums[0], own.sums[1]) for own in found]
 
     def ask_ahead(self, gradient: EntryValues) -> None:
         """Have conjugates at a gradient, and at 0, come with the next round."""
@@ -219,7 +214,7 @@ def less_means(loss: EntryLoss, gradient: Array, means: tuple[Array | None, ...]
         if own is not None:
             centred[piece.part] = piece.predictor(piece.by_entries(part), -own).ravel()
         elif not piece.layout.n_biases:  # biases without means have a ridge
-            centred[piece.part] = piece.centre(part)
+            centred[piece.part] = piece.effects.centre(part)
     return centred
 
 

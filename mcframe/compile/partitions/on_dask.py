@@ -1,10 +1,12 @@
 """Partitions on the workers of a Dask cluster: pure tasks of a partition and of small arrays."""
 
+import itertools
+import math
 import threading
 import time
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -21,12 +23,20 @@ from mcframe.compile.partitions.cluster import (
 )
 from mcframe.compile.partitions.costs import FAN, TOGETHER, bytes_at_work
 from mcframe.compile.partitions.executor import Partitions, Round, answer_of, tree_sum
-from mcframe.compile.partitions.gathering import Gathering, Node
+from mcframe.compile.partitions.gathering import Gathering, key_of
 from mcframe.compile.partitions.kept import KeptParts
 from mcframe.compile.partitions.part import Source
-from mcframe.compile.partitions.values import Distributed, EntryValues, Scattered, fresh_key
+from mcframe.compile.partitions.values import (
+    Distributed,
+    Scattered,
+    field_names,
+    for_rows,
+    fresh_key,
+    with_arrays,
+)
 from mcframe.compile.partitions.work import Work, bytes_of
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import BackendError, McframeError
 from mcframe.numerics.scratch import Scratch
 from mcframe.numerics.threads import thread_limit
 
@@ -50,7 +60,7 @@ class Slot:
 
 @attrs.define(eq=False, slots=False)
 class OnDask(Partitions):
-    """Each round is one task a partition, of what the partition is given and of nothing else.
+    """Each round is a task or more for each worker, of what its partitions are given alone.
 
     An array goes to the cluster once, as a task that returns it: where the worker dies that had
     it, the scheduler runs that task again, as it does with every other. What a worker keeps of
@@ -63,7 +73,7 @@ class OnDask(Partitions):
     begun: Any = None  # its environment and its source, as a future
     homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
     arithmetic: dict[str, dict[str, str]] = attrs.field(factory=dict)  # of workers seen so far
-    summands: dict[Any, int] = attrs.field(factory=dict)  # bytes of an answer, by outlines
+    summands: dict[str, int] = attrs.field(factory=dict)  # bytes of a sum, by its questions
     work: Work = attrs.field(factory=Work)
 
     def answers_to(self, task: Round) -> tuple[list[Any], Any]:
@@ -72,114 +82,90 @@ class OnDask(Partitions):
         The first time that no one knows how large summands are, tasks take the sum. What comes
         back then is as large as each of them.
         """
-        if (task.apart == "answers" and not task.waiting) or self.adds_here(task):
-            apart, summands = zip(*self.answers(task, self.begin), strict=True)
-            return list(apart), aligned(tree_sum(summands))
-        if task.apart == "nothing":
-            [(_, total)] = self.answers(task, lambda task: [self.root_of(self.begin(task))])
-            rows = []
-        else:
-            *rows, total = self.answers(task, self.begin_halves)
-        self.summands[outline_of(task)] = bytes_of(total)
-        return rows, aligned(total)
-
-    def adds_here(self, task: Round) -> bool:
-        """Whether the answers to be added are known to be small together, or there is one."""
-        n, size = len(self.rows), self.summands.get(outline_of(task), np.inf)
-        return n == 1 or n * size <= TOGETHER
-
-    def answers(self, task: Round, begin: Callable[[Round], list[Node]]) -> list[Any]:
-        """The answers of the nodes that a round begins."""
-        began = time.perf_counter()
-        doing = f"a round of {task.name}"
+        began, doing = time.perf_counter(), f"a round of {task.name}"
         demand_connection(self.client, doing)
         try:
-            nodes = begin(task)
+            futures = self.begin(task)
+            n, size = len(futures), self.summands.get(task.name, np.inf)
+            by_tasks = n > 1 and n * size > TOGETHER and (task.apart != "answers" or task.waiting)
+            if by_tasks:
+                apart = (
+                    [] if task.apart == "nothing" else [self.half_of(own, 0) for own in futures]
+                )
+                futures = [*apart, self.root_of([self.half_of(own, 1) for own in futures])]
         except Exception:
             demand_connection(self.client, doing)  # which may be lost meanwhile
             raise
-        answers = Gathering(self.client, nodes, doing, self.size_of_partition).answers()
+        answers = Gathering(self.client, futures, doing, self.size_of_partition).answers()
+        if by_tasks:
+            rows, total = list(itertools.chain(*answers[:-1])), answers[-1]
+        else:
+            rows, total = tree_sum(answers)
         took = time.perf_counter() - began
         self.work += Work(rounds=1, received=bytes_of(answers), seconds=took)
+        self.summands[task.name] = bytes_of(total)
         while len(self.sent) > STAYING * max(len(self.rows), 1):
             del self.sent[next(iter(self.sent))]
-        return answers
+        return aligned(rows), aligned(total)
 
-    def begin(self, task: Round) -> list[Node]:
-        """The answers of all partitions, as futures."""
+    def begin(self, task: Round) -> list[Any]:
+        """The answers of all groups of partitions, as futures."""
         if self.begun is None:
             self.begun = self.submitted((environment_here(), self.source))
         if not self.homes or self.work.rounds % REFRESHED == 0:
             self.refresh_homes()
-        homes, nodes = self.homes, []
-        for p, (first, last) in enumerate(self.rows):
+        n, homes, futures = len(self.rows), self.homes, []
+        length = length_of_groups(n, len(homes))
+        for first in range(0, n, length):
+            last = min(first + length, n) - 1
             arrays: list[Any] = []
-            cut = self.with_slots(task, arrays, p, first, last)
+            rows = self.rows[first][0], self.rows[last][1]
+            cut = with_arrays(task, partial(self.slot, arrays=arrays, group=first, rows=rows))
             self.work += Work(sent=bytes_of(cut))
-            # Neighbours share a worker, so that what is added first need not travel.
-            home = homes[p * len(homes) // len(self.rows)] if homes else None
+            home = homes[first * len(homes) // n] if homes else None
             future = self.client.submit(
                 answer_in_environment,
                 self.begun,
-                p,
+                range(first, last + 1),
                 cut,
                 arrays,
                 pure=False,
-                key=f"mcframe-{task.name}-{p}-{fresh_key()}",
+                key=key_of(task.name, first, last, fresh_key()),
                 workers=None if home is None else [home],
                 allow_other_workers=home is not None,
             )
-            nodes.append(Node(future, p, p))
-        return nodes
+            futures.append(future)
+        return futures
 
-    def begin_halves(self, task: Round) -> list[Node]:
-        """The first halves of the answers of all partitions, and the sum of the second ones."""
-        answers = self.begin(task)
-        summands = [self.half_of(answer, 1) for answer in answers]
-        return [*(self.half_of(answer, 0) for answer in answers), self.root_of(summands)]
-
-    def half_of(self, answer: Node, k: int) -> Node:
+    def half_of(self, answer: Any, k: int) -> Any:
         """One half of an answer, where the answer is."""
-        key = f"mcframe-half-{answer.first}-{k}-{fresh_key()}"
-        half = self.client.submit(itemgetter(k), answer.future, pure=False, key=key, priority=1)
-        return Node(half, answer.first, answer.last, (answer,))
+        return self.client.submit(itemgetter(k), answer, pure=False, priority=1)
 
-    def root_of(self, nodes: list[Node]) -> Node:
-        """The sum of all answers, ``FAN`` neighbours by a task: the bits of a sum pair by pair."""
-        while len(nodes) > 1:
-            groups = [tuple(nodes[k : k + FAN]) for k in range(0, len(nodes), FAN)]
-            nodes = [self.sum_of(group) if len(group) > 1 else group[0] for group in groups]
-        return nodes[0]
+    def root_of(self, summands: list[Any]) -> Any:
+        """The sum of all summands, ``FAN`` by a task: the bits of a sum pair by pair."""
+        while len(summands) > 1:
+            groups = [summands[k : k + FAN] for k in range(0, len(summands), FAN)]
+            summands = [self.sum_of(group) if len(group) > 1 else group[0] for group in groups]
+        return summands[0]
 
-    def sum_of(self, nodes: tuple[Node, ...]) -> Node:
+    def sum_of(self, summands: list[Any]) -> Any:
         """The sum of a few answers, before any other partition begins on its worker."""
-        future = self.client.submit(
-            sum_in_environment,
-            self.begun,
-            [node.future for node in nodes],
-            pure=False,
-            key=f"mcframe-sum-{nodes[0].first}-{nodes[-1].last}-{fresh_key()}",
-            priority=1,
-        )
-        return Node(future, nodes[0].first, nodes[-1].last, nodes)
+        return self.client.submit(sum_in_environment, self.begun, summands, pure=False, priority=1)
 
-    def with_slots(self, value: Any, arrays: list[Any], p: int, first: int, last: int) -> Any:
-        """A task for one partition, its larger arrays taken out into ``arrays``."""
-        if isinstance(value, Scattered):
-            return self.slot(value.array, value.of(first, last), arrays, p)
-        if isinstance(value, np.ndarray):
-            return self.slot(value, value, arrays, -1)
-        if isinstance(value, tuple):
-            return tuple(self.with_slots(part, arrays, p, first, last) for part in value)
-        if isinstance(value, Distributed):
-            return rebuilt(value, lambda part: self.with_slots(part, arrays, p, first, last))
-        return value
+    def slot(self, array: Any, arrays: list[Any], group: int, rows: tuple[int, int]) -> Any:
+        """What a group is given of an array: that, or its place among those that are futures."""
+        if isinstance(array, Scattered):
+            own = self.slot_of(array.array, array.of(*rows), arrays, group)
+            return attrs.evolve(array, array=own, start=rows[0])
+        if isinstance(array, np.ndarray):
+            return self.slot_of(array, array, arrays, -1)
+        return array
 
-    def slot(self, array: Any, own: Any, arrays: list[Any], p: int) -> Any:
-        """A partition's own part of an array, or its place among those that come as futures."""
+    def slot_of(self, array: Any, own: Any, arrays: list[Any], group: int) -> Any:
+        """A group's own part of an array, or its place among those that come as futures."""
         if own.nbytes <= SMALL:
             return own
-        key = (id(array), p)
+        key = (id(array), group)
         if key not in self.sent:
             self.sent[key] = (array, self.submitted(own))
             self.work += Work(sent=own.nbytes)
@@ -194,8 +180,8 @@ class OnDask(Partitions):
             self.sent.pop((id(value), -1), None)
         elif isinstance(value, Distributed):
             kind: Any = type(value)
-            for field in attrs.fields(kind):
-                self.forget(getattr(value, field.name))
+            for name in field_names(kind):
+                self.forget(getattr(value, name))
 
     def submitted(self, value: Any) -> Any:
         """A value on the cluster, which the scheduler can make again."""
@@ -241,22 +227,30 @@ def identity(value: Any) -> Any:
     return value
 
 
-def rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The object with its fields changed."""
-    kind = type(value)
-    fields = {field.name: getattr(value, field.name) for field in attrs.fields(kind)}
-    return kind(**{name: change(part) for name, part in fields.items()})
+def length_of_groups(n_partitions: int, n_workers: int) -> int:
+    """Number of neighbouring partitions that one task answers for.
+
+    A power of 2, so that their sum is part of the sum pair by pair; the largest one with which no
+    worker has a tenth more to do than its share.
+    """
+    n_workers, best, length = max(n_workers, 1), 1, 1
+    while 2 * length <= n_partitions:
+        length *= 2
+        n_groups = math.ceil(n_partitions / length)
+        if length * math.ceil(n_groups / n_workers) * n_workers <= 1.1 * n_partitions:
+            best = length
+    return best
 
 
 def filled(value: Any, arrays: list[Array]) -> Any:
     """A task with its arrays in their places."""
-    if isinstance(value, Slot):
-        return aligned(arrays[value.place])
-    if isinstance(value, tuple):
-        return tuple(filled(part, arrays) for part in value)
-    if isinstance(value, Distributed):
-        return rebuilt(value, lambda part: filled(part, arrays))
-    return value
+
+    def fill(own: Any) -> Any:
+        if isinstance(own, Scattered):
+            return attrs.evolve(own, array=fill(own.array))
+        return aligned(arrays[own.place]) if isinstance(own, Slot) else own
+
+    return with_arrays(value, fill)
 
 
 def aligned(value: Any) -> Any:
@@ -267,28 +261,12 @@ def aligned(value: Any) -> Any:
     """
     if isinstance(value, np.ndarray):
         return np.require(value, requirements=["ALIGNED"])
-    if isinstance(value, tuple):
-        return tuple(map(aligned, value))
-    return rebuilt(value, aligned) if attrs.has(type(value)) else value
-
-
-def outline_of(value: Any) -> Any:
-    """What the sizes of an answer depend on: the task's kind, shapes, whole numbers and names.
-
-    Entry values are left out: they are found within the partitions.
-    """
-    if isinstance(value, np.ndarray):
-        return value.shape
-    if isinstance(value, Scattered):
-        return value.array.shape
-    if isinstance(value, tuple):
-        return tuple(map(outline_of, value))
-    if isinstance(value, Distributed) and not isinstance(value, EntryValues):
-        kind: Any = type(value)
-        return kind, *(outline_of(getattr(value, field.name)) for field in attrs.fields(kind))
-    if callable(value):
-        return value.__module__, value.__qualname__
-    return value if isinstance(value, int | str) else None
+    if isinstance(value, tuple | list):
+        return type(value)(map(aligned, value))
+    if not attrs.has(type(value)):
+        return value
+    kind: Any = type(value)
+    return kind(**{name: aligned(getattr(value, name)) for name in field_names(kind)})
 
 
 @attrs.define(eq=False)
@@ -328,34 +306,42 @@ KEPT, ONE_AT_A_TIME = KeptByFit(), threading.Lock()
 
 
 def answer_in_environment(
-    begun: tuple[dict[str, str], Source], p: int, task: Round, arrays: list[Array]
+    begun: tuple[dict[str, str], Source], group: range, task: Round, arrays: list[Array]
 ) -> Any:
-    """The answer of a partition, of a worker that computes with what the fit computes with.
+    """The answers of neighbouring partitions, and their sum.
 
-    Workers that join late are seen here alone.
+    Of a worker that computes with what the fit computes with: those that join late are seen here
+    alone. One partition at a time in a process: its loops share its threads.
     """
+    from distributed import get_worker
+
     environment, source = begun
     refuse_another_environment(environment)
-    return answer_on_worker(source, p, task, arrays)
+    worker, given = get_worker(), filled(task, arrays)
+
+    def answer(p: int) -> Any:
+        try:
+            with (
+                ONE_AT_A_TIME,
+                thread_limit(worker.state.nthreads),
+                KEPT.of(source, worker).borrowed(source, p) as part,
+            ):
+                return answer_of(for_rows(given, *source.data.rows(p)), part)
+        except McframeError:
+            raise
+        except Exception as error:
+            said = f"{type(error).__name__}: {str(error).rstrip('.')}"
+            raise BackendError(
+                f"partition {p} was lost in a round of {task.name}: {said}"
+            ) from error
+
+    return tree_sum(map(answer, group))
 
 
 def sum_in_environment(begun: tuple[dict[str, str], Source], answers: list[Any]) -> Any:
     """The sum of answers, of a worker that computes with what the fit computes with."""
     refuse_another_environment(begun[0])
-    return tree_sum(answers)
-
-
-def answer_on_worker(source: Source, p: int, task: Round, arrays: list[Array]) -> Any:
-    """The answer of a partition, one at a time in a process: its loops share its threads."""
-    from distributed import get_worker
-
-    worker = get_worker()
-    with (
-        ONE_AT_A_TIME,
-        thread_limit(worker.state.nthreads),
-        KEPT.of(source, worker).borrowed(source, p) as part,
-    ):
-        return answer_of(filled(task, arrays), part)
+    return tree_sum(map(aligned, answers))
 
 
 def leave_worker(key: str) -> None:

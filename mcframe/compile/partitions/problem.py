@@ -131,7 +131,7 @@ class TableInPartitions(LeftBehind):
         """The shape and the labels alone, without the way to the partitions."""
         empty, given = self.empty, self.empty.given
         if empty.given_offset is not None:
-            gone: Any = OffsetLeftBehind(empty.given_offset.shape, self.block)
+            gone: Any = OffsetInPartitions(empty.given_offset.shape, self.block, None)
             empty = attrs.evolve(
                 empty,
                 offset=None if empty.offset is None else gone,
@@ -166,40 +166,24 @@ class TableInPartitions(LeftBehind):
 
 
 @attrs.frozen(eq=False)
-class OffsetLeftBehind:
-    """The offsets of a block in a fit that has left its partitions behind: an error."""
-
-    shape: tuple[int, int]
-    block: str
-
-    def at(self, rows: IntArray, columns: IntArray) -> Array:
-        """An error: they were never in one place."""
-        raise self.gone
-
-    def dense(self) -> Array:
-        """An error: they were never in one place."""
-        raise self.gone
-
-    @property
-    def gone(self) -> ModelError:
-        """Why there are no offsets, and what to do."""
-        return ModelError(
-            f"block {self.block!r}: its predictions count with offsets, which a compact fit has"
-            " left behind with the partitions; ask the fit that fit.compact() was made of, or"
-            " predict_rows, which takes offsets anew"
-        )
-
-
-@attrs.frozen(eq=False)
 class OffsetInPartitions:
-    """The offsets of a block, read from the partitions of the rows that are asked for."""
+    """The offsets of a block, read from the partitions of the rows that are asked for.
+
+    Without a source they are left behind.
+    """
 
     shape: tuple[int, int]
     block: str
-    source: Source
+    source: Source | None
 
     def at(self, rows: IntArray, columns: IntArray) -> Array:
         """The offsets of some cells, of the shape that rows and columns have together."""
+        if self.source is None:
+            raise ModelError(
+                f"block {self.block!r}: its predictions count with offsets, which a compact fit"
+                " has left behind with the partitions; ask the fit that fit.compact() was made of,"
+                " or predict_rows, which takes offsets anew"
+            )
         rows, columns = np.broadcast_arrays(rows, columns)
         found = np.zeros(rows.shape)
         for p in range(self.source.data.n_partitions):

@@ -3,7 +3,7 @@
 import itertools
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mcframe.compile.partitions.part import Part
 
 COUNTER = itertools.count()
-# What has no rows to be cut, which is most of what a question consists of.
-WHOLE = frozenset({np.ndarray, int, float, bool, str, type(None)})
+# What holds no array, which is most of what a question consists of.
+PLAIN = frozenset({int, float, bool, str, type(None)})
 
 
 def fresh_key() -> str:
@@ -36,9 +36,10 @@ class Scattered:
     The first numbers, ``before`` the rows, and the last, ``after`` them, go to every partition.
     """
 
-    array: Array | Mask
+    array: Any
     before: int = 0
     after: int = 0
+    start: int = 0  # the first row that the array has
 
     def of(self, first: int, last: int) -> Any:
         """What the partition with these rows is given.
@@ -46,7 +47,8 @@ class Scattered:
         Row by row in memory, as rows arrive that have travelled: of columns BLAS adds up in
         another order.
         """
-        own = self.array[self.before + first : self.before + last]
+        skipped = self.before - self.start
+        own = self.array[skipped + first : skipped + last]
         if not (self.before or self.after):
             return np.ascontiguousarray(own)
         end = len(self.array) - self.after
@@ -88,25 +90,28 @@ def field_names(kind: Any) -> tuple[str, ...]:
     return tuple(field.name for field in attrs.fields(kind))
 
 
-def for_rows(value: Any, first: int, last: int) -> Any:
-    """What a partition with these rows is given of a distributed value, a tuple or an array."""
-    if type(value) in WHOLE:
+def with_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A distributed value or a tuple, its arrays, which may be ``Scattered``, changed."""
+    if type(value) in PLAIN:
         return value
-    if isinstance(value, Scattered):
-        return value.of(first, last)
     if isinstance(value, tuple):
-        return tuple(for_rows(part, first, last) for part in value)
+        return tuple(with_arrays(part, change) for part in value)
     if isinstance(value, Distributed):
         kind: Any = type(value)
-        given = ((name, getattr(value, name)) for name in field_names(kind))
-        return kind(**{name: for_rows(part, first, last) for name, part in given})
-    return value
+        given = {name: getattr(value, name) for name in field_names(kind)}
+        return kind(**{name: with_arrays(part, change) for name, part in given.items()})
+    return change(value)
+
+
+def for_rows(value: Any, first: int, last: int) -> Any:
+    """What a partition with these rows is given of a distributed value, a tuple or an array."""
+    return with_arrays(
+        value, lambda own: own.of(first, last) if isinstance(own, Scattered) else own
+    )
 
 
 def values_at(given: Any, part: "Part") -> Any:
     """Distributed values, those in tuples among them, as one partition has them."""
-    if type(given) in WHOLE:
-        return given
     if isinstance(given, tuple):
         return tuple(values_at(each, part) for each in given)
     return given.at(part) if isinstance(given, Distributed) else given
@@ -210,3 +215,31 @@ class Least:
 
     def __add__(self, other: "Least") -> "Least":
         return Least(np.minimum(self.numbers, other.numbers))
+
+
+@attrs.frozen(eq=False)
+class ByEffect:
+    """Sums by effect as an answer: of columns and an intercept they add up, of rows they join.
+
+    ``sums`` are (how many, effects), effects in the order of a layout, of rows those that there
+    are.
+    """
+
+    sums: Array
+    n_biases: int
+    n_intercepts: int
+
+    @classmethod
+    def of(cls, layout: Layout, sums: Sequence[Array]) -> "ByEffect":
+        """Sums of the entries of a partition, whose layout this is."""
+        return cls(np.stack(sums), layout.n_biases, layout.n_intercepts)
+
+    def __add__(self, other: "ByEffect") -> "ByEffect":
+        starts = [own.sums.shape[1] - own.n_intercepts for own in (self, other)]
+        rows = [
+            own.sums[:, own.n_biases : k] for own, k in zip((self, other), starts, strict=True)
+        ]
+        biases = self.sums[:, : self.n_biases] + other.sums[:, : self.n_biases]
+        intercepts = self.sums[:, starts[0] :] + other.sums[:, starts[1] :]
+        sums = np.concatenate([biases, *rows, intercepts], axis=1)
+        return ByEffect(sums, self.n_biases, self.n_intercepts)

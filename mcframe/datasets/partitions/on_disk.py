@@ -14,6 +14,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.datasets.partitions.folder import Folder, FolderLayout, path_of
 from mcframe.model.chunks.entries import data_of, type_of_places
 from mcframe.model.labels import AxisLabels
+from mcframe.model.partitioned import CountedPartitions
 
 pa: Any = Deferred("pyarrow", "a table in a folder (mcframe[disk])")
 pq: Any = Deferred("pyarrow.parquet", "a table in a folder (mcframe[disk])")
@@ -29,7 +30,7 @@ PARTITIONS = FolderLayout(
 
 
 @attrs.frozen(eq=False, repr=False)
-class PartitionsOnDisk:
+class PartitionsOnDisk(CountedPartitions):
     """A table in a folder, its rows cut into partitions, made by ``on_disk``.
 
     It stands where ``data`` stands in ``fit``. In memory it is the manifest alone: shapes, and
@@ -39,9 +40,8 @@ class PartitionsOnDisk:
     Attributes
     ----------
     stored : Folder
-        Its facts are ``starts``, the first row of each partition and the number of rows, and of
-        each of the ``blocks`` the number of its ``columns``, the additions ``beside`` the values,
-        and how many ``entries`` each partition has.
+        Its facts are ``starts``, and of each of the ``blocks`` its ``columns``, the additions
+        ``beside`` the values, and its ``entries``.
     stamp : tuple of int
         Of the manifest's file when it was read, by which another one in its place is seen.
     """
@@ -58,22 +58,6 @@ class PartitionsOnDisk:
         return self.stored.path
 
     @property
-    def n_partitions(self) -> int:
-        """The number of partitions."""
-        return len(self.stored.facts["starts"]) - 1
-
-    @property
-    def n_items(self) -> int:
-        """The number of rows of all partitions together."""
-        n_items: int = self.stored.facts["starts"][-1]
-        return n_items
-
-    @property
-    def blocks(self) -> tuple[str, ...]:
-        """The names of the blocks."""
-        return tuple(self.stored.facts["blocks"])
-
-    @property
     def fingerprint(self) -> str:
         """A digest of shapes, partitions and checksums: equal for equal content."""
         return self.stored.fingerprint
@@ -82,24 +66,6 @@ class PartitionsOnDisk:
     def n_bytes(self) -> int:
         """The size of all files together."""
         return sum(file.size for file in self.stored.files.values())
-
-    def shape(self, name: str) -> tuple[int, int]:
-        """The shape of a block, (n_items, its columns)."""
-        return self.n_items, self.stored.facts["blocks"][name]["columns"]
-
-    def rows(self, p: int) -> tuple[int, int]:
-        """The first row of partition p, and the one after its last."""
-        starts = self.stored.facts["starts"]
-        return starts[p], starts[p + 1]
-
-    def n_entries(self, p: int) -> int:
-        """The entries of partition p, all blocks together."""
-        return sum(self.block_entries(name, p) for name in self.blocks)
-
-    def block_entries(self, name: str, p: int) -> int:
-        """The entries of a block in partition p."""
-        count: int = self.stored.facts["blocks"][name]["entries"][p]
-        return count
 
     def additions(self, name: str) -> tuple[str, ...]:
         """Names of the additions to the values of a block: weight, offset, exposure."""
@@ -160,14 +126,8 @@ class PartitionsOnDisk:
         return AxisLabels(tuple(table["label"].to_pylist()), axis)
 
     def __repr__(self) -> str:
-        tables = ", ".join(
-            f"{name!r} {self.n_items} x {block['columns']} with {sum(block['entries'])} entries"
-            for name, block in self.stored.facts["blocks"].items()
-        )
-        return (
-            f"PartitionsOnDisk: {tables}; {self.n_partitions} partitions,"
-            f" {self.n_bytes / 1e6:.3g} MB in {str(self.folder)!r}"
-        )
+        place = f"{self.n_bytes / 1e6:.3g} MB in {str(self.folder)!r}"
+        return f"{CountedPartitions.__repr__(self)}, {place}"
 
 
 def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> PartitionsOnDisk:
@@ -213,8 +173,15 @@ def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> Partitio
 
 def opened(path: Path) -> PartitionsOnDisk:
     """Open a folder by its manifest alone."""
-    stamp = stamp_of(path)
-    return PartitionsOnDisk(Folder.open(path, PARTITIONS), stamp)
+    stamp, stored = stamp_of(path), Folder.open(path, PARTITIONS)
+    blocks = stored.facts["blocks"]
+    return PartitionsOnDisk(
+        stored,
+        stamp,
+        starts=stored.facts["starts"],
+        columns={name: block["columns"] for name, block in blocks.items()},
+        entries={name: block["entries"] for name, block in blocks.items()},
+    )
 
 
 def reopen(folder: str, fingerprint: str) -> PartitionsOnDisk:

@@ -14,7 +14,7 @@ from mcframe.model import Block, Observations
 from mcframe.model.chunks.entries import ADDITIONS, MOST_ROWS, Chunk, arrays_of, check_chunk
 from mcframe.model.chunks.sources import PLACES, chunk_of_rows, chunk_of_triples
 from mcframe.model.forms import may_list_entries, numbers_of
-from mcframe.model.partitioned import ADDED
+from mcframe.model.partitioned import ADDED, changed, values_of
 from mcframe.numerics.digest import digest_of
 
 dask: Any = Deferred("dask", "reading Dask's collections")
@@ -60,10 +60,9 @@ def chunk_of(name: str, given: Any, p: int, start: int, rows_given: bool) -> Chu
 
 def in_scipy(given: Any) -> Any:
     """Return a block of rows whose ``sparse.COO`` is a matrix of SciPy."""
-    if isinstance(given, Observations):
-        added = {what: in_scipy(getattr(given, what)) for what in ADDED}
-        return Observations(in_scipy(given.values), **added)
-    return given.to_scipy_sparse() if hasattr(given, "to_scipy_sparse") else given
+    return changed(
+        given, lambda own: own.to_scipy_sparse() if hasattr(own, "to_scipy_sparse") else own
+    )
 
 
 def facts_of_part(
@@ -102,11 +101,6 @@ def refuse_labels(row: int, n_rows: int) -> None:
 def digest_of_chunk(chunk: Chunk) -> str:
     """Return a digest of all bits of some entries, in their order."""
     return digest_of([chunk.rows, chunk.columns, chunk.values, chunk.additions])
-
-
-def values_of(given: Any) -> Any:
-    """Return the collection of a block, without weights, offset and exposure."""
-    return given.values if isinstance(given, Observations) else given
 
 
 def tables_as_arrays(name: str, given: Any) -> Any:
@@ -265,13 +259,10 @@ def in_common_chunks(blocks: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[i
                 " are items, so every block needs the same ones"
             )
 
-    def cut(given: Any) -> Any:
-        if isinstance(given, Observations):
-            added = {what: cut(getattr(given, what)) for what in ADDED}
-            return Observations(cut(given.values), **added)
-        return given.rechunk((rows, -1)) if hasattr(given, "chunks") else given
+    def cut(own: Any) -> Any:
+        return own.rechunk((rows, -1)) if hasattr(own, "chunks") else own
 
-    return {name: cut(given) for name, given in blocks.items()}, tuple(map(int, rows))
+    return {name: changed(own, cut) for name, own in blocks.items()}, tuple(map(int, rows))
 
 
 def refuse_unlike_numbers(tasks: Mapping[str, tuple[Any, ...]]) -> None:

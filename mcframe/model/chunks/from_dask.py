@@ -26,18 +26,17 @@ from mcframe.model.chunks.dask_checks import (
     refuse_unlike_numbers,
     starts_of,
     tables_as_arrays,
-    values_of,
     width_of,
 )
 from mcframe.model.chunks.entries import arrays_of, data_of
-from mcframe.model.partitioned import ADDED
+from mcframe.model.partitioned import ADDED, CountedPartitions, values_of
 from mcframe.numerics.digest import digest_of
 
 __all__ = ["DaskPartitions", "from_dask", "tables_from_dask"]
 
 
 @attrs.frozen(eq=False, repr=False)
-class DaskPartitions:
+class DaskPartitions(CountedPartitions):
     """A table of Dask's collections, made by ``from_dask``; each part is a separate task.
 
     It stands where ``data`` stands in ``fit``. ``part`` runs the task in the process where it
@@ -50,10 +49,6 @@ class DaskPartitions:
         One for each partition.
     rows_given : dict from block name to bool
         True if the block's tasks give blocks of rows, and not triples.
-    starts : tuple of int (n_partitions + 1)
-        The first row of each partition, and the number of rows.
-    columns : dict from block name to int
-        The number of columns of each block.
     facts : dict from block name to tuple of ChunkSummary
         One for each partition.
     names : dict from block name to pandas' Index or None
@@ -62,25 +57,8 @@ class DaskPartitions:
 
     tasks: Mapping[str, tuple[Any, ...]]
     rows_given: Mapping[str, bool]
-    starts: tuple[int, ...]
-    columns: Mapping[str, int]
     facts: Mapping[str, tuple[ChunkSummary, ...]]
     names: Mapping[str, Any]
-
-    @property
-    def n_partitions(self) -> int:
-        """The number of partitions."""
-        return len(self.starts) - 1
-
-    @property
-    def n_items(self) -> int:
-        """The number of rows of all partitions together."""
-        return self.starts[-1]
-
-    @property
-    def blocks(self) -> tuple[str, ...]:
-        """The names of the blocks."""
-        return tuple(self.tasks)
 
     @property
     def fingerprint(self) -> str:
@@ -98,22 +76,6 @@ class DaskPartitions:
             return distributed.Client.current()
         except ValueError:
             return None
-
-    def shape(self, name: str) -> tuple[int, int]:
-        """The shape of a block, (n_items, its columns)."""
-        return self.n_items, self.columns[name]
-
-    def rows(self, p: int) -> tuple[int, int]:
-        """The first row of partition p, and the one after its last."""
-        return self.starts[p], self.starts[p + 1]
-
-    def n_entries(self, p: int) -> int:
-        """The entries of partition p, all blocks together."""
-        return sum(facts[p].n_entries for facts in self.facts.values())
-
-    def block_entries(self, name: str, p: int) -> int:
-        """The entries of a block in partition p."""
-        return self.facts[name][p].n_entries
 
     def additions(self, name: str) -> tuple[str, ...]:
         """Names of the additions to the values of a block."""
@@ -153,14 +115,6 @@ class DaskPartitions:
             else:
                 parts[name] = data_of(arrays_of(name, chunk, start, shape), shape)
         return parts
-
-    def __repr__(self) -> str:
-        tables = ", ".join(
-            f"{name!r} {self.n_items} x {self.columns[name]} with"
-            f" {sum(facts.n_entries for facts in self.facts[name])} entries"
-            for name in self.blocks
-        )
-        return f"DaskPartitions: {tables}; {self.n_partitions} partitions"
 
 
 def from_dask(
@@ -230,7 +184,10 @@ def from_dask(
     refuse_empty(facts, heights is not None)
     refuse_unlike_additions(facts)
     starts = starts_of(facts, heights, shapes)
-    return DaskPartitions(tasks, rows_given, starts, columns, facts, names)
+    entries = {name: [each.n_entries for each in parts] for name, parts in facts.items()}
+    return DaskPartitions(
+        tasks, rows_given, facts, names, starts=starts, columns=columns, entries=entries
+    )
 
 
 def tables_from_dask(data: Mapping[str, Any]) -> DaskPartitions:
@@ -287,22 +244,14 @@ def facts_of(
 ) -> dict[str, tuple[ChunkSummary, ...]]:
     """Compute every partition once, and return its summaries."""
     n_partitions = len(next(iter(tasks.values())))
-    starts = np.cumsum([0, *(heights or [0] * n_partitions)])
+    starts = np.cumsum([0, *(heights or [0] * n_partitions)]).tolist()
     find = dask.delayed(facts_of_part, pure=False)
-    wanted = {
-        name: [
-            find(
-                name,
-                task,
-                p,
-                int(starts[p]),
-                (heights[p], int(values_of(data[name]).shape[1]))
-                if rows_given[name] and heights
-                else None,
-            )
-            for p, task in enumerate(parts)
-        ]
-        for name, parts in tasks.items()
-    }
+    wanted: dict[str, list[Any]] = {name: [] for name in tasks}
+    for name, parts in tasks.items():
+        for p, task in enumerate(parts):
+            shape = None
+            if heights is not None and rows_given[name]:
+                shape = heights[p], int(values_of(data[name]).shape[1])
+            wanted[name].append(find(name, task, p, starts[p], shape))
     (summaries,) = dask.compute(wanted)
     return {name: tuple(parts) for name, parts in summaries.items()}

@@ -1,15 +1,23 @@
-"""The probit link."""
+"""How the probability of a label depends on the linear predictor: what ``Bernoulli`` is made of.
+
+A link is a symmetric distribution function P and the loss ``-log P(m)`` that it makes. The margin
+``m = s z / scale`` with ``s = 2 y - 1`` is positive where z is on the side of the label. Since
+``P(-m) = 1 - P(m)``, one function of m serves both labels: it is convex, falls from inf to 0, and
+is the whole negative log-likelihood. All methods are entrywise.
+
+``curvature`` is the supremum of the loss's second derivative in m, ``steepness`` that of minus its
+gradient, and ``difference`` the gradient of ``-log P(m) + log P(-m)`` where that is a line through
+0, else None. ``expression`` is the loss as a DCP expression of CVXPY, or a lower bound on it where
+there is none; ``near`` says where a bound is to be tight: margins, and how far around them.
+"""
 
 from typing import Any
 
-import attrs
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import erfcx, expit, log_ndtr, ndtr, xlog1py, xlogy
 
 from mcframe.contracts.arrays import Array
-from mcframe.likelihoods.links.link import Link
-
-__all__ = ["Probit"]
+from mcframe.numerics.gaussian_bounds import logistic_bound
 
 # phi(0) / Phi(0), the steepness of the loss at m = 0.
 STEEPNESS_AT_0 = float(np.sqrt(2.0 / np.pi))
@@ -20,8 +28,58 @@ FEW_KNOTS = (-2.0, 0.0, 1.0, 2.0, 3.0, 4.0)
 FARTHEST = 1e150
 
 
-@attrs.frozen
-class Probit(Link):
+class Logit:
+    """``P(m) = 1 / (1 + exp(-m))``: the loss is ``log(1 + exp(-m))``, CVXPY's ``logistic``."""
+
+    curvature = 0.25  # at m = 0
+    steepness = 1.0
+    difference = -1.0
+
+    def probability(self, m: Array) -> Array:
+        """1 / (1 + exp(-m))."""
+        return expit(m)
+
+    def loss(self, m: Array) -> Array:
+        """log(1 + exp(-m)), never overflowing."""
+        return np.logaddexp(0.0, -m)
+
+    def loss_and_gradient(self, m: Array) -> tuple[Array, Array]:
+        """The loss and its gradient -P(-m)."""
+        # One exponential serves both: exp(-|m|) is at most 1 and cannot overflow.
+        decay = np.exp(-np.abs(m))
+        loss = np.maximum(-m, 0.0) + np.log1p(decay)
+        return loss, np.where(m >= 0, decay, 1.0) / (-1.0 - decay)
+
+    def second_derivative(self, m: Array) -> Array:
+        """P(m) P(-m)."""
+        decay = np.exp(-np.abs(m))
+        return decay / np.square(1.0 + decay)
+
+    def gaussian_bound(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        """The bound of Jaakkola and Jordan (2000)."""
+        return logistic_bound(mean, variance, np.ones_like(mean), np.zeros_like(mean))
+
+    def conjugate(self, gradient: Array) -> Array:
+        """q log q + (1 - q) log(1 - q) with q = -gradient in [0, 1], else inf."""
+        # A gradient that was scaled and scaled back may lie just outside by rounding.
+        inside = (gradient <= 1e-14) & (gradient >= -1.0 - 1e-14)
+        q = np.clip(-gradient, 0.0, 1.0)
+        return np.where(inside, xlogy(q, q) + xlog1py(1.0 - q, -q), np.inf)
+
+    def expression(self, cp: Any, m: Any, near: tuple[Array, float] | None = None) -> Any:
+        """logistic(-m), CVXPY's log(1 + exp(.)): exact, wherever it is asked for."""
+        return cp.logistic(-m)
+
+    def expression_error(self, near: tuple[Array, float], m: Array) -> Array:
+        """0."""
+        return np.zeros_like(m)
+
+    def formula(self, z: str, y: str, over_scale: str) -> str:
+        """log(1 + exp((1 − 2y)(z)))."""
+        return f"log(1 + exp((1 − 2{y})({z}){over_scale}))"
+
+
+class Probit:
     """``P(m) = Phi(m)``, the distribution function of N(0, 1).
 
     The loss falls with steepness ``phi(m) / Phi(m)``, the inverse Mills ratio, and its second
@@ -36,13 +94,11 @@ class Probit(Link):
 
     def probability(self, m: Array) -> Array:
         """Phi(m)."""
-        probability: Array = ndtr(m)
-        return probability
+        return ndtr(m)
 
     def loss(self, m: Array) -> Array:
         """Return -log Phi(m), entrywise."""
-        loss: Array = -log_ndtr(m)
-        return loss
+        return -log_ndtr(m)
 
     def loss_and_gradient(self, m: Array) -> tuple[Array, Array]:
         """The loss and its gradient -phi(m) / Phi(m)."""
@@ -141,12 +197,10 @@ class Probit(Link):
         """(−log Φ((2y − 1)(z)))."""
         return f"(−log Φ((2{y} − 1)({z}){over_scale}))"
 
-    def latex(self, z: str, y: str, over_scale: str) -> str:
-        r"""(-\log \Phi((2y - 1)(z)))."""
-        return rf"(-\log \Phi((2 {y} - 1)({z}){over_scale}))"
-
 
 def mills(m: Array) -> Array:
     """phi(m) / Phi(m), the inverse Mills ratio: never a quotient of two underflows."""
-    ratio: Array = STEEPNESS_AT_0 / erfcx(-m / np.sqrt(2.0))
-    return ratio
+    return STEEPNESS_AT_0 / erfcx(-m / np.sqrt(2.0))
+
+
+LINKS: dict[str, Logit | Probit] = {"logit": Logit(), "probit": Probit()}

@@ -1,0 +1,284 @@
+"""The base class of the estimators: options, the weight of the main regularizer, the fit."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning
+from mcframe.contracts.validators import number, whole
+from mcframe.estimators.columns import FrameColumns, NumberColumns, holds_more_than_numbers
+from mcframe.fitting import fit
+from mcframe.likelihoods import Gaussian
+from mcframe.model import Block, Model
+from mcframe.model.model import terms_with_weight
+from mcframe.model.partitioned import refuse_partitions
+from mcframe.posterior.answer import Posterior
+from mcframe.regularizers import NuclearNorm
+from mcframe.selection import HeldOutLoss, cross_validate
+from mcframe.selection.choice import edges_unsaid
+from mcframe.selection.column_order import places_by_content
+from mcframe.selection.splitters import fewest_free
+from mcframe.selection.weight_max import chosen_place
+from mcframe.tables.columns import read_frame
+from mcframe.tables.declaring import starting_weight
+from mcframe.tables.rows_choice import (
+    COMPONENTS,
+    RowsChoice,
+    RowsFold,
+    choose_rows,
+    dealt_entries,
+    folds_of_parts,
+    takes_factors,
+)
+
+# What ``terms`` may be in the place of a list of terms.
+GAUSSIAN = "gaussian"
+
+
+@attrs.define(slots=False, eq=False, repr=False)
+class TableEstimator(BaseEstimator):
+    """An estimator that fits one model to all of a table, with the options common to all."""
+
+    # The numbers of Gaussians that are mixed beside one where they predict better.
+    components_tried: ClassVar[tuple[int, ...]] = COMPONENTS
+    # Whether probabilities are fitted to what is held out, where the prior is given, too.
+    calibrates: ClassVar[bool] = False
+
+    likelihoods: Any = "auto"
+    terms: Any = None
+    model: Any = attrs.field(default=None, kw_only=True)
+    types: Any = attrs.field(default=None, kw_only=True)
+    unseen: str = attrs.field(default="missing", kw_only=True)
+    weight: Any = attrs.field(default="cv", kw_only=True)
+    n_weights: int = attrs.field(default=12, kw_only=True)
+    cv: int = attrs.field(default=3, kw_only=True)
+    tol: float = attrs.field(default=1e-5, kw_only=True)
+    max_iter: int = attrs.field(default=20_000, kw_only=True)
+    random_state: int | None = attrs.field(default=0, kw_only=True)
+    n_jobs: int | None = attrs.field(default=None, kw_only=True)
+
+    def read(self, X: Any, reset: bool) -> Any:
+        """X as floats, NaN where missing, or as the DataFrame of any columns that it is."""
+        refuse_partitions(X)
+        if reset:
+            self.is_frame_ = self.types is not None or holds_more_than_numbers(X)
+        if self.is_frame_:
+            read_frame(X)  # which refuses what is none
+            return validate_data(self, X, skip_check_array=True, reset=reset)
+        return self.read_numbers(X, reset)
+
+    def read_numbers(
+        self, X: Any, reset: bool, dtype: Any = np.float64, copy: bool = False
+    ) -> Any:
+        """X as floats, NaN where missing."""
+        return validate_data(
+            self, X, dtype=dtype, copy=copy, ensure_all_finite="allow-nan", reset=reset
+        )
+
+    def read_columns(self, table: Any) -> NumberColumns | FrameColumns:
+        """The columns of a table that was read, as blocks, after a check of the options."""
+        auto = isinstance(self.likelihoods, str) and self.likelihoods == "auto"
+        self.gaussian_ = isinstance(self.terms, str)
+        if self.gaussian_ and self.terms != GAUSSIAN:
+            raise ModelError(
+                f"terms={self.terms!r} was given; {GAUSSIAN!r}, a list of terms or None is needed"
+            )
+        if self.model is None and self.terms is None:
+            self.gaussian_ = isinstance(self.likelihoods, str) and self.weight == "cv"
+        if self.model is not None and not isinstance(self.model, Model):
+            raise ModelError(f"model={self.model!r} was given; a Model or None is needed")
+        if self.model is not None and (not auto or self.terms is not None):
+            raise ModelError(
+                "model was given, and likelihoods or terms beside it, which a model has already;"
+                " give one or the other"
+            )
+        if self.is_frame_:
+            columns = FrameColumns.of(
+                table,
+                self.types,
+                None if auto else self.likelihoods,
+                self.unseen,
+                self.model,
+                self.gaussian_,
+            )
+            self.declared_ = columns.declared
+            return columns
+        names = getattr(self, "feature_names_in_", None)
+        return NumberColumns.of(table, self.likelihoods, names, self.model)
+
+    def fit_blocks(
+        self,
+        blocks: Sequence[Block],
+        data: Mapping[str, Array],
+        criterion: HeldOutLoss,
+        n_targets: int = 0,
+    ) -> Any:
+        """Fit these blocks by a posterior of their rows or by an optimum.
+
+        Parameters
+        ----------
+        blocks : sequence of Block
+        data : dict from block name to array
+        criterion : HeldOutLoss
+            By which the weight of an optimum is chosen.
+        n_targets : int
+            So many of the last columns are to be predicted; 0 if all are.
+
+        Returns
+        -------
+        array (n x d) or None
+            Of a posterior the means of held-out entries at the best prior, NaN where nothing was
+            held out.
+        """
+        with warnings.catch_warnings():
+            # Empty rows and columns have a meaning of their own in scikit-learn.
+            warnings.simplefilter("ignore", UnobservedWarning)
+            if self.gaussian_:
+                return self.fit_rows(blocks, data, n_targets)
+            self.model_ = self.model_of(blocks, data, criterion)
+            self.completion_: Any = fit(
+                self.model_,
+                data,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                random_state=self.random_state,
+                n_jobs=self.n_jobs,
+            )
+        self.n_iter_ = max(self.completion_.history[-1].iteration, 1)
+        return None
+
+    def fit_rows(
+        self, blocks: Sequence[Block], data: Mapping[str, Array], n_targets: int
+    ) -> Array:
+        """Find the posterior of the rows of these blocks; see ``fit_blocks``."""
+        values, prior = np.hstack([data[block.name] for block in blocks]), self.given_prior()
+        wide, held_means = takes_factors(values.shape), np.full(values.shape, np.nan)
+        chosen = RowsChoice() if wide else RowsChoice(1, prior)
+        if prior is None or self.calibrates:
+            rng = np.random.default_rng(self.random_state)
+            folds = folds_of_numbers(values, n_targets, whole(self.cv, "cv", 2), rng)
+            chosen, means = choose_rows(folds, wide, prior, components=self.components_tried)
+            for fold, own in zip(folds, means, strict=True):
+                held_means[fold.held[:, fold.owners]] = own[fold.held[:, fold.owners]]
+        for block in blocks:
+            if type(block.likelihood) is not Gaussian:
+                raise ModelError(
+                    f"terms={GAUSSIAN!r} was given, which takes all columns for numbers, and block"
+                    f" {block.name!r} has {block.likelihood}; leave likelihoods='auto', or give"
+                    " terms such as [mc.NuclearNorm(1.0)]"
+                )
+        noise = Gaussian(variance=None)
+        model = chosen.model(
+            [attrs.evolve(b, likelihood=noise, bias=False, standardize=True) for b in blocks]
+        )
+        options: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs}
+        self.keep_rows(chosen, chosen.posterior(model, data, **options))
+        return held_means
+
+    def given_prior(self) -> float | None:
+        """The given number of rows that the prior counts as, or None."""
+        if isinstance(self.weight, str) and self.weight == "cv":
+            return None
+        given = number(self.weight, "weight")
+        if not 0.0 < given < np.inf:
+            raise ModelError(
+                f"weight={self.weight!r} was given, how many rows a prior counts as; a number"
+                " above 0 is needed"
+            )
+        return given
+
+    def keep_rows(self, chosen: Any, found: Posterior) -> None:
+        """Keep the posterior of rows, and the choice of its prior."""
+        self.model_, self.n_iter_ = found.model, len(found.history)
+        self.completion_ = found
+        self.prior_rows_ = chosen.prior_rows
+        if chosen.tried:
+            self.prior_search_ = chosen
+
+    def model_of(
+        self, blocks: Sequence[Block], data: Mapping[str, Array], criterion: HeldOutLoss
+    ) -> Model:
+        """The model of these blocks, with the given or the chosen weight."""
+        if self.model is not None:
+            own = {block.name for block in self.model.blocks}
+            added = [block for block in blocks if block.name not in own]
+            model = attrs.evolve(self.model, blocks=(*self.model.blocks, *added))
+        elif self.weight is None and self.terms is None:
+            raise ModelError(
+                "weight=None was given, which is that of terms, and no terms; give"
+                " terms=[mc.NuclearNorm(2.0)], or weight='cv' or a number"
+            )
+        else:
+            model = Model(blocks, [NuclearNorm(1.0)] if self.terms is None else self.terms)
+        if self.weight is None:
+            return model
+        place = chosen_place(model, None)
+        if not isinstance(self.weight, str):
+            weight = number(self.weight, "weight")
+        elif self.weight != "cv":
+            raise ModelError(
+                f"weight={self.weight!r} was given; 'cv', a number, or None for that of the terms"
+                " is needed"
+            )
+        elif fewest_free(model, data) < 2 * self.cv:
+            weight = starting_weight(model, data)
+        else:
+            weight = self.chosen_weight(model, data, criterion)
+        return attrs.evolve(model, terms=terms_with_weight(model.terms, place, weight))
+
+    def chosen_weight(
+        self, model: Model, data: Mapping[str, Array], criterion: HeldOutLoss
+    ) -> float:
+        """The weight with the least held-out loss, 1 where it has no influence."""
+        try:
+            with edges_unsaid():
+                self.cross_validation_ = cross_validate(
+                    model,
+                    data,
+                    criterion=criterion,
+                    count=self.n_weights,
+                    cv=self.cv,
+                    random_state=self.random_state,
+                )
+        except NoInfluence:  # nothing to be learnt beyond the columns' levels
+            return 1.0
+        return self.cross_validation_.best_weight
+
+
+def folds_of_numbers(
+    values: Array, n_targets: int, count: int, rng: np.random.Generator
+) -> list[RowsFold]:
+    """Return folds of the entries of a table of numbers (n x d), or of its last columns alone."""
+    owners = np.arange(values.shape[1])
+    if not n_targets:
+        return folds_of_parts(values, dealt_entries(values, count, rng), owners, count)
+    parts = np.full(values.shape, -1)
+    parts[:, -n_targets:] = dealt_targets(values[:, -n_targets:], count, rng)
+    return folds_of_parts(values, parts, owners, count, from_seen=True)
+
+
+def dealt_targets(targets: Array, count: int, rng: np.random.Generator) -> IntArray:
+    """Return the fold of each observed target (n x k), -1 of others, as they will be asked for.
+
+    Entry by entry where most rows have some of their targets and miss others, which these then
+    tell of. Else row by row; rows with the same value of one target are dealt out in turn, so that
+    each fold has its share of a rare class.
+    """
+    seen = ~np.isnan(targets)
+    some = np.any(seen, axis=1)
+    partly = ~np.all(seen[some], axis=1)
+    if np.mean(partly) > 0.5:
+        return dealt_entries(targets, count, rng)
+    order: IntArray = rng.permutation(len(targets))
+    one = int(np.argmin(places_by_content(targets)))
+    order = order[np.argsort(targets[order, one], kind="stable")]
+    known = order[some[order]]
+    of_rows = np.full(len(targets), -1)
+    of_rows[known] = np.arange(known.size) % count
+    return np.where(seen, of_rows[:, None], -1)

@@ -1,0 +1,280 @@
+"""The columns of a table as blocks of a model: of an array of numbers, or of a DataFrame."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import ModelError
+from mcframe.contracts.likelihood import Likelihood, fits_parameters
+from mcframe.likelihoods import Gaussian
+from mcframe.model import Block, Model
+from mcframe.regularizers import NuclearNorm
+from mcframe.tables import Completion, Declared, declare
+from mcframe.tables.as_numbers import BLOCK, as_numbers
+from mcframe.tables.columns import filled_series, read_columns, read_frame
+from mcframe.tables.completing import ASIDE
+from mcframe.tables.declared_column import aside, warn_of_aside
+from mcframe.tables.declaring import read_table
+from mcframe.tables.new_rows import check_unseen, imputed_rows
+from mcframe.tables.rows_choice import number_block
+from mcframe.tables.text_numbers import read_text_like
+
+# The lowest and the highest value of each feature that may be filled in.
+Limits = tuple[Array, Array]
+
+
+@attrs.frozen(eq=False)
+class NumberColumns:
+    """The columns of a matrix (n_samples x n_features) as blocks.
+
+    Attributes
+    ----------
+    kept : array of positions
+        Columns with an observed entry: no other stands in a block.
+    blocks : list of Block
+    places : list of arrays
+        The columns of each block, counted among those that are kept.
+    """
+
+    kept: IntArray
+    blocks: Sequence[Block]
+    places: Sequence[IntArray]
+
+    @classmethod
+    def of(
+        cls, table: Array, likelihoods: Any, names: Sequence[Any] | None, model: Model | None
+    ) -> "NumberColumns":
+        """The columns of a matrix, NaN where missing: those of a model, or by likelihood.
+
+        Columns that share a likelihood stand together, in the order of the first ones.
+
+        Parameters
+        ----------
+        table : array (n_samples x n_features)
+        likelihoods : "auto", a likelihood, or a dict
+            One for all columns, Gaussian for "auto"; of a dict from the name or position of a
+            column to its likelihood, Gaussian for those that it does not name.
+        names : the names of all columns, None where there are none
+        model : Model or None
+        """
+        kept = np.flatnonzero(~np.isnan(table).all(axis=0))
+        if model is not None:
+            if len(model.blocks) != 1:
+                given = ", ".join(repr(block.name) for block in model.blocks)
+                raise ModelError(
+                    f"model has the blocks {given}; a table of numbers is one block. Give a model"
+                    " of one, or likelihoods={column: likelihood} in its place"
+                )
+            return cls(kept, model.blocks, [np.arange(kept.size)])
+        called = range(table.shape[1]) if names is None else names
+        single, default = {}, likelihoods
+        if isinstance(likelihoods, Mapping):
+            single, default = dict(likelihoods), Gaussian()
+        elif isinstance(likelihoods, str) and likelihoods == "auto":
+            default = Gaussian()
+        for column in single:
+            if column not in {*range(len(called)), *called}:
+                raise ModelError(
+                    f"likelihoods names column {column!r}, which is not in X; the columns are"
+                    f" {', '.join(map(repr, called))}"
+                )
+        together: dict[Any, list[int]] = {}
+        for place, position in enumerate(kept.tolist()):
+            found = single.get(called[position], single.get(position, default))
+            if not isinstance(found, Likelihood):
+                raise ModelError(
+                    f"likelihoods={likelihoods!r} was given; 'auto', a likelihood such as"
+                    " mc.Gaussian(), or a dict from columns to likelihoods is needed"
+                )
+            # Thresholds that are fitted are those of one column.
+            together.setdefault((found, place if fits_parameters(found) else -1), []).append(place)
+        blocks = [
+            Block(
+                f"{type(likelihood).__name__} {number}",
+                likelihood,
+                standardize=True,
+                bias=not fits_parameters(likelihood),
+            )
+            for number, (likelihood, _) in enumerate(together)
+        ]
+        return cls(kept, blocks, [np.asarray(own, dtype=np.intp) for own in together.values()])
+
+    def data(self, table: Array) -> dict[str, Array]:
+        """The data of each block."""
+        pairs = zip(self.blocks, self.places, strict=True)
+        return {block.name: table[:, self.kept[columns]] for block, columns in pairs}
+
+    def marked(self, table: Array) -> Array:
+        """The table itself: NaN where an entry is missing."""
+        return table
+
+    def filled(
+        self, fit: Any, table: Array, fitted: bool, limits: Limits, keep_empty: bool
+    ) -> Array:
+        """The table of the fit, or one of other rows, without holes, and without empty columns.
+
+        Filled numbers are clipped. Empty columns are 0 where they are kept.
+        """
+        filled = table[:, self.kept]
+        missing = np.isnan(filled)
+        if missing.any() and self.blocks:
+            blocks = (
+                {block.name: fit.impute(block.name) for block in self.blocks}
+                if fitted
+                else imputed_rows(fit, self.data(table))
+            )
+            for block, columns in zip(self.blocks, self.places, strict=True):
+                filled[:, columns] = blocks[block.name]
+        lowest, highest = (limit[self.kept] for limit in limits)
+        answer = np.where(missing, np.clip(filled, lowest, highest), filled)
+        if keep_empty:
+            whole = np.where(np.isnan(table), 0.0, table)
+            whole[:, self.kept] = answer
+            answer = whole
+        return answer.astype(table.dtype, copy=False)
+
+    def beside(self, answer: Array, names: Any, indicated: Array) -> Array:
+        """The answer with indicators behind its columns."""
+        return np.hstack([answer, indicated]).astype(answer.dtype, copy=False)
+
+
+def holds_more_than_numbers(X: Any) -> bool:
+    """Whether X is a DataFrame with a column of text, categories, truth values or dates.
+
+    Raises
+    ------
+    DataError
+        Where it is a DataFrame that says not which entries are missing, has a name twice, or no
+        rows or columns.
+    """
+    if not isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame):
+        return False
+    columns = read_columns(read_frame(X))
+    return any(column.form != "number" and column.n_observed for column in columns)
+
+
+@attrs.frozen(eq=False)
+class FrameColumns:
+    """The columns of a DataFrame as blocks, with types as in ``mcframe.declare``.
+
+    Attributes
+    ----------
+    declared : Declared
+    unseen : "missing" or "error"
+        What values are in new rows that none of these rows has.
+    completed : Completion or None
+        The table of the fit as the posterior of its rows has filled it, where that answers.
+    """
+
+    declared: Declared
+    unseen: Any
+    completed: Completion | None = None
+
+    @classmethod
+    def of(
+        cls,
+        frame: Any,
+        types: Any,
+        likelihoods: Any,
+        unseen: Any,
+        model: Model | None,
+        numbers: bool,
+    ) -> "FrameColumns":
+        """The columns of a frame, as ``mcframe.declare`` takes them, or as numbers of one block.
+
+        Raises
+        ------
+        DataError, ModelError
+            As there, and where a model has other blocks.
+        """
+        check_unseen(unseen)
+        if isinstance(likelihoods, Mapping) and (types is None or isinstance(types, Mapping)):
+            types = {**likelihoods, **(types or {})}
+        elif likelihoods is not None:
+            raise ModelError(
+                f"likelihoods={likelihoods!r} was given for a table whose columns are not all"
+                " numbers; give those of single columns, by name: likelihoods={name: likelihood}"
+            )
+        if numbers:
+            table, columns = read_table(frame, types)
+            one = Model([number_block(BLOCK)], [NuclearNorm()])
+            return cls(Declared.of(as_numbers(columns), table, one), unseen)
+        declared = declare(frame, types)
+        wanted = sorted(block.name for block in declared.model.blocks)
+        given = wanted if model is None else sorted(block.name for block in model.blocks)
+        if given != wanted:
+            raise ModelError(
+                f"model has the blocks {', '.join(map(repr, given))}, and X is declared as"
+                f" {', '.join(map(repr, wanted))}; change the model of mc.declare(X, types) by"
+                " attrs.evolve"
+            )
+        return cls(declared, unseen)
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """The blocks, without data."""
+        return self.declared.model.blocks
+
+    @property
+    def kept(self) -> IntArray:
+        """The positions of columns with an observed entry."""
+        return np.flatnonzero([each.column.n_observed > 0 for each in self.declared.columns])
+
+    def data(self, frame: Any) -> dict[str, Array]:
+        """The data of each block."""
+        coded = self.declared.rows(frame, unseen=self.unseen)
+        return {name: np.asarray(codes) for name, codes in coded.items()}
+
+    def marked(self, frame: Any) -> Array:
+        """NaN where an entry is missing, elsewhere 0."""
+        columns = zip(read_columns(read_frame(frame)), self.declared.columns, strict=True)
+        missing = [read_text_like(own, each.column).missing for own, each in columns]
+        return np.where(np.column_stack(missing), np.nan, 0.0)
+
+    def warn_of_aside(self, said: str = ASIDE, empty: bool = False) -> None:
+        """A ``UserWarning`` that names columns that are set aside; empty ones if they are kept."""
+        warn_of_aside(
+            said,
+            [
+                each
+                for each in aside(self.declared.columns)
+                if each.column.n_observed or (empty and each.column.form != "number")
+            ],
+        )
+
+    def filled(self, fit: Any, frame: Any, fitted: bool, limits: Limits, keep_empty: bool) -> Any:
+        """The table of the fit, or one of other rows, filled where the model can.
+
+        Columns without an observed entry are left out, or are 0 if they are numbers.
+        """
+        if not fitted:
+            filled = self.declared.complete_rows(fit, frame, unseen=self.unseen)
+        elif self.completed is None:
+            filled = self.declared.table(fit)
+        else:
+            filled = self.completed.table
+        table = nw.from_native(filled, eager_only=True)
+        empty = [each.name for each in self.declared.columns if each.column.n_observed == 0]
+        if not keep_empty:
+            return table.drop(empty).to_native()
+        changed = []
+        for column in read_columns(table.select(empty)):
+            rows = np.flatnonzero(column.missing)
+            if column.form == "number" and rows.size:
+                changed.append(filled_series(column.series, rows, [0] * rows.size))
+        return table.with_columns(*changed).to_native()
+
+    def beside(self, answer: Any, names: Any, indicated: Array) -> Any:
+        """The answer with indicators behind its columns."""
+        table = nw.from_native(answer, eager_only=True)
+        made = [
+            nw.new_series(str(name), missing, backend=table.implementation)
+            for name, missing in zip(names, indicated.T, strict=True)
+        ]
+        if table.implementation.is_pandas():
+            made = [nw.maybe_set_index(each, index=answer.index) for each in made]
+        return table.with_columns(*made).to_native()
