@@ -189,6 +189,7 @@ GLANCE = glance
 PAGE = {
     "optimum_columns": optimum_columns,
     "paper_rows": paper_rows,
+    "META": META_AVERAGES[LABEL],
     "average": average,
     "by_share": by_share,
     "meta_averages": meta_averages,
