@@ -71,6 +71,16 @@ def test_a_complete_table_gives_its_moments():
     np.testing.assert_allclose(mixture.covariances[0], expected, atol=1e-8)
 
 
+def test_covariances_are_too_small_without_those_of_what_is_missing():
+    """The known mistake of EM: filled entries are taken for observed ones."""
+    _, table = gaussian_table(np.random.default_rng(3), n=300, share=0.5)
+    whole, short = (
+        fit_mixture(table, 1, np.random.default_rng(0), conditional_covariances=each)
+        for each in (True, False)
+    )
+    assert np.trace(short.covariances[0]) < 0.9 * np.trace(whole.covariances[0])
+
+
 def test_more_starts_are_never_worse():
     rng = np.random.default_rng(4)
     centres = np.repeat([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]], 30, axis=0)

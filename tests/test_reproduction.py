@@ -14,8 +14,10 @@ import attrs
 import numpy as np
 import pytest
 from papers import Run, experiments, find, listing, registry
+from papers import pages as page_module
 from papers.__main__ import main
 from papers.experiment import (
+    Cause,
     Experiment,
     Measured,
     Published,
@@ -23,8 +25,9 @@ from papers.experiment import (
     summarised,
 )
 from papers.registry import PAPERS
+from papers.report import OPEN, Tally, rows_of, tally, with_deviation
 from papers.runner import Interrupted, attempts
-from papers.store import Header, Result, Store
+from papers.store import Header, Result, Store, commit
 
 import mcframe as mc
 from mcframe.selection.jobs import duration
@@ -114,7 +117,7 @@ def test_it_stores_reports_and_draws(place, capsys):
     assert lines[0] == "# Means of normal numbers"
     table = [line for line in lines if line.startswith("|")]
     columns = [text.strip() for text in table[0].strip("|").split("|")]
-    assert columns == ["setting", "statistic", "paper", "ours", "trials", "difference"]
+    assert columns == ["setting", "statistic", "paper", "ours", "trials", "difference", "cause"]
     assert len({len(line) for line in table}) == 1
     # 0.5 is far from a mean of normal numbers, and set off.
     assert table[2].startswith(r"| low       | mean      | 0.50 ± 0.01 |")
@@ -123,7 +126,8 @@ def test_it_stores_reports_and_draws(place, capsys):
     assert "| low       | largest   |             |" in report
     assert "| 3      |" in table[2]
     assert "| 2      |" in table[4]
-    assert "1 of 2 differences are more than 2 standard errors" in report
+    assert "1 of 2 differences are more than 2 standard errors; 0 of them have" in report
+    assert table[2].endswith("| open  |")
     assert "The seed is all there is." in report
     assert "`python examples/papers noise-table1`" in report
     assert "- seed: 0" in report
@@ -317,7 +321,7 @@ def test_on_a_terminal_there_is_a_bar_and_a_table(place, capsys, monkeypatch):
     assert main(FULL) == 0
     printed = capsys.readouterr()
     assert "0.50 ± 0.01" in printed.out
-    assert "high | 2" in printed.out
+    assert "high |" in printed.out
     assert "seed: 0" in printed.out
     assert "5/5" in printed.err
 
@@ -404,7 +408,68 @@ def test_other_sizes_are_another_run(tmp_path):
     with pytest.raises(mc.DataError, match="the field n is 500 there and 7 here"):
         Store(path, Header.of(Noise(7), **options), resume=True)
     later = Header.of(Noise(), **{**options, "begun": "2027-01-01"})
+    later = attrs.evolve(later, commit="another")
     assert Store(path, later, resume=True).header.begun == "2026-01-01"
+
+
+@attrs.frozen
+class Halves(Noise):
+    """Trials in two parts, whose results another table shows as well."""
+
+    name = "noise-table2"
+
+    def parts(self, setting):
+        return ("mean", "largest")
+
+    def run_part(self, setting, part, rng):
+        return {part: self.run(setting, rng)[part]}
+
+
+class Shown(Halves):
+    name = "noise-table3"
+    trials_from = "noise-table2"
+
+    def shows(self, measure):
+        return measure == "largest"
+
+
+def test_parts_of_a_trial_are_run_and_stored_apart(place, capsys, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "EXPERIMENTS", (Noise, Halves, Shown))
+    assert main(FULL) == 0
+    one = ["noise-table2", "--jobs", "1", "--part", "mean"]
+    assert main(one) == 0
+    assert "5 trials; 1 process" in capsys.readouterr().err
+    lines = (place / "noise-table2.jsonl").read_text().splitlines()[1:]
+    assert {json.loads(line)["part"] for line in lines} == {"mean"}
+    assert main(["noise-table3", "--jobs", "1", "--resume"]) == 0
+    assert "10 trials, 5 of them stored before" in capsys.readouterr().err
+    results = Store(place / "noise-table2.jsonl", header_of(Halves()), resume=True).results
+    measures = {(trial.setting, trial.number): {} for trial in results}
+    for trial, result in results.items():
+        measures[trial.setting, trial.number] |= result.measures
+    assert measures == stored(place / "noise-table1.jsonl")
+    report = (place / "noise-table3.md").read_text()
+    assert "| largest" in report
+    assert "| mean" not in report
+    assert not (place / "noise-table3.jsonl").exists()
+    error = refused(["noise-table2", "--part", "median"], capsys)
+    assert "--part 'median' was given; noise-table2 has 'mean', 'largest'" in error
+    error = refused(["noise-table2", "--setting", "lower"], capsys)
+    assert "--setting 'lower' was given; noise-table2 has 'low', 'high | 2'" in error
+    assert main([*one, "--setting", "low", "--out", "low"]) == 0
+    assert {trial for trial, _ in stored(place.parent / "low" / "noise-table2.jsonl")} == {"low"}
+
+
+def header_of(experiment):
+    return Header.of(experiment, seed=0, tiny=False, begun="2026-01-01")
+
+
+def test_the_commit_of_the_code_is_stored(place, capsys):
+    found = commit()
+    assert found == "" or len(found.removesuffix("+")) >= 7
+    assert main(FULL) == 0
+    lines = [json.loads(line) for line in (place / "noise-table1.jsonl").read_text().splitlines()]
+    assert {line["commit"] for line in lines} == {found}
 
 
 def test_a_folder_that_cannot_be_made_is_a_mistake(place, capsys):
@@ -518,9 +583,51 @@ def test_differences_by_hand():
     measured = Measured((1.0, 2.0, 3.0, 4.0))
     deviation = math.sqrt(5.0 / 3.0)
     assert measured.deviation == pytest.approx(deviation, rel=1e-14)
-    error = math.hypot(deviation / 2, 0.6 / 3)
+    pooled = math.sqrt((3 * deviation**2 + 8 * 0.6**2) / 11)
+    error = pooled * math.sqrt(1 / 4 + 1 / 9)
     assert measured.distance(Published(2.0, 0.6, 9)) == pytest.approx(0.5 / error, rel=1e-14)
-    assert Measured((1.0,)).distance(Published(2.0)) is None
+    rounded = math.hypot(error, 0.1 / math.sqrt(12))
+    assert measured.distance(Published(2.0, 0.6, 9, 1)) == pytest.approx(0.5 / rounded, rel=1e-14)
+    assert measured.distance(Published(2.0)) == pytest.approx(1.0 / deviation, rel=1e-14)
+    one = Measured((1.0,))
+    assert one.distance(Published(2.0)) is None
+    assert one.distance(Published(2.0, 0.6, 9)) == pytest.approx(-1 / 0.6 / math.sqrt(1 + 1 / 9))
+
+
+class Explained(Noise):
+    causes = (Cause("rounded", "(mean)", r"\1, rounded"), Cause("said", "largest", settings="low"))
+
+    def published(self):
+        return {(s, m): Published(0.5, 0.01, 10) for s in ("low", "high") for m in MEASURES}
+
+    def settings(self):
+        return ("low", "high")
+
+
+MEASURES = ("mean", "largest")
+
+
+def test_a_cause_counts_where_its_own_measure_is_near_the_paper():
+    def found(value, other):
+        return {
+            "mean": Measured((value, value + 0.01)),
+            "mean, rounded": Measured((other, other + 0.01)),
+            "largest": Measured((9.0, 9.1)),
+        }
+
+    rows = rows_of(Explained(), {"low": found(0.8, 0.5), "high": found(0.8, 0.7)})
+    causes = {(row.setting, row.measure): (row.cause, row.aside) for row in rows}
+    assert causes == {
+        ("low", "mean"): ("rounded", ""),
+        ("low", "mean, rounded"): ("", "mean"),
+        ("low", "largest"): ("said", ""),
+        ("high", "mean"): (OPEN, ""),
+        ("high", "mean, rounded"): ("", "mean"),
+        ("high", "largest"): (OPEN, ""),
+    }
+    assert tally(rows) == Tally(cells=4, computed=4, compared=4, within=0, explained=2, open=2)
+    near = rows_of(Explained(), {"low": found(0.5, 0.5)})
+    assert tally(near) == Tally(cells=4, computed=2, compared=2, within=1, explained=1, open=0)
 
 
 def test_trials_are_summed_up_by_their_numbers():
@@ -573,4 +680,58 @@ def test_lines_of_progress_come_now_and_then(capsys, monkeypatch):
         "x: 1 of 5 trials after 20 s",
         "x: 3 of 5 trials after 1 min 0 s, about 40 s to go",
         "x: 5 of 5 trials after 1 min 20 s",
+    ]
+
+
+# Pages
+
+
+@pytest.fixture
+def numbers(place, capsys, monkeypatch):
+    """The numbers of a page, from three trials of Noise."""
+    assert main(FULL) == 0
+    monkeypatch.setattr(page_module, "RESULTS", place)
+    page_module.stored.cache_clear()
+    yield page_module.Numbers()
+    page_module.stored.cache_clear()
+
+
+def test_a_page_writes_single_numbers(numbers, place):
+    values = [
+        m["mean"] for (s, _), m in stored(place / "noise-table1.jsonl").items() if s == "low"
+    ]
+    name = ("noise-table1", "low")
+    assert numbers.mean(*name, "mean") == pytest.approx(np.mean(values))
+    assert numbers.ours(*name, "mean") == with_deviation(Measured(tuple(values)))
+    assert numbers.theirs("noise-table1", ("low", "high | 2"), "mean") == "0.50 ± 0.01, 1.0 ± 0.5"
+    assert numbers.known(*name, "median") == "(not stored)"
+    with pytest.raises(mc.DataError, match="no stored trial of noise-table1, low, has 'median'"):
+        numbers.mean(*name, "median")
+    mean, error, count = numbers.paired(*name, "largest", "mean")
+    both = stored(place / "noise-table1.jsonl")
+    gaps = [m["largest"] - m["mean"] for (s, _), m in both.items() if s == "low"]
+    assert (mean, count) == (pytest.approx(np.mean(gaps)), 3)
+    assert error == pytest.approx(np.std(gaps, ddof=1) / math.sqrt(3))
+
+
+def test_a_page_writes_tables(numbers):
+    table = numbers.table("noise-table1", measures="mean")
+    assert table.count("\n") == 3
+    assert "largest" not in table
+    grid = numbers.wide("noise-table1", {"m": "mean", "l": "largest"}).splitlines()
+    assert [cell.strip() for cell in grid[0].strip("|").split("|")] == ["setting", "m", "l"]
+    across = numbers.across("noise-table1", {"m": "mean"}, "what").splitlines()
+    assert r"| what | low" in across[0]
+    assert len(across) == 3
+    assert numbers.far("noise-table1").startswith("The paper prints 3 figures here, of which 1 ")
+    assert numbers.trials("noise-table1") == "2 to 3 trials a setting"
+    assert "seed 0; 2 to 3 trials a setting; begun" in numbers.run_of("noise-table1")
+
+
+def test_an_expression_that_fails_names_itself(numbers):
+    place = page_module.PLACE.search('some {{ mean("noise-table1", "low",\n "median") }} text')
+    with pytest.raises(mc.DataError) as caught:
+        page_module.written(place, numbers.names())
+    assert caught.value.__notes__ == [
+        'in the template\'s {{ mean("noise-table1", "low", "median") }}'
     ]

@@ -291,3 +291,31 @@ def test_movielens_gives_every_figure_of_table_1(data_folder):
     assert found["proposed, overall"] <= found["PN, overall"]
     shares = [found[f"PN, rating {rating}"] for rating in range(1, 6)]
     assert min(shares) <= found["PN, overall"] <= max(shares)
+
+
+def test_shift_mc_is_the_squared_distance_from_the_shifted_table():
+    """The problem of Hsieh et al. (2015), term by term, and its optimum by plain projections."""
+    rng = np.random.default_rng(4)
+    truth = rng.random((12, 2)) @ rng.random((2, 9)) / 2.0
+    ones = (rng.random(truth.shape) < truth) & (rng.random(truth.shape) < 0.5)
+    ones[0], ones[:, 0] = True, True  # no row or column without any
+    labels = np.where(ones, 1.0, np.nan)
+    model = papers.shift_mc(2.0, missing_rate=0.5)
+    z = 0.1 * rng.random(truth.shape)
+    risk = np.sum(((z - 1.0) ** 2 - 0.5 * z**2)[ones]) / 0.5 + np.sum(z[~ones] ** 2)
+    problem = mc.Problem.bind(model, {"labels": labels})
+    assert problem.objective(z, {}) == pytest.approx(risk, rel=1e-12)
+    exact = mc.fit(model, {"labels": labels}, tol=1e-6)
+    latent = exact.latent.dense()
+    assert np.linalg.norm(latent, "nuc") <= 2.0 * (1.0 + 1e-6)
+    assert latent.min() >= -1e-6
+    assert latent.max() <= 1.0 + 1e-6
+    # No other point of the set is nearer to the shifted table.
+    shifted = np.where(ones, 2.0, 0.0)
+    for _ in range(20):
+        other = rng.random((12, 2)) @ rng.random((2, 9))
+        other *= 2.0 / np.linalg.norm(other, "nuc")
+        if other.max() <= 1.0:
+            assert np.sum((latent - shifted) ** 2) <= np.sum((other - shifted) ** 2)
+    better = np.mean((latent - truth) ** 2)
+    assert better < np.mean((np.where(ones, 1.0, 0.0) - truth) ** 2)

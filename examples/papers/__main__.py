@@ -65,18 +65,43 @@ def parser() -> Parser:
         help="where results, table and picture go (default: reproduction)",
     )
     command.add_argument(
+        "--setting",
+        metavar="SETTING",
+        action="append",
+        default=[],
+        help="run this row of the table alone; may be given several times",
+    )
+    command.add_argument(
+        "--part",
+        metavar="PART",
+        action="append",
+        default=[],
+        help="run this part of the trials alone, such as a method; may be given several times",
+    )
+    command.add_argument(
         "--tiny",
         action="store_true",
         help="the same in seconds and far smaller, to see that it runs (2 trials by default);"
         " it is stored as NAME-tiny",
     )
+    command.add_argument(
+        "--page",
+        action="store_true",
+        help="write the pages of the documentation from the trials that are stored there, and"
+        " run nothing",
+    )
     return command
 
 
 def run_reproduce(given: argparse.Namespace) -> int:
-    """Run the experiment, or list all of them."""
+    """Run the experiment, list all of them, or write the pages."""
     from papers import Run, listing, reproduce
 
+    if given.page:
+        from papers.pages import write_pages
+
+        write_pages()
+        return 0
     if given.name is None:
         print(listing(), end="")
         return 0
@@ -89,6 +114,8 @@ def run_reproduce(given: argparse.Namespace) -> int:
             resume=given.resume,
             folder=given.out,
             tiny=given.tiny,
+            settings=tuple(given.setting),
+            parts=tuple(given.part),
         )
     )
 

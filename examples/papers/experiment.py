@@ -1,6 +1,7 @@
 """What a reproduced table or figure is: settings, trials of them, what the paper prints."""
 
 import math
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import Any, ClassVar, Self
 import attrs
 import numpy as np
 
-__all__ = ["Experiment", "Measured", "Published", "Trial", "summarised"]
+__all__ = ["Cause", "Experiment", "Measured", "Published", "Trial", "summarised"]
 
 
 @attrs.frozen
@@ -23,18 +24,20 @@ class Published:
         The standard deviation over trials; None where the paper gives none.
     trials : int, optional
         How many trials it is a mean of; None where the paper does not say.
+    decimals : int, optional
+        Decimals of the printed mean. A mean that is rounded to so many has an error of its own,
+        whose variance is a twelfth of the squared last digit.
     """
 
     mean: float
     deviation: float | None = None
     trials: int | None = None
+    decimals: int | None = None
 
     @property
-    def error(self) -> float:
-        """The standard error of the mean, 0 where the paper lets nobody know it."""
-        if self.deviation is None or self.trials is None:
-            return 0.0
-        return self.deviation / math.sqrt(self.trials)
+    def rounding(self) -> float:
+        """The variance of the rounding of the mean; 0 where the decimals are not given."""
+        return 0.0 if self.decimals is None else 0.01**self.decimals / 12.0
 
 
 @attrs.frozen
@@ -42,11 +45,13 @@ class Trial:
     """One repetition of one setting.
 
     Its random numbers depend on the seed, the setting and its number alone, so that neither
-    the order of the trials nor the number of processes changes a result.
+    the order of the trials nor the number of processes changes a result. A long trial may have
+    parts, such as one for each method: they have the same draw, and are run and stored apart.
     """
 
     setting: str
     number: int
+    part: str = ""
 
     def generator(self, seed: int) -> np.random.Generator:
         """All that is random in this trial comes from here."""
@@ -77,10 +82,52 @@ class Measured:
             return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else None
 
     def distance(self, published: Published) -> float | None:
-        """(Ours - theirs) in standard errors of that difference; None where none is known."""
-        own = 0.0 if self.deviation is None else self.deviation / math.sqrt(self.trials)
-        error = math.hypot(own, published.error)
-        return (self.mean - published.mean) / error if error > 0.0 else None
+        """(Ours - theirs) in standard errors of that difference; None where none is known.
+
+        As in a two-sample t-test both sides have one variance, pooled by their degrees of
+        freedom: few trials of ours borrow it from the paper's. Where the paper lets nobody know
+        its standard error, that of ours stands alone.
+        """
+        variance = None if self.deviation is None else self.deviation**2
+        if published.deviation is None or published.trials is None:
+            squared = 0.0 if variance is None else variance / self.trials
+        else:
+            degrees = self.trials - 1, published.trials - 1
+            squares = degrees[0] * (variance or 0.0) + degrees[1] * published.deviation**2
+            pooled = squares / max(sum(degrees), 1)
+            squared = pooled * (1.0 / self.trials + 1.0 / published.trials)
+        error = math.sqrt(squared + published.rounding)
+        return (self.mean - published.mean) / error if squared > 0.0 else None
+
+
+@attrs.frozen
+class Cause:
+    """Why ours differs from the paper in some cells.
+
+    Attributes
+    ----------
+    name : str
+        As tables have it; the page says what it means.
+    measures : str
+        A regular expression that a measure matches as a whole.
+    shown_by : str
+        The measure, as in ``re.sub``, that is computed as the cause says the paper's was. It
+        explains a cell where it is within two standard errors of the paper. Without one the
+        cause is an argument, which the page makes.
+    settings : str
+        A regular expression of the settings that it is about.
+    """
+
+    name: str
+    measures: str
+    shown_by: str = ""
+    settings: str = ".*"
+
+    def alternative(self, setting: str, measure: str) -> str | None:
+        """The measure that shows it, "" for an argument; None where it is not about the cell."""
+        if not re.fullmatch(self.settings, setting) or not re.fullmatch(self.measures, measure):
+            return None
+        return re.sub(f"^{self.measures}$", self.shown_by, measure) if self.shown_by else ""
 
 
 # Setting, then measure, to what was measured there.
@@ -113,6 +160,9 @@ class Experiment(ABC):
     default_trials: ClassVar[int]
     measure: ClassVar[str] = "measure"
     notes: ClassVar[Sequence[str]] = ()
+    causes: ClassVar[Sequence[Cause]] = ()
+    # The experiment whose trials these are, where two tables show the same ones.
+    trials_from: ClassVar[str] = ""
 
     @classmethod
     @abstractmethod
@@ -133,6 +183,22 @@ class Experiment(ABC):
         Single-threaded; every random number comes from ``rng``.
         """
 
+    def parts(self, setting: str) -> Sequence[str]:
+        """The parts of a trial, by name; one without a name where a trial is run as a whole."""
+        return ("",)
+
+    def run_part(self, setting: str, part: str, rng: np.random.Generator) -> Mapping[str, float]:
+        """One part of a trial; the parts of a trial get equal generators."""
+        return self.run(setting, rng)
+
+    def shows(self, measure: str) -> bool:
+        """Whether the table has this measure; what is stored beside it serves the page."""
+        return True
+
+    def tolerance(self, measure: str) -> float:
+        """How far a measure may be, relatively, from that of the same trial computed anew."""
+        return 1e-4
+
     def published(self) -> Mapping[tuple[str, str], Published]:
         """What the paper prints, by setting and measure; empty for ``tiny`` and for pictures."""
         return {}
@@ -144,10 +210,11 @@ class Experiment(ABC):
     def trials(self, trials: int) -> list[Trial]:
         """All trials, the first of every setting before the second of any."""
         return [
-            Trial(setting, number)
+            Trial(setting, number, part)
             for number in range(trials)
             for setting in self.settings()
             if number < self.trials_of(setting, trials)
+            for part in self.parts(setting)
         ]
 
     def draw(self, figure: Any, summary: Summary) -> bool:

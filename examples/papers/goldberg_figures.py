@@ -13,7 +13,10 @@ TRIALS = 10
 def figures(cells: str) -> tuple[Published, ...]:
     """Read "26.5(2.0) 15.9(2.5)" and so on: figures of ten trials."""
     pairs = re.findall(r"([0-9.]+)\(([0-9.]+)\)", cells)
-    return tuple(Published(float(mean), float(deviation), TRIALS) for mean, deviation in pairs)
+    return tuple(
+        Published(float(mean), float(deviation), TRIALS, len(mean.partition(".")[2]))
+        for mean, deviation in pairs
+    )
 
 
 # Tables 1 and 2, a method a line; settings in the order of the tables: noise, rank, items, share.

@@ -5,30 +5,49 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 import attrs
 
 from mcframe.selection.jobs import duration
-from papers.experiment import Experiment, Measured, Published, Trial, summarised
-from papers.store import Store
+from papers.experiment import Experiment, Measured, Published, Summary, Trial, summarised
+from papers.store import Header, Result
 
-__all__ = ["Report", "show"]
+__all__ = [
+    "OPEN",
+    "Report",
+    "Row",
+    "Tally",
+    "as_printed",
+    "rows_of",
+    "ruled",
+    "show",
+    "table_of",
+    "tally",
+    "with_deviation",
+]
 
 # Differences of more standard errors than this are set off.
 FAR = 2.0
 NOTHING = ""
+OPEN = "open"
 
 
 @attrs.frozen
 class Row:
-    """One measure of one setting; None where nobody measured it, or published it."""
+    """One measure of one setting; None where nobody measured it, or published it.
+
+    ``cause`` is why it is far from the paper, ``aside`` the measure whose figure of the paper
+    stands here once more, since this one is computed as a cause says.
+    """
 
     setting: str
     measure: str
     published: Published | None
     measured: Measured | None
+    cause: str = NOTHING
+    aside: str = NOTHING
 
     @property
     def distance(self) -> float | None:
@@ -50,7 +69,79 @@ class Row:
             return self.setting, self.measure, ours, trials
         theirs = NOTHING if self.published is None else as_printed(self.published)
         distance = NOTHING if self.distance is None else f"{self.distance:+.1f}"
-        return self.setting, self.measure, theirs, ours, trials, distance
+        return self.setting, self.measure, theirs, ours, trials, distance, self.cause
+
+
+def rows_of(experiment: Experiment, summary: Summary) -> list[Row]:
+    """Return the rows: settings in their order, what was measured, then what was not."""
+    published, found = experiment.published(), []
+    for setting in experiment.settings():
+        everything = summary.get(setting, {})
+        measured = {name: each for name, each in everything.items() if experiment.shows(name)}
+        theirs = [name for place, name in published if place == setting and experiment.shows(name)]
+        asides = {
+            other: measure
+            for measure in theirs
+            for cause in experiment.causes
+            if (other := cause.alternative(setting, measure))
+        }
+        for name in dict.fromkeys([*measured, *theirs]):
+            aside = asides.get(name, NOTHING) if name not in theirs else NOTHING
+            figure = published.get((setting, aside or name))
+            row = Row(setting, name, figure, measured.get(name), aside=aside)
+            if row.is_far and not aside:
+                row = attrs.evolve(row, cause=cause_of(experiment, row, everything))
+            found.append(row)
+    return found
+
+
+def cause_of(experiment: Experiment, row: Row, measured: Mapping[str, Measured]) -> str:
+    """Return the first cause that holds of a row far from the paper, OPEN where none does.
+
+    A cause that names a measure holds where that measure is near the paper.
+    """
+    assert row.published is not None
+    for cause in experiment.causes:
+        other = cause.alternative(row.setting, row.measure)
+        if other == "":
+            return cause.name
+        if other is not None and other in measured:
+            distance = measured[other].distance(row.published)
+            if distance is not None and abs(distance) <= FAR:
+                return cause.name
+    return OPEN
+
+
+@attrs.frozen
+class Tally:
+    """How many cells a paper prints, and how ours compare with them."""
+
+    cells: int
+    computed: int
+    compared: int
+    within: int
+    explained: int
+    open: int
+
+    def __add__(self, other: "Tally") -> "Tally":
+        pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
+        return Tally(*(one + two for one, two in pairs))
+
+
+def tally(rows: Sequence[Row]) -> Tally:
+    """Count the cells of the paper; a row that stands beside another one is none."""
+    cells = [row for row in rows if row.published is not None and not row.aside]
+    compared = [row for row in cells if row.distance is not None]
+    far = [row for row in compared if row.is_far]
+    unexplained = sum(row.cause == OPEN for row in far)
+    return Tally(
+        cells=len(cells),
+        computed=sum(row.measured is not None for row in cells),
+        compared=len(compared),
+        within=len(compared) - len(far),
+        explained=len(far) - unexplained,
+        open=unexplained,
+    )
 
 
 def with_deviation(measured: Measured) -> str:
@@ -61,13 +152,17 @@ def with_deviation(measured: Measured) -> str:
     if deviation == 0.0:
         return f"{mean:.4g} ± 0"
     decimals = max(0, 1 - math.floor(math.log10(deviation)))
-    if decimals > 8:
-        return f"{mean:.4g} ± {deviation:.2g}"
+    if decimals > 6:
+        return f"{mean:.2e} ± {deviation:.1e}"
     return f"{mean:.{decimals}f} ± {deviation:.{decimals}f}"
 
 
 def as_printed(published: Published) -> str:
     """Write what the paper prints, mean and deviation with equally many decimals."""
+    if published.decimals is not None and published.deviation is not None:
+        return " ± ".join(
+            f"{value:.{published.decimals}f}" for value in (published.mean, published.deviation)
+        )
     values = [published.mean, *([] if published.deviation is None else [published.deviation])]
     exponents = [Decimal(repr(float(value))).normalize().as_tuple().exponent for value in values]
     decimals = max([0, *(-exponent for exponent in exponents if isinstance(exponent, int))])
@@ -79,7 +174,8 @@ class Report:
     """All that there is to say of one run."""
 
     experiment: Experiment
-    store: Store
+    header: Header
+    results: Mapping[Trial, Result]
     command: str
     failures: Mapping[Trial, str]
     seconds: float
@@ -87,21 +183,12 @@ class Report:
     @property
     def measures(self) -> dict[Trial, Mapping[str, float]]:
         """What the trials gave."""
-        return {trial: result.measures for trial, result in self.store.results.items()}
+        return {trial: result.measures for trial, result in self.results.items()}
 
     @property
     def rows(self) -> list[Row]:
-        """Settings in their order, of each what was measured, then what the paper alone has."""
-        summary, published = summarised(self.measures), self.experiment.published()
-        found = []
-        for setting in self.experiment.settings():
-            measured = summary.get(setting, {})
-            theirs = [measure for place, measure in published if place == setting]
-            found += [
-                Row(setting, name, published.get((setting, name)), measured.get(name))
-                for name in dict.fromkeys([*measured, *theirs])
-            ]
-        return found
+        """Return all rows."""
+        return rows_of(self.experiment, summarised(self.measures))
 
     @property
     def beside(self) -> bool:
@@ -114,17 +201,17 @@ class Report:
         first = ("setting", self.experiment.measure)
         if not self.beside:
             return (*first, "ours", "trials")
-        return (*first, "paper", "ours", "trials", "difference")
+        return (*first, "paper", "ours", "trials", "difference", "cause")
 
     def remarks(self) -> Iterator[str]:
         """What belongs below the table, a sentence or more each."""
         yield from self.legend()
         yield from self.experiment.notes
         counted = Counter[str]()
-        for result in self.store.results.values():
+        for result in self.results.values():
             counted.update(dict.fromkeys(result.warnings, 1))
         for kind, count in counted.items():
-            yield f"{count} of {len(self.store.results)} trials gave a {kind}."
+            yield f"{count} of {len(self.results)} trials gave a {kind}."
         for trial, message in self.failures.items():
             yield f"Failed and left out: {trial.setting}, trial {trial.number}: {message}"
 
@@ -141,20 +228,27 @@ class Report:
                 "Where the paper gives no deviation or no number of trials, the standard error"
                 " is that of ours alone, and the difference looks larger than it is."
             )
-        far = sum(row.is_far for row in self.rows)
-        known = sum(row.distance is not None for row in self.rows)
-        yield f"{far} of {known} differences are more than {FAR:g} standard errors."
+        found = tally(self.rows)
+        yield (
+            f"{found.compared - found.within} of {found.compared} differences are more than"
+            f" {FAR:g} standard errors; {found.explained} of them have a known cause."
+        )
 
     def origin(self) -> Iterator[tuple[str, str]]:
         """Yield what the results come from: each origin with its words."""
-        header, results = self.store.header, self.store.results
+        results = self.results
         today = dt.datetime.now(dt.UTC).date().isoformat()
         own = sum(result.seconds for result in results.values() if result.seconds >= 0.0)
         yield "command", f"`{self.command}`"
-        yield "seed", str(header.seed)
+        yield "seed", str(self.header.seed)
         yield "trials", f"{len(results)} in all"
-        yield "date", today if today == header.begun else f"{today}, begun {header.begun}"
-        yield "version", f"mcframe {header.version}"
+        yield (
+            "date",
+            today if today == self.header.begun else f"{today}, begun {self.header.begun}",
+        )
+        commits = sorted({result.commit for result in results.values() if result.commit})
+        written = f" ({', '.join(commits)})" * bool(commits)
+        yield "version", f"mcframe {self.header.version}{written}"
         yield "machine", f"{os.cpu_count()} cores"
         yield "time", f"{duration(self.seconds)}; all trials one after another {duration(own)}"
 
@@ -169,19 +263,34 @@ class Report:
         return "\n".join(lines) + "\n"
 
     def table(self, *, bold: bool) -> list[str]:
-        """Write the table with columns of equal width, so that it reads well as text, too."""
-        cells = [list(self.columns)]
-        for row in self.rows:
-            line = list(row.cells(beside=self.beside))
-            if bold and row.is_far:
-                line[-1] = f"**{line[-1]}**"
-            cells.append([text.replace("|", "\\|") for text in line])
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        ruled = [cells[0], ["-" * width for width in widths], *cells[1:]]
-        return [
-            "| " + " | ".join(f"{t:<{w}}" for t, w in zip(line, widths, strict=True)) + " |"
-            for line in ruled
-        ]
+        """Write the table."""
+        return table_of(self.columns, self.rows, beside=self.beside, bold=bold)
+
+
+def table_of(
+    columns: Sequence[str], rows: Sequence[Row], *, beside: bool, bold: bool = True
+) -> list[str]:
+    """Return the lines of the table of some rows, with what is far from the paper in bold."""
+    lines = []
+    for row in rows:
+        line = list(row.cells(beside=beside))
+        if bold and row.is_far:
+            line[5] = f"**{line[5]}**"
+        lines.append(line)
+    return ruled(columns, lines)
+
+
+def ruled(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table in Markdown with columns of equal width, which reads well as text, too."""
+    cells = [
+        list(columns),
+        *([text.replace("|", "\\|") for text in line] for line in lines),
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "| " + " | ".join(f"{t:<{w}}" for t, w in zip(line, widths, strict=True)) + " |"
+        for line in (cells[0], ["-" * width for width in widths], *cells[1:])
+    ]
 
 
 def show(report: Report) -> None:
@@ -197,7 +306,10 @@ def show(report: Report) -> None:
     title, source = Text(report.experiment.title), Text(report.experiment.source)
     table = Table(box=SIMPLE, title=title, caption=source)
     for number, column in enumerate(report.columns):
-        table.add_column(column, justify="left" if number < 2 else "right")
+        number_column = number >= 2
+        table.add_column(
+            column, justify="right" if number_column else "left", no_wrap=number_column
+        )
     before = None
     for row in report.rows:
         cells = row.cells(beside=report.beside)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import attrs
 
+from mcframe.contracts.errors import DataError
 from mcframe.selection.jobs import joblib, progress
 from papers.experiment import Experiment, Trial, summarised
 from papers.picture import draw
@@ -28,7 +29,8 @@ TINY_TRIALS = 2
 class Run:
     """What to reproduce, and how: the arguments of ``python examples/papers``.
 
-    ``trials`` and ``jobs`` are the experiment's and one for each core where they are None.
+    ``trials`` and ``jobs`` are the experiment's and one for each core where they are None;
+    ``settings`` and ``parts`` are those that are run, by default all.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Run:
     resume: bool = False
     folder: str = "reproduction"
     tiny: bool = False
+    settings: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
     def command(self, *, resume: bool = False) -> str:
         """Write the command of this run; how many processes there are does not belong to it."""
@@ -45,13 +49,14 @@ class Run:
         words += [] if self.trials is None else ["--trials", str(self.trials)]
         words += [] if self.seed == 0 else ["--seed", str(self.seed)]
         words += [] if self.folder == "reproduction" else ["--out", self.folder]
+        words += [word for setting in self.settings for word in ("--setting", setting)]
+        words += [word for part in self.parts for word in ("--part", part)]
         words += ["--tiny"] * self.tiny + ["--resume"] * resume
         return shlex.join(words)
 
-    @property
-    def file(self) -> Path:
-        """Return the file of the results; table and picture have another ending."""
-        return Path(self.folder).expanduser() / f"{self.name}{'-tiny' * self.tiny}.jsonl"
+    def file(self, name: str) -> Path:
+        """Return the file of results of that name; table and picture have another ending."""
+        return Path(self.folder).expanduser() / f"{name}{'-tiny' * self.tiny}.jsonl"
 
 
 def reproduce(run: Run) -> int:
@@ -71,8 +76,8 @@ def reproduce(run: Run) -> int:
     experiment.check()
     today = dt.datetime.now(dt.UTC).date().isoformat()
     header = Header.of(experiment, seed=run.seed, tiny=run.tiny, begun=today)
-    store = Store(run.file, header, resume=run.resume)
-    wanted = experiment.trials(number_of_trials(run, experiment))
+    wanted = wanted_trials(run, experiment)
+    store = Store(run.file(header.name), header, resume=run.resume)
     failures: dict[Trial, Failure] = {}
     begun = time.monotonic()
     try:
@@ -89,11 +94,27 @@ def reproduce(run: Run) -> int:
     return INCOMPLETE if failures else DONE
 
 
-def number_of_trials(run: Run, experiment: Experiment) -> int:
-    """Return how many trials are asked for; by default the experiment's, few where it is tiny."""
-    if run.trials is not None:
-        return run.trials
-    return min(TINY_TRIALS, experiment.default_trials) if run.tiny else experiment.default_trials
+def wanted_trials(run: Run, experiment: Experiment) -> list[Trial]:
+    """Return what is asked for; by default the experiment's trials, few where it is tiny."""
+    number = run.trials or experiment.default_trials
+    if run.tiny and run.trials is None:
+        number = min(TINY_TRIALS, number)
+    trials = experiment.trials(number)
+    for option, given, known in (
+        ("--setting", run.settings, dict.fromkeys(trial.setting for trial in trials)),
+        ("--part", run.parts, dict.fromkeys(trial.part for trial in trials)),
+    ):
+        for name in given:
+            if name not in known:
+                raise DataError(
+                    f"{option} {name!r} was given; {run.name} has {', '.join(map(repr, known))}"
+                )
+    return [
+        trial
+        for trial in trials
+        if (not run.settings or trial.setting in run.settings)
+        and (not run.parts or trial.part in run.parts)
+    ]
 
 
 def compute(
@@ -143,10 +164,11 @@ def conclude(
 ) -> None:
     """Print and write the table, draw the picture, tell of failures."""
     unfinished = {trial: failure.message for trial, failure in failures.items()}
-    report = Report(experiment, store, run.command(), unfinished, seconds)
-    picture = store.path.with_suffix(".png")
+    report = Report(experiment, store.header, store.results, run.command(), unfinished, seconds)
+    place = run.file(run.name)
+    picture = place.with_suffix(".png")
     missing = draw(experiment, summarised(report.measures), picture)
-    written = store.path.with_suffix(".md")
+    written = place.with_suffix(".md")
     written.write_text(report.markdown(None if missing else picture.name), encoding="utf-8")
     show(report)
     print(f"\ntable: {written}\nresults: {store.path}")

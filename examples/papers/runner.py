@@ -15,7 +15,7 @@ import attrs
 from mcframe.numerics.machine import blas_alone, thread_limit
 from mcframe.selection.jobs import joblib
 from papers.experiment import Experiment, Trial
-from papers.store import Result
+from papers.store import Result, commit
 
 __all__ = ["Failure", "Interrupted", "attempts", "prompt_interrupts"]
 
@@ -95,12 +95,12 @@ def attempt(experiment: Experiment, trial: Trial, seed: int) -> tuple[Trial, Res
             warnings.simplefilter("always")
             for kind in OF_LIBRARIES:
                 warnings.simplefilter("ignore", kind)
-            found = experiment.run(trial.setting, trial.generator(seed))
+            found = experiment.run_part(trial.setting, trial.part, trial.generator(seed))
         measures = {str(name): float(value) for name, value in found.items()}
     except Exception as error:
         return trial, Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
     kinds = Counter(warning.category.__name__ for warning in caught)
-    return trial, Result(measures, time.perf_counter() - begun, dict(kinds))
+    return trial, Result(measures, time.perf_counter() - begun, dict(kinds), commit())
 
 
 @contextmanager

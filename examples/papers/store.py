@@ -2,7 +2,9 @@
 
 import json
 import math
+import subprocess
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +14,45 @@ from mcframe import __version__
 from mcframe.contracts.errors import DataError
 from papers.experiment import Experiment, Trial
 
-__all__ = ["Header", "Result", "Store"]
+__all__ = ["Header", "Result", "Store", "commit"]
+
+# What the results depend on.
+CODE = ("mcframe", "examples/papers")
+
+
+@cache
+def commit() -> str:
+    """The commit of the code that runs, with a plus if it was changed since; "" if none."""
+    root = Path(__file__).resolve().parents[2]
+    try:
+        found, changed = (
+            subprocess.run(
+                ["git", *words], cwd=root, capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for words in (
+                ("rev-parse", "--short=9", "HEAD"),
+                ("status", "--porcelain", "--", *CODE),
+            )
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return found + "+" * bool(changed)
 
 
 @attrs.frozen
 class Header:
-    """What all results of a file have in common; ``begun`` is the date of the first run."""
+    """What all results of a file have in common.
+
+    ``commit`` is that of the code that wrote the first of them, ``begun`` the date. A trial has
+    its own where others were added later.
+    """
 
     name: str
     seed: int
     tiny: bool
     fields: Mapping[str, Any]
     version: str
+    commit: str
     begun: str
 
     @classmethod
@@ -32,21 +61,22 @@ class Header:
         kind: Any = type(experiment)
         values = {field.name: getattr(experiment, field.name) for field in attrs.fields(kind)}
         fields = json.loads(json.dumps(values, default=repr))
-        return cls(experiment.name, seed, tiny, fields, __version__, begun)
+        name = experiment.trials_from or experiment.name
+        return cls(name, seed, tiny, fields, __version__, commit(), begun)
 
     def differences(self, other: "Header") -> list[str]:
-        """Say in what two runs differ, here and there; their dates may."""
-        mine, theirs = self.text_without_date(), other.text_without_date()
+        """Say in what two runs differ, here and there; their dates and commits may."""
+        mine, theirs = self.as_text(), other.as_text()
         return [
             f"{key} is {theirs.get(key, 'absent')} there and {mine.get(key, 'absent')} here"
             for key in dict.fromkeys([*mine, *theirs])
             if mine.get(key, "absent") != theirs.get(key, "absent")
         ]
 
-    def text_without_date(self) -> dict[str, str]:
-        """All but the date as text, the experiment's fields among the rest."""
+    def as_text(self) -> dict[str, str]:
+        """All but date and commit as text, the experiment's fields among the rest."""
         values = attrs.asdict(self)
-        del values["begun"]
+        del values["begun"], values["commit"]
         fields = values.pop("fields")
         said = {key: json.dumps(value) for key, value in values.items()}
         return {**said, **{f"the field {key}": json.dumps(v) for key, v in fields.items()}}
@@ -54,11 +84,12 @@ class Header:
 
 @attrs.frozen
 class Result:
-    """What a trial gave, how long it took, and how often it warned, by kind of warning."""
+    """What a trial gave, how long it took, its warnings by kind, and the commit of its code."""
 
     measures: Mapping[str, float]
     seconds: float = math.nan
     warnings: Mapping[str, int] = attrs.field(factory=dict)
+    commit: str = ""
 
 
 class Store:
@@ -128,10 +159,12 @@ class Store:
         """Read the line of a trial."""
         values = self.decode_object(number, text)
         try:
-            trial = Trial(str(values["setting"]), int(values["number"]))
+            part = str(values.get("part", ""))
+            trial = Trial(str(values["setting"]), int(values["number"]), part)
             measures = {str(name): float(value) for name, value in values["measures"].items()}
             seconds = float(values.get("seconds", math.nan))
-            return trial, Result(measures, seconds, dict(values.get("warnings", {})))
+            known = dict(values.get("warnings", {})), str(values.get("commit", ""))
+            return trial, Result(measures, seconds, *known)
         except (AttributeError, KeyError, TypeError, ValueError):
             raise self.unreadable(number, text) from None
 

@@ -14,13 +14,23 @@ from mcframe.contracts.arrays import Array
 from mcframe.datasets import hide
 from mcframe.fitting import fit
 from mcframe.model import Model, Problem
-from mcframe.papers import collective, mc0, soft_impute, tmcc
+from mcframe.papers import collective, mc0, soft_impute, tmcc, tmcc_accelerated
+from mcframe.selection import path
 from mcframe.selection.weight_max import largest_weight
 from papers.baselines import collective_soft_impute, two_stage
 from papers.data import CalibratedTasks, calibrated_tasks
 from papers.experiment import Experiment, Summary
+from papers.zheng import beside_optimum
 
-__all__ = ["EXPERIMENTS", "TmccFig2", "TmccFig3"]
+__all__ = [
+    "EXPERIMENTS",
+    "TmccBound",
+    "TmccCalibration",
+    "TmccFig2",
+    "TmccFig3",
+    "TmccOptimum",
+    "TmccRate",
+]
 
 FEATURES = "features"
 TARGETS = ("bernoulli", "poisson", "gaussian")
@@ -82,7 +92,7 @@ class Design:
 
 @attrs.frozen
 class Tuned:
-    """The weights of all methods."""
+    """The weights of all methods, and the loss of kept entries by tau_1 (0: no calibration)."""
 
     tau_1: float
     tau_2: float
@@ -90,6 +100,7 @@ class Tuned:
     lam: float
     collective: float
     second: float
+    losses: Mapping[float, float]
 
 
 @attrs.frozen(eq=False)
@@ -153,7 +164,7 @@ def tune_weights(design: Design, setting: str) -> Tuned:
     n = tasks.n_cells
     tuning = Tuning.of(design, tasks.data, rng)
     features, others = {FEATURES: tuning.seen[FEATURES]}, without_features(tuning.seen)
-    plain = tuning.best(lambda weight: mc0(n, weight), tuning.seen)[0]
+    plain, loss_of_plain = tuning.best(lambda weight: mc0(n, weight), tuning.seen)
 
     def calibrated(tau_1: float) -> tuple[float, float]:
         def model(tau_2: float) -> Model:
@@ -175,6 +186,7 @@ def tune_weights(design: Design, setting: str) -> Tuned:
         lam=raised * lam,
         collective=raised * tuning.best(lambda weight: collective(n_others, weight), others)[0],
         second=raised * tuning.best(lambda weight: mc0(n, weight), filled)[0],
+        losses={0.0: loss_of_plain, **{key: loss for key, (_, loss) in found.items()}},
     )
 
 
@@ -196,6 +208,7 @@ class TmccFigure(Experiment):
         "The setting called centred, with factors of mean 0, is an aside and not the paper's.",
     )
     blocks: ClassVar[tuple[str, ...]]
+    trials_from: ClassVar[str] = "tmcc-fig2"
     design: Design
 
     def settings(self) -> Sequence[str]:
@@ -206,15 +219,31 @@ class TmccFigure(Experiment):
         """The centred setting is an aside."""
         return min(trials, 2) if setting.endswith(CENTRED) else trials
 
+    def shows(self, measure: str) -> bool:
+        """The figure's blocks."""
+        return measure.endswith(tuple(f", {block}" for block in self.blocks))
+
+    def tolerance(self, measure: str) -> float:
+        """All fits are solved to a gap."""
+        return 1e-2
+
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
-        """The relative errors of the figure's blocks, method by method."""
+        """The relative errors of all blocks, method by method, and what tuning chose."""
         weights = tune_weights(self.design, setting)
         tasks = self.design.draw(setting, rng)
-        return {
-            measure(method, block, self.blocks): tasks.relative_error(block, answer(block))
+        found = {
+            f"{method}, {block}": tasks.relative_error(block, answer(block))
             for method, answer in self.answers(tasks, weights).items()
-            for block in self.blocks
+            for block in (FEATURES, *TARGETS)
         }
+        found |= {f"loss at tau_1 = {tau:g}": loss for tau, loss in weights.losses.items()}
+        found |= {
+            f"size of {block}": float(np.sqrt(np.mean(tasks.truth[block] ** 2)))
+            for block in (FEATURES, *TARGETS)
+        }
+        chosen = {"TMCC": weights.tau_2, "MC.0": weights.mc0, "tasks alone": weights.collective}
+        found["tau_1 chosen"] = weights.tau_1
+        return found | {f"weight x n D of {name}": w * tasks.n_cells for name, w in chosen.items()}
 
     def answers(self, tasks: CalibratedTasks, weights: Tuned) -> dict[str, Callable[[str], Array]]:
         """Natural parameters by block, for each method."""
@@ -232,7 +261,7 @@ class TmccFigure(Experiment):
         panels = [(case, block) for case in ("linear", "non-linear") for block in self.blocks]
         axes = np.ravel(figure.subplots(2, len(self.blocks), sharey="row"))
         for panel, (case, block) in zip(axes, panels, strict=True):
-            found = [summary[case][measure(name, block, self.blocks)] for name in METHODS]
+            found = [summary[case][f"{name}, {block}"] for name in METHODS]
             errors = [(each.deviation or 0.0) / math.sqrt(each.trials) for each in found]
             heights = [each.mean for each in found]
             panel.bar(METHODS, heights, yerr=errors, color=["C0", "C1", "C2", "C3"], ecolor="k")
@@ -242,16 +271,12 @@ class TmccFigure(Experiment):
         return True
 
 
-def measure(method: str, block: str, blocks: Sequence[str]) -> str:
-    """How a method's error is called; by the method alone where there is one block."""
-    return method if len(blocks) == 1 else f"{method}, {block}"
-
-
 @attrs.frozen
 class TmccFig2(TmccFigure):
     """Figure 2: the features."""
 
     name: ClassVar[str] = "tmcc-fig2"
+    trials_from: ClassVar[str] = ""
     title: ClassVar[str] = "Figure 2: relative error of the feature matrix"
     blocks: ClassVar[tuple[str, ...]] = (FEATURES,)
     design: Design = attrs.field(factory=Design)
@@ -280,4 +305,231 @@ class TmccFig3(TmccFigure):
 # As tall for its width as the paper's; the noise is smaller, since it does not average out here.
 TINY = Design(n_items=90, n_columns=30, rank=2, noise=0.3, missing=0.3, weights=6, tol=1e-4)
 
-EXPERIMENTS: tuple[type[Experiment], ...] = (TmccFig2, TmccFig3)
+
+@attrs.frozen
+class Ours(Experiment):
+    """What tables of ours have in common: draws of some sizes, and the model with a tau_2."""
+
+    sizes: tuple[tuple[int, int], ...] = ((90, 30), (300, 100))
+
+    source: ClassVar[str] = "Wang, Zhang, Mao, Wang (ICASSP 2023); not in the poster"
+    default_trials: ClassVar[int] = 3
+
+    @classmethod
+    def tiny(cls) -> Self:
+        """40 items, blocks of 12 columns."""
+        return cls(sizes=((40, 12),))
+
+    def settings(self) -> Sequence[str]:
+        """Sizes of the whole table, and the two cases."""
+        return tuple(
+            f"{n} x {4 * width}, {case}"
+            for n, width in self.sizes
+            for case in ("linear", "non-linear")
+        )
+
+    def tolerance(self, measure: str) -> float:
+        """Fits are solved to a gap of their own."""
+        return 1e-2
+
+    def draw_tasks(self, setting: str, rng: np.random.Generator) -> CalibratedTasks:
+        """Data of one setting, all blocks of the same width."""
+        sizes, _, case = setting.partition(", ")
+        n, width = (int(number) for number in sizes.split(" x "))
+        columns = width // 4
+        return calibrated_tasks(
+            rng, linear=case == "linear", n_items=n, n_features=columns, n_targets=columns
+        )
+
+    def nuclear_weight(self, tasks: CalibratedTasks, model: Model) -> float:
+        """Half of the largest useful weight of the model's nuclear norm."""
+        problem = Problem.bind(model, tasks.data)
+        return 0.5 * float(largest_weight(CompiledProblem(problem), 0))
+
+    def model(self, tasks: CalibratedTasks) -> Model:
+        """TMCC with tau_1 = 1 / (2 columns)."""
+        known = tasks.n_cells, 0.5 / tasks.B.size
+        weight = self.nuclear_weight(tasks, tmcc(*known, 1.0, tasks.A, tasks.B))
+        return tmcc(*known, weight, tasks.A, tasks.B)
+
+
+@attrs.frozen
+class TmccOptimum(Ours):
+    """Algorithm 1 with several kappa beside the certified optimum."""
+
+    kappas: tuple[float, ...] = (1e-4, 1e-6, 1e-8)
+
+    name: ClassVar[str] = "tmcc-optimum"
+    title: ClassVar[str] = "TMCC as published beside the optimum of its problem"
+    notes: ClassVar[Sequence[str]] = (
+        "excess: (objective where it stopped - bound) / bound; own gap: what its own certificate"
+        " says; distance: of Z from the optimal one, relative.",
+    )
+
+    def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
+        """The optimum of one table, and the algorithm with each kappa."""
+        tasks = self.draw_tasks(setting, rng)
+        model = self.model(tasks)
+        exact = fit(model, tasks.data, tol=1e-10, max_iter=100_000)
+        found: dict[str, float] = {}
+        for kappa in self.kappas:
+            published = tmcc_accelerated(model, tasks.data, kappa=kappa)
+            found |= beside_optimum(f"kappa {kappa:g}: ", published, exact)
+        return found
+
+
+@attrs.frozen
+class TmccRate(Ours):
+    """Their theorem on the algorithm: the excess falls like 1 / k^2 at least."""
+
+    iterations: tuple[int, ...] = (1, 2, 4, 8, 16)
+
+    name: ClassVar[str] = "tmcc-rate"
+    title: ClassVar[str] = "TMCC: the excess of Algorithm 1 by iteration"
+    notes: ClassVar[Sequence[str]] = (
+        "slope: of the logarithm of the excess by that of k + 1, by least squares; the theorem"
+        " says at most -2.",
+    )
+
+    def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
+        """The excess after some numbers of iterations, all from one start."""
+        tasks = self.draw_tasks(setting, rng)
+        model = self.model(tasks)
+        exact = fit(model, tasks.data, tol=1e-11, max_iter=100_000)
+        excesses = []
+        for count in self.iterations:
+            after = tmcc_accelerated(model, tasks.data, kappa=1e-300, max_iter=count)
+            excesses.append(after.objective - exact.bound)
+        slope = np.polyfit(np.log(np.add(self.iterations, 1)), np.log(excesses), 1)[0]
+        pairs = zip(self.iterations, excesses, strict=True)
+        return {f"excess after {k}": float(value) for k, value in pairs} | {"slope": float(slope)}
+
+    def draw(self, figure: Any, summary: Summary) -> bool:
+        """Lines on logarithmic axes, and one of slope -2."""
+        axes = figure.subplots()
+        steps = np.array(self.iterations)
+        for setting, found in summary.items():
+            means = [found[f"excess after {k}"].mean for k in steps]
+            axes.loglog(steps, means, "o-", label=setting)
+        axes.loglog(steps, means[0] * ((steps[0] + 1) / (steps + 1)) ** 2, "k--", label="1 / k^2")
+        axes.set(xlabel="iterations k", ylabel="objective - optimum")
+        axes.legend(fontsize="small")
+        return True
+
+
+@attrs.frozen
+class TmccCalibration(Ours):
+    """Their second theorem: calibration lowers the error of the features as its weight grows."""
+
+    tau_1s: tuple[float, ...] = (0.0, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+
+    name: ClassVar[str] = "tmcc-calibration"
+    title: ClassVar[str] = "TMCC: error of the features by the weight of the calibration"
+    measure: ClassVar[str] = "relative error of the features at"
+
+    def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
+        """One table; the weight of its nuclear norm is that of MC.0 throughout."""
+        tasks = self.draw_tasks(setting, rng)
+        n = tasks.n_cells
+        weight = self.nuclear_weight(tasks, mc0(n, 1.0))
+        found, start = {}, None
+        for tau_1 in self.tau_1s:
+            model = tmcc(n, tau_1, weight, tasks.A, tasks.B) if tau_1 else mc0(n, weight)
+            start = fit(model, tasks.data, tol=1e-7, start=start)
+            error = tasks.relative_error(FEATURES, start.natural(FEATURES))
+            found[f"tau_1 = {tau_1:g}"] = error
+        return found
+
+    def draw(self, figure: Any, summary: Summary) -> bool:
+        """Lines over the weight."""
+        axes = figure.subplots()
+        for setting, found in summary.items():
+            means = [found[f"tau_1 = {tau:g}"].mean for tau in self.tau_1s]
+            axes.plot([f"{tau:g}" for tau in self.tau_1s], means, "o-", label=setting)
+        axes.set(xlabel="tau_1", ylabel="relative error of the features")
+        axes.legend(fontsize="small")
+        return True
+
+
+@attrs.frozen
+class TmccBound(Experiment):
+    """Their second theorem: the order of the error in size, rank and share observed."""
+
+    sizes: tuple[int, ...] = (150, 300, 600)
+    ranks: tuple[int, ...] = (1, 2, 4)
+    shares: tuple[float, ...] = (0.4, 0.6, 0.8)
+    weights: int = 8
+
+    name: ClassVar[str] = "tmcc-bound"
+    title: ClassVar[str] = "TMCC: the mean squared error by size, rank and share observed"
+    source: ClassVar[str] = "Wang, Zhang, Mao, Wang (ICASSP 2023); not in the poster"
+    default_trials: ClassVar[int] = 3
+    measure: ClassVar[str] = "mean squared error at"
+    notes: ClassVar[Sequence[str]] = (
+        "Features and targets together, n x (4 n / 3), linear case; by default 300 rows, rank 2,"
+        " 80 % observed; tau_2 is the best of some by looking at the truth, noise"
+        " 0.3. Of Z = 0: the error of knowing nothing.",
+        "slope: of logarithms. The theorem's bound has slopes of -1 in n, but for logarithms, of 1"
+        " in the rank and of -2 in the share.",
+    )
+
+    @classmethod
+    def tiny(cls) -> Self:
+        """Up to 48 rows."""
+        return cls((24, 48), (1, 2), (0.5, 0.8), weights=3)
+
+    def settings(self) -> Sequence[str]:
+        """What varies."""
+        return ("size", "rank", "share")
+
+    def tolerance(self, measure: str) -> float:
+        """Fits are solved to a gap."""
+        return 1e-2
+
+    def error(
+        self, rng: np.random.Generator, size: int, rank: int, share: float
+    ) -> tuple[float, float]:
+        """The least error on a path of weights, of one draw, and that of Z = 0."""
+        columns = size // 3
+        tasks = calibrated_tasks(
+            rng,
+            n_items=size,
+            n_features=columns,
+            n_targets=columns,
+            rank=rank,
+            noise=0.3,
+            missing=1.0 - share,
+        )
+        model = tmcc(tasks.n_cells, 0.5 / columns, 1.0, tasks.A, tasks.B)
+        fits = path(model, tasks.data, count=self.weights, ratio=0.1, tol=1e-4)
+        squares = [
+            sum(
+                float(np.sum((answer.natural(name) - truth) ** 2))
+                for name, truth in tasks.truth.items()
+            )
+            for answer in fits
+        ]
+        nothing = sum(float(np.sum(truth**2)) for truth in tasks.truth.values())
+        return min(squares) / tasks.n_cells, nothing / tasks.n_cells
+
+    def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
+        """The error at each value of what varies, and the slope."""
+        values: Sequence[float] = getattr(self, f"{setting}s")
+        usual: dict[str, Any] = {"size": self.sizes[1], "rank": 2, "share": self.shares[-1]}
+        pairs = [self.error(rng, **{**usual, setting: value}) for value in values]
+        errors = [error for error, _ in pairs]
+        found = {}
+        for value, (error, nothing) in zip(values, pairs, strict=True):
+            found[f"{setting} {value:g}"] = error
+            found[f"{setting} {value:g}, Z = 0"] = nothing
+        return found | {"slope": float(np.polyfit(np.log(values), np.log(errors), 1)[0])}
+
+
+EXPERIMENTS: tuple[type[Experiment], ...] = (
+    TmccFig2,
+    TmccFig3,
+    TmccOptimum,
+    TmccRate,
+    TmccCalibration,
+    TmccBound,
+)

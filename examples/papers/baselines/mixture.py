@@ -161,6 +161,7 @@ def fit_mixture(
     starts: int = 1,
     change: float = 1e-5,
     max_iter: int = 100,
+    conditional_covariances: bool = True,
 ) -> GaussianMixture:
     """Fit a mixture of Gaussians to incomplete items by expectation-maximisation.
 
@@ -187,6 +188,10 @@ def fit_mixture(
     change : float, default 1e-5
         Stop when the objective changes by less than this, relatively.
     max_iter : int, default 100
+    conditional_covariances : bool, default True
+        False leaves the covariance of what is missing, given what is observed, out of the
+        maximisation: a known mistake, after which the objective may fall, and ``change`` means
+        any change.
 
     Returns
     -------
@@ -222,6 +227,7 @@ def fit_mixture(
             ridge,
             change,
             whole(max_iter, "max_iter", 1),
+            conditional_covariances,
         )
         for _ in range(1 if count == 1 else whole(starts, "starts", 1))
     ]
@@ -247,7 +253,12 @@ def initial_mixture(table: Array, count: int, rng: np.random.Generator) -> Gauss
 
 
 def maximise_likelihood(
-    table: Array, mixture: GaussianMixture, ridge: float, change: float, max_iter: int
+    table: Array,
+    mixture: GaussianMixture,
+    ridge: float,
+    change: float,
+    max_iter: int,
+    conditional_covariances: bool,
 ) -> GaussianMixture:
     """Expectation and maximisation in turn until the objective stands still."""
     groups = tuple(patterns(table))
@@ -264,10 +275,15 @@ def maximise_likelihood(
         objectives.append(objective)
         done = iteration == max_iter
         if iteration > 0:
-            done = done or objective - objectives[-2] <= change * abs(objective)
+            moved = objective - objectives[-2]
+            if not conditional_covariances:
+                moved = abs(moved)
+            done = done or moved <= change * abs(objective)
         if done:
             break
-        mixture = maximisation_step(mixture, groups, parts, memberships(joint), around, ridge)
+        mixture = maximisation_step(
+            mixture, groups, parts, memberships(joint), around, ridge, conditional_covariances
+        )
     return attrs.evolve(mixture, objectives=tuple(objectives))
 
 
@@ -278,6 +294,7 @@ def maximisation_step(
     shares: Array,
     around: Array,
     ridge: float,
+    conditional_covariances: bool,
 ) -> GaussianMixture:
     """The maximisation step."""
     counts = shares.sum(axis=0)
@@ -286,6 +303,10 @@ def maximisation_step(
         weights = shares[:, k]
         if counts[k] > NOBODY:
             means[k] = weights @ part.filled / counts[k]
-        total = scatter(mixture.covariances[k], groups, part, weights, means[k])
+        if conditional_covariances:
+            total = scatter(mixture.covariances[k], groups, part, weights, means[k])
+        else:
+            away = part.filled - means[k]
+            total = (away * weights[:, None]).T @ away
         covariances[k] = (total + around) / (counts[k] + ridge)
     return GaussianMixture(counts / counts.sum(), means, covariances)

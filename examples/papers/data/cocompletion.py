@@ -24,12 +24,15 @@ class CoCompletion:
         0 or 1.
     seen_features, seen_labels : boolean arrays of the same shapes
         True where an entry is observed.
+    latent : array (n_items, n_labels), optional
+        The logits of the labels, where they are known.
     """
 
     features: Array
     labels: Array
     seen_features: Mask
     seen_labels: Mask
+    latent: Array | None = None
 
     @property
     def data(self) -> dict[str, Array]:
@@ -89,4 +92,4 @@ def cocompletion(
     features = np.ascontiguousarray(latent[:, : shape[1]])
     seen_features = rng.random(features.shape) < observed
     seen_labels = rng.random(labels.shape) < observed
-    return CoCompletion(features, labels, seen_features, seen_labels)
+    return CoCompletion(features, labels, seen_features, seen_labels, latent[:, shape[1] :])

@@ -1,0 +1,199 @@
+"""What Goldberg et al. (2010) say in words about their tables, computed from the stored trials."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import ttest_ind, ttest_rel
+
+from papers.goldberg_contest import AS_PUBLISHED, FEATURE, LABEL, POSTERIOR
+from papers.goldberg_figures import META_AVERAGES
+from papers.pages import Numbers
+from papers.picture import Bars
+from papers.report import ruled
+
+__all__ = ["GLANCE", "PAGE"]
+
+LEVEL = 0.05
+# A test needs so many trials of both.
+FEWEST = 3
+SHARES = ("10%", "20%", "40%")
+NUMBERS = Numbers()
+
+
+def average(name: str, measure: str, ending: str = "") -> float:
+    """Return the mean over the settings of a table with that ending that have been computed."""
+    settings = [
+        each for each in NUMBERS.report(name).experiment.settings() if each.endswith(ending)
+    ]
+    found = [NUMBERS.values(name, setting, measure) for setting in settings]
+    return float(np.mean([np.mean(list(each.values())) for each in found if each]))
+
+
+def by_share(name: str, kind: str, methods: Sequence[str]) -> str:
+    """Write the means over the settings with the same share observed."""
+    lines = [
+        [method, *(f"{average(name, f'{method} {kind}', f', {s}'):.3g}" for s in SHARES)]
+        for method in methods
+    ]
+    return "\n".join(ruled(["method", *SHARES], lines))
+
+
+def meta_averages(name: str, kind: str) -> str:
+    """Write the paper's averages over all settings beside ours, as many as have been computed."""
+    settings = NUMBERS.report(name).experiment.settings()
+    lines = []
+    others = (f"EM1+SVM{AS_PUBLISHED}", *(f"{model}{POSTERIOR}" for model in ("MC-b", "MC-1")))
+    for method in (*META_AVERAGES[kind], *others):
+        measure = f"{method} {kind}"
+        found = [each for each in settings if NUMBERS.values(name, each, measure)]
+        printed = META_AVERAGES[kind].get(method)
+        decimals = 1 if kind == LABEL else 2
+        theirs = "" if printed is None else f"{printed:.{decimals}f}"
+        ours = f"{average(name, measure):.{decimals}f}" if found else ""
+        lines.append([method, theirs, ours, str(len(found))])
+    return "\n".join(ruled(["method", "paper", "ours", "settings"], lines))
+
+
+def best_methods(name: str, kind: str, methods: Sequence[str]) -> str:
+    """Write in how many settings each method is the best, or not to be told from it.
+
+    As the paper's bold entries: by paired two-sided t-tests at the level 0.05.
+    """
+    wins, settings = dict.fromkeys(methods, 0), 0
+    for setting in NUMBERS.report(name).experiment.settings():
+        found = [NUMBERS.values(name, setting, f"{method} {kind}") for method in methods]
+        common = sorted(set.intersection(*(set(each) for each in found)))
+        if len(common) < FEWEST:
+            continue
+        settings += 1
+        table = np.array([[each[number] for number in common] for each in found])
+        best = table[int(np.argmin(table.mean(axis=1)))]
+        for method, row in zip(methods, table, strict=True):
+            same = np.allclose(row, best) or ttest_rel(row, best).pvalue > LEVEL
+            wins[method] += int(same)
+    lines = [[method, f"{count} of {settings}"] for method, count in wins.items()]
+    return "\n".join(ruled(["method", "best, or not to be told from it"], lines))
+
+
+def verdict(probability: float, difference: float, wanted: int) -> str:
+    """Say whether a difference has the sign that the paper reports, and is significant."""
+    if probability > LEVEL:
+        return "not significant"
+    return "holds" if np.sign(difference) == wanted else "the opposite holds"
+
+
+def against_oracle(name: str, methods: Sequence[str]) -> str:
+    """Write paired tests of methods against the support vector machine that sees all features."""
+    lines = []
+    for setting in NUMBERS.report(name).experiment.settings():
+        oracle = NUMBERS.values(name, setting, f"Oracle SVM {LABEL}")
+        for method in methods:
+            own = NUMBERS.values(name, setting, f"{method} {LABEL}")
+            common = sorted(own.keys() & oracle.keys())
+            if len(common) < FEWEST:
+                mean = np.mean([own[k] - oracle[k] for k in common]) if common else np.nan
+                lines.append([setting, method, f"{mean:+.2f}", str(len(common)), "too few trials"])
+                continue
+            first, second = [own[k] for k in common], [oracle[k] for k in common]
+            difference = float(np.mean(np.subtract(first, second)))
+            p = float(ttest_rel(first, second).pvalue)
+            said = f"{verdict(p, difference, -1)} (p = {p:.2g})"
+            lines.append([setting, method, f"{difference:+.2f}", str(len(common)), said])
+    return "\n".join(
+        ruled(["observed", "method", "method - oracle, points", "trials", "beats it"], lines)
+    )
+
+
+def more_tasks(methods: Sequence[str]) -> str:
+    """Write two-sample tests of ten labels against two."""
+    lines, name = [], "goldberg-table3"
+    for method in methods:
+        for kind in (LABEL, FEATURE):
+            two, ten = (
+                list(NUMBERS.values(name, f"t = {t}", f"{method} {kind}").values())
+                for t in (2, 10)
+            )
+            if min(len(two), len(ten)) < FEWEST:
+                lines.append([method, kind, "", "", "too few trials"])
+                continue
+            p, difference = float(ttest_ind(ten, two).pvalue), np.mean(ten) - np.mean(two)
+            said = f"{verdict(p, float(difference), -1)} (p = {p:.2g})"
+            lines.append([method, kind, f"{np.mean(two):.3g}", f"{np.mean(ten):.3g}", said])
+    return "\n".join(ruled(["method", "error", "t = 2", "t = 10", "ten are better"], lines))
+
+
+def optimum_columns(model: str) -> dict[str, str]:
+    """Return the measures of a model in the table of optima, by their headings."""
+    headings = {
+        "excess at 1e-5": "excess % at their rule",
+        "excess at 1e-8": "excess % at 1e-08",
+        "own gap": "own gap % at their rule",
+        "gap, solved": "gap % solved",
+        "iterations at 1e-5": "iterations at their rule",
+        "iterations at 1e-8": "iterations at 1e-08",
+        "label error, theirs": "label error % at their rule",
+        "label error, solved": "label error % solved",
+    }
+    return {heading: f"{model}: {measure}" for heading, measure in headings.items()}
+
+
+def paper_rows(name: str, methods: Sequence[str]) -> str:
+    """Write label and feature errors of methods in each setting, as words in a sentence."""
+    said = []
+    for method in methods:
+        found = []
+        for setting in NUMBERS.report(name).experiment.settings():
+            cells = [
+                NUMBERS.values(name, setting, f"{method} {kind}") for kind in (LABEL, FEATURE)
+            ]
+            if all(cells):
+                label, feature = (float(np.mean(list(each.values()))) for each in cells)
+                found.append(f"{label:.1f} % and {feature:.2f} at {setting} observed")
+        said.append(f"{method}: {', '.join(found) or 'not computed'}")
+    return "; ".join(said)
+
+
+def glance() -> list[Bars]:
+    """Label errors of all methods: the mean of the synthetic settings, emotions, yeast."""
+    methods = list(META_AVERAGES[LABEL])
+    panels = [
+        Bars(
+            "synthetic, mean of settings: label error %",
+            [*methods, "MC-b, posterior"],
+            {
+                "paper": [*META_AVERAGES[LABEL].values(), np.nan],
+                "ours": [
+                    average("goldberg-table1", f"{method} {LABEL}")
+                    for method in (*methods, f"MC-b{POSTERIOR}")
+                ],
+            },
+        )
+    ]
+    for name, title, setting in (
+        ("goldberg-table4", "emotions, 80 % observed", "80%"),
+        ("goldberg-table5", "yeast, 40 % observed", "40%"),
+    ):
+        rows = {
+            row.measure.removesuffix(LABEL).strip(): row
+            for row in NUMBERS.report(name).rows
+            if row.setting == setting and row.measure.endswith(LABEL) and row.published
+        }
+        both = {method: row for method, row in rows.items() if not row.aside}
+        theirs = [row.published.mean if row.published else np.nan for row in both.values()]
+        ours = [row.measured.mean if row.measured else np.nan for row in both.values()]
+        panels.append(Bars(f"{title}: label error %", list(both), {"paper": theirs, "ours": ours}))
+    return panels
+
+
+GLANCE = glance
+PAGE = {
+    "optimum_columns": optimum_columns,
+    "paper_rows": paper_rows,
+    "META": META_AVERAGES[LABEL],
+    "average": average,
+    "by_share": by_share,
+    "meta_averages": meta_averages,
+    "best_methods": best_methods,
+    "against_oracle": against_oracle,
+    "more_tasks": more_tasks,
+}
