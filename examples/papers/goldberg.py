@@ -41,7 +41,8 @@ NOTES = (
     "EM, as published: without the conditional covariances of what is missing.",
     "Posterior: noise and factors are learned, and nothing is tuned.",
 )
-FOLDS = Cause("4/5", rf"(Mean|Zero)(\+SVM) ({LABEL})", rf"\1\2{FOUR_FIFTHS} \3")
+FOLDS = Cause("4/5", rf"(Mean|Zero|FPC)(\+SVM) ({LABEL})", rf"\1\2{FOUR_FIFTHS} \3")
+BOTH = Cause("EM, 4/5", rf"(EM1\+SVM) ({LABEL})", rf"\1{AS_PUBLISHED}{FOUR_FIFTHS} \2")
 # Of a path of mu whose label errors are flat another point was chosen.
 MU = Cause("mu", rf"(MC-1) ({LABEL}|{FEATURE})", rf"\1{LARGER} \2")
 EM = Cause("EM", rf"(EM\d\+SVM) ({LABEL}|{FEATURE})", rf"\1{AS_PUBLISHED} \2")
@@ -64,6 +65,8 @@ METHODS = (
     f"FPC+SVM{AS_THEY_COME}",
     f"Mean+SVM{FOUR_FIFTHS}",
     f"Zero+SVM{FOUR_FIFTHS}",
+    f"FPC+SVM{FOUR_FIFTHS}",
+    f"EM1+SVM{AS_PUBLISHED}{FOUR_FIFTHS}",
 )
 
 
@@ -134,9 +137,10 @@ class Synthetic(Contest):
     methods: ClassVar[tuple[str, ...]] = (
         *("MC-b", "MC-1", "FPC+SVM", "EM1+SVM", f"EM1+SVM{AS_PUBLISHED}", "Mean+SVM", "Zero+SVM"),
         *(f"MC-b{POSTERIOR}", f"MC-1{POSTERIOR}"),
-        *(f"Mean+SVM{FOUR_FIFTHS}", f"Zero+SVM{FOUR_FIFTHS}"),
+        *(f"Mean+SVM{FOUR_FIFTHS}", f"Zero+SVM{FOUR_FIFTHS}", f"FPC+SVM{FOUR_FIFTHS}"),
+        f"EM1+SVM{AS_PUBLISHED}{FOUR_FIFTHS}",
     )
-    causes = (EM, FOLDS)
+    causes = (EM, FOLDS, BOTH)
     kinds: ClassVar[tuple[str, ...]]
 
     @classmethod

@@ -8,6 +8,7 @@ where the paper has them as columns.
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -42,7 +43,7 @@ STOPPED = {
 GRAM_CHANGE = 1e-7
 
 
-def mc_b(mu: float, label_weight: float = 1.0) -> Model:
+def mc_b(mu: float, label_weight: float = 1.0, *, bias: bool = True) -> Model:
     """Formulation 1, "MC-b", Eq. 2: a bias for each label.
 
     ``mu ||Z||_* + lambda / |Omega_Y| sum log(1 + exp(-y (z + b)))
@@ -54,6 +55,8 @@ def mc_b(mu: float, label_weight: float = 1.0) -> Model:
         Weight of the nuclear norm.
     label_weight : float, default 1
         The paper's lambda.
+    bias : bool, default True
+        False is the variant that their section 2.2 mentions and advises against.
 
     Examples
     --------
@@ -64,7 +67,7 @@ def mc_b(mu: float, label_weight: float = 1.0) -> Model:
     return Model(
         blocks=[
             Block("features", Gaussian(), reduce="mean"),
-            Block("labels", Bernoulli(), weight=label_weight, reduce="mean", bias=True),
+            Block("labels", Bernoulli(), weight=label_weight, reduce="mean", bias=bias),
         ],
         terms=[NuclearNorm(mu)],
     )
@@ -80,10 +83,8 @@ def mc_1(mu: float, label_weight: float = 1.0) -> Model:
     label_weight : float, default 1
         The paper's lambda.
     """
-    biased = mc_b(mu, label_weight)
-    features, labels = biased.blocks
-    blocks = [features, attrs.evolve(labels, bias=False)]
-    return Model(blocks, [*biased.terms, OnesColumn()])
+    unbiased = mc_b(mu, label_weight, bias=False)
+    return Model(unbiased.blocks, [*unbiased.terms, OnesColumn()])
 
 
 @attrs.frozen(eq=False)
@@ -292,8 +293,8 @@ def last_stage(
 def begin(model: Model, data: Mapping[str, Any]) -> tuple[Problem, FixedPoint]:
     """The data, and the start of the algorithm that the model is for."""
     ones = OnesColumn() in model.terms
-    preset = mc_1 if ones else mc_b
     labels = [block for block in model.blocks if block.name == "labels"]
+    preset = mc_1 if ones else partial(mc_b, bias=bool(labels and labels[0].bias))
     known = isinstance(model.terms[0], NuclearNorm) and labels
     if not known or model != preset(weight_of(model), labels[0].weight):
         raise ModelError(
