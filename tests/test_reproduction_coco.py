@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from papers import baselines
 from papers.coco import (
     EXPERIMENTS,
     CocoFig1,
@@ -18,7 +19,7 @@ from papers.experiment import Trial, summarised
 import mcframe as mc
 from mcframe.contracts.errors import NotCertifiedWarning
 from mcframe.datasets.readers import folder
-from mcframe.papers import coco, coco_0, coco_subgradient, concatenated
+from mcframe.papers import coco, coco_0, coco_subgradient, concatenated, maxide
 from mcframe.papers.xu import CocoSubgradient, nuclear_subgradient
 
 
@@ -108,6 +109,29 @@ def test_mc_is_the_squared_loss_of_both(table):
     z = np.random.default_rng(0).standard_normal(both.shape)
     value = 0.5 * np.nansum((z - both) ** 2) + 0.3 * np.linalg.norm(z, "nuc")
     assert problem.objective(z, {}) == pytest.approx(value, rel=1e-12)
+
+
+def test_maxide_as_a_model_has_the_optimum_of_the_algorithm():
+    rng = np.random.default_rng(3)
+    items = rng.standard_normal((30, 4))
+    labels = (items @ rng.standard_normal((4, 6)) > 0).astype(float)
+    labels[rng.random(labels.shape) < 0.5] = np.nan
+    for weight in (0.1, 1.0):
+        solved = mc.fit(maxide(items, 6, weight), {"labels": labels}, tol=1e-6)
+        limits = {"tol": 1e-6, "change": 0.0, "max_iter": 5000}
+        known = baselines.maxide(labels, items, weight=weight, **limits)
+        assert solved.status == "certified"
+        assert known.status == "certified"
+        assert solved.bound <= known.objective
+        assert known.bound <= solved.objective
+        np.testing.assert_allclose(solved.predict("labels"), known.predict(), atol=1e-4)
+
+
+def test_maxide_needs_complete_features_that_leave_something_out():
+    with pytest.raises(mc.ModelError, match="items"):
+        maxide([[1.0], [np.nan], [2.0]], 2)
+    with pytest.raises(mc.ModelError, match="rank 2 in 2 rows"):
+        maxide(np.eye(2), 2)
 
 
 @pytest.mark.parametrize("shape", [(9, 5), (5, 9), (6, 6)])

@@ -498,6 +498,7 @@ class CocoBound(Experiment):
 
     shape: tuple[int, int, int] = (200, 60, 40)
     ranks: tuple[int, ...] = (2, 5, 10)
+    rows: tuple[int, ...] = (100, 400)
     shares: tuple[float, ...] = (0.2, 0.3, 0.4, 0.6, 0.8)
 
     name = "coco-bound"
@@ -513,11 +514,17 @@ class CocoBound(Experiment):
     @classmethod
     def tiny(cls) -> Self:
         """40 rows."""
-        return cls((40, 12, 8), (2,), (0.5, 0.8))
+        return cls((40, 12, 8), (2,), (30,), (0.5, 0.8))
+
+    def cases(self) -> dict[str, tuple[int, int]]:
+        """Return rank and rows by setting: all ranks, then the middle one with other rows."""
+        middle = self.ranks[len(self.ranks) // 2]
+        cases = {f"rank {rank}": (rank, self.shape[0]) for rank in self.ranks}
+        return cases | {f"rank {middle}, {n} rows": (middle, n) for n in self.rows}
 
     def settings(self) -> Sequence[str]:
-        """The ranks."""
-        return tuple(f"rank {rank}" for rank in self.ranks)
+        """The ranks and the rows."""
+        return tuple(self.cases())
 
     def tolerance(self, measure: str) -> float:
         """Fits are solved to a gap."""
@@ -525,8 +532,7 @@ class CocoBound(Experiment):
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """One matrix, observed at each share."""
-        n, d, labels = self.shape
-        rank, sums = int(setting.removeprefix("rank ")), []
+        (rank, n), (_, d, labels), sums = self.cases()[setting], self.shape, []
         table = cocompletion(n, d, labels, rank, 1.0, rng)
         assert table.latent is not None
         found = {}
@@ -544,7 +550,7 @@ class CocoBound(Experiment):
         return found | {"slope": float(np.polyfit(np.log(self.shares), np.log(sums), 1)[0])}
 
     def draw(self, figure: Any, summary: Summary) -> bool:
-        """A line for each rank, and one of slope -1/2."""
+        """A line for each rank and number of rows, and one of slope -1/2."""
         axes = figure.subplots()
         shares = np.array(self.shares)
         for setting, found in summary.items():

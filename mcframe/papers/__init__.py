@@ -26,6 +26,7 @@ from mcframe.papers.xu import coco as coco
 from mcframe.papers.xu import coco_0 as coco_0
 from mcframe.papers.xu import coco_subgradient as coco_subgradient
 from mcframe.papers.xu import concatenated as concatenated
+from mcframe.papers.xu import maxide as maxide
 from mcframe.papers.zheng import gamma as gamma
 from mcframe.papers.zheng import soft_impute as soft_impute
 from mcframe.papers.zheng import soft_impute_iterations as soft_impute_iterations

@@ -8,15 +8,17 @@ from typing import Any
 
 import attrs
 import numpy as np
+import scipy.linalg
 
 from mcframe.answer import Fit
 from mcframe.backends import Dual, Point
+from mcframe.calibration import Calibration
 from mcframe.compile import Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import number, positive
+from mcframe.contracts.validators import number, positive, read_only_matrix, refuse_where
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank
@@ -93,6 +95,53 @@ def concatenated(weight: float = 1.0) -> Model:
     """
     blocks = [Block("features", Gaussian()), Block("labels", Gaussian())]
     return Model(blocks, [NuclearNorm(weight)])
+
+
+def maxide(items: Any, n_labels: int, weight: float = 1.0) -> Model:
+    """Maxide (Xu, Jin and Zhou, 2013) of section 4: labels completed by features of the items.
+
+    ``1/2 ||R(A M - Y)||_F^2 + weight ||M||_*`` over the observed entries, A an orthonormal basis
+    of the columns of ``items``. With Z = A M, which has the norm of M, these are the Z that are
+    orthogonal to what A leaves out: a nuclear norm under linear equations. Of the predictions
+    of "labels", 0 and 1, those above 1/2 are 1.
+
+    Parameters
+    ----------
+    items : array (n_items x d)
+        Complete features, of a rank below n_items.
+    n_labels : int
+        Columns of the block "labels".
+    weight : float, default 1
+        The figures printed for Maxide are those of 1, before the fit has converged, with the
+        features themselves in the place of A.
+
+    Raises
+    ------
+    ModelError
+        Where features are missing, or leave nothing out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import mcframe as mc
+    >>> from mcframe.papers import maxide
+    >>> labels = np.array([[1.0, np.nan], [np.nan, 4.0], [3.0, np.nan]])
+    >>> fit = mc.fit(maxide([[1.0], [2.0], [3.0]], n_labels=2, weight=1e-3), {"labels": labels})
+    >>> fit.predict("labels").round(1)
+    array([[1., 2.],
+           [2., 4.],
+           [3., 6.]])
+    """
+    features = read_only_matrix(items, "items")
+    refuse_where(~np.isfinite(features), features, "items")
+    left_out = scipy.linalg.null_space(features.T)
+    if not left_out.shape[1]:
+        raise ModelError(
+            f"items has rank {features.shape[0]} in {features.shape[0]} rows, so that any labels"
+            " are in the span of its columns; give fewer features, or complete the labels alone"
+        )
+    equations = Calibration("labels", left_out.T, np.zeros((left_out.shape[1], n_labels)))
+    return Model([Block("labels", Gaussian())], [NuclearNorm(weight), equations])
 
 
 def coco_subgradient(
