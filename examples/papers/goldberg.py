@@ -24,6 +24,7 @@ from papers.goldberg_contest import (
     FOUR_FIFTHS,
     LABEL,
     LARGER,
+    LARGEST,
     POSTERIOR,
     SMALLER,
     Tuning,
@@ -43,6 +44,7 @@ NOTES = (
 )
 FOLDS = Cause("4/5", rf"(Mean|Zero|FPC)(\+SVM) ({LABEL})", rf"\1\2{FOUR_FIFTHS} \3")
 BOTH = Cause("EM, 4/5", rf"(EM1\+SVM) ({LABEL})", rf"\1{AS_PUBLISHED}{FOUR_FIFTHS} \2")
+TIES = Cause("C", rf"(Mean|Zero)(\+SVM) ({LABEL})", rf"\1\2{LARGEST} \3")
 # Of a path of mu whose label errors are flat another point was chosen.
 MU = Cause("mu", rf"(MC-1) ({LABEL}|{FEATURE})", rf"\1{LARGER} \2")
 EM = Cause("EM", rf"(EM\d\+SVM) ({LABEL}|{FEATURE})", rf"\1{AS_PUBLISHED} \2")
@@ -67,6 +69,8 @@ METHODS = (
     f"Zero+SVM{FOUR_FIFTHS}",
     f"FPC+SVM{FOUR_FIFTHS}",
     f"EM1+SVM{AS_PUBLISHED}{FOUR_FIFTHS}",
+    f"Mean+SVM{LARGEST}",
+    f"Zero+SVM{LARGEST}",
 )
 
 
@@ -138,9 +142,9 @@ class Synthetic(Contest):
         *("MC-b", "MC-1", "FPC+SVM", "EM1+SVM", f"EM1+SVM{AS_PUBLISHED}", "Mean+SVM", "Zero+SVM"),
         *(f"MC-b{POSTERIOR}", f"MC-1{POSTERIOR}"),
         *(f"Mean+SVM{FOUR_FIFTHS}", f"Zero+SVM{FOUR_FIFTHS}", f"FPC+SVM{FOUR_FIFTHS}"),
-        f"EM1+SVM{AS_PUBLISHED}{FOUR_FIFTHS}",
+        *(f"EM1+SVM{AS_PUBLISHED}{FOUR_FIFTHS}", f"Mean+SVM{LARGEST}", f"Zero+SVM{LARGEST}"),
     )
-    causes = (EM, FOLDS, BOTH)
+    causes = (EM, FOLDS, BOTH, TIES)
     kinds: ClassVar[tuple[str, ...]]
 
     @classmethod

@@ -24,6 +24,7 @@ def svm_labels(
     *,
     strengths: Sequence[float] = STRENGTHS,
     folds: int = 5,
+    largest: bool = False,
 ) -> Array:
     """Predict every label by an SVM trained on the observed ones of its column.
 
@@ -41,9 +42,11 @@ def svm_labels(
     rng : numpy Generator
         Draws the folds.
     strengths : list of float, default 1e-8, 1e-7, ..., 1e8
-        Values of C; of equally good ones the smallest is taken, the strongest penalty.
+        Values of C.
     folds : int, default 5
         A label with fewer observations is cut into as many parts as it has.
+    largest : bool, default False
+        Of equally good C take the largest, not the smallest, which has the strongest penalty.
 
     Returns
     -------
@@ -59,7 +62,8 @@ def svm_labels(
             " mean_imputed(features)"
         )
     known = checked_labels(labels, len(table))
-    grid = np.sort(np.asarray(strengths, dtype=np.float64))
+    # Of equal scores the first is taken.
+    grid = np.sort(np.asarray(strengths, dtype=np.float64))[:: -1 if largest else 1]
     predicted = np.zeros(known.shape)
     for column in range(known.shape[1]):
         seen = ~np.isnan(known[:, column])
