@@ -117,6 +117,22 @@ def test_a_separable_label_is_learned_and_tuned():
     np.testing.assert_array_equal(predicted, again)
 
 
+@pytest.mark.parametrize(("largest", "expected"), [(False, 1.0), (True, 100.0)])
+def test_of_equally_good_strengths_one_end_is_taken(monkeypatch, largest, expected):
+    used = []
+
+    def perfect(x, y, strength):
+        used.append(strength)
+        return lambda features: features[:, 0] > 0.0
+
+    monkeypatch.setattr("papers.baselines.svm.train_svm", perfect)
+    features = np.linspace(-1.0, 1.0, 20)[:, None]
+    labels = (features > 0.0) * 1.0
+    rng = np.random.default_rng(0)
+    svm_labels(features, labels, rng, strengths=(10.0, 1.0, 100.0), largest=largest)
+    assert used[-1] == expected
+
+
 def test_labels_of_one_class_or_of_none():
     features = np.random.default_rng(7).standard_normal((10, 2))
     labels = np.full((10, 4), np.nan)

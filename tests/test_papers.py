@@ -1,5 +1,7 @@
 """The published algorithms beside the problems they state."""
 
+from functools import partial
+
 import attrs
 import numpy as np
 import pytest
@@ -100,7 +102,7 @@ def test_algorithm_1_is_the_fpc_backend_with_their_rule(table):
     np.testing.assert_allclose(fit.latent.dense(), other.latent.dense(), atol=1e-9)
 
 
-@pytest.mark.parametrize("preset", [mc_b, mc_1])
+@pytest.mark.parametrize("preset", [mc_b, mc_1, partial(mc_b, bias=False)])
 def test_every_mu_of_one_run(table, preset):
     """A path ends where the algorithm does that goes straight to its last mu."""
     weights = papers.published_weights(table, last=0.02)

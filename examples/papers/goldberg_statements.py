@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import ttest_ind, ttest_rel
 
-from papers.goldberg_contest import AS_PUBLISHED, FEATURE, LABEL, POSTERIOR
+from papers.goldberg_contest import FEATURE, LABEL, POSTERIOR
 from papers.goldberg_figures import META_AVERAGES
 from papers.pages import Numbers
 from papers.picture import Bars
@@ -26,7 +26,14 @@ def average(name: str, measure: str, ending: str = "") -> float:
         each for each in NUMBERS.report(name).experiment.settings() if each.endswith(ending)
     ]
     found = [NUMBERS.values(name, setting, measure) for setting in settings]
-    return float(np.mean([np.mean(list(each.values())) for each in found if each]))
+    means = [float(np.mean(list(each.values()))) for each in found if each]
+    return float(np.mean(means)) if means else np.nan
+
+
+def known_average(name: str, measure: str) -> str:
+    """Write an average over the settings, or that none has been computed."""
+    value = average(name, measure)
+    return "(not computed)" if np.isnan(value) else f"{value:.1f}"
 
 
 def by_share(name: str, kind: str, methods: Sequence[str]) -> str:
@@ -38,20 +45,32 @@ def by_share(name: str, kind: str, methods: Sequence[str]) -> str:
     return "\n".join(ruled(["method", *SHARES], lines))
 
 
-def meta_averages(name: str, kind: str) -> str:
-    """Write the paper's averages over all settings beside ours, as many as have been computed."""
-    settings = NUMBERS.report(name).experiment.settings()
-    lines = []
-    others = (f"EM1+SVM{AS_PUBLISHED}", *(f"{model}{POSTERIOR}" for model in ("MC-b", "MC-1")))
-    for method in (*META_AVERAGES[kind], *others):
-        measure = f"{method} {kind}"
-        found = [each for each in settings if NUMBERS.values(name, each, measure)]
+def meta_averages(name: str, kind: str, variants: Sequence[str] = ()) -> str:
+    """Write the paper's averages over all settings beside ours, as many as have been computed.
+
+    The difference is the mean over the settings, ± its standard error. A variant of a method, such
+    as EM as published, is compared with what the paper prints for the method.
+    """
+    report, lines = NUMBERS.report(name), []
+    published, decimals = report.experiment.published(), 1 if kind == LABEL else 2
+    posteriors = [f"{model}{POSTERIOR}" for model in ("MC-b", "MC-1")]
+    for method in (*META_AVERAGES[kind], *variants, *posteriors):
+        ours, gaps = [], []
+        for setting in report.experiment.settings():
+            found = NUMBERS.values(name, setting, f"{method} {kind}")
+            if found:
+                ours.append(np.mean(list(found.values())))
+                theirs = published.get((setting, f"{method.partition(',')[0]} {kind}"))
+                gaps += [] if theirs is None else [ours[-1] - theirs.mean]
         printed = META_AVERAGES[kind].get(method)
-        decimals = 1 if kind == LABEL else 2
-        theirs = "" if printed is None else f"{printed:.{decimals}f}"
-        ours = f"{average(name, measure):.{decimals}f}" if found else ""
-        lines.append([method, theirs, ours, str(len(found))])
-    return "\n".join(ruled(["method", "paper", "ours", "settings"], lines))
+        line = [method, "" if printed is None else f"{printed:.{decimals}f}"]
+        line += [f"{np.mean(ours):.{decimals}f}" if ours else ""]
+        told = len(gaps) > 1 and method not in posteriors
+        error = np.std(gaps, ddof=1) / np.sqrt(len(gaps)) if told else np.nan
+        line += [f"{np.mean(gaps):+.{decimals}f} ± {error:.{decimals}f}" if told else ""]
+        lines.append([*line, str(len(ours))])
+    headings = ("method", "paper", "ours", "ours - paper", "settings")
+    return "\n".join(ruled(headings, lines))
 
 
 def best_methods(name: str, kind: str, methods: Sequence[str]) -> str:
@@ -71,8 +90,27 @@ def best_methods(name: str, kind: str, methods: Sequence[str]) -> str:
         for method, row in zip(methods, table, strict=True):
             same = np.allclose(row, best) or ttest_rel(row, best).pvalue > LEVEL
             wins[method] += int(same)
+    if not settings:
+        return f"No setting has {FEWEST} trials of all of these yet, so that nothing is tested."
     lines = [[method, f"{count} of {settings}"] for method, count in wins.items()]
     return "\n".join(ruled(["method", "best, or not to be told from it"], lines))
+
+
+def bias_said() -> str:
+    """Say whether the model without a bias errs more than MC-b and MC-1, setting by setting."""
+    name, said = "goldberg-nobias", []
+    for setting in NUMBERS.report(name).experiment.settings():
+        bare, biased, ones = (
+            NUMBERS.values(name, setting, f"{model} {LABEL}")
+            for model in ("MC without a bias", "MC-b", "MC-1")
+        )
+        if bare:
+            gaps = [np.mean([bare[k] - other[k] for k in bare]) for other in (biased, ones)]
+            said.append(
+                f"with {setting} it errs by {gaps[0]:+.1f} points against MC-b and by"
+                f" {gaps[1]:+.1f} against MC-1 ({len(bare)} trial{'s' * (len(bare) > 1)})"
+            )
+    return f"The model without a bias: {'; '.join(said)}." if said else "Nothing is computed yet."
 
 
 def verdict(probability: float, difference: float, wanted: int) -> str:
@@ -191,6 +229,8 @@ PAGE = {
     "paper_rows": paper_rows,
     "META": META_AVERAGES[LABEL],
     "average": average,
+    "known_average": known_average,
+    "bias_said": bias_said,
     "by_share": by_share,
     "meta_averages": meta_averages,
     "best_methods": best_methods,

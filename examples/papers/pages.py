@@ -16,6 +16,7 @@ from papers.experiment import Experiment, Measured, summarised
 from papers.picture import draw, draw_bars
 from papers.registry import PAPERS, experiments, find, of_paper
 from papers.report import (
+    OPEN,
     Report,
     Row,
     Tally,
@@ -128,6 +129,10 @@ class Numbers:
         mean, error, _ = self.paired(name, setting, one, other)
         return f"{mean:+.{digits}f} ± {error:.{digits}f}"
 
+    def order(self, places: Sequence[float], values: Sequence[float]) -> float:
+        """Return the slope on logarithmic axes, by least squares."""
+        return float(np.polyfit(np.log(places), np.log(values), 1)[0])
+
     def table(self, name: str, measures: str = ".*", settings: str = ".*") -> str:
         """Write the table of an experiment, or those rows that match."""
         report = stored(name)
@@ -193,6 +198,15 @@ class Numbers:
         """Write how many cells differ, and of how many that is known why."""
         return said(tally(stored(name).rows))
 
+    def open_cells(self, name: str, settings: str = ".*") -> str:
+        """Write the cells that differ by more than two standard errors, and nobody knows why."""
+        found = [
+            f"{row.setting}: {row.measure} {row.distance:+.1f}"
+            for row in stored(name).rows
+            if row.cause == OPEN and re.fullmatch(settings, row.setting)
+        ]
+        return "; ".join(found) or "none"
+
     def run_of(self, name: str) -> str:
         """Write what the stored trials come from: command, seed, trials, code, date, time."""
         report = stored(name)
@@ -207,6 +221,12 @@ class Numbers:
     def trials(self, name: str) -> str:
         """Write how many trials the cells have."""
         return trials_of(stored(name))
+
+    def by_chance(self) -> str:
+        """Write how many of all differences lie beyond two standard errors if all agree."""
+        kinds = experiments().values()
+        compared = sum(tally(stored(kind.name).rows).compared for kind in kinds)
+        return f"Of {compared} differences about {0.0455 * compared:.0f}"
 
     def summary(self) -> str:
         """Write the table of all papers: cells, and how ours compare with them."""
