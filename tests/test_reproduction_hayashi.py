@@ -319,3 +319,14 @@ def test_shift_mc_is_the_squared_distance_from_the_shifted_table():
             assert np.sum((latent - shifted) ** 2) <= np.sum((other - shifted) ** 2)
     better = np.mean((latent - truth) ** 2)
     assert better < np.mean((np.where(ones, 1.0, 0.0) - truth) ** 2)
+
+
+def test_a_penalised_shift_mc_without_a_box_is_one_shrinkage():
+    rng = np.random.default_rng(5)
+    ones = rng.random((12, 9)) < 0.4
+    ones[0], ones[:, 0] = True, True  # no row or column without any
+    model = mc.Model(papers.shift_mc(2.0, missing_rate=0.5).blocks, [mc.NuclearNorm(1.0)])
+    fit = mc.fit(model, {"labels": np.where(ones, 1.0, np.nan)}, tol=1e-9)
+    left, values, right = np.linalg.svd(np.where(ones, 2.0, 0.0), full_matrices=False)
+    expected = (left * np.maximum(values - 0.5, 0.0)) @ right
+    np.testing.assert_allclose(fit.latent.dense(), expected, atol=1e-4)
