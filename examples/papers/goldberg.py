@@ -27,6 +27,7 @@ from papers.goldberg_contest import (
     LARGEST,
     POSTERIOR,
     SMALLER,
+    ZEROS,
     Tuning,
     label_error,
     run_method,
@@ -44,6 +45,7 @@ NOTES = (
 )
 FOLDS = Cause("4/5", rf"(Mean|Zero|FPC)(\+SVM) ({LABEL})", rf"\1\2{FOUR_FIFTHS} \3")
 BOTH = Cause("EM, 4/5", rf"(EM1\+SVM) ({LABEL})", rf"\1{AS_PUBLISHED}{FOUR_FIFTHS} \2")
+START = Cause("start", rf"(EM\d\+SVM) ({LABEL}|{FEATURE})", rf"\1{AS_PUBLISHED}{ZEROS} \2")
 TIES = Cause("C", rf"(Mean|Zero)(\+SVM) ({LABEL})", rf"\1\2{LARGEST} \3")
 # Of a path of mu whose label errors are flat another point was chosen.
 MU = Cause("mu", rf"(MC-1) ({LABEL}|{FEATURE})", rf"\1{LARGER} \2")
@@ -71,6 +73,8 @@ METHODS = (
     f"EM1+SVM{AS_PUBLISHED}{FOUR_FIFTHS}",
     f"Mean+SVM{LARGEST}",
     f"Zero+SVM{LARGEST}",
+    f"EM1+SVM{AS_PUBLISHED}{ZEROS}",
+    f"EM4+SVM{AS_PUBLISHED}{ZEROS}",
 )
 
 
@@ -324,7 +328,9 @@ class Table4(RealData):
         *(f"EM4+SVM{AS_PUBLISHED}", "Mean+SVM", "Zero+SVM", "Oracle SVM"),
         *(f"MC-b{AS_THEY_COME}", f"MC-1{AS_THEY_COME}", f"FPC+SVM{AS_THEY_COME}"),
         *(f"MC-b{POSTERIOR}", f"MC-1{POSTERIOR}"),
+        *(f"EM1+SVM{AS_PUBLISHED}{ZEROS}", f"EM4+SVM{AS_PUBLISHED}{ZEROS}"),
     )
+    causes = (EM, START)
 
 
 @attrs.frozen

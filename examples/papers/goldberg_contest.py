@@ -29,6 +29,7 @@ __all__ = [
     "POSTERIOR",
     "PRESETS",
     "SMALLER",
+    "ZEROS",
     "Tuning",
     "contest",
     "feature_error",
@@ -39,6 +40,8 @@ __all__ = [
 LABEL, FEATURE, EXCESS = "label error %", "feature error", "excess %"
 COVERAGE = "features in their 90 % intervals, %"
 AS_PUBLISHED, POSTERIOR = ", as published", ", posterior"
+# Missing features begin as zeros.
+ZEROS = ", from zeros"
 # A support vector machine that is trained on four of the five folds of its cross-validation.
 FOUR_FIFTHS = ", four fifths of the labels"
 # One whose C is the largest of the equally good ones, where the others take the smallest.
@@ -194,19 +197,19 @@ def completed_alone(task: Transduction, tuning: Tuning, rng: np.random.Generator
 
 
 def fill_by_mixture(
-    task: Transduction, components: int, tuning: Tuning, rng: np.random.Generator, published: bool
+    task: Transduction, components: int, tuning: Tuning, rng: np.random.Generator, variant: str
 ) -> Array:
     """A mixture of Gaussians fills the features.
 
     As published: without the conditional covariances of what is missing, which the published
-    errors show, with next to no ridge, and stopped early.
+    errors show, with next to no ridge, and stopped early; from zeros: with these in the place of
+    what is missing at the start, where features have means of their own.
     """
     features = task.observed["features"]
-    if published:
+    if variant.startswith(AS_PUBLISHED):
         options: dict[str, Any] = {"conditional_covariances": False, "ridge": 1e-6}
-        mixture = fit_mixture(
-            features, components, rng, max_iter=tuning.em_published, change=0.0, **options
-        )
+        options |= {"zeros": variant.endswith(ZEROS), "change": 0.0}
+        mixture = fit_mixture(features, components, rng, max_iter=tuning.em_published, **options)
     else:
         mixture = fit_mixture(features, components, rng, max_iter=tuning.em_iterations)
     return mixture.impute(features)
@@ -219,7 +222,7 @@ def filled(task: Transduction, name: str, tuning: Tuning, rng: np.random.Generat
         return completed_alone(task, tuning, rng)
     if how.startswith("EM"):
         components = int(how.removeprefix("EM"))
-        return fill_by_mixture(task, components, tuning, rng, variant.startswith(AS_PUBLISHED))
+        return fill_by_mixture(task, components, tuning, rng, variant)
     fill = {"Mean": mean_imputed, "Zero": zero_imputed}[how]
     return fill(task.observed["features"])
 

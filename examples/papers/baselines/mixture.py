@@ -162,6 +162,7 @@ def fit_mixture(
     change: float = 1e-5,
     max_iter: int = 100,
     conditional_covariances: bool = True,
+    zeros: bool = False,
 ) -> GaussianMixture:
     """Fit a mixture of Gaussians to incomplete items by expectation-maximisation.
 
@@ -192,6 +193,9 @@ def fit_mixture(
         False leaves the covariance of what is missing, given what is observed, out of the
         maximisation: a known mistake, after which the objective may fall, and ``change`` means
         any change.
+    zeros : bool, default False
+        Begin from the table with zeros in the place of what is missing: at its mean and its
+        covariance, or at random items of it.
 
     Returns
     -------
@@ -223,7 +227,9 @@ def fit_mixture(
     runs = [
         maximise_likelihood(
             table,
-            initial_mixture(table, count, rng),
+            mixture_of_zero_filled(table, count, ridge, rng)
+            if zeros
+            else initial_mixture(table, count, rng),
             ridge,
             change,
             whole(max_iter, "max_iter", 1),
@@ -250,6 +256,18 @@ def initial_mixture(table: Array, count: int, rng: np.random.Generator) -> Gauss
         means = filled[rng.choice(len(filled), count, replace=False)]
     covariances = np.tile(np.diag(variances(table)), (count, 1, 1))
     return GaussianMixture(np.full(count, 1.0 / count), means, covariances)
+
+
+def mixture_of_zero_filled(
+    table: Array, count: int, ridge: float, rng: np.random.Generator
+) -> GaussianMixture:
+    """The mean and covariance of the table filled with zeros; means at random items of it."""
+    filled = np.nan_to_num(table)
+    mean, items = filled.mean(axis=0), len(filled)
+    around = ridge * np.diag(variances(table))
+    covariance = ((filled - mean).T @ (filled - mean) + around) / (items + ridge)
+    means = mean[None] if count == 1 else filled[rng.choice(items, count, replace=False)]
+    return GaussianMixture(np.full(count, 1.0 / count), means, np.tile(covariance, (count, 1, 1)))
 
 
 def maximise_likelihood(
