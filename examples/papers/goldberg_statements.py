@@ -110,7 +110,7 @@ def bias_said() -> str:
                 f"with {setting} it errs by {gaps[0]:+.1f} points against MC-b and by"
                 f" {gaps[1]:+.1f} against MC-1 ({len(bare)} trial{'s' * (len(bare) > 1)})"
             )
-    return f"The model without a bias: {'; '.join(said)}." if said else "Nothing is computed yet."
+    return f"The model without a bias: {'; '.join(said)}."
 
 
 def verdict(probability: float, difference: float, wanted: int) -> str:

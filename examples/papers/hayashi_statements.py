@@ -80,6 +80,18 @@ def alpha_said() -> str:
     )
 
 
+def agreeing(method: str, near: bool = True) -> str:
+    """Write where a row of the wide class is within two standard errors of the paper, or not."""
+    start = f"{method}, alpha {WIDE:g}, {AVERAGE}, "
+    rows = [
+        row
+        for row in NUMBERS.report("hayashi-table1").rows
+        if row.measure.startswith(start) and row.distance is not None
+    ]
+    found = [row.measure.removeprefix(start) for row in rows if row.is_far != near]
+    return ", ".join(found) or "none"
+
+
 def by_width(name: str, widths: Sequence[int]) -> str:
     """Write risk, excess, gap and error of the algorithm at each width, beside the optimum."""
     share, lines = "share of the risk at Z = 0", []
@@ -126,6 +138,7 @@ GLANCE = glance
 PAGE = {
     "names_of_points": names_of_points,
     "by_alpha": by_alpha,
+    "agreeing": agreeing,
     "alpha_said": alpha_said,
     "by_width": by_width,
 }
