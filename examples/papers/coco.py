@@ -557,6 +557,8 @@ class CocoBound(Experiment):
             means = [found[f"sum at {share:.0%}"].mean for share in shares]
             axes.loglog(shares, means, "o-", label=setting)
         axes.loglog(shares, means[0] * (shares[0] / shares) ** 0.5, "k--", label="slope -1/2")
+        axes.set_xticks(shares, [f"{share:.0%}" for share in shares])
+        axes.minorticks_off()
         axes.set(xlabel="share observed", ylabel="divergence + error")
         axes.legend()
         return True

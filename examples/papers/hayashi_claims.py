@@ -142,6 +142,8 @@ class HayashiBound(Experiment):
                 axes.loglog(places, means, "o-", label=setting)
             bound = [means[0] * (places[0] / place) ** 0.5 for place in places]
             axes.loglog(places, bound, "k--", label="slope -1/2")
+            axes.set_xticks(places, [f"{place:g}" for place in places])
+            axes.minorticks_off()
             axes.set_xlabel(name)
         panels[0].set_ylabel("mean squared error")
         panels[0].legend()

@@ -528,6 +528,8 @@ class TmccBound(Experiment):
             order = BOUND_ORDER[setting]
             bound = means[0] * (values / values[0]) ** order
             axes.loglog(values, bound, "k--", label=f"slope {order}")
+            axes.set_xticks(values, [f"{value:g}" for value in values])
+            axes.minorticks_off()
             axes.set_xlabel(setting)
             axes.legend(fontsize="small")
         panels[0].set_ylabel("mean squared error")
