@@ -139,8 +139,9 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         """The term itself; ``DataError`` where Z has another number of columns."""
         if self.mean is not None and shape[1] != self.mean.size:
             raise DataError(
-                f"GaussianRows: a covariance of {self.mean.size} columns was given; Z has"
-                f" {shape[1]}, those of all blocks side by side, K for each column of K classes"
+                f"GaussianRows: a covariance of {self.mean.size} columns was given;"
+                f" {shape[1]} are needed, those of all blocks side by side, K for each column of K"
+                " classes"
             )
         return self
 

@@ -115,6 +115,9 @@ def compare(
     """
     if not isinstance(models, Mapping) or not models:
         raise ModelError("models= needs a dict from name to Model with one model or more")
+    for name in models:
+        if not isinstance(name, str):
+            raise ModelError(f"models= has the name {name!r}; give each model a name of text")
     problems = {name: Problem.bind(model, data) for name, model in models.items()}
     first = next(iter(problems.values()))
     blocks = {block.name for block in first.model.blocks}

@@ -405,7 +405,10 @@ class Declared:
         for each in self.columns:
             if each.name == name:
                 return each
-        raise ModelError(f"there is no column {plain(name)!r} in the table")
+        known = listed([repr(plain(each.name)) for each in self.columns])
+        raise ModelError(
+            f"there is no column {plain(name)!r} in the table; its columns are {known}"
+        )
 
     def like_frame(self, names: list[Any], numbers: Array) -> Any:
         """Numbers (n_items x names) as a table of the same library, with its index."""

@@ -135,7 +135,9 @@ def opened(path: Path, columns: dict[str, str]) -> Any:
 
 def unreadable(path: Path, error: Exception) -> DataError:
     """Return the error about a file that is no Parquet, or a damaged one."""
-    return DataError(f"file {str(path)!r} is no Parquet that can be read: {error}")
+    return DataError(
+        f"file {str(path)!r} is no Parquet that can be read; check the path ({error})"
+    )
 
 
 def numbers(path: Path, name: str, column: Any) -> Any:
