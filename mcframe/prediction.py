@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import NotANumber, floats_of, whole
+from mcframe.contracts.validators import NotANumber, floats_of, is_word, whole
 from mcframe.model import Block, Problem
 from mcframe.model.binding import targets_of
 from mcframe.model.labels import AxisLabels, columns_of_frame, frame_of, is_frame, some_in_words
@@ -223,7 +223,7 @@ class Axes:
         DataError
             Where it is "refuse" and a label is unknown, or these are no pairs.
         """
-        if unknown not in UNKNOWN:
+        if not is_word(unknown, *UNKNOWN):
             raise ModelError(f'unknown={unknown!r} was given; take "refuse" or "nan"')
         places = []
         for labels, given in zip((self.rows, self.columns), self.sides_of(pairs), strict=True):
@@ -276,7 +276,7 @@ class Axes:
             names = list(dict.fromkeys(given[int(place)] for place in unknown))
             remedy = '; take unknown="nan" for NaN there'
             if labels is self.rows:
-                remedy = "; take predict_rows for new rows"
+                remedy = "; predict_rows takes new rows"
             raise DataError(
                 f"block {self.block!r}: the fit has no {labels.name} {some_in_words(names)}"
                 f"{remedy}"

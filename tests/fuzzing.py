@@ -6,6 +6,8 @@ and the call, which returns how it ended in words, or raises. The answers are ch
 """
 
 import datetime as dt
+import inspect
+from functools import cache
 
 import attrs
 import numpy as np
@@ -40,6 +42,7 @@ from .strategies import (
 )
 from .test_bad_tables import check_observed_entries
 from .test_everything import contradictions
+from .test_words import LIKELIHOODS, TERMS
 
 # Calls that take longer, in seconds, are counted.
 SLOW = 20.0
@@ -566,7 +569,8 @@ def estimates(draw):
     X = rng.standard_normal((draw(st.integers(1, 20)), draw(st.integers(1, 4))))
     X = X * 10.0 ** draw(st.sampled_from([-100.0, 0.0, 0.0, 9.0, 100.0]))
     X[rng.random(X.shape) < draw(st.sampled_from([0.0, 0.3, 0.9]))] = np.nan
-    form = draw(st.sampled_from([*FORMS, *POISONS, "table"]))
+    kinds = draw(st.sampled_from([["array", "frame", "table"], FORMS, POISONS]))
+    form = draw(st.sampled_from([*kinds]))
     if form == "table":
         table = any_table(draw)[0]
     elif form in FORMS:
@@ -655,11 +659,9 @@ def triples(draw):
 
 
 def pools(draw):
-    n, numbers = (
-        draw(st.integers(0, 4)),
-        draw(st.sampled_from([st.floats(0, 1e9), st.floats(0, 9)])),
-    )
-    if draw(st.integers(0, 2)) == 0:
+    n = draw(st.integers(1, 4))
+    numbers = draw(st.sampled_from([st.floats(0, 1e9), st.floats(0, 9)]))
+    if draw(st.integers(0, 4)) == 0:
         numbers = st.one_of(numbers, st.floats(), NONSENSE)
     given = [draw(st.lists(numbers, min_size=n, max_size=n)) for _ in range(2)]
     if draw(st.integers(0, 4)) == 0:
@@ -716,7 +718,116 @@ def files(draw):
     return f"{reader} {text!r} {encoding}", call
 
 
+# Classes that are made from words and numbers.
+MADE = [
+    *(getattr(mc, name) for name in sorted({*TERMS, *LIKELIHOODS, *mc.risks.__all__})),
+    *(mc.Block, mc.Model, mc.Observations, mc.Proximal, mc.Alternating, mc.FactoredDescent),
+    *(mc.Splitting, mc.Rowwise, mc.FPC, mc.Reference),
+    *(selection.EntryFolds, selection.RowFolds, selection.TimeFolds, selection.HeldOutLoss),
+    *(selection.RelativeDeviance, selection.LabelError, selection.OneMinusAUC),
+]
+SENSIBLE = st.sampled_from(
+    [
+        *("x", "sum", "logit", True, False, 0.1, 0.5, 1.0, 2, 3, [0.0, 1.0], np.eye(2), "auto"),
+        *(None, mc.Gaussian(), mc.Bernoulli(), [mc.NuclearNorm(1.0)]),
+        [mc.Block("x", mc.Gaussian())],
+    ]
+)
+
+
+def words(draw):
+    """Any class of the vocabulary with any arguments."""
+    word = draw(st.sampled_from(MADE))
+    given = {}
+    for name, parameter in inspect.signature(word).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        if parameter.default is parameter.empty or draw(st.booleans()):
+            given[name] = draw(draw(st.sampled_from([SENSIBLE, SENSIBLE, NONSENSE])))
+
+    def call():
+        return "made" if repr(word(**given)) else ""
+
+    return f"{word!r} {given!r}", call
+
+
+@cache
+def answers():
+    """An answer of every kind, of two blocks with labels of rows and columns."""
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(rng.standard_normal((12, 3)), columns=list("abc"))
+    x = x.mask(rng.random((12, 3)) < 0.2)
+    y = np.where(rng.random((12, 2)) < 0.2, np.nan, rng.integers(0, 2, (12, 2)))
+    data = {"x": x, "y": y}
+    blocks = [mc.Block("x", mc.Gaussian(), bias=True), mc.Block("y", mc.Bernoulli())]
+    model = mc.Model(blocks, [mc.NuclearNorm(1.0)])
+    frame = x.assign(kind=rng.choice(["p", "q", None], 12))
+    fit, posterior, completed = mc.fit(model, data), mc.posterior(model, data), mc.complete(frame)
+    found = [fit, fit.compact(), posterior, posterior.condition(data), completed]
+    found += [completed.declared, posterior.conformalize(0.5), mc.explain(model, data)]
+    found += [mc.path(model, data, count=3), mc.pool([1.0, 2.0], [0.1, 0.2]), posterior.factors()]
+    found += [mc.compare({"a": model}, data, cv=2), model, mc.verify(model, data)]
+    found.append(mc.from_triples(row=[1, 2], column=["a", "b"], value=[0.5, 1.0]))
+    return data, frame, found
+
+
+def arguments():
+    """Values of the parameters of methods by their names, sensible ones."""
+    data, frame, (fit, *_) = answers()
+    places = st.sampled_from([None, [0], [0, 1], np.arange(2), [11, 2], [], [99]])
+    return {
+        "block": st.sampled_from(["x", "y"]),
+        "name": st.sampled_from(["a", "kind", "x"]),
+        "rows": places,
+        "columns": places,
+        "values": st.sampled_from([[0.5], [1.0, 0.0], []]),
+        "data": st.sampled_from([data, {"x": data["x"].iloc[:2]}, {"y": [[1, 0]]}, {}]),
+        "frame": st.sampled_from([frame, frame.iloc[:1], frame[["a"]], frame.iloc[:0]]),
+        "pairs": st.sampled_from([[(0, "a")], [(0, 0)], [], [(0, "z")], data["x"]]),
+        "row": st.sampled_from([0, [0, 1], 99, "a"]),
+        "fit": st.just(fit),
+        "level": st.sampled_from([0.5, 0.9]),
+        "confidence_level": st.sampled_from([0.5, 0.9]),
+        "missingness": st.sampled_from(["uniform", "rank1", np.full((12, 1), 0.5)]),
+        "by": st.sampled_from(["block", "column", {"x": "block", "y": "column"}]),
+        "unknown": st.sampled_from(["refuse", "nan"]),
+        "unseen": st.sampled_from(["missing", "error"]),
+        "path": st.sampled_from(["answer.npz", "no-folder/answer"]),
+        "m": st.integers(1, 3),
+        "n": st.integers(1, 9),
+        "random_state": st.integers(0, 3),
+        "share": st.sampled_from([0.2, 0.5]),
+        "observed": st.booleans(),
+        "text": st.just(NUMBERS.to_json()),
+    }
+
+
+# What users never call, and a matrix that can be called.
+INNER = {"of", "with_codes", "like_frame", "latent", "checked"}
+
+
+def questions(draw):
+    """Any public method of any answer with any arguments."""
+    answer, known = draw(st.sampled_from(answers()[2])), arguments()
+    public = [name for name in dir(answer) if not name.startswith("_") and name not in INNER]
+    method = draw(st.sampled_from(public))
+    found, given = getattr(type(answer), method, None), {}
+    for name, parameter in inspect.signature(found).parameters.items() if callable(found) else ():
+        if name != "self" and (parameter.default is parameter.empty or draw(st.booleans())):
+            odd = name not in known or draw(st.integers(0, 3)) == 0
+            given[name] = draw(SMALL if odd else known[name])
+
+    def call():
+        told = getattr(answer, method)
+        repr(told(**given) if callable(told) else told)
+        return "answered"
+
+    return f"{type(answer).__name__}.{method} {given!r}", call
+
+
 VERBS = {
+    "words": words,
+    "questions": questions,
     "fit": fits,
     "several fits": several_fits,
     "verify": verifies,

@@ -14,7 +14,6 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.validators import number
 from mcframe.datasets.readers import (
     as_number,
     find_file,
@@ -222,7 +221,7 @@ def hide(entries: Array, share: float, random_state: int | np.random.Generator =
     >>> int(hide(np.zeros((4, 5)), 0.25).sum())
     5
     """
-    if not 0.0 <= number(share, "share") < 1.0:
+    if not (isinstance(share, int | float) and 0.0 <= share < 1.0):
         raise DataError(f"share={share!r} was given; a share from 0 up to 1, without 1, is needed")
     values = as_matrix(entries)
     known = np.flatnonzero(~np.isnan(values))

@@ -193,8 +193,8 @@ def read_csv(
     file = find_file(path)
     if not isinstance(blocks, Mapping) or not blocks:
         raise DataError(
-            f"blocks={blocks!r} was given; a dict from the name of each block to its columns is"
-            " needed"
+            f"blocks={blocks!r} was given; name at least one block and its columns, as"
+            " {'x': ['age', 'size']}"
         )
     if not isinstance(delimiter, str) or len(delimiter) != 1:
         raise DataError(f"delimiter={delimiter!r} was given; one character is needed")

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning
-from mcframe.contracts.validators import checked_seed, number, whole
+from mcframe.contracts.validators import checked_seed, is_word, number, whole
 from mcframe.estimators.columns import FrameColumns, NumberColumns, holds_more_than_numbers
 from mcframe.fitting import fit
 from mcframe.likelihoods import Gaussian
@@ -83,14 +83,14 @@ class TableEstimator(BaseEstimator):
     def read_columns(self, table: Any) -> NumberColumns | FrameColumns:
         """The columns of a table that was read, as blocks, after a check of the options."""
         check_unseen(self.unseen)
-        auto = isinstance(self.likelihoods, str) and self.likelihoods == "auto"
+        auto = is_word(self.likelihoods, "auto")
         self.gaussian_ = isinstance(self.terms, str)
         if self.gaussian_ and self.terms != GAUSSIAN:
             raise ModelError(
                 f"terms={self.terms!r} was given; {GAUSSIAN!r}, a list of terms or None is needed"
             )
         if self.model is None and self.terms is None:
-            self.gaussian_ = isinstance(self.likelihoods, str) and self.weight == "cv"
+            self.gaussian_ = isinstance(self.likelihoods, str) and is_word(self.weight, "cv")
         if self.model is not None and not isinstance(self.model, Model):
             raise ModelError(f"model={self.model!r} was given; a Model or None is needed")
         if self.model is not None and (not auto or self.terms is not None):
@@ -181,7 +181,7 @@ class TableEstimator(BaseEstimator):
 
     def given_prior(self) -> float | None:
         """The given number of rows that the prior counts as, or None."""
-        if isinstance(self.weight, str) and self.weight == "cv":
+        if is_word(self.weight, "cv"):
             return None
         given = number(self.weight, "weight")
         if not 0.0 < given < np.inf:

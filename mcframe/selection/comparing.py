@@ -52,7 +52,9 @@ class Comparison:
     def __repr__(self) -> str:
         width = max(len("model"), *(len(name) for name in self.names))
         lines = [f"{'model':<{width}}  {'evidence':>12}  held-out log density"]
-        spreads = np.std(self.densities, axis=1) / np.sqrt(max(self.densities.shape[1] - 1, 1))
+        with np.errstate(invalid="ignore"):  # of entries that a model takes for impossible
+            spreads = np.std(self.densities, axis=1)
+        spreads = spreads / np.sqrt(max(self.densities.shape[1] - 1, 1))
         rows = zip(self.names, self.evidence, self.log_density, spreads, strict=True)
         for name, evidence, density, spread in rows:
             line = f"{name:<{width}}  {evidence:>12.6g}  {density:.4f} +- {spread:.4f}"
