@@ -382,7 +382,7 @@ def as_tuple(value: object) -> tuple[Any, ...]:
     if isinstance(value, Block | Term):
         return (value,)
     try:
-        return (value,) if isinstance(value, str) else tuple(value)  # type: ignore[arg-type]
+        return tuple(None if isinstance(value, str) else value)  # type: ignore[arg-type]
     except TypeError:
         raise ModelError(
             f"Model: {value!r} was given; a list of blocks, then a list of terms is needed"
