@@ -671,7 +671,9 @@ class Fit:
                 if given is None:
                     return bound.residual(z)
                 return stated.residual(given.standard.natural(z, np.arange(z.shape[1])))
-        raise ModelError(f"block {block!r} has no calibration")
+        raise ModelError(
+            f"block {block!r} has no calibration; add mc.Calibration({block!r}, A, B) to the terms"
+        )
 
     def __repr__(self) -> str:
         last = self.history[-1]

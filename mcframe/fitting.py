@@ -24,7 +24,7 @@ from mcframe.backends import (
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning
-from mcframe.contracts.validators import checked_seed, checked_switch
+from mcframe.contracts.validators import checked_seed, checked_switch, is_word
 from mcframe.keeping import resumed
 from mcframe.model import Model, Problem
 from mcframe.model.partitioned import in_partitions, refuse_options_of_partitions
@@ -188,7 +188,7 @@ def fit_problem(
     compiled: CompiledProblem, backend: BackendLike, settings: Settings, *, force: bool = False
 ) -> Fit:
     """``fit`` for data that are bound and compiled already, and options that are checked."""
-    if backend == "auto":
+    if is_word(backend, "auto"):
         outcome, name = solve_by_choice(compiled, settings)
         answer = Fit.of(compiled.problem, outcome, name, settings.random_state)
     else:

@@ -34,6 +34,7 @@ from mcframe.compile.partitions.part import (
     held,
 )
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
+from mcframe.contracts.validators import is_word
 from mcframe.keeping import resumed
 from mcframe.model import Model
 from mcframe.model.binding import worth_a_warning
@@ -126,7 +127,7 @@ def solver_for(backend: object) -> Alternating:
         backend = backend.solver
     if isinstance(backend, Alternating):
         return backend
-    if backend in ("auto", Alternating.name):
+    if is_word(backend, "auto", Alternating.name):
         return Alternating()
     raise BackendError(
         f"backend={backend!r} was given; rows in partitions are fitted by 'alternating' alone,"

@@ -128,7 +128,7 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
             f"estimates of {len(points)} completed table were given; two or more are needed, for"
             " what differs between them says how much is missing"
         )
-    refuse(squares < 0.0, squares, "variances", "variances are squared standard errors, from 0")
+    refuse(squares < 0.0, squares, "variances", "squared standard errors, from 0, are needed")
     complete = complete_degrees_of_freedom
     complete = np.inf if complete == np.inf else number(complete, "complete_degrees_of_freedom")
     if complete <= 0.0:
@@ -156,8 +156,9 @@ def checked(given: Any, what: str) -> Array:
     try:
         values = floats_of(given)
     except (NotANumber, TypeError, ValueError) as error:
+        found = f" with {error.value!r}" if isinstance(error, NotANumber) else ""
         raise DataError(
-            f"{what} of type {type(given).__name__} were given ({error}); a number, or an array of"
+            f"{what} of type {type(given).__name__}{found} were given; a number, or an array of"
             " one length, for each completed table is needed"
         ) from None
     if values.ndim not in (1, 2):
@@ -172,7 +173,7 @@ def checked(given: Any, what: str) -> Array:
 def refuse(wrong: Mask, values: Array, what: str, rule: str) -> None:
     """A ``DataError`` that names the first wrong number, and what is needed."""
     for place in np.argwhere(wrong)[:1].tolist():
-        raise DataError(f"{what}{place}={values[tuple(place)]!r} was given; {rule}")
+        raise DataError(f"{what}{place}={float(values[tuple(place)])!r} was given; {rule}")
 
 
 def scalar(values: Any) -> Any:

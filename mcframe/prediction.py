@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import whole
+from mcframe.contracts.validators import NotANumber, floats_of, is_word, whole
 from mcframe.model import Block, Problem
 from mcframe.model.binding import targets_of
 from mcframe.model.labels import AxisLabels, columns_of_frame, frame_of, is_frame, some_in_words
@@ -104,7 +104,7 @@ class FittedRows(Rows):
         """The losses of values, as the data have them, at some entries; no weight counts."""
         problem, (rows, columns) = self.problem, checked_places(self.problem, name, rows, columns)
         fitted, block = problem.tables[name], problem.model.block(name)
-        values = np.asarray(values, dtype=np.float64)
+        values = checked_values(name, values, rows.size)
         table = Table(fitted.shape, rows, columns, values, offset=fitted.given_offset)
         table = table.on_standard_of(fitted)
         z = problem.fitted_at(name, self.latent, self.effects, rows, columns)
@@ -167,6 +167,20 @@ def checked_positions(name: str, what: str, given: Any, count: int) -> IntArray:
     return positions.astype(np.intp)
 
 
+def checked_values(name: str, given: Any, count: int) -> Array:
+    """Values at so many entries of a block as floats, or a ``DataError``."""
+    try:
+        values = floats_of(given)
+    except (NotANumber, TypeError, ValueError):
+        values = np.zeros((0, 0))
+    if values.shape != (count,):
+        raise DataError(
+            f"block {name!r}: values={given!r} were given for {count} entries; one number for each"
+            " is needed"
+        )
+    return values
+
+
 UNKNOWN = ("refuse", "nan")
 PREDICTED = "predicted"
 # How many predictions of whole rows are held at a time.
@@ -209,7 +223,7 @@ class Axes:
         DataError
             Where it is "refuse" and a label is unknown, or these are no pairs.
         """
-        if unknown not in UNKNOWN:
+        if not is_word(unknown, *UNKNOWN):
             raise ModelError(f'unknown={unknown!r} was given; take "refuse" or "nan"')
         places = []
         for labels, given in zip((self.rows, self.columns), self.sides_of(pairs), strict=True):
@@ -260,7 +274,9 @@ class Axes:
         unknown = np.flatnonzero(at < 0)[:LOOKED_AT]
         if unknown.size:
             names = list(dict.fromkeys(given[int(place)] for place in unknown))
-            remedy = "; predict_rows takes new rows" * (labels is self.rows)
+            remedy = '; take unknown="nan" for NaN there'
+            if labels is self.rows:
+                remedy = "; predict_rows takes new rows"
             raise DataError(
                 f"block {self.block!r}: the fit has no {labels.name} {some_in_words(names)}"
                 f"{remedy}"

@@ -283,7 +283,7 @@ def members_of(name: str, value: object, given: Mapping[str, object]) -> dict[st
 def path_of(path: object, name: str) -> Path:
     """The path that was given, or a ``ModelError``."""
     if not isinstance(path, str | os.PathLike):
-        raise ModelError(f"{name}={path!r} was given; the path of a file is needed")
+        raise ModelError(f"{name}={path!r} was given; a path is needed")
     return Path(os.fsdecode(path))
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 import mcframe as mc
 from mcframe.estimators import MatrixCompletionImputer
 from mcframe.tables.columns import values_of
+from tests import bad_inputs
 from tests.strategies import frames
 from tests.test_declare import mixed
 
@@ -277,3 +278,29 @@ def test_many_tables_of_any_columns(drawn):
 @given(frames())
 def test_tables_of_any_columns_by_optimum(drawn):
     check_table_of_any_columns(drawn, "optimum")
+
+
+# The list of wrong inputs in the documents
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """The folder and the names that the lines of the list use."""
+    folder = tmp_path_factory.mktemp("inputs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return folder, bad_inputs.prepared()
+
+
+@pytest.mark.parametrize("verb", bad_inputs.CASES)
+def test_wrong_inputs_have_the_answers_of_the_page(verb, prepared, monkeypatch):
+    """``python -m tests.bad_inputs`` writes the page where a message has changed."""
+    folder, names = prepared
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("MCFRAME_DATA", raising=False)  # a folder that messages would name
+    page = bad_inputs.PAGE.read_text("utf-8").splitlines()
+    found = [
+        bad_inputs.row(verb, case, bad_inputs.outcome(case, names))
+        for case in bad_inputs.CASES[verb]
+    ]
+    assert found == [line for line in page if line.startswith(f"| {verb} |")]

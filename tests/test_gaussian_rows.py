@@ -286,8 +286,8 @@ def test_a_wrong_number_of_columns_is_said():
     with pytest.raises(mc.DataError) as error:
         mc.fit(model, {"x": np.zeros((4, 2))})
     assert str(error.value) == (
-        "GaussianRows: a covariance of 2 columns was given; Z has 6, those of all blocks side by"
-        " side, K for each column of K classes"
+        "GaussianRows: a covariance of 2 columns was given; 6 are needed, those of all blocks"
+        " side by side, K for each column of K classes"
     )
 
 

@@ -465,7 +465,8 @@ def test_unknown_labels_are_named_or_have_no_prediction(fit):
         "block 'stars': the fit has no user 'zed', 'yan'; predict_rows takes new rows"
     )
     assert refusal(fit.predict_pairs, "stars", [("ann", film) for film in "abcde"]) == (
-        "block 'stars': the fit has no film 'a', 'b', 'c' and 2 more"
+        "block 'stars': the fit has no film 'a', 'b', 'c' and 2 more;"
+        ' take unknown="nan" for NaN there'
     )
     found = fit.predict_pairs("stars", pairs, unknown="nan")
     assert np.isnan(found).tolist() == [False, True, True, True, True]

@@ -23,6 +23,7 @@ from mcframe.backends.splitting import FirstOrder, Splitting
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.errors import BackendError, ModelError, NothingFeasible
 from mcframe.contracts.solver import Solver
+from mcframe.contracts.validators import is_word
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 # What ``backend=`` takes: a name, an options object, or a solver of one's own.
@@ -213,7 +214,7 @@ def backend_from(backend: object, compiled: CompiledProblem) -> Backend:
         return backend
     if isinstance(backend, Solver):
         return FirstOrder(backend)
-    if backend == "auto":
+    if is_word(backend, "auto"):
         return choose(compiled)
     if isinstance(backend, str) and backend in BACKENDS:
         return BACKENDS[backend]
@@ -233,7 +234,7 @@ def checked_backend(backend: object, compiled: CompiledProblem, force: bool = Fa
     """
     chosen = backend_from(backend, compiled)
     # What "auto" has chosen was asked already.
-    if backend != "auto":
+    if not is_word(backend, "auto"):
         reason = chosen.refusal(compiled) if force else verdict_on(chosen, compiled).reason
         if reason is not None:
             raise BackendError(f"backend {chosen.name!r} cannot run this problem: {reason}")

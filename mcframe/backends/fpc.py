@@ -11,7 +11,7 @@ from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
-from mcframe.contracts.validators import positive
+from mcframe.contracts.validators import is_word, positive
 from mcframe.numerics.operators import Dense, LowRank
 from mcframe.numerics.shrinkage import Shrinker, Shrunk
 
@@ -101,7 +101,7 @@ class FPC(Solver[Program, FPCState]):
     def __attrs_post_init__(self) -> None:
         if self.eta >= 1.0:
             raise ModelError(f"FPC: eta={self.eta!r} was given; it must be below 1")
-        if self.stopping not in ("certificate", "published"):
+        if not is_word(self.stopping, "certificate", "published"):
             raise ModelError(
                 f"FPC: stopping={self.stopping!r} was given;"
                 " 'certificate' or 'published' is needed"

@@ -15,7 +15,7 @@ from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.likelihood import Approximated
-from mcframe.contracts.validators import positive
+from mcframe.contracts.validators import is_word, positive
 from mcframe.model import Problem
 from mcframe.numerics.machine import blas_alone
 from mcframe.numerics.operators import LowRank
@@ -139,7 +139,7 @@ class Reference(Backend):
     exact = True
 
     def __attrs_post_init__(self) -> None:
-        if self.solver not in ("auto", "SCS", "CLARABEL"):
+        if not is_word(self.solver, "auto", "SCS", "CLARABEL"):
             raise ModelError(
                 f"Reference: solver={self.solver!r} was given;"
                 " 'auto', 'SCS' or 'CLARABEL' is needed"

@@ -126,6 +126,11 @@ def probability(value: object, what: str) -> float:
     return found
 
 
+def is_word(value: object, *words: str) -> bool:
+    """Whether a value is one of some words; an array, which is compared by entries, is none."""
+    return isinstance(value, str) and value in words
+
+
 def checked_switch(value: object, name: str) -> bool:
     """True or False, or a ``ModelError`` where it is neither."""
     if not isinstance(value, bool | np.bool_):

@@ -22,6 +22,7 @@ from mcframe.datasets.readers import (
     refuse_repeated,
     some_names,
 )
+from mcframe.selection.splitters import generator
 
 # Grey values of scikit-learn's digits run from 0 to 16.
 DARKEST = 16.0
@@ -220,12 +221,11 @@ def hide(entries: Array, share: float, random_state: int | np.random.Generator =
     >>> int(hide(np.zeros((4, 5)), 0.25).sum())
     5
     """
-    if not 0.0 <= share < 1.0:
+    if not (isinstance(share, int | float) and 0.0 <= share < 1.0):
         raise DataError(f"share={share!r} was given; a share from 0 up to 1, without 1, is needed")
-    values: Any = np.asarray(entries, dtype=np.float64)
+    values = as_matrix(entries)
     known = np.flatnonzero(~np.isnan(values))
-    rng = np.random.default_rng(random_state)
-    chosen = rng.choice(known, size=round(share * known.size), replace=False)
+    chosen = generator(random_state).choice(known, size=round(share * known.size), replace=False)
     hidden: Mask = np.zeros(values.shape, dtype=bool)
     hidden.ravel()[chosen] = True
     return hidden
@@ -303,10 +303,10 @@ def read_arff(file: Path, encoding: str = "utf-8") -> ArffTable:
 
 def lines_of(file: Path, encoding: str) -> Iterator[ArffLine]:
     """Yield the lines that are neither empty nor a comment."""
-    for number, line in enumerate(read_text(file, encoding).splitlines(), 1):
+    for place, line in enumerate(read_text(file, encoding).splitlines(), 1):
         stripped = line.strip()
         if stripped and not stripped.startswith("%"):
-            yield ArffLine(file, number, stripped)
+            yield ArffLine(file, place, stripped)
 
 
 def header(file: Path, lines: Iterator[ArffLine]) -> Iterator[Attribute]:
@@ -324,7 +324,7 @@ def header(file: Path, lines: Iterator[ArffLine]) -> Iterator[Attribute]:
         elif keyword != "@relation":
             raise line.wrong(
                 f"{line.text[:40]!r} is neither @relation, @attribute, @data nor a comment, which"
-                " begins with %"
+                " begins with %; is it an ARFF file?"
             )
     raise DataError(f"{file} has no line @data; is it an ARFF file, and complete?")
 

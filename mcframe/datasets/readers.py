@@ -19,6 +19,7 @@ from scipy import sparse
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
+from mcframe.storage import path_of
 
 VARIABLE = "MCFRAME_DATA"
 
@@ -51,7 +52,7 @@ def find_file(path: str | os.PathLike[str]) -> Path:
     DataError
         Where neither is a file; it names the places that were searched.
     """
-    given = Path(path).expanduser()
+    given = path_of(path, "path").expanduser()
     if given.is_file():
         return given
     if given.is_dir():
@@ -77,6 +78,8 @@ def read_text(file: Path, encoding: str) -> str:
             f"{file} is not text in {encoding} (byte {error.start}); give its encoding, such as"
             ' encoding="latin-1"'
         ) from None
+    except (LookupError, TypeError):
+        raise DataError(f"encoding={encoding!r} is none; give one such as 'utf-8'") from None
 
 
 def refuse_repeated(file: Path, names: list[str], kind: str) -> None:
@@ -188,7 +191,12 @@ def read_csv(
     [[1.0], [nan]]
     """
     file = find_file(path)
-    if len(delimiter) != 1:
+    if not isinstance(blocks, Mapping) or not blocks:
+        raise DataError(
+            f"blocks={blocks!r} was given; name at least one block and its columns, as"
+            " {'x': ['age', 'size']}"
+        )
+    if not isinstance(delimiter, str) or len(delimiter) != 1:
         raise DataError(f"delimiter={delimiter!r} was given; one character is needed")
     if index is not None and not as_frame:
         raise DataError(f"index={index!r} needs as_frame=True: arrays have no names of items")
@@ -260,8 +268,6 @@ def find_columns(
     file: Path, header: list[str], names: Mapping[str, list[str]], index: str | None
 ) -> list[int]:
     """Find the places of all columns, block after block; none may be used twice."""
-    if not names:
-        raise DataError("blocks={} was given; name at least one block and its columns")
     used: dict[str, str] = {}
     if index is not None:
         used.update(dict.fromkeys(choose_columns(file, header, "index", [index]), "index"))
@@ -269,8 +275,8 @@ def find_columns(
         for name in columns:
             if name in used:
                 raise DataError(
-                    f"column {name!r} is in block {used[name]!r} and again in {block!r}; a column"
-                    " belongs to one block"
+                    f"column {name!r} is in block {used[name]!r} and again in {block!r}; leave"
+                    " it out of one of them"
                 )
             used[name] = block
     return [header.index(name) for columns in names.values() for name in columns]

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning
-from mcframe.contracts.validators import number, whole
+from mcframe.contracts.validators import checked_seed, is_word, number, whole
 from mcframe.estimators.columns import FrameColumns, NumberColumns, holds_more_than_numbers
 from mcframe.fitting import fit
 from mcframe.likelihoods import Gaussian
@@ -25,7 +25,7 @@ from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.splitters import fewest_free, places_by_content
 from mcframe.selection.weight_max import chosen_place
 from mcframe.tables.columns import read_frame
-from mcframe.tables.declaring import starting_weight
+from mcframe.tables.declaring import check_unseen, starting_weight
 from mcframe.tables.rows_choice import (
     COMPONENTS,
     RowsChoice,
@@ -82,14 +82,15 @@ class TableEstimator(BaseEstimator):
 
     def read_columns(self, table: Any) -> NumberColumns | FrameColumns:
         """The columns of a table that was read, as blocks, after a check of the options."""
-        auto = isinstance(self.likelihoods, str) and self.likelihoods == "auto"
+        check_unseen(self.unseen)
+        auto = is_word(self.likelihoods, "auto")
         self.gaussian_ = isinstance(self.terms, str)
         if self.gaussian_ and self.terms != GAUSSIAN:
             raise ModelError(
                 f"terms={self.terms!r} was given; {GAUSSIAN!r}, a list of terms or None is needed"
             )
         if self.model is None and self.terms is None:
-            self.gaussian_ = isinstance(self.likelihoods, str) and self.weight == "cv"
+            self.gaussian_ = isinstance(self.likelihoods, str) and is_word(self.weight, "cv")
         if self.model is not None and not isinstance(self.model, Model):
             raise ModelError(f"model={self.model!r} was given; a Model or None is needed")
         if self.model is not None and (not auto or self.terms is not None):
@@ -157,7 +158,7 @@ class TableEstimator(BaseEstimator):
         wide, held_means = takes_factors(values.shape), np.full(values.shape, np.nan)
         chosen = RowsChoice() if wide else RowsChoice(1, prior)
         if prior is None or self.calibrates:
-            rng = np.random.default_rng(self.random_state)
+            rng = np.random.default_rng(checked_seed(self.random_state))
             n_targets = 0 if target is None else data[target].shape[1]
             folds = folds_of_numbers(values, n_targets, whole(self.cv, "cv", 2), rng)
             chosen, means = choose_rows(folds, wide, prior, components=self.components_tried)
@@ -180,7 +181,7 @@ class TableEstimator(BaseEstimator):
 
     def given_prior(self) -> float | None:
         """The given number of rows that the prior counts as, or None."""
-        if isinstance(self.weight, str) and self.weight == "cv":
+        if is_word(self.weight, "cv"):
             return None
         given = number(self.weight, "weight")
         if not 0.0 < given < np.inf:
@@ -223,7 +224,7 @@ class TableEstimator(BaseEstimator):
                 f"weight={self.weight!r} was given; 'cv', a number, or None for that of the terms"
                 " is needed"
             )
-        elif fewest_free(model, data) < 2 * self.cv:
+        elif fewest_free(model, data) < 2 * whole(self.cv, "cv", 2):
             weight = starting_weight(model, data)
         else:
             weight = self.chosen_weight(model, data, target)
@@ -237,7 +238,7 @@ class TableEstimator(BaseEstimator):
                     model,
                     data,
                     criterion=HeldOutLoss(target),
-                    count=self.n_weights,
+                    count=whole(self.n_weights, "n_weights", 2),
                     cv=self.cv,
                     random_state=self.random_state,
                 )

@@ -18,7 +18,7 @@ from mcframe.tables.coding import BLOCK
 from mcframe.tables.columns import filled_series, read_columns, read_frame, read_text_like
 from mcframe.tables.completing import ASIDE
 from mcframe.tables.declared_column import as_numbers, aside, warn_of_aside
-from mcframe.tables.declaring import check_unseen, declared_of, imputed_rows, read_table
+from mcframe.tables.declaring import declared_of, imputed_rows, read_table
 from mcframe.tables.rows_choice import number_block
 
 # The lowest and the highest value of each feature that may be filled in.
@@ -189,7 +189,6 @@ class FrameColumns:
         DataError, ModelError
             As there, and where a model has other blocks.
         """
-        check_unseen(unseen)
         if isinstance(likelihoods, Mapping) and (types is None or isinstance(types, Mapping)):
             types = {**likelihoods, **(types or {})}
         elif likelihoods is not None:

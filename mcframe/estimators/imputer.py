@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, UnobservedWarning
-from mcframe.contracts.validators import whole
+from mcframe.contracts.validators import NotANumber, checked_seed, floats_of, whole
 from mcframe.estimators.base import TableEstimator
 from mcframe.estimators.columns import FrameColumns
 from mcframe.tables.completing import fit_table
@@ -142,7 +142,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
             found = fit_table(
                 columns.declared.columns,
                 columns.declared.frame,
-                seed=self.random_state or 0,
+                seed=checked_seed(self.random_state),
                 n_folds=whole(self.cv, "cv", 2),
                 prior_rows=self.given_prior(),
             )
@@ -185,9 +185,15 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
 
     def read_numbers(self, X: Any, reset: bool, dtype: Any = None, copy: bool = True) -> Any:
         """X as floats, of 32 bits where it is, NaN where missing."""
+        missing: Any = self.missing_values
+        if not isinstance(missing, Real):
+            raise ModelError(
+                f"missing_values={missing!r} was given; a number is needed, NaN where"
+                " None and NaN alone are missing"
+            )
         table = super().read_numbers(X, reset, dtype or (np.float64, np.float32), copy)
-        if not np.isnan(self.missing_values):
-            table[table == self.missing_values] = np.nan
+        if not np.isnan(float(missing)):
+            table[table == float(missing)] = np.nan
         return table
 
     def limits(self, n_features: int) -> tuple[Array, Array]:
@@ -195,7 +201,12 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
         limits = []
         for name in ("min_value", "max_value"):
             given = getattr(self, name)
-            numbers = np.asarray(given, dtype=np.float64)
+            try:
+                numbers = floats_of(given)
+            except (NotANumber, TypeError, ValueError):
+                raise ModelError(
+                    f"{name}={given!r} was given; one number, or one for each feature, is needed"
+                ) from None
             if numbers.ndim > 1 or (numbers.ndim == 1 and numbers.size != n_features):
                 raise ModelError(
                     f"{name} of shape {numbers.shape} was given; one number, or one for each of"

@@ -315,7 +315,9 @@ def row_keys(features: Mapping[str, Array], n_rows: int) -> list[bytes]:
 def read_targets(y: Any) -> Array:
     """Numbers of one output (n_samples,) or several (n_samples x n_outputs), NaN where missing."""
     if y is None:
-        raise DataError("requires y to be passed, but the target y is None")
+        raise DataError(
+            "requires y to be passed, but the target y is None; give a label for each row"
+        )
     options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "input_name": "y", "copy": True}
     return check_array(y, dtype=np.float64, ensure_2d=False, **options)
 
@@ -332,15 +334,18 @@ def read_labels(y: Any) -> tuple[Array, Any, bool]:
         wrong = ~(np.isnan(numbers) | (numbers == 0.0) | (numbers == 1.0))
         if wrong.any():
             raise DataError(
-                f"Unknown label type: y of several columns holds {numbers[wrong][0]:g}; each is a"
-                " label, 0 or 1, or NaN where it is missing"
+                f"Unknown label type: y of several columns holds {numbers[wrong][0]:g};"
+                " recode each as 0 or 1, with NaN where it is missing"
             )
         return numbers, np.array([0, 1]), True
     single = column_or_1d(y, warn=True, dtype=given.dtype)
     missing = np.array([value is None or value != value for value in single], dtype=bool)
     known = single[~missing]
     if single.dtype.kind == "f" and np.isinf(known).any():
-        raise DataError("Input y contains infinity or a value too large for dtype('float64').")
+        raise DataError(
+            "Input y contains infinity or a value too large for dtype('float64'); leave such rows"
+            " out"
+        )
     if not known.size:
         raise DataError("y holds nothing but missing values; at least one label is needed")
     if known.dtype.kind == "O":

@@ -52,7 +52,7 @@ def table_of_sparse(block: Block, given: Any) -> Table:
             " which may stand there because blocks and diagonals are stored whole; give a"
             " scipy.sparse.coo_array of the observed entries alone, zeros among them or not"
         )
-    triplets = sp.coo_array(given)
+    triplets = triplets_of(block, given)
     rows, columns = triplets.coords
     order = row_major(block, triplets)
     try:
@@ -68,6 +68,21 @@ def table_of_sparse(block: Block, given: Any) -> Table:
         columns=columns[kept].astype(np.intp),
         values=values[~missing],
     )
+
+
+def triplets_of(block: Block, given: Any) -> Any:
+    """The entries of a sparse matrix; a ``DataError`` where its indices lie outside of it."""
+    try:
+        if given.format in ("csr", "csc", "bsr"):
+            given.check_format()
+        triplets = sp.coo_array(given)
+        np.ravel_multi_index(triplets.coords, triplets.shape)
+    except (ValueError, IndexError) as error:
+        raise DataError(
+            f"block {block.name!r}: the sparse matrix is damaged ({error}); make it again from its"
+            " rows, columns and values"
+        ) from None
+    return triplets
 
 
 def row_major(block: Block, triplets: Any, what: str = "") -> IntArray:

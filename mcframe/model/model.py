@@ -381,11 +381,12 @@ def as_tuple(value: object) -> tuple[Any, ...]:
     """An attrs converter: a tuple of the given blocks or terms, or of a single one."""
     if isinstance(value, Block | Term):
         return (value,)
-    if isinstance(value, str) or not isinstance(value, Iterable):
+    try:
+        return tuple(None if isinstance(value, str) else value)  # type: ignore[arg-type]
+    except TypeError:
         raise ModelError(
             f"Model: {value!r} was given; a list of blocks, then a list of terms is needed"
-        )
-    return tuple(value)
+        ) from None
 
 
 def are_blocks(instance: object, attribute: object, value: tuple[object, ...]) -> None:
@@ -515,7 +516,7 @@ class Model:
     def block(self, name: str) -> Block:
         """The block of that name; the ``ModelError`` for another name lists the blocks."""
         for block in self.blocks:
-            if block.name == name:
+            if isinstance(name, str) and block.name == name:
                 return block
         names = ", ".join(repr(block.name) for block in self.blocks)
         raise ModelError(f"there is no block {name!r}; the blocks are {names}")

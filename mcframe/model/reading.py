@@ -22,6 +22,7 @@ from mcframe.model.forms import (
     table_of_array,
     table_of_numbers,
     table_of_sparse,
+    triplets_of,
 )
 from mcframe.model.model import Block, EntryExposures, Observations
 from mcframe.model.partitioned import refuse_partitions
@@ -157,7 +158,7 @@ def read_numbers(block: Block, given: Any, what: str, table: Table) -> CellNumbe
                     " values; align them first, for example with reindex_like(values)"
                 )
         return CellNumbers(table.shape, spreadable(block, given, what, table.shape))
-    triplets = sp.coo_array(given)
+    triplets = triplets_of(block, given)
     order = row_major(block, triplets, f"{what} of ")  # none is stored twice
     if given.shape != table.shape:
         if not fits(given.shape, table.shape):

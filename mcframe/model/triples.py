@@ -8,7 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import NotANumber
+from mcframe.contracts.validators import NotANumber, is_word
 from mcframe.model.labels import (
     AxisLabels,
     code_labels,
@@ -137,7 +137,7 @@ def from_triples(
     >>> fit.predict_pairs("stars", [("eve", "Up")]).round(1)
     array([4.1])
     """
-    if duplicates not in WAYS:
+    if not is_word(duplicates, *WAYS):
         raise ModelError(
             f"{HERE}: duplicates={duplicates!r} was given; take one of"
             f" {', '.join(map(repr, WAYS))}"

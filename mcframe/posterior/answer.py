@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.errors import ModelError
 from mcframe.contracts.validators import checked_seed, probability, whole
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
@@ -27,7 +27,14 @@ from mcframe.posterior.predictive import (
     units_of,
 )
 from mcframe.posterior.principal_axes import Factors, factors_of
-from mcframe.prediction import Axes, best_columns, check_ranked, check_size, checked_places
+from mcframe.prediction import (
+    Axes,
+    best_columns,
+    check_ranked,
+    check_size,
+    checked_places,
+    checked_values,
+)
 from mcframe.storage import save
 
 Ask = Callable[[Predictive], Array]
@@ -172,12 +179,7 @@ class Posterior:
         """
         row, column, _ = cells_of(self.problem, self.tables, block, rows, columns)
         fitted = self.tables[block]
-        values = np.asarray(values, dtype=np.float64)
-        if values.shape != row.shape:
-            raise DataError(
-                f"block {block!r}: {values.size} values were given for {row.size} cells; one for"
-                " each is needed"
-            )
+        values = checked_values(block, values, row.size)
         table = Table(fitted.shape, row, column, values, offset=fitted.given_offset)
         table = table.on_standard_of(fitted)
         batches = np.split(table.values, range(BATCH, row.size, BATCH))
@@ -191,6 +193,7 @@ class Posterior:
         Rows are drawn jointly, so a statistic computed from each draw has the right spread. The
         factors of the columns are drawn once for all rows of a draw.
         """
+        self.model.block(block)  # which names the blocks there are
         table, likelihood = self.tables[block], self.engine.observed.likelihood(block)
         n_rows, n_columns = table.shape
         m = whole(m, "m", least=1)
@@ -217,6 +220,7 @@ class Posterior:
         Numbers and counts are filled with their mean; labels, levels and classes with the most
         probable value.
         """
+        self.model.block(block)
         check_size(self.problem, block)
         table = self.tables[block].observed_entries()
 

@@ -128,8 +128,9 @@ class ConformalPredictions:
         mean, sd = moments(self.posterior, block, row, column)
         with np.errstate(invalid="ignore"):
             half = np.where(np.isinf(factor), np.inf, factor * sd)
-        least, most = limits(self.posterior.problem.likelihoods[block])
-        lower, upper = np.maximum(mean - half, least), np.minimum(mean + half, most)
+            least, most = limits(self.posterior.problem.likelihoods[block])
+            # Where a mean or a deviation overflows, every value is in the interval.
+            lower, upper = np.fmax(mean - half, least), np.fmin(mean + half, most)
         if len(shape) == 1:
             return lower, upper
         wrap = self.tables[block].wrap
@@ -262,7 +263,8 @@ def calibrated(rest: Any, name: str, held: Table, groups: IntArray, odds: Odds) 
         mean, sd = moments(rest, name, held.rows, held.columns)
         away = np.abs(held.values - mean)
         with np.errstate(divide="ignore", invalid="ignore"):
-            scores["interval"] = by_groups(np.where(away > 0.0, away / sd, 0.0))
+            distances = np.where(away > 0.0, away / sd, 0.0)
+        scores["interval"] = by_groups(np.where(np.isnan(distances), np.inf, distances))
     if has_few_values(likelihood):
         value = held.values.astype(np.intp) - getattr(likelihood, "lowest", 0)
         probabilities = rest.probabilities(name, held.rows, held.columns)

@@ -18,7 +18,7 @@ from mcframe.compile.partitions.executor import Partitions
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
-from mcframe.contracts.validators import checked_switch, whole
+from mcframe.contracts.validators import checked_switch, is_word, whole
 from mcframe.keeping import Checkpoint
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import worth_a_warning
@@ -204,7 +204,7 @@ def estimate(
         if not isinstance(prior, GaussianRows):
             run_on_factors(ascent, problem, seed, factors, checkpoint)
             return ascent
-        if factors != "auto":
+        if not is_word(factors, "auto"):
             raise ModelError(f"factors={factors!r} was given; GaussianRows() has none: drop it")
         if checkpoint is not None:
             raise ModelError(
@@ -254,7 +254,7 @@ def run_on_factors(
 
 def number_of_factors(factors: int | str, problem: Problem) -> int:
     """The number of factors, or a ``ModelError``."""
-    if factors == "auto":
+    if is_word(factors, "auto"):
         return min(FACTORS, *problem.shape)
     if isinstance(factors, str):
         raise ModelError(f'factors={factors!r} was given; "auto" or a whole number is needed')

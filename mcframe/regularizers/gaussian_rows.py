@@ -10,7 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.term import Prox, Regularizer, RowQuadratic, SmoothTerm
-from mcframe.contracts.validators import number, positive, read_only_matrix, refuse_where
+from mcframe.contracts.validators import is_word, number, positive, read_only_matrix, refuse_where
 from mcframe.numerics.row_squares import RowSquares
 
 # Entries across the diagonal that differ by more than this share of the standard deviations.
@@ -139,8 +139,9 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         """The term itself; ``DataError`` where Z has another number of columns."""
         if self.mean is not None and shape[1] != self.mean.size:
             raise DataError(
-                f"GaussianRows: a covariance of {self.mean.size} columns was given; Z has"
-                f" {shape[1]}, those of all blocks side by side, K for each column of K classes"
+                f"GaussianRows: a covariance of {self.mean.size} columns was given;"
+                f" {shape[1]} are needed, those of all blocks side by side, K for each column of K"
+                " classes"
             )
         return self
 
@@ -201,7 +202,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
 
 def check_components(components: object, covariance: object) -> None:
     """Raise a ``ModelError`` where there is no such number of components."""
-    if components != "auto" and (
+    if not is_word(components, "auto") and (
         not isinstance(components, int | np.integer)
         or isinstance(components, bool)
         or components < 1

@@ -52,7 +52,9 @@ class Comparison:
     def __repr__(self) -> str:
         width = max(len("model"), *(len(name) for name in self.names))
         lines = [f"{'model':<{width}}  {'evidence':>12}  held-out log density"]
-        spreads = np.std(self.densities, axis=1) / np.sqrt(max(self.densities.shape[1] - 1, 1))
+        with np.errstate(invalid="ignore"):  # of entries that a model takes for impossible
+            spreads = np.std(self.densities, axis=1)
+        spreads = spreads / np.sqrt(max(self.densities.shape[1] - 1, 1))
         rows = zip(self.names, self.evidence, self.log_density, spreads, strict=True)
         for name, evidence, density, spread in rows:
             line = f"{name:<{width}}  {evidence:>12.6g}  {density:.4f} +- {spread:.4f}"
@@ -115,6 +117,9 @@ def compare(
     """
     if not isinstance(models, Mapping) or not models:
         raise ModelError("models= needs a dict from name to Model with one model or more")
+    for name in models:
+        if not isinstance(name, str):
+            raise ModelError(f"models= has the name {name!r}; give each model a name of text")
     problems = {name: Problem.bind(model, data) for name, model in models.items()}
     first = next(iter(problems.values()))
     blocks = {block.name for block in first.model.blocks}

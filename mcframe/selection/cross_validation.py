@@ -468,7 +468,7 @@ def end_of_path(weights: Array, scores: Array, patience: int) -> int | None:
     than one standard error of the differences, fold by fold: differences between folds cancel
     there. A weight with NaN is neither better nor worse.
     """
-    halfway = float(np.sqrt(weights[0] * weights[-1])) * (1.0 + ROUNDING)
+    halfway = float(np.prod(np.sqrt(weights[[0, -1]]))) * (1.0 + ROUNDING)
     first, lowest, above = np.nan, None, 0
     for k, of_folds in enumerate(scores):
         mean = float(np.mean(of_folds))

@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.answer import Fit
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import checked_switch, plain, whole
+from mcframe.contracts.validators import checked_switch, is_word, plain, whole
 from mcframe.fitting import fit
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import (
@@ -131,7 +131,7 @@ def complete(
     >>> completed.table.isna().to_numpy().any()
     np.False_
     """
-    if method not in (None, "posterior", "optimum"):
+    if method is not None and not is_word(method, "posterior", "optimum"):
         raise ModelError(f"method={method!r} was given; 'posterior' or 'optimum' is needed")
     given = []
     if isinstance(types, Mapping):

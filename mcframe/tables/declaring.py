@@ -2,18 +2,18 @@
 
 import datetime as dt
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mcframe.answer import new_rows
+from mcframe.answer import Fit, new_rows
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import plain
+from mcframe.contracts.validators import is_word, plain
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
@@ -153,7 +153,7 @@ class CodedRows:
 
 def check_unseen(unseen: Any) -> None:
     """A ``ModelError`` where the option for values that were never seen is unknown."""
-    if unseen not in ("missing", "error"):
+    if not is_word(unseen, "missing", "error"):
         raise ModelError(f"unseen={unseen!r} was given; 'missing' or 'error' is needed")
 
 
@@ -281,11 +281,27 @@ class Declared:
         """
         return self.with_codes(
             {
-                each.name: each.answered(fit)
+                each.name: each.answered(self.checked(fit))
                 for each in self.columns
                 if each.place is not None and each.column.missing.any()
             }
         )
+
+    def checked(self, fit: Any) -> Any:
+        """A fit or a posterior of this table, or an error."""
+        if not isinstance(fit, Fit | Posterior):
+            raise ModelError(
+                f"fit is a {type(fit).__name__}; a Fit or a Posterior of declared.model and"
+                " declared.data is needed"
+            )
+        own = {name: np.shape(values) for name, values in self.data.items()}
+        shapes = {name: table.shape for name, table in fit.problem.tables.items()}
+        if own != shapes:
+            raise DataError(
+                f"the fit is one of blocks of the shapes {shapes}, and this table has {own}; give"
+                " a fit of declared.model to declared.data"
+            )
+        return fit
 
     def with_codes(self, codes: Mapping[Any, Array]) -> Any:
         """The table with the given codes at its missing entries; constants are filled."""
@@ -371,7 +387,9 @@ class Declared:
         1    1.85    L
         """
         rows = CodedRows.of(self.columns, frame, unseen)
-        return rows.completed(imputed_rows(fit, data_of(self.columns, rows.codes, rows.table)))
+        return rows.completed(
+            imputed_rows(self.checked(fit), data_of(self.columns, rows.codes, rows.table))
+        )
 
     def predict(self, fit: Any, name: Any) -> Any:
         """Predictions of a column in every row, in the library of the table.
@@ -395,7 +413,7 @@ class Declared:
             )
         coding, block = each.modelled
         rows = np.arange(self.frame.shape[0])
-        answer = coding.answer(fit, block, rows, np.full(rows.size, each.place))
+        answer = coding.answer(self.checked(fit), block, rows, np.full(rows.size, each.place))
         if isinstance(coding, Choice):
             return self.like_frame([plain(value) for value in coding.places], answer)
         return self.like_frame([name], (answer * coding.unit)[:, None])
@@ -403,9 +421,12 @@ class Declared:
     def column(self, name: Any) -> DeclaredColumn:
         """The column of that name; a ``ModelError`` if there is none."""
         for each in self.columns:
-            if each.name == name:
+            if isinstance(name, Hashable) and each.name == name:
                 return each
-        raise ModelError(f"there is no column {plain(name)!r} in the table")
+        known = listed([repr(plain(each.name)) for each in self.columns])
+        raise ModelError(
+            f"there is no column {plain(name)!r} in the table; its columns are {known}"
+        )
 
     def like_frame(self, names: list[Any], numbers: Array) -> Any:
         """Numbers (n_items x names) as a table of the same library, with its index."""

@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from mcframe import __version__
+from mcframe import __version__, storage
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.model.chunks.sources import data_of, type_of_places
@@ -164,7 +164,7 @@ class Folder:
 
 def path_of(given: str | os.PathLike[str]) -> Path:
     """Return a path that says the same in every process, wherever it runs."""
-    return Path(os.path.abspath(Path(os.fsdecode(given)).expanduser()))
+    return Path(os.path.abspath(storage.path_of(given, "folder").expanduser()))
 
 
 def checksum_of_facts(facts: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from mcframe.compile.partitions.part import read_part
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.validators import is_word
 from mcframe.datasets.partitions.on_disk import FolderLayout, path_of, workshop
 from mcframe.model.model import Observations
 from mcframe.model.partitioned import PartitionedData, is_partitioned
@@ -135,7 +136,9 @@ def opened(path: Path, columns: dict[str, str]) -> Any:
 
 def unreadable(path: Path, error: Exception) -> DataError:
     """Return the error about a file that is no Parquet, or a damaged one."""
-    return DataError(f"file {str(path)!r} is no Parquet that can be read: {error}")
+    return DataError(
+        f"file {str(path)!r} is no Parquet that can be read; check the path ({error})"
+    )
 
 
 def numbers(path: Path, name: str, column: Any) -> Any:
@@ -208,7 +211,7 @@ def impute_to(
     ...         print(chunk["row"], chunk["column"], chunk["value"].round(1))
     [2] [1] [2.2]
     """
-    if cells not in CELLS:
+    if not is_word(cells, *CELLS):
         raise ModelError(f"cells={cells!r} was given; take one of {', '.join(map(repr, CELLS))}")
     refuse_other_data(fit, data, name)
     place = path_of(folder)

@@ -12,7 +12,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import whole
+from mcframe.contracts.validators import is_word, whole
 from mcframe.datasets.partitions.on_disk import (
     PARTITIONS,
     PartitionsOnDisk,
@@ -482,7 +482,7 @@ def check_options(
             whole(number, f"shapes[{name!r}]", 1)
     if n_partitions is not None:
         whole(n_partitions, "n_partitions", 1)
-    if duplicates not in DUPLICATES:
+    if not is_word(duplicates, *DUPLICATES):
         raise ModelError(
             f"duplicates={duplicates!r} was given; take one of {', '.join(map(repr, DUPLICATES))}"
         )

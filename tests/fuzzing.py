@@ -1,0 +1,847 @@
+"""Random calls of every verb: models of the whole vocabulary, forms of data, wrong data, options.
+
+Each verb of ``VERBS`` is a function of hypothesis' ``draw`` that gives a description of the call
+and the call, which returns how it ended in words, or raises. The answers are checked: an
+``AssertionError`` says what is wrong of one.
+"""
+
+import datetime as dt
+import inspect
+from functools import cache
+
+import attrs
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import scipy.sparse as sp
+from hypothesis import strategies as st
+
+import mcframe as mc
+from mcframe import datasets, selection
+from mcframe.backends import relative_gap
+from mcframe.estimators import (
+    MatrixCompletionClassifier,
+    MatrixCompletionImputer,
+    MatrixCompletionRegressor,
+)
+from mcframe.model.partitioned import RowsInMemory
+
+from .strategies import (
+    everything,
+    extreme_models,
+    far_models,
+    frames,
+    models_in_units,
+    posterior_models,
+    residual_models,
+    row_models,
+    scaled_rows,
+    values_of,
+    whole_vocabulary,
+)
+from .test_bad_tables import check_observed_entries
+from .test_everything import contradictions
+from .test_words import LIKELIHOODS, TERMS
+
+# Calls that take longer, in seconds, are counted.
+SLOW = 20.0
+MODELS = st.one_of(
+    everything().map(lambda case: case[:2]),
+    *(far_models(), whole_vocabulary(), row_models(), scaled_rows(), residual_models()),
+    *(models_in_units(), posterior_models(), extreme_models().filter(lambda case: case)),
+)
+WEIGHTED = MODELS.filter(
+    lambda case: any(isinstance(term, mc.NuclearNorm | mc.MaxNorm) for term in case[0].terms)
+)
+STATUSES = {"certified", "limited_by_rounding", "iteration_limit", "time_limit", "interrupted"}
+STATUSES |= {"local"}
+BACKENDS = ["auto", "proximal", "alternating", "factored", "splitting", "rowwise", "fpc"]
+NONSENSE_VALUES = [-1, 0, 1.5, -0.5, np.nan, np.inf, "a", "", None, True, [1], {}, 1j, b"a", 2**70]
+NONSENSE_VALUES += [np.int8(3), np.float32(0.5), np.array(2), np.array([1.0, 2.0]), object(), int]
+NONSENSE_VALUES += [dt.date(2020, 1, 1), len]
+NONSENSE = st.sampled_from(NONSENSE_VALUES)
+SMALL = NONSENSE.filter(lambda value: not (isinstance(value, int) and value > 100))
+
+# Forms that mean the same as an array of floats with NaN.
+FORMS = {
+    "array": lambda x: x,
+    "lists": lambda x: x.tolist(),
+    "objects": lambda x: np.where(np.isnan(x), None, x.astype(object)),
+    "masked": lambda x: np.ma.masked_array(np.nan_to_num(x), np.isnan(x)),
+    "columns first": np.asfortranarray,
+    "read-only": lambda x: np.broadcast_to(x, x.shape),
+    "other bytes": lambda x: x.astype(">f8"),
+    "frame": lambda x: pd.DataFrame(x),
+    "nullable": lambda x: pd.DataFrame(x).convert_dtypes(),
+    "arrow": lambda x: pd.DataFrame(x).convert_dtypes(dtype_backend="pyarrow"),
+    "polars": lambda x: pl.DataFrame(x, schema=[f"c{k}" for k in range(x.shape[1])]).fill_nan(
+        None
+    ),
+    "pyarrow": lambda x: pa.Table.from_pandas(pd.DataFrame(x).rename(columns=str)),
+    "sparse": lambda x: sp.csr_array((x[~np.isnan(x)], np.nonzero(~np.isnan(x))), shape=x.shape),
+    "sparse frame": lambda x: pd.DataFrame(x).astype(pd.SparseDtype(float, np.nan)),
+    "triples": lambda x: mc.from_triples(
+        row=np.repeat(range(len(x)), x.shape[1]),
+        column=np.tile(range(x.shape[1]), len(x)),
+        value=x.ravel(),
+    ),
+}
+
+
+def with_cell(value):
+    def changed(rng, x):
+        x = x.astype(object)
+        x[rng.integers(len(x)), rng.integers(x.shape[1])] = value
+        return x
+
+    return changed
+
+
+def weighted(rng, x, **given):
+    return mc.Observations(x, **given)
+
+
+CELLS = (np.inf, -1.0, 0.5, 2.0, 1e300, 1e-300, "a", "1.5", 1j, None, 10**400, [1.0], b"1")
+CELLS += (dt.date(2020, 1, 1), np.datetime64("NaT"), pd.NA, True)
+# Data that may be wrong for a block, by the generator and its values.
+POISONS = {
+    **{f"a cell of {value!r}": with_cell(value) for value in CELLS},
+    "no rows": lambda rng, x: x[:0],
+    "no columns": lambda rng, x: x[:, :0],
+    "a row less": lambda rng, x: x[1:],
+    "a row more": lambda rng, x: np.vstack([x, x[:1]]),
+    "a column missing throughout": lambda rng, x: np.where(np.arange(x.shape[1]) == 0, np.nan, x),
+    "nothing observed": lambda rng, x: np.full(x.shape, np.nan),
+    "three dimensions": lambda rng, x: x[None],
+    "one dimension": lambda rng, x: x[:, 0],
+    "complex": lambda rng, x: x + 0j,
+    "text": lambda rng, x: x.astype(str),
+    "dates": lambda rng, x: np.zeros(x.shape, "datetime64[s]"),
+    "booleans": lambda rng, x: x > 0,
+    "whole numbers": lambda rng, x: np.nan_to_num(x).clip(-99, 99).astype(np.int8),
+    "half precision": lambda rng, x: np.clip(x, -6e4, 6e4).astype(np.float16),
+    "huge": lambda rng, x: x * 1e120,
+    "tiny": lambda rng, x: x * 1e-120,
+    "ragged": lambda rng, x: [*x.tolist(), [1.0] * (x.shape[1] + 1)],
+    "none": lambda rng, x: None,
+    "a name": lambda rng, x: "table.csv",
+    "a generator": lambda rng, x: (row for row in x),
+    "a name twice": lambda rng, x: pd.DataFrame(
+        np.hstack([x, x]), columns=[*range(x.shape[1])] * 2
+    ),
+    "other labels": lambda rng, x: pd.DataFrame(x, index=rng.permutation(len(x))),
+    "stored twice": lambda rng, x: sp.coo_array((np.ones(2), ([0, 0], [0, 0])), shape=x.shape),
+    "zeros not stored": lambda rng, x: sp.csr_array(np.nan_to_num(x)),
+    "a damaged matrix": lambda rng, x: damaged_matrix(np.nan_to_num(x)),
+    "weights of 0": lambda rng, x: weighted(rng, x, weights=0.0),
+    "weights": lambda rng, x: weighted(rng, x, weights=10.0 ** rng.uniform(-9, 9, x.shape)),
+    "a negative weight": lambda rng, x: weighted(rng, x, weights=rng.standard_normal(x.shape)),
+    "weights that are missing": lambda rng, x: weighted(
+        rng, x, weights=np.where(x > 0, 1, np.nan)
+    ),
+    "weights of another shape": lambda rng, x: weighted(rng, x, weights=np.ones(len(x) + 1)),
+    "a vector of weights": lambda rng, x: weighted(rng, x, weights=np.ones(len(x))),
+    "an offset": lambda rng, x: weighted(rng, x, offset=10.0 ** rng.uniform(-9, 9, x.shape)),
+    "an infinite offset": lambda rng, x: weighted(rng, x, offset=np.inf),
+    "exposures": lambda rng, x: weighted(rng, x, exposure=10.0 ** rng.uniform(-9, 9, x.shape)),
+    "exposures of 0": lambda rng, x: weighted(rng, x, exposure=0.0),
+}
+
+
+def damaged_matrix(x):
+    """A sparse matrix with a place outside of it."""
+    matrix = sp.csr_array(np.where(x == 0.0, 1.0, x))
+    matrix.indices[-1] = x.shape[1] + 3
+    return matrix
+
+
+def in_forms(draw, data):
+    """The data, each block in a form that means the same, and one of them spoiled or not.
+
+    Also whether it means the same, and what was done, in words.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    given, said = {}, []
+    for name, block in data.items():
+        form = draw(st.sampled_from(list(FORMS)))
+        values = values_of(block)
+        if isinstance(block, mc.Observations) and form in (
+            "triples",
+            "frame",
+            "nullable",
+            "arrow",
+        ):
+            form = "array"  # whose labels the weights would need, too
+        formed = FORMS[form](np.asarray(values, dtype=float))
+        plain = isinstance(block, mc.Observations)
+        given[name] = attrs.evolve(block, values=formed) if plain else formed
+        said.append(form)
+    spoiled = draw(st.integers(0, 4)) == 0
+    if spoiled:
+        name, kind = draw(st.sampled_from(list(data))), draw(st.sampled_from(list(POISONS)))
+        with np.errstate(all="ignore"):
+            given[name] = POISONS[kind](rng, np.asarray(values_of(data[name]), dtype=float))
+        said.append(f"{kind} in {name}")
+    return given, not spoiled, said
+
+
+def options_of(draw, sensible, nonsense=NONSENSE):
+    """Options of a call, each in every second draw; one of them is nonsense in every sixth."""
+    chosen = {name: draw(values) for name, values in sensible.items() if draw(st.booleans())}
+    if draw(st.integers(0, 5)) == 0:
+        chosen[draw(st.sampled_from(list(sensible)))] = draw(nonsense)
+    return chosen
+
+
+def described(model, data, said, options):
+    return f"{model!r}\n    {said} {options}\n    {data!r}"
+
+
+LIMITS = {"max_iter": st.sampled_from([0, 1, 30, 200]), "max_seconds": st.sampled_from([0.3, 1.0])}
+FIT = {
+    "backend": st.sampled_from(BACKENDS),
+    "tol": st.sampled_from([0.0, 1e-12, 1e-6, 1e-3, 0.5]),
+    **LIMITS,
+    "random_state": st.sampled_from([0, 1, None]),
+    "n_jobs": st.sampled_from([1, 2, None]),
+    "force": st.booleans(),
+    "progress": st.booleans(),
+    "callback": st.sampled_from([None, None, lambda record: record.iteration > 99]),
+}
+
+
+def check_fit(fit, tol):
+    """What a status promises, computed anew from Z and the data, and answers without NaN."""
+    assert fit.status in STATUSES, fit.status
+    objective = fit.problem.objective(fit.latent, fit.effects)
+    gap = relative_gap(objective, fit.bound, fit.rounding)
+    if fit.status == "certified":
+        assert gap <= tol, f"certified with a gap of {gap}, tol={tol}"
+        assert fit.gap <= tol
+    assert not np.isnan(fit.bound)
+    for block in fit.model.blocks:
+        for answer in (fit.predict(block.name), fit.impute(block.name)):
+            assert not np.isnan(np.asarray(answer, dtype=float)).any(), f"NaN in {block.name}"
+    assert repr(fit)
+    return fit.status
+
+
+def same_entries(problem, plain):
+    """Another form of the data is the same table."""
+    for name, table in problem.tables.items():
+        other = plain.tables[name]
+        np.testing.assert_array_equal(table.rows, other.rows)
+        np.testing.assert_array_equal(table.columns, other.columns)
+        np.testing.assert_array_equal(table.values, other.values)
+
+
+def limited(options):
+    """Options with limits, so that no call goes on for minutes."""
+    return {"max_iter": 300, "max_seconds": 1.0} | options
+
+
+def fits(draw):
+    model, data = draw(MODELS)
+    given, same, said = in_forms(draw, data)
+    options, file = options_of(draw, FIT), draw(st.integers(0, 3))
+
+    def call():
+        fit = mc.fit(model, given, **limited(options))
+        end = check_fit(fit, options.get("tol", 1e-6))
+        if same:
+            same_entries(fit.problem, mc.Problem.bind(model, data))
+        if file == 0:
+            again = mc.load(fit.save("fit.npz"))
+            assert again.gap == fit.gap
+            assert check_fit(again, options.get("tol", 1e-6)) == fit.status
+        elif file == 1:
+            new = fit.impute_rows(model.blocks[0].name, given)
+            assert not np.isnan(np.asarray(new, dtype=float)).any()
+        elif file == 2:
+            assert mc.Model.from_json(model.to_json()) == model
+        return end
+
+    return described(model, given, said, options), call
+
+
+def several_fits(draw):
+    """Two backends and partitions of rows, which must not contradict each other."""
+    model, data = draw(MODELS)
+    tol, names = draw(FIT["tol"]), draw(st.permutations(BACKENDS))
+    n_rows = len(values_of(next(iter(data.values()))))
+    n_parts, start = draw(st.integers(1, n_rows)), draw(st.booleans())
+
+    def call():
+        found = []
+        ways = [("auto", data), (names[0], data), (names[1], data)]
+        ways.append(("auto", RowsInMemory(data, n_parts)))
+        for name, given in ways:
+            try:
+                found.append(
+                    mc.fit(model, given, backend=name, tol=tol, max_seconds=0.7, max_iter=500)
+                )
+            except mc.McframeError as error:
+                refused = error
+        if not found:
+            raise refused
+        if start:
+            found.append(mc.fit(model, data, tol=tol, max_seconds=0.5, start=found[0]))
+        wrong = list(contradictions(found, tol))
+        assert not wrong, wrong
+        return " and ".join(sorted({fit.status for fit in found}))
+
+    return described(model, data, names, tol), call
+
+
+def verifies(draw):
+    model, data = draw(MODELS)
+    given, _, said = in_forms(draw, data)
+    options = options_of(draw, {"tol": FIT["tol"], "backend": FIT["backend"]})
+
+    def call():
+        found = mc.verify(model, given, **{"max_seconds": 3.0} | options)
+        assert repr(found)
+        assert found.verdict != "differ", repr(found)
+        return found.verdict
+
+    return described(model, given, said, options), call
+
+
+def explains(draw):
+    model, data = draw(MODELS)
+    given, _, said = in_forms(draw, data)
+
+    def call():
+        mc.to_cvxpy(model, given)
+        found = mc.explain(model, given)
+        assert repr(found)
+        return "explained" if found.chosen else "none can run"
+
+    return described(model, given, said, ""), call
+
+
+def weights_max(draw):
+    model, data = draw(WEIGHTED)
+    given, _, said = in_forms(draw, data)
+    options = options_of(draw, {"term": st.sampled_from([None, None, mc.NuclearNorm, mc.Ridge])})
+
+    def call():
+        found = mc.weight_max(model, given, **options)
+        assert 0.0 < found < np.inf, found
+        return "a weight"
+
+    return described(model, given, said, options), call
+
+
+def paths(draw):
+    model, data = draw(WEIGHTED)
+    given, _, said = in_forms(draw, data)
+    sensible = {
+        "count": st.integers(2, 4),
+        "ratio": st.sampled_from([0.5, 1e-3]),
+        "weights": st.sampled_from([[1.0], [2.0, 1.0, 1e-3], [1e9, 1e-9]]),
+        "term": st.sampled_from([None, None, mc.NuclearNorm, mc.MaxNorm]),
+        **{name: FIT[name] for name in ("tol", "backend", "random_state", *LIMITS)},
+    }
+    options = options_of(draw, sensible, SMALL)
+
+    def call():
+        found = mc.path(model, given, **{"count": 3} | limited(options))
+        assert repr(found)
+        return " and ".join(sorted({check_fit(fit, options.get("tol", 1e-6)) for fit in found}))
+
+    return described(model, given, said, options), call
+
+
+CRITERIA = [
+    *(selection.HeldOutLoss(), selection.RelativeDeviance(), selection.LabelError()),
+    *(selection.RelativeError(), selection.LogLoss(), selection.OneMinusAUC()),
+    *(selection.MeanAbsoluteError(), selection.OrdinalDistance(), lambda fit, held: 1.0),
+]
+
+
+def cross_validates(draw):
+    model, data = draw(WEIGHTED)
+    given, _, said = in_forms(draw, data)
+    sensible = {
+        "criterion": st.sampled_from([*CRITERIA, *CRITERIA[:1] * 9]),
+        "cv": st.one_of(
+            st.integers(2, 3), st.sampled_from([selection.RowFolds(2), selection.EntryFolds(2)])
+        ),
+        "count": st.integers(2, 3),
+        "patience": st.sampled_from([None, 1]),
+        "tol": FIT["tol"],
+        "effects_weight": st.sampled_from([None, 0.1, 1e9]),
+        "random_state": FIT["random_state"],
+        "weights": st.sampled_from([None, [1.0], [10.0, 0.1]]),
+    }
+    options = options_of(draw, sensible, SMALL)
+    options = {"criterion": CRITERIA[0], "cv": 2, "count": 2} | options
+
+    def call():
+        limits = {"max_iter": 50, "max_seconds": 0.3}
+        found = mc.cross_validate(model, given, **limits, **options)
+        assert repr(found)
+        assert isinstance(found.best_model, mc.Model)
+        return "chosen"
+
+    return described(model, given, said, options), call
+
+
+POSTERIOR = {
+    "factors": st.sampled_from(["auto", 1, 3]),
+    "tol": st.sampled_from([1e-6, 1e-3, 0.5]),
+    "max_iter": st.sampled_from([1, 5, 20]),
+    "max_seconds": st.sampled_from([0.5, 2.0]),
+    "random_state": FIT["random_state"],
+    "n_jobs": FIT["n_jobs"],
+}
+
+
+def ends_of(posterior, rng):
+    """Check the answers of a posterior on all its blocks, NaN above all."""
+    for block in posterior.model.blocks:
+        name = block.name
+        for answer in (posterior.predict(name), posterior.sd(name), posterior.impute(name)):
+            assert not np.isnan(np.asarray(answer, dtype=float)).any(), f"NaN in {name}"
+        assert np.all(np.asarray(posterior.sd(name)) >= 0.0)
+        if block.likelihood.width == 1:
+            low, high = (
+                np.asarray(end) for end in posterior.interval(name, rng.uniform(0.01, 0.99))
+            )
+            assert np.all(low <= high), name
+        assert not np.isnan(posterior.sample(name, 2)).any()
+    assert np.isfinite(posterior.evidence)
+    assert repr(posterior)
+    return posterior.status
+
+
+def posteriors(draw):
+    model, data = draw(st.one_of(posterior_models(), posterior_models(), MODELS))
+    given, _, said = in_forms(draw, data)
+    options, number = options_of(draw, POSTERIOR), draw(st.integers(0, 2**20))
+
+    def call():
+        limits = {"max_iter": 20, "max_seconds": 2.0}
+        found = mc.posterior(model, given, **limits | options)
+        end = ends_of(found, np.random.default_rng(number))
+        if number % 4 == 0:
+            ends_of(mc.load(found.save("posterior.npz")), np.random.default_rng(number))
+        elif number % 4 == 1:
+            ends_of(found.condition(given), np.random.default_rng(number))
+        return end
+
+    return described(model, given, said, options), call
+
+
+def conformal(draw):
+    model, data = draw(posterior_models())
+    sensible = {
+        "confidence_level": st.sampled_from([0.5, 0.9, 1e-9, 1 - 1e-9]),
+        "missingness": st.sampled_from(["uniform", "rank1", "bernoulli", 0.3]),
+        "by": st.sampled_from(["block", "column"]),
+        "share": st.sampled_from([0.1, 0.5, 0.99]),
+        "random_state": FIT["random_state"],
+    }
+    options = options_of(draw, sensible)
+
+    def call():
+        posterior = mc.posterior(model, data, max_iter=10, max_seconds=1.0)
+        found = posterior.conformalize(**options)
+        for block in model.blocks:
+            for what in found.blocks[block.name].scores:
+                answer = np.asarray(getattr(found, what)(block.name), dtype=float)
+                assert not np.isnan(answer).any(), f"NaN in {what} of {block.name}"
+        return "intervals" if repr(found) else ""
+
+    return described(model, data, "", options), call
+
+
+def compares(draw):
+    model, data = draw(posterior_models())
+    given, _, said = in_forms(draw, data)
+    other = draw(
+        st.sampled_from([model, model, draw(posterior_models())[0], *NONSENSE_VALUES[:5]])
+    )
+    options = options_of(draw, {"cv": st.integers(2, 3), "random_state": st.integers(0, 3)}, SMALL)
+    names = draw(st.sampled_from([("a", "b"), ("b", ""), ("a", 1)]))
+
+    def call():
+        candidates = dict(zip(names, (model, other), strict=True))
+        found = mc.compare(candidates, given, max_iter=3, **{"cv": 2} | options)
+        return "compared" if repr(found) else ""
+
+    return described((model, other), given, said, options), call
+
+
+def any_table(draw):
+    """A table of any columns in any library, with a column that is none or not."""
+    frame, library = draw(frames())
+    spoiled = draw(st.sampled_from([None, None, *COLUMNS_TO_SPOIL]))
+    if spoiled:
+        frame = frame.assign(spoiled=COLUMNS_TO_SPOIL[spoiled](len(frame)))
+        library = {True: library, False: lambda table: table}[spoiled in ("infinite", "empty")]
+    return library(frame), spoiled
+
+
+COLUMNS_TO_SPOIL = {
+    "infinite": lambda n: np.full(n, np.inf),
+    "complex": lambda n: 1j * np.arange(n),
+    "lists": lambda n: [[1.0]] * n,
+    "bytes": lambda n: [b"a", b"b"] * (n // 2) + [b"c"] * (n % 2),
+    "periods": lambda n: pd.period_range("2020-01", periods=n, freq="M"),
+    "durations": lambda n: pd.to_timedelta(range(n), "D"),
+    "zone": lambda n: pd.date_range("2020-01-01", periods=n, tz="Asia/Tokyo"),
+    "intervals": lambda n: pd.interval_range(0, n),
+    "sparse": lambda n: pd.arrays.SparseArray([0.0, 1.0] * n)[:n],
+    "empty": lambda n: np.full(n, np.nan),
+    "objects": lambda n: [object() for _ in range(n)],
+    "dicts": lambda n: [{}] * n,
+    "huge whole numbers": lambda n: [10**30 + k for k in range(n)],
+    "mixed": lambda n: ([1, "a", None, 2.5, dt.date(2020, 1, 1)] * n)[:n],
+}
+KINDS = ["number", "count", "label", "category", "ordinal", "date", "skip", "float", 3, None]
+KINDS += [("number", 0, 1), ("number", 1, 0), ["a", "b"], mc.Gaussian(), mc.Poisson(), mc.Gaussian]
+
+
+def any_types(draw, table):
+    """Kinds of some columns, many of them wrong, or no dict at all."""
+    if draw(st.integers(0, 2)):
+        return None
+    names = [*(table.column_names if isinstance(table, pa.Table) else table.columns), "other"]
+    kinds = st.dictionaries(st.sampled_from(names), st.sampled_from(KINDS), max_size=2)
+    return draw(st.one_of(kinds, kinds, NONSENSE))
+
+
+def completes(draw):
+    table, spoiled = any_table(draw)
+    types = any_types(draw, table)
+    sensible = {
+        "method": st.sampled_from([None, "posterior", "posterior", "optimum"]),
+        "random_state": st.integers(0, 3),
+        "groups": st.sampled_from([None, None, [1, 2, 3] * 8]),
+        "progress": st.booleans(),
+    }
+    options, number = options_of(draw, sensible), draw(st.integers(0, 2**20))
+
+    def call():
+        found = mc.complete(table, types, **options)
+        check_observed_entries(found.table, table, found.declared)
+        assert repr(found)
+        found.report()
+        if isinstance(found.answer, mc.Posterior):
+            for answer in (*found.draws(1), *found.interval(0.8)):
+                assert len(answer) == len(table)
+        if number % 3 == 0:
+            again = mc.load(found.save("completed.npz"))
+            check_observed_entries(again.table, table, again.declared)
+        check_observed_entries(found.complete_rows(table), table, found.declared)
+        return "completed"
+
+    return f"{table!r} {spoiled} {types!r} {options}", call
+
+
+def declares(draw):
+    table, spoiled = any_table(draw)
+    types = any_types(draw, table)
+
+    def call():
+        declared = mc.declare(table, types)
+        assert repr(declared)
+        fit = mc.fit(declared.model, declared.data, tol=1e-3, max_iter=100, max_seconds=1.0)
+        check_observed_entries(declared.table(fit), table, declared)
+        return check_fit(fit, 1e-3)
+
+    return f"{table!r} {spoiled} {types!r}", call
+
+
+ESTIMATORS = {
+    "imputer": MatrixCompletionImputer,
+    "classifier": MatrixCompletionClassifier,
+    "regressor": MatrixCompletionRegressor,
+}
+
+
+def estimates(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    kind = draw(st.sampled_from(list(ESTIMATORS)))
+    X = rng.standard_normal((draw(st.integers(1, 20)), draw(st.integers(1, 4))))
+    X = X * 10.0 ** draw(st.sampled_from([-100.0, 0.0, 0.0, 9.0, 100.0]))
+    X[rng.random(X.shape) < draw(st.sampled_from([0.0, 0.3, 0.9]))] = np.nan
+    kinds = draw(st.sampled_from([["array", "frame", "table"], FORMS, POISONS]))
+    form = draw(st.sampled_from([*kinds]))
+    if form == "table":
+        table = any_table(draw)[0]
+    elif form in FORMS:
+        table = FORMS[form](X)
+    else:
+        table = POISONS[form](rng, X)
+    targets = {
+        "labels": rng.integers(0, 2, len(X)),
+        "three": rng.integers(0, 3, len(X)),
+        "words": rng.choice(["low", "high"], len(X)),
+        "missing": np.array([None, "a", "b"] * len(X), dtype=object)[: len(X)],
+        "one": np.ones(len(X)),
+        "several": rng.integers(0, 2, (len(X), 2)),
+        "numbers": rng.standard_normal(len(X)),
+        "holes": np.where(rng.random(len(X)) < 0.5, np.nan, rng.integers(0, 2, len(X))),
+        "none": None,
+        "infinite": np.full(len(X), np.inf),
+        "short": np.ones(len(X) // 2),
+        "complex": 1j * np.ones(len(X)),
+    }
+    aim = draw(st.sampled_from(list(targets)))
+    sensible = {
+        "likelihoods": st.sampled_from(["auto", mc.Gaussian(), mc.Huber(1.0), {0: mc.Poisson()}]),
+        "terms": st.sampled_from([None, "gaussian", [mc.NuclearNorm(1.0)], [mc.MaxNorm(1.0)]]),
+        "weight": st.sampled_from(["cv", 1.0, 1e-6, None]),
+        "n_weights": st.just(3),
+        "cv": st.just(2),
+        "tol": st.sampled_from([1e-6, 1e-2]),
+        "max_iter": st.sampled_from([0, 50]),
+        "random_state": st.sampled_from([0, None]),
+        "unseen": st.sampled_from(["missing", "error"]),
+        **({"keep_empty_features": st.booleans()} if kind == "imputer" else {}),
+        **({"add_indicator": st.booleans()} if kind == "imputer" else {}),
+        **({"min_value": st.sampled_from([-1.0, [0.0]])} if kind == "imputer" else {}),
+    }
+    options = options_of(draw, sensible, SMALL)
+
+    def call():
+        estimator = ESTIMATORS[kind](**{"n_weights": 3, "max_iter": 200} | options)
+        if kind == "imputer":
+            answer = estimator.fit_transform(table)
+            assert len(answer) == len(X) or form in ("table", "a row less", "a row more")
+            estimator.transform(table)
+        else:
+            answer = estimator.fit(table, targets[aim]).predict(table)
+            if aim != "missing":
+                assert not pd.isna(answer).any()
+        if isinstance(answer, np.ndarray) and answer.dtype.kind == "f" and kind != "imputer":
+            assert np.isfinite(answer).all()
+        return f"{kind} answers"
+
+    return f"{kind} {form} {aim} {options} {X!r}", call
+
+
+LABELS = st.sampled_from(
+    [None, np.nan, "a", "b", 1, 2.5, ("a", 1), dt.date(2020, 1, 1), b"c", [1], True, pd.NA, ""]
+)
+
+
+def triples(draw):
+    n, nice = draw(st.integers(0, 6)), st.sampled_from("abcd")
+    one = draw(st.sampled_from([nice, nice, LABELS]))
+    labels = [draw(st.lists(one, min_size=n, max_size=n)) for _ in range(2)]
+    value = draw(
+        st.sampled_from([st.floats(-9, 9), st.integers(), st.one_of(st.floats(), LABELS)])
+    )
+    numbers = draw(st.lists(value, min_size=n, max_size=draw(st.sampled_from([n, n, n, n + 1]))))
+    options = options_of(
+        draw,
+        {
+            "duplicates": st.sampled_from(["refuse", "mean", "last", "sum"]),
+            "rows": st.lists(LABELS, max_size=3),
+            "columns": st.lists(LABELS, max_size=3),
+        },
+    )
+
+    def call():
+        found = mc.from_triples(row=labels[0], column=labels[1], value=numbers, **options)
+        model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+        fit = mc.fit(model, {"x": found}, max_iter=50)
+        assert np.isfinite(fit.predict_pairs("x", [(labels[0][0], labels[1][0])])).all()
+        fit.top("x", labels[0][0])
+        return check_fit(fit, 1e-6)
+
+    return f"{labels} {numbers} {options}", call
+
+
+def pools(draw):
+    n = draw(st.integers(1, 4))
+    numbers = draw(st.sampled_from([st.floats(0, 1e9), st.floats(0, 9)]))
+    if draw(st.integers(0, 4)) == 0:
+        numbers = st.one_of(numbers, st.floats(), NONSENSE)
+    given = [draw(st.lists(numbers, min_size=n, max_size=n)) for _ in range(2)]
+    if draw(st.integers(0, 4)) == 0:
+        given[draw(st.integers(0, 1))] = draw(NONSENSE)
+    options = options_of(draw, {"complete_degrees_of_freedom": st.sampled_from([1.0, 9, np.inf])})
+
+    def call():
+        found = mc.pool(*given, **options)
+        low, high = found.interval(0.9)
+        assert np.all(np.asarray(low) <= high)
+        return "pooled" if repr(found) else ""
+
+    return f"{given} {options}", call
+
+
+NUMBERS = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+
+
+def files(draw):
+    """Text and bytes of any kind, read as every kind of file."""
+    pieces = ["a", "b", ",", ";", "\n", "1", "2.5", '"', "\t", "::", " ", "é", "\0", "nan", "inf"]
+    pieces += [
+        "userId,movieId,rating\n",
+        "1,2,3\n",
+        "@data\n",
+        "@attribute x numeric\n",
+        "<",
+        "1e999",
+    ]
+    begins = ["", "a,b\n1,2\n", "userId,movieId,rating\n1,2,3\n", "1\t2\t3\t4\n"]
+    begins += [NUMBERS.to_json(), '"a b"\n', "x\n1\n2\n"]
+    text = draw(st.sampled_from(begins))
+    text += "".join(
+        draw(st.lists(st.sampled_from(pieces), max_size=draw(st.sampled_from([0, 3, 30]))))
+    )
+    encoding = draw(st.sampled_from(["utf-8", "utf-16", "latin-1"]))
+    readers = {
+        "read_csv": lambda: datasets.read_csv("file", {"x": "*"}, encoding=encoding),
+        "read_ratings": lambda: datasets.read_ratings("file"),
+        "read_multilabel": lambda: datasets.read_multilabel("file"),
+        "read_mulan": lambda: datasets.read_mulan("file", "file"),
+        "load": lambda: mc.load("file"),
+        "on_disk": lambda: datasets.on_disk("file"),
+        "from_json": lambda: mc.Model.from_json(text),
+    }
+    reader = draw(st.sampled_from(list(readers)))
+
+    def call():
+        with open("file", "wb") as file:
+            file.write(text.encode(encoding, "replace"))
+        readers[reader]()
+        return "read"
+
+    return f"{reader} {text!r} {encoding}", call
+
+
+# Classes that are made from words and numbers.
+MADE = [
+    *(getattr(mc, name) for name in sorted({*TERMS, *LIKELIHOODS, *mc.risks.__all__})),
+    *(mc.Block, mc.Model, mc.Observations, mc.Proximal, mc.Alternating, mc.FactoredDescent),
+    *(mc.Splitting, mc.Rowwise, mc.FPC, mc.Reference),
+    *(selection.EntryFolds, selection.RowFolds, selection.TimeFolds, selection.HeldOutLoss),
+    *(selection.RelativeDeviance, selection.LabelError, selection.OneMinusAUC),
+]
+SENSIBLE = st.sampled_from(
+    [
+        *("x", "sum", "logit", True, False, 0.1, 0.5, 1.0, 2, 3, [0.0, 1.0], np.eye(2), "auto"),
+        *(None, mc.Gaussian(), mc.Bernoulli(), [mc.NuclearNorm(1.0)]),
+        [mc.Block("x", mc.Gaussian())],
+    ]
+)
+
+
+def words(draw):
+    """Any class of the vocabulary with any arguments."""
+    word = draw(st.sampled_from(MADE))
+    given = {}
+    for name, parameter in inspect.signature(word).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        if parameter.default is parameter.empty or draw(st.booleans()):
+            given[name] = draw(draw(st.sampled_from([SENSIBLE, SENSIBLE, NONSENSE])))
+
+    def call():
+        return "made" if repr(word(**given)) else ""
+
+    return f"{word!r} {given!r}", call
+
+
+@cache
+def answers():
+    """An answer of every kind, of two blocks with labels of rows and columns."""
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(rng.standard_normal((12, 3)), columns=list("abc"))
+    x = x.mask(rng.random((12, 3)) < 0.2)
+    y = np.where(rng.random((12, 2)) < 0.2, np.nan, rng.integers(0, 2, (12, 2)))
+    data = {"x": x, "y": y}
+    blocks = [mc.Block("x", mc.Gaussian(), bias=True), mc.Block("y", mc.Bernoulli())]
+    model = mc.Model(blocks, [mc.NuclearNorm(1.0)])
+    frame = x.assign(kind=rng.choice(["p", "q", None], 12))
+    fit, posterior, completed = mc.fit(model, data), mc.posterior(model, data), mc.complete(frame)
+    found = [fit, fit.compact(), posterior, posterior.condition(data), completed]
+    found += [completed.declared, posterior.conformalize(0.5), mc.explain(model, data)]
+    found += [mc.path(model, data, count=3), mc.pool([1.0, 2.0], [0.1, 0.2]), posterior.factors()]
+    found += [mc.compare({"a": model}, data, cv=2), model, mc.verify(model, data)]
+    found.append(mc.from_triples(row=[1, 2], column=["a", "b"], value=[0.5, 1.0]))
+    return data, frame, found
+
+
+def arguments():
+    """Values of the parameters of methods by their names, sensible ones."""
+    data, frame, (fit, *_) = answers()
+    places = st.sampled_from([None, [0], [0, 1], np.arange(2), [11, 2], [], [99]])
+    return {
+        "block": st.sampled_from(["x", "y"]),
+        "name": st.sampled_from(["a", "kind", "x"]),
+        "rows": places,
+        "columns": places,
+        "values": st.sampled_from([[0.5], [1.0, 0.0], []]),
+        "data": st.sampled_from([data, {"x": data["x"].iloc[:2]}, {"y": [[1, 0]]}, {}]),
+        "frame": st.sampled_from([frame, frame.iloc[:1], frame[["a"]], frame.iloc[:0]]),
+        "pairs": st.sampled_from([[(0, "a")], [(0, 0)], [], [(0, "z")], data["x"]]),
+        "row": st.sampled_from([0, [0, 1], 99, "a"]),
+        "fit": st.just(fit),
+        "level": st.sampled_from([0.5, 0.9]),
+        "confidence_level": st.sampled_from([0.5, 0.9]),
+        "missingness": st.sampled_from(["uniform", "rank1", np.full((12, 1), 0.5)]),
+        "by": st.sampled_from(["block", "column", {"x": "block", "y": "column"}]),
+        "unknown": st.sampled_from(["refuse", "nan"]),
+        "unseen": st.sampled_from(["missing", "error"]),
+        "path": st.sampled_from(["answer.npz", "no-folder/answer"]),
+        "m": st.integers(1, 3),
+        "n": st.integers(1, 9),
+        "random_state": st.integers(0, 3),
+        "share": st.sampled_from([0.2, 0.5]),
+        "observed": st.booleans(),
+        "text": st.just(NUMBERS.to_json()),
+    }
+
+
+# What users never call, and a matrix that can be called.
+INNER = {"of", "with_codes", "like_frame", "latent", "checked"}
+
+
+def questions(draw):
+    """Any public method of any answer with any arguments."""
+    answer, known = draw(st.sampled_from(answers()[2])), arguments()
+    public = [name for name in dir(answer) if not name.startswith("_") and name not in INNER]
+    method = draw(st.sampled_from(public))
+    found, given = getattr(type(answer), method, None), {}
+    for name, parameter in inspect.signature(found).parameters.items() if callable(found) else ():
+        if name != "self" and (parameter.default is parameter.empty or draw(st.booleans())):
+            odd = name not in known or draw(st.integers(0, 3)) == 0
+            given[name] = draw(SMALL if odd else known[name])
+
+    def call():
+        told = getattr(answer, method)
+        repr(told(**given) if callable(told) else told)
+        return "answered"
+
+    return f"{type(answer).__name__}.{method} {given!r}", call
+
+
+VERBS = {
+    "words": words,
+    "questions": questions,
+    "fit": fits,
+    "several fits": several_fits,
+    "verify": verifies,
+    "explain and to_cvxpy": explains,
+    "weight_max": weights_max,
+    "path": paths,
+    "cross_validate": cross_validates,
+    "posterior": posteriors,
+    "conformalize": conformal,
+    "compare": compares,
+    "complete": completes,
+    "declare": declares,
+    "estimators": estimates,
+    "from_triples": triples,
+    "pool": pools,
+    "files": files,
+}
