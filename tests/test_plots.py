@@ -2,7 +2,6 @@
 
 import pathlib
 import re
-import subprocess
 import sys
 import warnings
 from itertools import pairwise
@@ -16,6 +15,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from matplotlib import pyplot as plt
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cbook import is_math_text
 from matplotlib.figure import Figure
 
@@ -66,8 +66,9 @@ def answers():
         )
     learned = mc.Model(blocks, [mc.NuclearNorm()])
     posterior = mc.posterior(learned, data, factors=4, max_iter=20)
-    frame = data[NUMBERS].assign(size=["S", "M", "L", None] * 10)
-    completed = mc.complete(frame)
+    days = pd.Series(pd.date_range("2024-01-01", periods=40)).where(np.arange(40) % 7 > 0)
+    frame = data[NUMBERS].assign(size=["S", "M", "L", None] * 10, day=days)
+    completed = mc.complete(frame, types={"day": "date"})
     return {
         "Fit": mc.fit(model, data),
         "Posterior": posterior,
@@ -85,7 +86,9 @@ def answers():
 
 
 def small_axes():
-    return Figure(figsize=(4.0, 3.0), dpi=60, layout="constrained").subplots()
+    figure = Figure(figsize=(4.0, 3.0), dpi=60, layout="constrained")
+    FigureCanvasAgg(figure)  # which draws; the canvas of a bare figure does not
+    return figure.subplots()
 
 
 def drawn(ax):
@@ -104,7 +107,7 @@ CLAIMS = [(name, kind) for name, (_, kinds) in plots.PICTURES.items() for kind i
 NEEDS_BLOCK = {"predictions": NUMBERS, "calibration": LABELS, "coverage": NUMBERS}
 
 
-@pytest.mark.parametrize(("name", "kind"), CLAIMS, ids="-".join)
+@pytest.mark.parametrize(("name", "kind"), CLAIMS)
 def test_a_picture_draws_what_it_claims_to_take(answers, name, kind):
     block = [NEEDS_BLOCK[name]] if name in NEEDS_BLOCK else []
     given = small_axes()
@@ -150,15 +153,10 @@ def test_another_object_and_other_axes_are_refused(answers, name):
         picture(answers[kinds[0]], ax="here")
 
 
-def test_without_matplotlib_the_extra_is_named():
-    code = (
-        "import sys; sys.modules['matplotlib'] = None\n"
-        "from mcframe import plots\n"
-        "try:\n    plots.ternary({(1, 0, 0): 1.0})\n"
-        "except ModuleNotFoundError as error:\n    print(error)"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert 'pip install "mcframe[plot]"' in ran.stdout
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ModuleNotFoundError, match=r'get it with pip install "mcframe\[plot\]"'):
+        plots.ternary({(1, 0, 0): 1.0})
 
 
 def test_what_a_picture_needs_is_asked_for(answers):
@@ -247,7 +245,7 @@ def test_levels_and_classes_are_calibrated_for_fits_and_posteriors(likelihood):
     drawn(answer.plot.coverage(ax=small_axes()))
 
 
-@pytest.mark.parametrize("n_columns", [3, 30, 3000])
+@pytest.mark.parametrize("n_columns", [3, 30, 400])
 def test_names_of_columns_do_not_overlap(n_columns):
     frame = pd.DataFrame(
         np.ones((4, n_columns)), columns=[f"column {k}" for k in range(n_columns)]
@@ -269,14 +267,9 @@ def test_large_tables_share_pixels():
     assert ax.get_title() == "50% of 5000 x 1000 cells are missing"
 
 
-def test_dates_and_counts_are_drawn_as_filled():
-    days = pd.date_range("2024-01-01", periods=40).to_series(index=range(40))
-    frame = pd.DataFrame({"day": days, "a": np.arange(40.0), "b": np.arange(40.0) ** 0.5})
-    frame = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.2)
-    completed = mc.complete(frame, types={"day": "date"})
-    ax = drawn(completed.plot.filled("day", ax=small_axes()))
-    assert any("2024" in text for text in texts(ax))
-    drawn(completed.plot.filled(ax=small_axes()))
+def test_dates_are_drawn_as_filled(answers):
+    ax = drawn(answers["Completion"].plot.filled("day", ax=small_axes()))
+    assert sum("2024" in text for text in texts(ax)) > 1
 
 
 def test_the_page_has_the_pictures_that_its_code_saves():

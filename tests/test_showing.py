@@ -88,7 +88,7 @@ def test_names_of_blocks_are_text_in_latex(name):
 def test_a_plain_name_is_written_as_before():
     latex = model_of("x1")._repr_latex_()
     assert r"\frac" not in latex
-    assert r"\sum_{(i,j)\in \text{x1}}" in latex
+    assert r"\sum_{(i,j)\in\text{x1}}" in latex
     assert r"N_{\text{x1}} = \text{number of observed entries of }\text{x1}" in latex
 
 
@@ -107,7 +107,7 @@ def test_answers_are_html_with_what_they_print():
     model = mc.Model([mc.Block(NASTY[0], mc.Gaussian(variance=0.1))], [mc.NuclearNorm(1.0)])
     data = {NASTY[0]: frame}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        warnings.simplefilter("ignore", UserWarning)  # of what is not observed, and of the edge
         fit = mc.fit(model, data)
         posterior = mc.posterior(model, data, max_iter=20)
         path = mc.path(model, data, weights=[4.0, 2.0])

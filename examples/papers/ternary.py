@@ -48,7 +48,7 @@ def parsed_triple(name: str) -> Triple | None:
 
 
 def draw_ternary(figure: Any, summary: Summary, label: str) -> bool:
-    """A map for each setting: PN on top, PU to the left, NU to the right; a circle for the best."""
+    """A map for each setting: PN on top, PU to the left, NU to the right; the best circled."""
     maps = {}
     for setting, measures in summary.items():
         parsed = ((parsed_triple(name), found.mean) for name, found in measures.items())

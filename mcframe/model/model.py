@@ -546,9 +546,9 @@ class Model:
         return as_latex(*self._formula())
 
     def _repr_html_(self) -> str:
-        words = [(f"block {block.name}", block.likelihood) for block in self.blocks]
-        words += [("regularizer", term) for term in self.regularizers]
-        words += [("constraint", term) for term in self.constraints]
+        words = [(f"block {block.name}", repr(block.likelihood)) for block in self.blocks]
+        words += [("regularizer", repr(term)) for term in self.regularizers]
+        words += [("constraint", repr(term)) for term in self.constraints]
         formula = scrolled(f'<div class="mc-formula">{as_html(*self._formula())}</div>')
         latex = scrolled(f"<pre>{html.escape(self._repr_latex_())}</pre>")
         latex = f"<details><summary>as LaTeX</summary>{latex}</details>"

@@ -19,13 +19,15 @@ Drawn = TypeVar("Drawn", bound=Callable[..., Any])
 BLUE, VERMILLION, GREEN = "#0072b2", "#d55e00", "#009e73"
 COLOURS = (BLUE, VERMILLION, GREEN, "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 LINES = ("-", "--", "-.", ":")
-GREY, PALE = "0.55", "0.88"
-# Values run from dark blue to yellow, in equal steps for readers with any colour vision.
-MAP = "cividis"
-SIZE = (5.6, 3.6)  # inches
-# Characters of a name that are shown, inches between two names along an axis, and the share of the
-# axis that a name may take before names are turned.
-MOST_CHARACTERS, SPACING, PER_CHARACTER = 24, 0.17, 0.085
+GREY, PALE = "0.55", "0.93"
+# Values run from dark blue to yellow, in equal steps for readers with any colour vision, and no
+# value is grey.
+MAP = "viridis"
+# Inches of new figures, those of maps with names of columns below.
+SIZE, SIZE_OF_MAP = (5.6, 3.6), (5.6, 4.8)
+# Characters of a name that are shown, and of one that has an axis for itself; inches between two
+# names along an axis, and inches that a character takes.
+MOST_CHARACTERS, LONG, SPACING, PER_CHARACTER = 24, 40, 0.17, 0.085
 # Points of a scatter, and pixels along a side of a map. Of more points some are drawn at random,
 # and several rows or columns share a pixel.
 MOST_POINTS, MOST_PIXELS = 5_000, 400
@@ -34,10 +36,11 @@ MOST_POINTS, MOST_PIXELS = 5_000, 400
 PICTURES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
 
 
-def picture_of(*kinds: str) -> Callable[[Drawn], Drawn]:
+def picture_of(*kinds: str, size: tuple[float, float] = SIZE) -> Callable[[Drawn], Drawn]:
     """Return a decorator for a function that draws answers of these classes into ``ax``.
 
-    Without ``ax`` the function is given new axes. Another answer raises a ``ModelError``.
+    Without ``ax`` the function is given those of a new figure of this size. An answer of another
+    class raises a ``ModelError``.
     """
 
     def decorate(function: Drawn) -> Drawn:
@@ -50,7 +53,7 @@ def picture_of(*kinds: str) -> Callable[[Drawn], Drawn]:
                     f"{name}: an object of the class {type(answer).__name__} was given;"
                     f" {' or '.join(kinds)} is needed"
                 )
-            return function(answer, *arguments, ax=axes_for(name, ax), **options)
+            return function(answer, *arguments, ax=axes_for(name, ax, size), **options)
 
         PICTURES[name] = drawn, kinds
         return drawn  # type: ignore[return-value]
@@ -89,7 +92,7 @@ pictures = property(
 )
 
 
-def axes_for(name: str, ax: Any) -> Any:
+def axes_for(name: str, ax: Any, size: tuple[float, float]) -> Any:
     """Return the given axes, or those of a new figure of pyplot, which notebooks show."""
     try:
         from matplotlib import pyplot as plt
@@ -100,7 +103,7 @@ def axes_for(name: str, ax: Any) -> Any:
             name=error.name,
         ) from error
     if ax is None:
-        _, ax = plt.subplots(figsize=SIZE, layout="constrained")
+        _, ax = plt.subplots(figsize=size, layout="constrained")
     elif not isinstance(ax, Axes):
         raise ModelError(
             f"{name}: ax is a {type(ax).__name__}; Axes of matplotlib are needed, as from"
@@ -110,14 +113,14 @@ def axes_for(name: str, ax: Any) -> Any:
     return ax
 
 
-def shown(value: object) -> str:
+def shown(value: object, most: int = MOST_CHARACTERS) -> str:
     """Return a name as a picture writes it: short, on one line, and without mathematics.
 
     Matplotlib reads what stands between dollar signs as a formula, and leaves a label that begins
     with _ out of a legend.
     """
     text = one_line(value)
-    text = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+    text = text if len(text) <= most else f"{text[: most - 1]}…"
     return (f" {text}" if text.startswith("_") else text).replace("$", r"\$")
 
 
@@ -133,7 +136,7 @@ def name_places(axis: Any, names: Sequence[Any], across: bool) -> None:
     box, figure = axis.axes.get_window_extent(), axis.figure
     inches = max(float(box.width if across else box.height) / figure.dpi, SPACING)
     step = int(np.ceil(len(names) * SPACING / inches))
-    places = np.arange(0, len(names), step)
+    places = range(0, len(names), step)
     texts = [shown(names[place]) for place in places]
     longest = max((len(text) for text in texts), default=0) * PER_CHARACTER
     turned = across and longest * len(texts) > inches
@@ -157,7 +160,7 @@ def some(n: int, most: int = MOST_POINTS) -> IntArray:
     return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
 
 
-def sums_of_groups(shape: Shape, rows: IntArray, columns: IntArray, values: Any = None) -> Array:
+def sums_of_groups(shape: Shape, rows: IntArray, columns: IntArray, values: Any = None) -> Any:
     """Return sums of values at some cells of a table, 1 each by default, one for each pixel.
 
     In a large table neighbouring rows or columns share a pixel.

@@ -4,6 +4,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+import scipy
 from scipy.special import betaincinv
 
 from mcframe.contracts.arrays import Array, IntArray
@@ -16,6 +17,7 @@ from mcframe.plots.drawing import (
     COLOURS,
     GREY,
     MOST_POINTS,
+    SPACING,
     names_of,
     picture_of,
     shown,
@@ -89,11 +91,12 @@ def predictions(
     predicted = np.asarray(answer.predict(block, rows, columns))
     ends = min(predicted.min(), values.min()), max(predicted.max(), values.max())
     ax.plot(ends, ends, color=GREY, linewidth=1.0, zorder=1.0)
-    faint = float(np.clip(30.0 / np.sqrt(values.size), 0.15, 0.8))
+    faint = float(np.clip(15.0 / np.sqrt(values.size), 0.15, 0.8))
     ax.plot(predicted, values, "o", color=BLUE, markersize=3.5, alpha=faint, markeredgewidth=0.0)
     error = float(np.sqrt(np.mean(np.square(values - predicted))))
     whose = "observed entries" if truth is None else "entries of truth"
     ax.set(xlabel=f"predicted {shown(block)}", ylabel=f"observed {shown(block)}")
+    ax.set_aspect("equal", adjustable="datalim")
     ax.set_title(f"{values.size} {whose}, root mean square error {error:.3g}", fontsize="medium")
     return ax
 
@@ -280,30 +283,53 @@ def biplot(answer: Any, axes: tuple[int, int] = (0, 1), *, ax: Any = None) -> An
     points = np.asarray(scores)[:, two]
     points = points[some(len(points))]
     ax.plot(*points.T, "o", color=GREY, markersize=2.5, alpha=0.6, markeredgewidth=0.0)
-    tips = [np.asarray(own)[:, two] for _, own in loadings.values()]
-    lengths = np.hypot(*np.vstack(tips).T)
-    reach = 0.9 * np.max(np.abs(points)) / max(float(np.max(lengths)), np.finfo(float).tiny)
-    shortest = np.sort(lengths)[-MOST_NAMES:][0]
-    for k, (block, ends) in enumerate(zip(loadings, tips, strict=True)):
+    tips = np.vstack([own[:, two] for _, own in loadings.values()])
+    lengths = np.hypot(*tips.T)
+    tips = tips * 0.9 * np.max(np.abs(points)) / max(float(np.max(lengths)), np.finfo(float).tiny)
+    ends = np.cumsum([len(own) for _, own in loadings.values()])
+    for k, (block, own) in enumerate(zip(loadings, np.split(tips, ends[:-1]), strict=True)):
         colour = COLOURS[k % len(COLOURS)]
-        ax.plot([], [], color=colour, label=shown(block))
-        lines = np.zeros((len(ends), 2, 2))
-        lines[:, 1] = reach * ends
-        ax.plot(*lines.transpose(2, 1, 0), color=colour, linewidth=1.0, alpha=0.8)
-        for name, tip in zip(loadings[block][0], ends, strict=True):
-            if np.hypot(*tip) >= shortest:
-                side = {True: "left", False: "right"}[bool(tip[0] >= 0.0)]
-                ax.annotate(shown(name), reach * tip, ha=side, va="center", fontsize="small")
+        ax.quiver(
+            *np.zeros((2, len(own))),
+            *own.T,
+            color=colour,
+            label=shown(block),
+            angles="xy",
+            scale_units="xy",
+            scale=1.0,
+            width=0.004,
+        )
     ax.axhline(0.0, color=GREY, linewidth=0.5, zorder=0.5)
     ax.axvline(0.0, color=GREY, linewidth=0.5, zorder=0.5)
+    ax.update_datalim(tips)
+    ax.margins(0.3, 0.08)
+    ax.autoscale_view()
+    longest = np.argsort(-lengths, kind="stable")[:MOST_NAMES]
+    names = [name for own, _ in loadings.values() for name in own]
+    name_tips(ax, [names[place] for place in longest], tips[longest])
     ax.set(
         xlabel=f"axis {two[0]} ({shares[two[0]]:.0%} of Z)",
         ylabel=f"axis {two[1]} ({shares[two[1]]:.0%} of Z)",
     )
-    ax.margins(0.15)
     if len(loadings) > 1:
         ax.legend(frameon=False, fontsize="small")
     return ax
+
+
+def name_tips(ax: Any, names: list[Any], tips: Array) -> None:
+    """Write names beside the tips of arrows, moved up or down so that none covers another."""
+    bottom, top = ax.get_ylim()
+    spacing = SPACING * (top - bottom) * ax.figure.dpi / ax.get_window_extent().height
+    for side, here in (("left", tips[:, 0] >= 0.0), ("right", tips[:, 0] < 0.0)):
+        own = np.flatnonzero(here)[np.argsort(tips[here, 1], kind="stable")]
+        if not own.size:
+            continue
+        # The nearest heights of which each is one spacing above the last, or more.
+        apart = spacing * np.arange(own.size)
+        rising = scipy.optimize.isotonic_regression(tips[own, 1] - apart).x
+        for place, height in zip(own, rising + apart, strict=True):
+            at = tips[place, 0], height
+            ax.annotate(f" {shown(names[place])} ", at, ha=side, va="center", fontsize="small")
 
 
 def check_axes(axes: Any, n_axes: int) -> list[int]:

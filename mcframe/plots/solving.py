@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
-from mcframe.plots.drawing import BLUE, GREY, MAP, VERMILLION, picture_of, shown, styles
+from mcframe.plots.drawing import BLUE, GREY, LONG, MAP, VERMILLION, picture_of, shown, styles
 
 # Singular values along a path that have a line each.
 MOST_PATHS = 30
@@ -53,16 +53,8 @@ def gap(fit: Any, *, ax: Any = None) -> Any:
     # A gap of 0 has no logarithm, and is known to no more than this.
     gaps = np.maximum(gaps[known], np.finfo(float).eps)
     ax.semilogy(seconds[known], gaps, "o-", color=BLUE, markersize=3.5, linewidth=1.2)
-    ax.annotate(
-        shown(fit.status),
-        (seconds[known][-1], gaps[-1]),
-        xytext=(-4.0, 7.0),
-        textcoords="offset points",
-        ha="right",
-        fontsize="small",
-    )
-    ax.set(xlabel="time (s)", ylabel="relative gap", title=f"{fit.backend}, rank {fit.rank}")
-    ax.set_xlim(left=0.0)
+    ax.set(xlabel="time (s)", ylabel="relative gap", xlim=(0.0, None))
+    ax.set_title(f"{fit.status} by {fit.backend}, rank {fit.rank}", fontsize="medium")
     return ax
 
 
@@ -104,7 +96,8 @@ def evidence(posterior: Any, *, ax: Any = None) -> Any:
     if bounds.size > 3 and bounds[-1] > bounds[1]:
         height = bounds[-1] - bounds[1]
         ax.set_ylim(bounds[1] - 0.05 * height, bounds[-1] + 0.08 * height)
-    ax.set(xlabel="sweep", ylabel="log evidence, lower bound (nats)", title=posterior.status)
+    ax.set(xlabel="sweep", ylabel="log evidence, lower bound (nats)")
+    ax.set_title(f"{posterior.status} after {sweeps[-1]} sweeps", fontsize="medium")
     ax.xaxis.get_major_locator().set_params(integer=True)
     return ax
 
@@ -266,7 +259,7 @@ def scores(chosen: Any, *, ax: Any = None) -> Any:
     if np.isfinite(chosen.standard_errors[model, position]):
         ax.axvline(chosen.one_standard_error_weight, linestyle=":", color=GREY)
     falling_weights(ax, chosen.term)
-    ax.set_ylabel(f"mean {shown(chosen.criterion)}")
+    ax.set_ylabel(f"mean {shown(chosen.criterion, LONG)}")
     if len(chosen.grids) > 1:
         ax.legend(frameon=False, fontsize="small")
     return ax
@@ -327,7 +320,7 @@ def ternary(values: Any, *, label: str | None = None, ax: Any = None) -> Any:
     ax.plot(x[best], y[best], "o", mfc="none", mec=VERMILLION, mew=2.0, ms=11.0)
     ax.plot(*np.vstack([CORNERS, CORNERS[:1]]).T, color=GREY, linewidth=0.8, zorder=0.5)
     for name, (across, up), offset in zip(
-        ("PN", "PU", "NU"), CORNERS, ((0.0, 9.0), (-6.0, -9.0), (6.0, -9.0)), strict=True
+        ("PN", "PU", "NU"), CORNERS, ((0.0, 14.0), (-8.0, -12.0), (8.0, -12.0)), strict=True
     ):
         ax.annotate(
             name, (across, up), xytext=offset, textcoords="offset points", ha="center", va="center"
@@ -335,7 +328,7 @@ def ternary(values: Any, *, label: str | None = None, ax: Any = None) -> Any:
     ax.set_aspect("equal")
     ax.set_axis_off()
     ax.margins(0.12)
-    ax.figure.colorbar(colours, ax=ax, label=shown(label or ""), shrink=0.8)
+    ax.figure.colorbar(colours, ax=ax, label=shown(label or "", LONG), shrink=0.8)
     return ax
 
 

@@ -13,6 +13,7 @@ from mcframe.plots.drawing import (
     GREY,
     MAP,
     PALE,
+    SIZE_OF_MAP,
     cells_of_groups,
     draw_map,
     name_places,
@@ -24,7 +25,9 @@ from mcframe.plots.drawing import (
 )
 
 
-@picture_of("Fit", "Posterior", "Completion", "Declared", "DataFrame", "Table", "ndarray")
+@picture_of(
+    "Fit", "Posterior", "Completion", "Declared", "DataFrame", "Table", "ndarray", size=SIZE_OF_MAP
+)
 def missingness(data: Any, block: str | None = None, *, ax: Any = None) -> Any:
     """Draw which cells of a table are missing.
 
@@ -101,7 +104,7 @@ def observed_cells(data: Any, block: str | None) -> tuple[Shape, IntArray, IntAr
     return missing.shape, rows, columns, names
 
 
-@picture_of("Completion")
+@picture_of("Completion", size=SIZE_OF_MAP)
 def filled(completed: Any, column: Any = None, *, ax: Any = None) -> Any:
     """Draw the filled cells of a completed table, or of one column, with their uncertainty.
 
