@@ -138,10 +138,12 @@ def test_answers_are_html_with_what_they_print():
 def test_long_tables_are_cut_and_numbers_stand_right():
     from mcframe.contracts.showing import table_as_html
 
-    page = table_as_html(["name", "number"], [("x" * 300, -1.5)] * 100)
+    page = table_as_html(["name", "number"], [("x" * 300, -1.5)] * 99 + [("", "")])
     assert page.count("<tr>") == 1 + 60
     assert "and 40 more rows" in page
+    assert '<th class="mc-number">number</th>' in page
     assert '<td class="mc-number">-1.5</td>' in page
+    assert "<th>name</th>" in page
     assert "x" * 199 + "…" in page
     assert "x" * 200 not in page
 

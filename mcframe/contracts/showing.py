@@ -14,19 +14,22 @@ __all__ = [
     "table_as_html",
 ]
 
-# Only inherited and translucent colours, so that the same rules suit light and dark themes.
+# Only inherited and translucent colours, so that the same rules suit light and dark themes. The
+# rules that notebooks have for tables are less specific than these.
 STYLE = """<style>
 .mcframe {line-height: 1.4; max-width: 100%;}
-.mcframe .mc-scroll {overflow: auto; max-height: 26em; margin: .4em 0;}
-.mcframe table {border-collapse: collapse; margin: 0; font-variant-numeric: tabular-nums;}
-.mcframe th, .mcframe td {padding: .15em .7em; text-align: left; vertical-align: top;
- max-width: 28em; overflow-wrap: anywhere; border: 0;
+.mcframe p {margin: .3em 0;}
+.mcframe div.mc-scroll {overflow: auto; max-height: 26em; margin: .4em 0;}
+.mcframe .mc-scroll table {border-collapse: collapse; margin: 0;
+ font-variant-numeric: tabular-nums;}
+.mcframe .mc-scroll tr :is(th, td) {padding: .15em .7em; text-align: left; vertical-align: top;
+ max-width: 28em; overflow-wrap: break-word; border: 0;
  border-bottom: 1px solid rgba(128, 128, 128, .3);}
-.mcframe .mc-number {text-align: right; white-space: nowrap;}
-.mcframe .mc-chosen {font-weight: bold;}
+.mcframe .mc-scroll .mc-table td {white-space: nowrap; overflow: hidden; text-overflow: ellipsis;}
+.mcframe .mc-scroll tr .mc-number {text-align: right;}
+.mcframe .mc-scroll tr .mc-chosen {font-weight: bold;}
 .mcframe .mc-formula {white-space: pre; font-family: 'STIX Two Math', 'Cambria Math', serif;
  font-size: 1.1em;}
-.mcframe p {margin: .3em 0;}
 </style>"""
 # Rows of a table, and characters of a cell, that are shown.
 MOST_ROWS, MOST_CHARACTERS = 60, 200
@@ -51,31 +54,40 @@ def table_as_html(
 ) -> str:
     """Return the HTML of a table that scrolls by itself.
 
-    Cells that begin with a digit or a sign are aligned to the right. ``chosen`` are pairs (row,
-    column) of cells in bold.
+    With a header, columns of numbers are aligned to the right. ``chosen`` are pairs (row, column)
+    of cells in bold.
     """
-    bold, body = set(chosen), list(rows)
-    lines = [row_of("th", header)] if header else []
-    lines += [
-        row_of("td", row, {column for at, column in bold if at == place})
-        for place, row in enumerate(body[:MOST_ROWS])
-    ]
-    more = len(body) - MOST_ROWS
-    said = [f"and {more} more rows"] if more > 0 else []
-    return scrolled(f"<table>{''.join(lines)}</table>") + remarks(said)
+    bold, texts = set(chosen), [[cut(cell) for cell in row] for row in rows]
+    body = texts[:MOST_ROWS]
+    right = {k for k, own in enumerate(zip(*body, strict=True)) if all(map(is_number, own))}
+    lines = [row_of("th", [cut(title) for title in header], right)] if header else []
+    for place, row in enumerate(body):
+        own = {column for at, column in bold if at == place}
+        lines.append(row_of("td", row, right if header else set(), own))
+    said = [f"and {len(texts) - MOST_ROWS} more rows"] if len(texts) > MOST_ROWS else []
+    kind = ' class="mc-table"' if header else ""
+    return scrolled(f"<table{kind}>{''.join(lines)}</table>") + remarks(said)
 
 
-def row_of(tag: str, cells: Sequence[object], bold: Iterable[int] = ()) -> str:
-    """Return the HTML of a row of a table."""
-    found = []
-    for place, cell in enumerate(cells):
-        text = one_line(cell)
-        text = text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
-        number = text[:1].isdigit() or (text[:1] in "+-−." and text[1:2].isdigit())
-        classes = ["mc-number"] * number + ["mc-chosen"] * (place in bold)
+def cut(value: object) -> str:
+    """Return a text on one line, and of a long one its beginning."""
+    text = one_line(value)
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+
+
+def is_number(text: str) -> bool:
+    """Return True for a number, with what may follow it, and for none."""
+    return text.lstrip("+-−.")[:1].isdigit() or text in ("", "-", "inf", "nan")
+
+
+def row_of(tag: str, texts: Sequence[str], right: Iterable[int], bold: Iterable[int] = ()) -> str:
+    """Return the HTML of a row of a table, some columns aligned to the right or in bold."""
+    cells = []
+    for place, text in enumerate(texts):
+        classes = ["mc-number"] * (place in right) + ["mc-chosen"] * (place in bold)
         own = f' class="{" ".join(classes)}"' if classes else ""
-        found.append(f"<{tag}{own}>{escape(text)}</{tag}>")
-    return f"<tr>{''.join(found)}</tr>"
+        cells.append(f"<{tag}{own}>{escape(text)}</{tag}>")
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def scrolled(inner: str) -> str:

@@ -25,7 +25,7 @@ HTML_TOKEN = re.compile(
     rf"{BELOW}|(?P<name>{NAME})|(?P<letter>(?<![A-Za-z])[A-Za-z](?![A-Za-z]))|[<>&]"
 )
 # Characters of names that LaTeX has no letter for, as it writes them in mathematics.
-SPECIAL = {"\\": r"\backslash ", "^": r"\wedge ", "~": r"\sim "}
+SPECIAL = {"\\": r"\backslash ", "^": r"{\wedge}", "~": r"{\sim}"}
 SPECIAL |= {character: f"\\{character}" for character in "{}$&#_%"}
 PART_OF_NAME = re.compile(r"[^\\^~{}$&#_%]+|.")
 
@@ -62,7 +62,10 @@ def latex_name(character: str, names: Sequence[str]) -> str:
 
 
 def as_html(text: str, names: Sequence[str]) -> str:
-    """Return a formula as HTML with subscripts, one line of text each; all else is escaped."""
+    """Return a formula as HTML with subscripts and a line of text for each line.
+
+    Spaces at the beginning of a line are not broken, since programs that rewrite HTML drop others.
+    """
 
     def marked(found: re.Match[str]) -> str:
         if found["below"] is not None:
@@ -73,4 +76,5 @@ def as_html(text: str, names: Sequence[str]) -> str:
             return html.escape(one_line(names[ord(found["name"]) - FIRST_NAME]))
         return f"<i>{found[0]}</i>" if found["letter"] is not None else html.escape(found[0])
 
-    return HTML_TOKEN.sub(marked, text)
+    indented = re.sub("^ +", lambda spaces: "\u00a0" * len(spaces[0]), text, flags=re.MULTILINE)
+    return HTML_TOKEN.sub(marked, indented)

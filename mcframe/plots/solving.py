@@ -231,10 +231,11 @@ def scores(chosen: Any, *, ax: Any = None) -> Any:
     --------
     >>> import numpy as np, mcframe as mc
     >>> from mcframe.selection import RelativeError
-    >>> x = np.outer(np.arange(1.0, 9.0), [1.0, 2.0, 3.0, 4.0])
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.outer(rng.normal(size=30), np.ones(8)) + rng.normal(size=(30, 8))
     >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     >>> chosen = mc.cross_validate(
-    ...     model, {"x": x}, criterion=RelativeError("x"), weights=[100.0, 10.0, 1.0, 0.1]
+    ...     model, {"x": x}, criterion=RelativeError("x"), weights=[30.0, 10.0, 3.0, 1.0]
     ... )
     >>> chosen.plot.scores().get_xlabel()
     'weight of NuclearNorm'
