@@ -120,7 +120,8 @@ def shown(value: object, most: int = MOST_CHARACTERS) -> str:
     with _ out of a legend.
     """
     text = one_line(value)
-    text = text if len(text) <= most else f"{text[: most - 1]}…"
+    if len(text) > most:  # long names often differ at their ends
+        text = f"{text[: most // 2]}…{text[len(text) - (most - 1) // 2 :]}"
     return (f" {text}" if text.startswith("_") else text).replace("$", r"\$")
 
 

@@ -32,8 +32,9 @@ LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
 MOST_COUNTED = 20_000
 # The probability of the bars around observed shares.
 CONFIDENCE = 0.9
-# The most arrows of a biplot that have names.
-MOST_NAMES = 25
+# The most arrows of a biplot that have names, characters of these, and the largest share of the
+# width that one may take.
+MOST_NAMES, SHORT, LARGEST_SHARE = 25, 18, 0.3
 
 
 @picture_of("Fit", "Posterior")
@@ -302,9 +303,10 @@ def biplot(answer: Any, axes: tuple[int, int] = (0, 1), *, ax: Any = None) -> An
     ax.axhline(0.0, color=GREY, linewidth=0.5, zorder=0.5)
     ax.axvline(0.0, color=GREY, linewidth=0.5, zorder=0.5)
     ax.update_datalim(tips)
-    ax.margins(0.3, 0.08)
+    ax.margins(0.05, 0.08)
     ax.autoscale_view()
-    longest = np.argsort(-lengths, kind="stable")[:MOST_NAMES]
+    inches = ax.get_window_extent().height / ax.figure.dpi
+    longest = np.argsort(-lengths, kind="stable")[: min(MOST_NAMES, int(inches / SPACING))]
     names = [name for own, _ in loadings.values() for name in own]
     name_tips(ax, [names[place] for place in longest], tips[longest])
     ax.set(
@@ -312,14 +314,20 @@ def biplot(answer: Any, axes: tuple[int, int] = (0, 1), *, ax: Any = None) -> An
         ylabel=f"axis {two[1]} ({shares[two[1]]:.0%} of Z)",
     )
     if len(loadings) > 1:
-        ax.legend(frameon=False, fontsize="small")
+        ax.legend(
+            frameon=False, fontsize="small", ncols=3, loc="lower left", bbox_to_anchor=(0.0, 1.0)
+        )
     return ax
 
 
 def name_tips(ax: Any, names: list[Any], tips: Array) -> None:
-    """Write names beside the tips of arrows, moved up or down so that none covers another."""
+    """Write names beside the tips of arrows, moved up or down so that none covers another.
+
+    The x axis becomes long enough for them.
+    """
     bottom, top = ax.get_ylim()
-    spacing = SPACING * (top - bottom) * ax.figure.dpi / ax.get_window_extent().height
+    box, half = ax.get_window_extent(), float(np.max(np.abs(ax.get_xlim())))
+    spacing = SPACING * (top - bottom) * ax.figure.dpi / box.height
     for side, here in (("left", tips[:, 0] >= 0.0), ("right", tips[:, 0] < 0.0)):
         own = np.flatnonzero(here)[np.argsort(tips[here, 1], kind="stable")]
         if not own.size:
@@ -328,8 +336,11 @@ def name_tips(ax: Any, names: list[Any], tips: Array) -> None:
         apart = spacing * np.arange(own.size)
         rising = scipy.optimize.isotonic_regression(tips[own, 1] - apart).x
         for place, height in zip(own, rising + apart, strict=True):
-            at = tips[place, 0], height
-            ax.annotate(f" {shown(names[place])} ", at, ha=side, va="center", fontsize="small")
+            at, name = (tips[place, 0], height), f" {shown(names[place], SHORT)} "
+            text = ax.annotate(name, at, ha=side, va="center", fontsize="small")
+            share = min(text.get_window_extent().width / box.width, LARGEST_SHARE)
+            half = max(half, abs(tips[place, 0]) / (1.0 - 2.0 * share))
+    ax.set_xlim(-half, half)
 
 
 def check_axes(axes: Any, n_axes: int) -> list[int]:
