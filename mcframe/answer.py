@@ -25,11 +25,13 @@ from mcframe.compile import PartitionedProblem, notes_on_effects
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
+from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
 from mcframe.contracts.term import Sums
 from mcframe.model import Model, Problem
 from mcframe.model.table import LeftBehind
 from mcframe.new_rows import NewRows
 from mcframe.numerics.operators import LowRank
+from mcframe.plots.drawing import pictures
 from mcframe.prediction import Axes, FittedRows, best_columns, check_ranked, check_size
 from mcframe.storage import save
 
@@ -98,6 +100,8 @@ class Fit:
     random_state: int = 0
     paused: Paused | None = None
     _kept: Kept | None = None
+
+    plot = pictures
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, backend: str, random_state: int = 0) -> "Fit":
@@ -676,18 +680,24 @@ class Fit:
         )
 
     def __repr__(self) -> str:
+        lines = [f"Fit: {self.status} ({self.message})", *facts_as_text(self._facts())]
+        return "\n".join([*lines, *(f"  note       {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        notes = remarks(f"note: {note}" for note in self.notes)
+        facts = facts_as_html(self._facts())
+        return card(f"Fit: {self.status}", remarks([self.message]), facts, notes)
+
+    def _facts(self) -> dict[str, str]:
+        """The numbers of the certificate, and how they were found, as text."""
         last = self.history[-1]
-        bound = self.bound + 0.0  # not -0
-        lines = [
-            f"Fit: {self.status} ({self.message})",
-            f"  objective  {self.objective:.9g}",
-            f"  bound      {bound:.9g}",
-            f"  gap        {self.gap:.1e}",
-            f"  rank       {self.rank} of at most {min(self.problem.shape)}",
-            f"  backend    {self.backend}, {last.iteration} iterations, {last.seconds:.2f} s",
-        ]
-        lines += [f"  note       {note}" for note in self.notes]
-        return "\n".join(lines)
+        return {
+            "objective": f"{self.objective:.9g}",
+            "bound": f"{self.bound + 0.0:.9g}",  # not -0
+            "gap": f"{self.gap:.1e}",
+            "rank": f"{self.rank} of at most {min(self.problem.shape)}",
+            "backend": f"{self.backend}, {last.iteration} iterations, {last.seconds:.2f} s",
+        }
 
 
 def withdrawn(fit: Fit, tol: float) -> Fit:

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from threadpoolctl import threadpool_limits
 
 import mcframe as mc
 from mcframe.numerics.machine import LIMIT
+
+# Pictures are drawn without a screen.
+os.environ.setdefault("MPLBACKEND", "Agg")
 
 # Matrices in tests are tiny, and each of the parallel workers would start a thread a core.
 threadpool_limits(limits=1)
@@ -40,6 +44,14 @@ def pytest_terminal_summary(terminalreporter):
         for report in terminalreporter.getreports(outcome):
             for name, value in report.user_properties:
                 terminalreporter.write_line(f"measured: {name}: {value}")
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays_open():
+    """Close figures of pyplot, which warns of more than twenty of them."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 import mcframe as mc
 from mcframe.model import Problem
 from mcframe.papers import fixed_point_path, mc_b
-from mcframe.plots import draw_scores
 from mcframe.selection import (
     EntryFolds,
     HeldOutLoss,
@@ -571,14 +570,6 @@ def test_the_table_has_a_row_for_each_model_and_weight(model, table):
 def test_what_was_not_tried_is_nan_in_the_table():
     found = judged(spread([9.0, 5.0, *[6.0] * 9]), patience=1)
     assert found.table["mean"].isna().sum() == np.isnan(found.means).sum() > 0
-
-
-def test_scores_are_drawn(tmp_path):
-    draw_scores(tmp_path / "scores.svg", judged(spread([3.0, 1.5, 1.0, 2.0], noise=0.0)))
-    drawn = (tmp_path / "scores.svg").read_text()
-    for words in ("model 0", "lowest mean", "one standard error"):
-        assert f"<!-- {words} -->" in drawn
-    assert "weight of NuclearNorm" in drawn
 
 
 def test_progress_is_shown_when_asked_for(capsys):

@@ -10,7 +10,7 @@ import mcframe
 
 ROOT = pathlib.Path(mcframe.__file__).parent
 ROOMS = (
-    *("model", "datasets", "selection", "papers", "plots.py"),
+    *("model", "datasets", "selection", "papers", "plots"),
     *(
         "commands.py",
         "storage.py",

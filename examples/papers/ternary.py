@@ -1,8 +1,8 @@
 """Triangles of three shares with sum 1: grids, names, and their map."""
 
-import math
 from typing import Any
 
+from mcframe.plots import ternary
 from papers.experiment import Summary
 
 __all__ = ["Triple", "draw_ternary", "named_triple", "triples"]
@@ -48,7 +48,7 @@ def parsed_triple(name: str) -> Triple | None:
 
 
 def draw_ternary(figure: Any, summary: Summary, label: str) -> bool:
-    """A map for each setting: PN on top, PU to the left, NU to the right; the best point red."""
+    """A map for each setting: PN on top, PU to the left, NU to the right; the best circled."""
     maps = {}
     for setting, measures in summary.items():
         parsed = ((parsed_triple(name), found.mean) for name, found in measures.items())
@@ -57,17 +57,5 @@ def draw_ternary(figure: Any, summary: Summary, label: str) -> bool:
             maps[setting] = points
     all_axes = figure.subplots(1, max(len(maps), 1), squeeze=False)[0]
     for axes, (setting, points) in zip(all_axes, maps.items(), strict=False):
-        x = [nu - pu for (_, pu, nu), _ in points]
-        y = [math.sqrt(3.0) * pn for (pn, _, _), _ in points]
-        means = [mean for _, mean in points]
-        colours = axes.tripcolor(x, y, means, shading="gouraud", cmap="viridis")
-        axes.plot(x, y, ".", color="white", markersize=2)
-        best = means.index(min(means))
-        axes.plot(x[best], y[best], "o", color="red")
-        for text, place in (("PN", (0, 1.78)), ("PU", (-1, -0.1)), ("NU", (1, -0.1))):
-            axes.text(*place, text, ha="center", va="center")
-        axes.set_title(setting, fontsize="medium")
-        axes.set_axis_off()
-        axes.set_aspect("equal")
-        figure.colorbar(colours, ax=axes, label=label, shrink=0.7)
+        ternary(dict(points), label=label, ax=axes).set_title(setting, fontsize="medium")
     return bool(maps)

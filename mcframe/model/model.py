@@ -1,7 +1,7 @@
 """A declared model, blocks of columns joined by terms, and observations with weights."""
 
+import html
 import math
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -9,6 +9,7 @@ import attrs
 
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric, fits_parameters
+from mcframe.contracts.showing import card, scrolled, table_as_html
 from mcframe.contracts.term import (
     Constraint,
     Factored,
@@ -19,6 +20,7 @@ from mcframe.contracts.term import (
     Term,
 )
 from mcframe.contracts.validators import positive
+from mcframe.model.formulas import as_html, as_latex, name_in_formula
 from mcframe.numerics.stored import from_text, to_text
 
 
@@ -91,17 +93,6 @@ STANDARD = {
     "robust": "({x}_ij − median) / (interquartile range / 1.349) of column j of {name}",
     "ranks": "normal score of {x}_ij in column j of {name}",
 }
-# The signs of formulas in LaTeX, and its functions.
-SIGNS = {"−": "-", "°": r"^{\circ}", "⁻¹": "^{-1}", "²": "^2", "‖": r"\Vert", "≤": r"\le"}
-SIGNS |= {"×": r"\times", "·": r"\cdot", "∈": r"\in", "∞": r"\infty", "√": r"\surd", "Σ": r"\sum"}
-SIGNS |= {"θ": r"\theta", "ℓ": r"\ell", "π": r"\pi", "ρ": r"\rho", "σ": r"\sigma", "Φ": r"\Phi"}
-SIGNS |= {"Ω": r"\Omega", "log": r"\log", "exp": r"\exp", "max": r"\max"}
-# What LaTeX writes in another way: subscripts, signs and functions, words, and its own characters.
-WORD = r"(?!(?:log|exp|max)\b)[A-Za-z]{2}\w*"
-TOKEN = re.compile(
-    r"_(?P<below>\([^()]*\)(?:∈\w+)?|[A-Za-z0-9Ω][A-Za-z0-9_]*)"
-    rf"|(?P<sign>{'|'.join(SIGNS)})|(?P<words>(?:(?<=[\w)\]]) )?\b{WORD}(?: {WORD})* ?)|[{{}}%&#$]"
-)
 
 
 def is_name(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -358,25 +349,6 @@ def text_of_ridge(block: Block) -> str:
     return f"{weight} ({' + '.join(squares)}) of {block.name}"
 
 
-def as_latex(text: str) -> str:
-    """A formula of plain text as LaTeX, line by line."""
-    lines = [TOKEN.sub(token_as_latex, line.strip()) for line in text.splitlines()]
-    return r"$\begin{aligned} & " + r" \\ & ".join(lines) + r" \end{aligned}$"
-
-
-def token_as_latex(found: re.Match[str]) -> str:
-    """LaTeX for a part of a formula that ``TOKEN`` has found."""
-    text, below = found[0].replace("_", r"\_"), found["below"]
-    if below is not None:
-        if len(below) > 2 and below not in SIGNS and "(" not in below:
-            return rf"_{{\text{{{text[2:]}}}}}"
-        inner = below if below.isascii() and below.isalnum() else TOKEN.sub(token_as_latex, below)
-        return f"_{inner}" if len(inner) == 1 else f"_{{{SIGNS.get(inner, inner)}}}"
-    if found["sign"] is not None:
-        return SIGNS[text] + " " * found.string[found.end() :][:1].isalpha()
-    return rf"\text{{{text}}}" if found["words"] is not None else "\\" + text
-
-
 def as_tuple(value: object) -> tuple[Any, ...]:
     """An attrs converter: a tuple of the given blocks or terms, or of a single one."""
     if isinstance(value, Block | Term):
@@ -560,5 +532,25 @@ class Model:
         terms = ", ".join(repr(term) for term in self.terms)
         return f"Model(blocks=[{words}], terms=[{terms}])"
 
+    def _formula(self) -> tuple[str, tuple[str, ...]]:
+        """The objective with a character in the place of each block's name, and the names."""
+        names = tuple(block.name for block in self.blocks)
+        signs = {name: name_in_formula(number) for number, name in enumerate(names)}
+        blocks = [attrs.evolve(block, name=signs[block.name]) for block in self.blocks]
+        terms = [
+            term if term.block is None else attrs.evolve(term, block=signs[term.block])  # type: ignore[misc]
+            for term in self.terms
+        ]
+        return text_of(Model(blocks, terms)), names
+
     def _repr_latex_(self) -> str:
-        return as_latex(str(self))
+        return as_latex(*self._formula())
+
+    def _repr_html_(self) -> str:
+        words = [(f"block {block.name}", repr(block.likelihood)) for block in self.blocks]
+        words += [("regularizer", repr(term)) for term in self.regularizers]
+        words += [("constraint", repr(term)) for term in self.constraints]
+        formula = scrolled(f'<div class="mc-formula">{as_html(*self._formula())}</div>')
+        latex = scrolled(f"<pre>{html.escape(self._repr_latex_())}</pre>")
+        latex = f"<details><summary>as LaTeX</summary>{latex}</details>"
+        return card("Model", formula, table_as_html((), words), latex)

@@ -11,10 +11,12 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
 from mcframe.contracts.validators import checked_seed, probability, whole
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.new_rows import tables_of_new_rows
+from mcframe.plots.drawing import pictures
 from mcframe.posterior.conformal import ConformalPredictions, conformalized
 from mcframe.posterior.estimation import Sweep, estimate
 from mcframe.posterior.observed import Observed, nothing
@@ -78,6 +80,8 @@ class Posterior:
     random_state: int
     options: Mapping[str, Any]
     tables: Mapping[str, Table]
+
+    plot = pictures
 
     @property
     def model(self) -> Model:
@@ -498,14 +502,22 @@ class Posterior:
         return self.tables[block].wrap(numbers.reshape(shape[0], shape[1] * width), width)
 
     def __repr__(self) -> str:
-        last = self.history[-1]
-        lines = [
-            f"Posterior: {self.status} ({self.message})",
-            f"  evidence   {self.evidence:.9g} (a lower bound on its logarithm)",
-            f"  {self.engine}",
-            f"  sweeps     {last.iteration}, {last.seconds:.2f} s",
-        ]
+        lines = [f"Posterior: {self.status} ({self.message})", *facts_as_text(self._facts())]
         return "\n".join([*lines, *(f"  note       {note}" for note in self.problem.notes)])
+
+    def _repr_html_(self) -> str:
+        notes = remarks(f"note: {note}" for note in self.problem.notes)
+        facts = facts_as_html(self._facts())
+        return card(f"Posterior: {self.status}", remarks([self.message]), facts, notes)
+
+    def _facts(self) -> dict[str, str]:
+        """The evidence, what was estimated, and the sweeps, as text."""
+        last, (what, how_many) = self.history[-1], str(self.engine).split(maxsplit=1)
+        return {
+            "evidence": f"{self.evidence:.9g} (a lower bound on its logarithm)",
+            what: how_many,
+            "sweeps": f"{last.iteration}, {last.seconds:.2f} s",
+        }
 
 
 def posterior_of(

@@ -14,6 +14,7 @@ from mcframe.contracts.validators import checked_seed, probability
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model, Observations, Problem
 from mcframe.model.table import Table
+from mcframe.plots.drawing import pictures
 from mcframe.posterior.predictive import cells_of, has_few_values
 from mcframe.prediction import check_size
 from mcframe.regularizers import NuclearNorm
@@ -109,6 +110,8 @@ class ConformalPredictions:
     confidence_level: float
     blocks: Mapping[str, CalibratedBlock]
     tables: Mapping[str, Table]
+
+    plot = pictures
 
     def interval(
         self, block: str, level: float | None = None, rows: Any = None, columns: Any = None

@@ -11,8 +11,10 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.model import Model
 from mcframe.model.model import terms_with_weight
+from mcframe.plots.drawing import pictures
 from mcframe.selection.paths import may_be_infinite
 
 pandas = Deferred("pandas", "the table of a cross-validation")
@@ -66,6 +68,8 @@ class CrossValidation:
     counted: Mask
     effects_weight: float | None = None
     partial: bool = False
+
+    plot = pictures
 
     @property
     def weights(self) -> Array:
@@ -209,27 +213,39 @@ class CrossValidation:
         return "largest" if position == tried[0] else "smallest"
 
     def __repr__(self) -> str:
+        texts = [
+            [f"{text:>{12 if title == 'weight' else 20}}" for text in (title, *column)]
+            for title, column in self._columns()
+        ]
+        rows = ["".join(row) for row in zip(*texts, strict=True)]
+        return "\n".join([self._title(), *rows, *self.remarks()])
+
+    def _repr_html_(self) -> str:
+        titles, columns = zip(*self._columns(), strict=True)
+        rows = list(zip(*columns, strict=True))
+        chosen = [
+            (i, j) for i, row in enumerate(rows) for j, text in enumerate(row) if text[-1] == "*"
+        ]
+        return card(self._title(), table_as_html(titles, rows, chosen), remarks(self.remarks()))
+
+    def _title(self) -> str:
         n_models, n_weights, n_folds = self.scores.shape
         each = "" if self.common_grid else " each"
-        title = (
+        return (
             f"CrossValidation: {n_models} model{'s' * (n_models > 1)},"
             f" {n_weights} weight{'s' * (n_weights > 1)} of {self.term}{each}, {n_folds} folds"
         )
-        # A row for each weight, after a header; of several grids one weight for each model.
+
+    def _columns(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the weights and the scores of each model; of a common grid the weights once."""
         chosen = self.best if np.isfinite(self.means).any() else None
-        rows = [""] * (1 + n_weights)
         for k, (grid, means, errors) in enumerate(
             zip(self.grids, self.means, self.standard_errors, strict=True)
         ):
             if k == 0 or not self.common_grid:
-                columns = ["weight", *(f"{weight:.6g}" for weight in grid)]
-                rows = [f"{row}{text:>12}" for row, text in zip(rows, columns, strict=True)]
-            marks = ["*" if (k, j) == chosen else " " for j in range(n_weights)]
-            texts = map(cell, means, errors, marks)
-            rows = [
-                f"{row}{text:>20}" for row, text in zip(rows, [f"model {k}", *texts], strict=True)
-            ]
-        return "\n".join([title, *rows, *self.remarks()])
+                yield "weight", [f"{weight:.6g}" for weight in grid]
+            marks = ["*" if (k, j) == chosen else " " for j in range(grid.size)]
+            yield f"model {k}", list(map(cell, means, errors, marks))
 
     def remarks(self) -> list[str]:
         """Explanations of the means, and warnings about the choice."""

@@ -21,18 +21,20 @@ from mcframe.backends import (
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning
+from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import checked_seed, number, whole
 from mcframe.fitting import solve_with
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.machine import blas_alone
+from mcframe.plots.drawing import pictures
 from mcframe.selection.weight_max import chosen_place, largest_weight
 from mcframe.storage import Archive
 
-HEADER = (
-    f"{'weight':>12}  {'status':<15}  {'objective':>15}  {'gap':>7}  {'rank':>4}  {'seconds':>7}"
-)
+LINE = "{:>12}  {:<15}  {:>15}  {:>7}  {:>4}  {:>7}"
+TITLES = ("weight", "status", "objective", "gap", "rank", "seconds")
+HEADER = LINE.format(*TITLES)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -53,6 +55,8 @@ class Path:
     weights: Array
     fits: tuple[Fit, ...]
 
+    plot = pictures
+
     def __len__(self) -> int:
         return len(self.fits)
 
@@ -63,17 +67,22 @@ class Path:
         return iter(self.fits)
 
     def __repr__(self) -> str:
-        plural = "" if len(self) == 1 else "s"
-        rows = [row(weight, fit) for weight, fit in zip(self.weights, self.fits, strict=True)]
-        return "\n".join([f"Path: {len(self)} weight{plural} of {self.term}", HEADER, *rows])
+        return "\n".join([self._title(), HEADER, *(LINE.format(*row) for row in self._rows())])
+
+    def _repr_html_(self) -> str:
+        return card(self._title(), table_as_html(TITLES, self._rows()))
+
+    def _title(self) -> str:
+        return f"Path: {len(self)} weight{'s' * (len(self) != 1)} of {self.term}"
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [cells(weight, fit) for weight, fit in zip(self.weights, self.fits, strict=True)]
 
 
-def row(weight: float, fit: Fit) -> str:
+def cells(weight: float, fit: Fit) -> tuple[str, ...]:
     """Return a fit as a row of the table."""
-    return (
-        f"{weight:>12.6g}  {fit.status:<15}  {fit.objective:>15.9g}  {fit.gap:>7.1e}"
-        f"  {fit.rank:>4d}  {fit.history[-1].seconds:>7.2f}"
-    )
+    numbers = f"{fit.objective:.9g}", f"{fit.gap:.1e}", str(fit.rank)
+    return (f"{weight:.6g}", fit.status, *numbers, f"{fit.history[-1].seconds:.2f}")
 
 
 def path(
@@ -154,7 +163,7 @@ def path(
         for fit in along(compiled, place, sequence, backend, budget, random_state, checkpoint):
             fits.append(fit)
             if progress:
-                print(row(sequence[len(fits) - 1], fit), flush=True)
+                print(LINE.format(*cells(sequence[len(fits) - 1], fit)), flush=True)
             if fit.message == FROM_OUTSIDE:
                 raise KeyboardInterrupt
     except (KeyboardInterrupt, BackendError) as error:

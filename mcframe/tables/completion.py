@@ -13,9 +13,11 @@ import numpy as np
 from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.contracts.validators import plain, whole
 from mcframe.model import Model
 from mcframe.model.table import AffineUnits
+from mcframe.plots.drawing import pictures
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows
@@ -254,6 +256,8 @@ class Completion:
     declared: Declared
     chosen: RowsChoice | CrossValidation
     scores: tuple[ColumnScores | None, ...]
+
+    plot = pictures
 
     @cached_property
     def table_model(self) -> TableModel | None:
@@ -517,6 +521,17 @@ class Completion:
         return rows
 
     def __repr__(self) -> str:
+        title, how = self._summary()
+        said = [f"  {line}" for line in self._remarks()]
+        return "\n".join([title, f"  {how}", *lines_of(self._cells()), *said])
+
+    def _repr_html_(self) -> str:
+        title, how = self._summary()
+        header, *rows = self._cells()
+        return card(title, remarks([how]), table_as_html(header, rows), remarks(self._remarks()))
+
+    def _summary(self) -> tuple[str, str]:
+        """How many entries were filled and by what answer, and how that was chosen."""
         missing = [each.column.missing.sum() for each in self.declared.columns if each.is_filled]
         answer, how = self.answer, str(self.chosen)
         if isinstance(answer, Posterior):
@@ -524,27 +539,33 @@ class Completion:
         else:
             status = f"{answer.status} (gap {answer.gap:.1e})"
             how = f"NuclearNorm({self.chosen.best_weight:.6g})"
-        lines = [
+        return (
             f"Completion: {sum(missing)} entries filled, {status}",
-            f"  {how}, chosen by held-out entries; loss 1 is no better than a constant",
-        ]
-        shown = [name for name in HEADER if name not in ("auc_of_holes", "weight")]
-        table = [[cell(row[name], name == "missing") for name in shown] for row in self.rows()]
-        lines += lines_of([shown, *table])
+            f"{how}, chosen by held-out entries; loss 1 is no better than a constant",
+        )
+
+    def _cells(self) -> list[list[str]]:
+        """The report as text, a header and a row for each column of the table."""
+        rows = [[cell(row[name], name == "missing") for name in SHOWN] for row in self.rows()]
+        return [list(SHOWN), *rows]
+
+    def _remarks(self) -> list[str]:
+        """Sentences on when the errors of the report hold."""
+        said = []
         if any(scores is not None for scores in self.scores):
             how = "no entry is missing because of its own value"
             if self.table_model is None:
                 how = "entries are missing completely at random"
-            lines.append(f"  errors assume that {how}")
+            said.append(f"errors assume that {how}")
         weighted = [
             repr(plain(each.name))
             for each, scores in zip(self.declared.columns, self.scores, strict=True)
             if scores is not None and scores.weighted
         ]
         if weighted:
-            told = "  held-out entries are weighted where other columns predict missingness"
-            lines.append(f"{told}: {listed(weighted)}")
-        return "\n".join(lines)
+            told = "held-out entries are weighted where other columns predict missingness"
+            said.append(f"{told}: {listed(weighted)}")
+        return said
 
 
 # The scores of a column in the report, and all of its columns.
@@ -553,6 +574,7 @@ HEADER = (
     *("column", "type", "missing", "loss", "error", "error_of_constant", "measure"),
     *("sd", "auc_of_holes", "weight"),
 )
+SHOWN = tuple(name for name in HEADER if name not in ("auc_of_holes", "weight"))
 
 
 def cell(value: Any, is_share: bool) -> str:

@@ -1,4 +1,4 @@
-"""Floor 7: pictures. They need matplotlib, which ``pip install "mcframe[plot]"`` brings."""
+"""A picture of items that are pictures themselves: truth, what was observed, and answers."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,6 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
-from mcframe.selection import CrossValidation
 
 # Sky blue of the palette of Okabe and Ito (2008): all readers can distinguish it from every grey.
 HIDDEN = np.array([86, 180, 233]) / 255
@@ -89,44 +88,3 @@ def new_figure(inches: tuple[float, float]) -> Any:
     from matplotlib.figure import Figure
 
     return Figure(figsize=inches, layout="constrained", facecolor="white")
-
-
-def draw_scores(path: str | os.PathLike[str], chosen: CrossValidation) -> None:
-    """Write a picture with the mean score of each model at its weights.
-
-    A line for each model, with standard errors; a dot at the lowest mean, and a dashed line at
-    the largest weight within one standard error of it, where there is one. The weights are on a
-    logarithmic scale that falls from left to right, as a path does.
-
-    Parameters
-    ----------
-    path : where to write; the ending says the format, such as .png, .pdf or .svg
-    chosen : CrossValidation
-
-    Raises
-    ------
-    ModelError
-        Where no weight has a finite mean.
-    ModuleNotFoundError
-        Where matplotlib is not installed.
-    """
-    model, position = chosen.best
-    figure = new_figure((6.4, 4.0))
-    axis = figure.subplots()
-    for number, (weights, means, errors) in enumerate(
-        zip(chosen.grids, chosen.means, chosen.standard_errors, strict=True)
-    ):
-        shown = np.isfinite(means)
-        spread = np.where(np.isfinite(errors), errors, 0.0)
-        axis.errorbar(
-            weights[shown], means[shown], spread[shown], label=f"model {number}", capsize=2, lw=1.2
-        )
-    axis.plot(chosen.best_weight, chosen.means[model, position], "ko", label="lowest mean")
-    if np.isfinite(chosen.standard_errors[model, position]):
-        axis.axvline(
-            chosen.one_standard_error_weight, ls="--", color="0.5", label="one standard error"
-        )
-    axis.set(xscale="log", xlabel=f"weight of {chosen.term}", ylabel=f"mean {chosen.criterion}")
-    axis.invert_xaxis()
-    axis.legend(frameon=False, fontsize=9)
-    figure.savefig(path, dpi=150)

@@ -1,0 +1,29 @@
+"""Floor 6: pictures of data and answers. ``fit.plot.gap()`` is ``mcframe.plots.gap(fit)``.
+
+Each function draws into the ``ax`` of matplotlib that it is given, or into a new figure, and
+returns the axes. They need matplotlib, which ``pip install "mcframe[plot]"`` brings.
+"""
+
+from mcframe.plots.drawing import PICTURES, Pictures
+from mcframe.plots.pixels import draw_pixels
+from mcframe.plots.predictions import biplot, calibration, coverage, predictions
+from mcframe.plots.solving import evidence, gap, precisions, scores, singular_values, ternary
+from mcframe.plots.tables import filled, missingness
+
+__all__ = [
+    "PICTURES",
+    "Pictures",
+    "biplot",
+    "calibration",
+    "coverage",
+    "draw_pixels",
+    "evidence",
+    "filled",
+    "gap",
+    "missingness",
+    "precisions",
+    "predictions",
+    "scores",
+    "singular_values",
+    "ternary",
+]

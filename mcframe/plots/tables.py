@@ -1,0 +1,208 @@
+"""Pictures of a table: which cells are missing, and how they were filled."""
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mcframe.contracts.arrays import IntArray, Shape
+from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.validators import plain
+from mcframe.plots.drawing import (
+    BLUE,
+    GREY,
+    MAP,
+    PALE,
+    SIZE_OF_MAP,
+    cells_of_groups,
+    draw_map,
+    name_places,
+    names_of,
+    picture_of,
+    shown,
+    sums_of_groups,
+    tables_of,
+)
+
+
+@picture_of(
+    "Fit", "Posterior", "Completion", "Declared", "DataFrame", "Table", "ndarray", size=SIZE_OF_MAP
+)
+def missingness(data: Any, block: str | None = None, *, ax: Any = None) -> Any:
+    """Draw which cells of a table are missing.
+
+    A row of the picture is a row of the table. In a large table neighbouring rows or columns share
+    a pixel, whose shade is their share of missing cells.
+
+    Parameters
+    ----------
+    data : Fit, Posterior, Completion, Declared, DataFrame, pyarrow Table or array
+    block : str, optional
+        One block of a fit or posterior; by default all of them side by side.
+    ax : Axes of matplotlib, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    DataError
+        If an array has not two dimensions, or a table has no cell.
+    ModelError
+        If there is no such block, the entries were left behind, or ``ax`` is something else.
+    ModuleNotFoundError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mcframe import plots
+    >>> plots.missingness(np.array([[1.0, np.nan], [2.0, 3.0]])).get_title()
+    '25% of 2 x 2 cells are missing'
+    """
+    shape, rows, columns, names = observed_cells(data, block)
+    n_cells = shape[0] * shape[1]
+    if n_cells == 0:
+        raise DataError(f"missingness: a table of {shape[0]} x {shape[1]} has no cell")
+    missing = 1.0 - sums_of_groups(shape, rows, columns) / cells_of_groups(shape)
+    draw_map(ax, shape, missing, cmap="Blues", vmin=-0.1, vmax=1.2)
+    name_places(ax.xaxis, names, across=True)
+    ax.set(ylabel="row", title=f"{1.0 - rows.size / n_cells:.0%} of {shape[0]} x {shape[1]} cells")
+    ax.set_title(f"{ax.get_title()} are missing")
+    return ax
+
+
+def observed_cells(data: Any, block: str | None) -> tuple[Shape, IntArray, IntArray, list[Any]]:
+    """Shape of a table, rows and columns of its observed cells, and names of its columns."""
+    if hasattr(data, "problem"):
+        chosen = [data.model.block(block)] if block is not None else data.model.blocks
+        tables = [tables_of(data)[each.name].observed_entries() for each in chosen]
+        starts = np.cumsum([0, *(table.shape[1] for table in tables)])
+        shape = tables[0].shape[0], int(starts[-1])
+        rows = np.concatenate([table.rows for table in tables])
+        moved = [table.columns + start for table, start in zip(tables, starts, strict=False)]
+        return shape, rows, np.concatenate(moved), [n for t in tables for n in names_of(t)]
+    declared = getattr(data, "declared", data)
+    if hasattr(declared, "columns") and hasattr(declared, "frame"):
+        names = [each.name for each in declared.columns]
+        missing = np.column_stack([each.column.missing for each in declared.columns])
+    elif isinstance(data, np.ndarray):
+        if data.ndim != 2 or data.dtype.kind not in "biufO":
+            raise DataError(
+                f"missingness: an array of shape {data.shape} and dtype {data.dtype} was given; a"
+                " matrix of numbers (rows x columns) is needed, NaN where missing"
+            )
+        names, missing = list(range(data.shape[1])), data != data
+    else:
+        frame = nw.from_native(data, eager_only=True)
+        names = list(frame.columns)
+        nothing = [series.is_null() | (series != series) for series in frame.iter_columns()]
+        missing = np.column_stack([series.to_numpy() for series in nothing])
+    rows, columns = np.nonzero(~missing.astype(bool))
+    return missing.shape, rows, columns, names
+
+
+@picture_of("Completion", size=SIZE_OF_MAP)
+def filled(completed: Any, column: Any = None, *, ax: Any = None) -> Any:
+    """Draw the filled cells of a completed table, or of one column, with their uncertainty.
+
+    Of the whole table: a map whose colour is the expected error of each filled cell. For numbers,
+    counts and dates this is the standard deviation over that of the observed values of the column:
+    1 is no better than filling with the mean. For labels, levels and categories it is the
+    probability that the filled value is wrong. Observed cells are grey.
+
+    Of one column of numbers, counts or dates: the filled values in ascending order, each with a
+    bar of one standard deviation to both sides, beside the observed values in grey.
+
+    Parameters
+    ----------
+    completed : Completion
+        Of ``mc.complete`` with a posterior.
+    column : object, optional
+        The name of a column of numbers, counts or dates.
+    ax : Axes of matplotlib, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ModelError
+        If the table was completed by ``method="optimum"``, which has no standard deviations; if
+        there is no such column, it has no filled cell or no numbers; or if ``ax`` is something
+        else.
+    ModuleNotFoundError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import pandas as pd, mcframe as mc
+    >>> frame = pd.DataFrame({
+    ...     "height": [1.5, 1.6, None, 1.9] * 6, "size": ["S", "S", "L", None] * 6,
+    ... })
+    >>> mc.complete(frame).plot.filled("height").get_ylabel()
+    'height'
+    """
+    sds = completed.rows_of("pictures of filled cells").sd
+    if column is not None:
+        return filled_column(completed.declared.column(column), completed, sds, ax)
+    columns = completed.declared.columns
+    shape = completed.declared.frame.shape
+    rows, places, errors = [np.zeros(0, int)], [np.zeros(0, int)], [np.zeros(0)]
+    for place, each in enumerate(columns):
+        if each.name in sds:
+            rows.append(np.flatnonzero(each.column.missing))
+            places.append(np.full(rows[-1].size, place))
+            spread = 1.0 if hasattr(each.coding, "places") else observed_spread(each)
+            errors.append(sds[each.name] / spread)
+    at = np.concatenate(rows), np.concatenate(places)
+    counts = sums_of_groups(shape, *at)
+    means = sums_of_groups(shape, *at, np.concatenate(errors)) / np.where(counts > 0.0, counts, 1)
+    image = draw_map(ax, shape, np.where(counts > 0.0, means, np.nan), cmap=MAP, vmin=0, vmax=1)
+    ax.set_facecolor(PALE)
+    name_places(ax.xaxis, [each.name for each in columns], across=True)
+    ax.set(ylabel="row", title=f"{at[0].size} filled cells of {shape[0]} x {shape[1]}")
+    extend = "max" if np.max(means, initial=0.0) > 1.0 else "neither"
+    ax.figure.colorbar(image, ax=ax, label="expected error (1: a constant)", extend=extend)
+    return ax
+
+
+def observed_spread(each: Any) -> float:
+    """The standard deviation of the observed values of a column, in its own unit; 1 for 0."""
+    spread = float(np.nanstd(each.codes)) * each.coding.unit
+    return spread if spread > 0.0 else 1.0
+
+
+def filled_column(each: Any, completed: Any, sds: Any, ax: Any) -> Any:
+    """Draw the filled values of a column with their standard deviations."""
+    name = plain(each.name)
+    if each.name not in sds or hasattr(each.coding, "places"):
+        why = "has no filled cell" if each.name not in sds else f"is a {each.kind}"
+        raise ModelError(
+            f"filled: column {name!r} {why}; a column of numbers, counts or dates with filled"
+            " cells is needed, or none for a map of the whole table"
+        )
+    table = nw.from_native(completed.table, eager_only=True)
+    values, missing = table.get_column(each.name), each.column.missing
+    numbers = values.to_numpy()
+    if numbers.dtype.kind in "MO":
+        from matplotlib.dates import date2num
+
+        numbers = date2num(np.asarray(values.to_list(), dtype="datetime64[us]"))
+        ax.yaxis_date()
+    numbers = numbers.astype(float)
+    order = np.argsort(numbers[missing], kind="stable")
+    mean, sd = numbers[missing][order], sds[each.name][order]
+    places = np.arange(mean.size)
+    observed = np.sort(numbers[~missing])
+    across = np.linspace(0.0, max(mean.size - 1.0, 1.0), observed.size)
+    ax.plot(across, observed, color=GREY, linewidth=1.0, label="observed values, sorted")
+    ax.vlines(places, mean - sd, mean + sd, color=BLUE, alpha=0.4, linewidth=1.5)
+    ax.plot(places, mean, ".", color=BLUE, markersize=4.0, label="filled values ± sd")
+    ax.set(xlabel="filled cells, sorted", ylabel=shown(each.name))
+    ax.legend(frameon=False, fontsize="small")
+    return ax
