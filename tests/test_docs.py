@@ -42,12 +42,12 @@ class Example:
     digits_vary: bool
 
 
-def examples_of(page: str) -> list[Example]:
-    """All ```python and ```py blocks, each with the ```text block that follows it directly."""
+def examples_of(page: str, languages: tuple[str, ...] = ("python", "py")) -> list[Example]:
+    """All blocks of some languages, each with the ```text block that follows it directly."""
     found = []
     fences = list(FENCE.finditer(page))
     for fence, after in zip_longest(fences, fences[1:]):
-        if fence[1] not in ("python", "py"):
+        if fence[1] not in languages:
             continue
         shown, digits_vary = None, False
         if after is not None and after[1] == "text":
