@@ -21,8 +21,8 @@ class Record:
     """The numbers of one certificate.
 
     ``seconds`` count from the start of the solver; ``bound`` is the best lower bound so far
-    and ``gap`` the relative gap of the best point so far. Of rows in partitions ``work`` has
-    rounds of tasks, bytes sent and received, and partitions compiled until then; else it is None.
+    and ``gap`` the relative gap of the best point so far. For rows in partitions ``work`` counts
+    rounds of tasks, bytes sent and received, and partitions compiled; else it is None.
     """
 
     iteration: int
@@ -168,8 +168,8 @@ class Paused:
 class Start:
     """The point that a run begins from.
 
-    Where it belongs to the same program, its certificate too, which need not be computed again,
-    and the state of the solver that it comes from: another solver begins from the point.
+    If it belongs to the same program, it has its certificate, which is not computed again, and the
+    state of the solver that it comes from. Another solver begins from the point alone.
     """
 
     point: Point

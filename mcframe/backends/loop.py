@@ -302,7 +302,7 @@ class SolverRun:
 
 
 def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> Outcome:
-    """Step a solver until its certificate says that it is done, or the budget is spent.
+    """Step a solver until the certified gap is at most the tolerance, or the budget is spent.
 
     From a start of the same program the run continues: with its bound, an objective that is no
     higher, and the same iterates as an uninterrupted run where the solver is the same.

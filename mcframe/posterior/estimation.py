@@ -76,7 +76,7 @@ class CoordinateAscent:
     history : list of Sweep
     status, message : str
     checkpoint : Checkpoint or None
-        For the state after a sweep: of each one as long as writing takes little time.
+        For the state after a sweep; after every sweep as long as writing takes little time.
     """
 
     budget: Budget

@@ -33,7 +33,7 @@ from mcframe.tables.declared_column import (
     in_content_order,
     warn_of_aside,
 )
-from mcframe.tables.declaring import Declared, declared_of, read_table
+from mcframe.tables.declaring import Declared, declared_of, typed_columns
 from mcframe.tables.rows_choice import (
     ColumnScores,
     Missingness,
@@ -45,12 +45,12 @@ from mcframe.tables.rows_choice import (
     takes_factors,
 )
 
-# What is said of columns that stand in no block.
+# The warning about columns that are in no block.
 ASIDE = "columns that are set aside are neither used nor filled"
 # Folds of held-out entries.
 FOLDS = 3
-# Numbers by which is chosen at most: of longer tables so many in rows drawn at random, of which
-# one in ``FOLDS + 1`` is held out.
+# The choice is made on at most so many numbers. In a longer table they are in rows drawn at
+# random, and one row in ``FOLDS + 1`` is held out.
 MOST_NUMBERS = 200_000
 
 
@@ -143,7 +143,7 @@ def complete(
         )
     seed = whole(random_state, "random_state", 0)
     progress = checked_switch(progress, "progress")
-    table, columns = read_table(frame, types)
+    table, columns = typed_columns(frame, types)
     if method == "optimum" or (method is None and given):
         completed = optimum(columns, table, seed, groups, progress)
     else:
@@ -268,9 +268,9 @@ def fit_table(
         labels = labels[rows]
     whole, wide = rows.size == n_rows, takes_factors((n_rows, owners.size))
     if wide or (whole and labels is None):
-        # Single entries: rows of a wide table of which nothing is seen have no factors.
+        # Single entries are held out: a row of which nothing is seen would have no factors.
         folds = folds_of_parts(values, dealt_entries(codes, n_folds, rng), owners, n_folds)
-    else:  # whole rows: of groups, or of a long table one fold of those that were drawn
+    else:  # whole rows are held out: all rows of a group, or one fold of the rows that were drawn
         splitter = RowFolds(n_folds if whole else n_folds + 1, groups=labels)
         part = splitter.parts_of_rows(len(values), rng)
         parts = np.where(np.isnan(codes), -1, part[:, None])
@@ -282,16 +282,15 @@ def fit_table(
         held = [held[0] & (part == k)[:, None] for k in range(n_folds)]
         means = means * n_folds
     scores: dict[Any, ColumnScores] = {}
-    for k, (each, told) in enumerate(
-        zip(own, Missingness.of_columns(values, owners, rng), strict=True)
-    ):
+    missingness = Missingness.of_columns(values, owners, rng)
+    for k, each in enumerate(own):
         masks = [mask[:, k] for mask in held]
         if any(mask.any() for mask in masks):
             first, end = np.searchsorted(owners, [k, k + 1])
             of_column = [at[:, first:end] for at in means]
             coding = each.modelled[0]
             coding, scores[each.name] = calibrated_and_scored(
-                coding, codes[:, k], masks, of_column, told
+                coding, codes[:, k], masks, of_column, missingness[k]
             )
             own[k] = attrs.evolve(each, coding=coding)
     declared = Declared.of([*own, *outside], frame, chosen.model([number_block(BLOCK)]))

@@ -75,8 +75,8 @@ class TableModel:
     def sd(self) -> dict[Any, Array]:
         """Expected errors of the filled entries, column by column.
 
-        Of numbers, counts and dates the standard deviation of the entry, of labels, levels and
-        categories 1 minus the probability of the value that is filled in.
+        The standard deviation of a number, count or date; 1 minus the probability of the filled
+        value of a label, level or category.
         """
         found = {}
         spreads = self.by_column(self.posterior.sd(BLOCK, *self.holes))
