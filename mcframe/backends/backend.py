@@ -195,8 +195,6 @@ class Settings:
         None for the backend's own.
     callback : function of a Record, or None
         Called at every certificate; the run stops if it returns something true.
-    progress : bool
-        Whether to print a line at every certificate.
     random_state : int
         The seed of all that is random.
     began : float or None
@@ -211,7 +209,6 @@ class Settings:
     budget: Budget = attrs.field(factory=Budget)
     start: Start | None = None
     callback: Callable[[Record], Any] | None = None
-    progress: bool = False
     random_state: int = 0
     began: float | None = None
     made: int = 0

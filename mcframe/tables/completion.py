@@ -16,6 +16,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.validators import plain, whole
 from mcframe.model import Model
 from mcframe.model.table import AffineUnits
+from mcframe.numerics.progress import stage
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows
@@ -156,7 +157,12 @@ class DrawnRows:
 
     def tables(self, m: int, seed: int) -> list[Any]:
         """m draws of the completed table, in the library it came in."""
-        return [self.table(np.random.default_rng((seed, k))) for k in range(m)]
+        drawn = []
+        with stage("draws") as here:
+            for k in range(m):
+                drawn.append(self.table(np.random.default_rng((seed, k))))
+                here.count(k + 1, m, "tables")
+        return drawn
 
     def table(self, rng: np.random.Generator) -> Any:
         """One draw of the completed table."""

@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -14,6 +14,7 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.model.table import AffineUnits, affine_units
 from mcframe.numerics.machine import limits_blas
+from mcframe.numerics.progress import current
 from mcframe.numerics.row_mixtures import left_out_means
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.joint import NOISE
@@ -182,7 +183,6 @@ def choose_rows(
     folds: Sequence[RowsFold],
     wide: bool = False,
     prior_rows: float | None = None,
-    report: Callable[[str], None] | None = None,
     components: Sequence[int] = COMPONENTS,
 ) -> tuple[RowsChoice, list[Array]]:
     """Return the choice with the least loss on held-out numbers, and its predictions of each fold.
@@ -203,8 +203,8 @@ def choose_rows(
         tried.append((components, prior))
         losses.append([fold.loss(own) for fold, own in zip(folds, predictions, strict=True)])
         found = np.mean(losses, axis=1)
-        if report is not None:
-            report(f"{components} component(s), prior of {prior:g} rows: loss {found[-1]:.4g}")
+        several = f"{components} Gaussian{'s' * (components > 1)}"
+        current().report(f"{several}, prior of {prior:g} rows: loss {found[-1]:.4g}")
         better = len(found) == 1 or bool(found[-1] < np.min(found[:-1]))
         best = predictions if better else best
         return better
