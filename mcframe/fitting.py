@@ -29,7 +29,7 @@ from mcframe.keeping import resumed
 from mcframe.model import Model, Problem
 from mcframe.model.partitioned import in_partitions, refuse_options_of_partitions
 from mcframe.numerics.machine import checked_jobs, thread_limit
-from mcframe.numerics.progress import checked_progress, stage
+from mcframe.numerics.progress import checked_progress, current, stage
 from mcframe.partitions import fit_partitions
 
 # Least seconds between two checkpoints of data in memory, whose certificates take little time.
@@ -205,6 +205,7 @@ def fit_problem(
 def warned(answer: Fit, settings: Settings) -> Fit:
     """The answer, with a warning where it is not certified."""
     if answer.status != "certified":
+        current().hide()
         warnings.warn(
             f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e},"
             f" tol={settings.budget.tol:g}",

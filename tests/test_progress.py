@@ -126,7 +126,7 @@ def test_redirected_output_has_no_bar_unless_it_is_asked_for(capsys, quick):
     mc.fit(MODEL, table(), progress=True)
     said = capsys.readouterr()
     assert said.out == ""
-    assert re.fullmatch(r"fit: gap [\d.e-]+, rank \d after \d\.\d s", said.err.splitlines()[-1])
+    assert re.fullmatch(r"fit: gap [\d.e-]+, rank \d after .+ s", said.err.splitlines()[-1])
 
 
 def is_given_back(written):
@@ -205,7 +205,7 @@ def test_two_threads_share_the_terminal(monkeypatch, quick):
 def test_a_terminal_that_is_closed_ends_no_computation(monkeypatch, quick):
     with stage("x") as here:
         with terminal(monkeypatch):
-            time.sleep(0.2)
+            time.sleep(0.5)
         here.report("on", 0.5)
         time.sleep(0.2)
 
@@ -213,7 +213,7 @@ def test_a_terminal_that_is_closed_ends_no_computation(monkeypatch, quick):
 def test_an_interruption_gives_the_terminal_back(monkeypatch, quick):
     def interrupted():
         with stage("x"):
-            time.sleep(0.2)
+            time.sleep(0.5)
             raise KeyboardInterrupt
 
     with terminal(monkeypatch) as written, pytest.raises(KeyboardInterrupt):

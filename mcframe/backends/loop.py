@@ -188,8 +188,8 @@ class SolverRun:
         spent = max(
             record.iteration / max(budget.max_iter, 1), record.seconds / budget.max_seconds
         )
-        work = "" if record.work is None else f", {record.work}"
-        said = f"gap {record.gap:.1e}, rank {record.rank}{work}"
+        rounds = "" if record.work is None else f", {record.work.rounds} rounds"
+        said = f"gap {record.gap:.1e}, rank {record.rank}{rounds}"
         here.report(said, max(here.fall(record.gap, budget.tol), spent))
         if self.settings.callback is not None:
             self.in_callback = True  # its errors say nothing about the solver's arithmetic

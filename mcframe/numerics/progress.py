@@ -150,6 +150,10 @@ class Progress:
             with suppress(OSError, ValueError):  # standard error was closed
                 print(line, file=sys.stderr, flush=True)
 
+    def hide(self) -> None:
+        """Remove the bar, so that a warning does not stand beside it."""
+        the_board(os.getpid()).remove(self)
+
     def end(self) -> None:
         """Write the last line, where there were others before or no other stage has one."""
         if self.has_lines or self.outer:
@@ -177,17 +181,15 @@ def stage(title: str, shown: bool | None = None) -> Iterator[Progress]:
         title, shown = f"{outer.title} / {title}", outer.shown if shown is None else shown
     own = Progress(title, shown, outer is NOWHERE)
     own.next_line = 0.0 if own.shown and own.outer else FIRST_LINE
-    board = the_board(os.getpid()) if own.has_bar else None
     token = STAGE.set(own)
     try:
-        if board is not None:
-            board.add(own)
+        if own.has_bar:
+            the_board(os.getpid()).add(own)
         yield own
         own.marks, own.step = [(0.0, 1.0)], ""  # nothing is left to do
     finally:
         STAGE.reset(token)
-        if board is not None:
-            board.remove(own)
+        own.hide()
     own.end()
 
 
@@ -223,7 +225,7 @@ class Board:
     def remove(self, own: Progress) -> None:
         """Stop to show a stage."""
         with self.lock:
-            self.stages.remove(own)
+            self.stages = [each for each in self.stages if each is not own]
             if self.bars is not None:
                 self.draw()
 
@@ -308,12 +310,10 @@ class NotebookBars:
 
     def draw(self, stages: list[Progress]) -> None:
         """Draw these bars; at the end the last line stays where ``progress`` is True."""
-        ended = [own for own in self.last if own.outer and own.shown] if not stages else []
-        self.last = stages
-        lines = [str(own) for own in stages or ended]
-        bars = [
-            f'<progress value="{own.share:.3f}" max="1"></progress> {html.escape(line)}'
-            for own, line in zip(stages or ended, lines, strict=True)
-        ]
-        picture = {"text/plain": "\n".join(lines), "text/html": "<br>".join(bars)}
+        lasting = stages or [own for own in self.last if own.outer and own.shown]
+        self.last, lines, rows = stages, [str(own) for own in lasting], []
+        for own, line in zip(lasting, lines, strict=True):
+            bar = f'<progress value="{own.share:.3f}" max="1"></progress> ' if stages else ""
+            rows.append(bar + html.escape(line))
+        picture = {"text/plain": "\n".join(lines), "text/html": "<br>".join(rows)}
         self.handle.update(picture, raw=True)

@@ -93,7 +93,7 @@ class OnDask(Partitions):
         back then is as large as each of them.
         """
         began, doing = time.perf_counter(), f"a round of {task.name}"
-        current().begin(f"round {self.work.rounds + 1} on {len(self.homes)} workers")
+        current().begin(f"round {self.work.rounds + 1} on the cluster")
         demand_connection(self.client, doing)
         try:
             futures = self.begin(task)
