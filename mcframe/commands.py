@@ -296,7 +296,7 @@ def choose(observed: Mapping[str, Array], given: argparse.Namespace) -> CrossVal
 
 
 def complete(model: Model, observed: Mapping[str, Array], given: argparse.Namespace) -> Fit:
-    """Print the model as mathematics, fit it, print progress and certificate."""
+    """Print the model as mathematics, fit it, print history and certificate."""
     headline("The model")
     print(model)
     headline("The fit")
@@ -304,7 +304,8 @@ def complete(model: Model, observed: Mapping[str, Array], given: argparse.Namesp
         # Both are printed with the fit, as its status and its notes.
         warnings.simplefilter("ignore", NotCertifiedWarning)
         warnings.simplefilter("ignore", UnobservedWarning)
-        answer = fit(model, observed, tol=given.tol, random_state=given.seed, progress=True)
+        answer = fit(model, observed, tol=given.tol, random_state=given.seed)
+    print(answer.history)
     print(answer)
     print("the bound is computed, not assumed: no Z and no b whatever have an objective below it")
     return answer

@@ -29,6 +29,7 @@ from mcframe.keeping import resumed
 from mcframe.model import Model, Problem
 from mcframe.model.partitioned import in_partitions, refuse_options_of_partitions
 from mcframe.numerics.machine import checked_jobs, thread_limit
+from mcframe.numerics.progress import checked_progress, current, stage
 from mcframe.partitions import fit_partitions
 
 # Least seconds between two checkpoints of data in memory, whose certificates take little time.
@@ -46,7 +47,7 @@ def fit(
     max_seconds: float = np.inf,
     start: Fit | None = None,
     callback: Callable[[Record], Any] | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     random_state: int | None = 0,
     n_jobs: int | None = None,
     force: bool = False,
@@ -81,8 +82,11 @@ def fit(
         run, none ends above its start, and the bound is carried over.
     callback : function of a Record, optional
         Called at every certificate; the fit stops if it returns something true.
-    progress : bool, default False
-        Print a line at every certificate.
+    progress : bool, optional
+        True shows a bar, or in output that is redirected a line now and then, on standard error:
+        the gap, the rank, and an estimate of the time that remains. By default a bar appears
+        after two seconds in a terminal or a notebook if there is no ``callback``. False shows
+        nothing. INFO lines of the logger "mcframe" do not depend on it.
     random_state : int or None, default 0
         The seed of truncated decompositions and, together with the bits of the data, of the random
         starts of certificates of sparse tables. Equal seeds give equal bits. None draws a fresh
@@ -147,11 +151,13 @@ def fit(
      [2. 4.]
      [3. 6.]]
     """
-    with thread_limit(checked_jobs(n_jobs)):
+    shown = checked_progress(progress)
+    if shown is None and callback is not None:
+        shown = False
+    with thread_limit(checked_jobs(n_jobs)), stage("fit", shown):
         settings = Settings(
             budget=checked_budget(tol, max_iter, max_seconds),
             callback=checked_callback(callback),
-            progress=checked_switch(progress, "progress"),
             random_state=checked_seed(random_state),
             began=time.perf_counter(),
         )
@@ -199,6 +205,7 @@ def fit_problem(
 def warned(answer: Fit, settings: Settings) -> Fit:
     """The answer, with a warning where it is not certified."""
     if answer.status != "certified":
+        current().hide()
         warnings.warn(
             f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e},"
             f" tol={settings.budget.tol:g}",

@@ -28,6 +28,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.fitting import fit_problem
 from mcframe.model import Model, Problem
 from mcframe.model.partitioned import in_partitions
+from mcframe.numerics.progress import stage
 from mcframe.partitions import PartitionsExplanation, explain_partitions, read_partitions
 
 
@@ -293,7 +294,9 @@ def verify(
     if chosen.exact:
         raise ModelError("verify compares the reference with another backend; name that one")
     reference = checked_backend(Reference(solver=solver), compiled, force)  # type: ignore[arg-type]
-    fast = fit_problem(compiled, chosen, Settings(attrs.evolve(budget, tol=tol / 10), began=began))
-    rest = attrs.evolve(budget, max_seconds=began + max_seconds - time.perf_counter())
-    exact = fit_problem(compiled, reference, Settings(rest), force=force)
+    tighter = Settings(attrs.evolve(budget, tol=tol / 10), began=began)
+    with stage("verify"):
+        fast = fit_problem(compiled, chosen, tighter)
+        rest = attrs.evolve(budget, max_seconds=began + max_seconds - time.perf_counter())
+        exact = fit_problem(compiled, reference, Settings(rest), force=force)
     return Verification(fast, exact, tol)

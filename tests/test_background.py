@@ -172,14 +172,14 @@ def test_a_background_and_its_conjugate_are_fenchel_and_young(name, share, monke
     z = latent.dense()[mask]
     gradients = share * loss.value_and_gradient(z)[1]
     monkeypatch.setattr(blockwise, "HELD", 0)
-    behind = program.evaluate(latent).behind
-    found, size = behind.conjugate(share)
+    background = program.evaluate(latent).background
+    found, size = background.conjugate(share)
     assert found == pytest.approx(np.sum(loss.conjugate(gradients)), rel=1e-10)
     assert size >= abs(found)
     product = float(np.sum(z * gradients))
-    assert behind.value + found >= product - 1e-9
+    assert background.value + found >= product - 1e-9
     if share == 1.0:
-        assert behind.value + found == pytest.approx(product, rel=1e-8)
+        assert background.value + found == pytest.approx(product, rel=1e-8)
 
 
 @pytest.mark.parametrize("name", LOGISTIC)
@@ -258,10 +258,10 @@ def test_the_hessians_of_lines_are_those_of_their_losses():
         def gradient(share, by_rows=by_rows, moves=moves):
             left = latent.left + (share * moves if by_rows else 0.0)
             right = latent.right + (0.0 if by_rows else share * moves)
-            gradient = program.evaluate(LowRank(left, right)).behind.points[0].gradient()
+            gradient = program.evaluate(LowRank(left, right)).background.points[0].gradient()
             return gradient @ right if by_rows else gradient.T @ left
 
-        matrices, factor, _ = program.evaluate(latent).behind.points[0].hessians(by_rows)
+        matrices, factor, _ = program.evaluate(latent).background.points[0].hessians(by_rows)
         along = factor * np.einsum("ijk,ik->ij", matrices, moves)
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(blockwise, "HELD", 0)  # gradients of 64 bits

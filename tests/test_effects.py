@@ -190,7 +190,7 @@ def program_with_effects(name):
     table[:, 0] = y[:, 0]  # each row has an entry
     model = mc.Model([mc.Block("y", word, **effects)], [NORM])
     loss = CompiledProblem(Problem.bind(model, {"y": table})).program.loss
-    return loss, 0.3 * rng.standard_normal(loss.n_entries), rng.standard_normal(loss.n_entries)
+    return loss, 0.3 * rng.standard_normal(loss.n_numbers), rng.standard_normal(loss.n_numbers)
 
 
 @pytest.mark.parametrize("name", list(PAIRED))

@@ -217,7 +217,7 @@ def test_predictors_far_out_stay_finite():
         ({"n_jobs": 0}, "n_jobs=0"),
         ({"n_jobs": 1.5}, "n_jobs=1.5"),
         ({"n_jobs": 10**6}, "n_jobs=1000000 was given; a whole number of threads, 1 to 1024"),
-        ({"progress": "x"}, "progress=.x. was given; True or False is needed"),
+        ({"progress": "x"}, "progress=.x. was given; True, False or None is needed"),
         ({"force": "yes"}, "force=.yes. was given; True or False is needed"),
         ({"callback": 3}, "callback=3"),
         ({"random_state": -1}, "random_state=-1"),

@@ -113,7 +113,7 @@ def test_predictions_are_in_the_units_of_the_data(scale, offset):
     found = []
     for own in (values, offset + scale * values):
         fold = folds(own)[0]
-        found.append(fold.means(fold.estimated(1, 10.0)))
+        found.append(fold.predictions(fold.estimated(1, 10.0)))
     np.testing.assert_allclose((found[1] - offset) / scale, found[0], atol=1e-5)
 
 
@@ -129,5 +129,5 @@ def test_targets_are_predicted_from_what_was_seen():
     loss = {}
     for from_seen in (False, True):
         fold = RowsFold(values, seen, held, np.arange(3), from_seen)
-        loss[from_seen] = fold.loss(fold.means(fold.estimated(1, 3.0)))
+        loss[from_seen] = fold.loss(fold.predictions(fold.estimated(1, 3.0)))
     assert loss[False] < 0.1 < 0.4 < loss[True]

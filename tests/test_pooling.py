@@ -11,7 +11,7 @@ import mcframe as mc
 from mcframe.pooling import pool
 from mcframe.tables.completing import fit_table
 from mcframe.tables.completion import DrawnRows, drawn_places
-from mcframe.tables.declaring import read_table
+from mcframe.tables.declaring import typed_columns
 
 from .test_declare import mixed
 
@@ -247,7 +247,7 @@ def rows_of(frame):
 
 
 def completed_rows(frame):
-    table, columns = read_table(frame, None)
+    table, columns = typed_columns(frame, None)
     return fit_table(columns, table, prior_rows=1.0)
 
 

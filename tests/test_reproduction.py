@@ -30,8 +30,6 @@ from papers.runner import Interrupted, attempts
 from papers.store import Header, Result, Store, commit
 
 import mcframe as mc
-from mcframe.selection.jobs import duration
-from mcframe.selection.jobs import lines as progress_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 FULL = ["noise-table1", "--jobs", "1"]
@@ -315,7 +313,7 @@ def test_an_experiment_without_a_picture_says_so(place, capsys, monkeypatch):
 
 def test_on_a_terminal_there_is_a_bar_and_a_table(place, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert main(FULL) == 0
@@ -323,7 +321,7 @@ def test_on_a_terminal_there_is_a_bar_and_a_table(place, capsys, monkeypatch):
     assert "0.50 ± 0.01" in printed.out
     assert "high |" in printed.out
     assert "seed: 0" in printed.out
-    assert "5/5" in printed.err
+    assert "noise-table1: 5 of 5 trials after" in printed.err
 
 
 # Mistakes of the user
@@ -653,34 +651,6 @@ def test_the_command_is_written_as_a_shell_takes_it():
         "python examples/papers noise-table1 --trials 2 --seed 5 --out 'my results'"
         " --tiny --resume"
     )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [
-        (0.04, "0.0 s"),
-        (59.4, "59 s"),
-        (61, "1 min 1 s"),
-        (3599.9, "1 h 0 min"),
-        (7320, "2 h 2 min"),
-    ],
-)
-def test_durations(seconds, said):
-    assert duration(seconds) == said
-
-
-def test_lines_of_progress_come_now_and_then(capsys, monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr("mcframe.selection.jobs.time.monotonic", lambda: clock[0])
-    advance = progress_lines("x", 5, "trials")
-    for now in (20.0, 30.0, 60.0, 70.0, 80.0):
-        clock[0] = now
-        advance()
-    assert capsys.readouterr().err.splitlines() == [
-        "x: 1 of 5 trials after 20 s",
-        "x: 3 of 5 trials after 1 min 0 s, about 40 s to go",
-        "x: 5 of 5 trials after 1 min 20 s",
-    ]
 
 
 # Pages

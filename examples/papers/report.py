@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import attrs
 
-from mcframe.selection.jobs import duration
+from mcframe.numerics.progress import duration
 from papers.experiment import Experiment, Measured, Published, Summary, Trial, summarised
 from papers.store import Header, Result
 

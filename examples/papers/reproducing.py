@@ -11,7 +11,8 @@ from pathlib import Path
 import attrs
 
 from mcframe.contracts.errors import DataError
-from mcframe.selection.jobs import joblib, progress
+from mcframe.numerics.progress import stage
+from mcframe.selection.jobs import joblib
 from papers.experiment import Experiment, Trial, summarised
 from papers.picture import draw
 from papers.registry import find
@@ -131,13 +132,14 @@ def compute(
     processes = "1 process" if jobs == 1 else f"{jobs} processes"
     trials = "1 trial" if len(wanted) == 1 else f"{len(wanted)} trials"
     print(f"{run.name}: {trials}{kept}; {processes}", file=sys.stderr)
-    with progress(run.name, len(missing), "trials") as advance:
-        for trial, found in attempts(experiment, missing, seed=run.seed, jobs=jobs):
+    with stage(run.name, shown=True) as here:
+        found_so_far = attempts(experiment, missing, seed=run.seed, jobs=jobs)
+        for done, (trial, found) in enumerate(found_so_far, 1):
             if isinstance(found, Failure):
                 failures[trial] = found
             else:
                 store.add(trial, found)
-            advance()
+            here.count(done, len(missing), "trials")
 
 
 def cores() -> int:

@@ -21,8 +21,8 @@ class Record:
     """The numbers of one certificate.
 
     ``seconds`` count from the start of the solver; ``bound`` is the best lower bound so far
-    and ``gap`` the relative gap of the best point so far. Of rows in partitions ``work`` has
-    rounds of tasks, bytes sent and received, and partitions compiled until then; else it is None.
+    and ``gap`` the relative gap of the best point so far. For rows in partitions ``work`` counts
+    rounds of tasks, bytes sent and received, and partitions compiled; else it is None.
     """
 
     iteration: int
@@ -168,8 +168,8 @@ class Paused:
 class Start:
     """The point that a run begins from.
 
-    Where it belongs to the same program, its certificate too, which need not be computed again,
-    and the state of the solver that it comes from: another solver begins from the point.
+    If it belongs to the same program, it has its certificate, which is not computed again, and the
+    state of the solver that it comes from. Another solver begins from the point alone.
     """
 
     point: Point
@@ -195,8 +195,6 @@ class Settings:
         None for the backend's own.
     callback : function of a Record, or None
         Called at every certificate; the run stops if it returns something true.
-    progress : bool
-        Whether to print a line at every certificate.
     random_state : int
         The seed of all that is random.
     began : float or None
@@ -211,7 +209,6 @@ class Settings:
     budget: Budget = attrs.field(factory=Budget)
     start: Start | None = None
     callback: Callable[[Record], Any] | None = None
-    progress: bool = False
     random_state: int = 0
     began: float | None = None
     made: int = 0

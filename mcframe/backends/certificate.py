@@ -17,7 +17,7 @@ from mcframe.contracts.term import Composed, Constraint, Factored
 from mcframe.numerics.machine import OutOfTime
 from mcframe.numerics.norms import NEAREST, norm_bound, norm_upper_bound, singular_value_bounds
 from mcframe.numerics.operators import Dense, LowRank, Operator
-from mcframe.numerics.unlabeled import Behind
+from mcframe.numerics.unlabeled import BackgroundAt
 
 
 @attrs.frozen(eq=False)
@@ -48,28 +48,28 @@ class Dual:
 class DualPoint:
     """A gradient S for the losses and dual matrices Y_t of the terms.
 
-    Of unlabeled cells (``behind``) ``share`` times their gradient; of losses without a conjugate
-    F* at ``known`` gradients, of which S is ``share`` times.
+    Unlabeled cells (``background``) have ``share`` times their gradient. A loss without a
+    conjugate has F* at a ``known`` gradient, of which its part of S is ``share`` times.
     """
 
     program: Program
     gradient: Array
     terms: tuple[Array, ...]
     known: Known
-    behind: Behind
+    background: BackgroundAt
     share: float = 1.0
     finite: bool = True  # whether no loss overflowed
 
     @property
     def matrix(self) -> Operator:
-        """S + sum of K_t' Y_t: what the main regularizer takes up."""
+        """S + sum of K_t' Y_t, minus which is the argument of R*."""
         pairs = zip(self.program.terms, self.terms, strict=True)
         blocks = [(term.columns, term.gradient_of(dual)) for term, dual in pairs]
-        gradient = self.behind.beyond(self.gradient, self.share)
-        return self.program.entries.matrix(gradient, blocks, self.behind.gradients(self.share))
+        gradient = self.background.excess_gradients(self.gradient, self.share)
+        return self.program.entries.matrix(gradient, blocks, self.background.gradients(self.share))
 
     def multiple(self, scale: float) -> "DualPoint":
-        """All of it scaled."""
+        """The dual point times a scale."""
         if scale == 1.0:
             return self
         terms = tuple(scale * dual for dual in self.terms)
@@ -77,13 +77,13 @@ class DualPoint:
         return attrs.evolve(self, gradient=gradient, terms=terms, share=share)
 
     def repair(self, scale: float) -> "DualPoint":
-        """Scaled, then moved to the nearest point of every domain but the main regularizer's."""
+        """The scaled point moved into the domain of every conjugate but R*."""
         scaled = self.multiple(scale)
         gradient = self.program.loss.nearest_gradient(scaled.gradient)
         return attrs.evolve(scaled, gradient=gradient, terms=scaled.nearest_terms())
 
     def without_rounding(self) -> "DualPoint":
-        """Dual matrices and gradients that rounding left just outside of a domain moved in."""
+        """The point with what rounding left just outside of a domain moved in."""
         gradient = self.program.loss.clip(self.gradient)
         return attrs.evolve(self, gradient=gradient, terms=self.nearest_terms())
 
@@ -93,11 +93,11 @@ class DualPoint:
         return tuple(term.nearest_dual(dual) for term, dual in pairs)
 
     def without_main(self) -> "DualPoint":
-        """A point close by that leaves the main regularizer as little to take up as can be.
+        """A nearby point at which the argument of R* is as small as possible.
 
-        Each term takes what is left at its columns, as far as its domain allows, and the gradients
-        of the losses become what the terms stand against. Where the optimum does not touch a ball
-        it takes up nothing, and what convergence has left of it would cost the ball's radius.
+        Each term takes over what is left at its columns, as far as its domain allows, and the
+        gradients of the losses become minus the sum of these. This is for a ball that the optimum
+        does not touch: R* is 0 there, but any remainder would cost the radius of the ball.
         """
         terms, left = list(self.terms), self.matrix.dense()
         for k, term in enumerate(self.program.terms):
@@ -119,7 +119,7 @@ class DualPoint:
             value = term.conjugate(dual)
             total += value
             size += abs(value) + float(np.linalg.norm(dual)) * EPS
-        unwritten, unsure = self.behind.conjugate(self.share)
+        unwritten, unsure = self.background.conjugate(self.share)
         return total + unwritten, size + unsure
 
     def allowed_excess(self, length: float) -> float:
@@ -139,10 +139,10 @@ class DualPoint:
 
 
 def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint:
-    """The dual point of an evaluated candidate: its own gradients, or what a solver knows better.
+    """The dual point of an evaluated candidate: its own gradients, or the solver's duals.
 
-    Of the gradients what rounding left of sums over free effects is taken off. Of a nonsmooth term
-    of which nothing is known it has the dual matrix 0.
+    Sums of gradients over free effects are made 0 up to rounding. The dual matrix of a nonsmooth
+    term without a known dual is 0.
     """
     duals: tuple[Any, ...] = (None,) * len(program.terms) if dual is None else dual.terms
     found = zip(program.terms, duals, at.duals, strict=True)
@@ -156,7 +156,7 @@ def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint
         gradient = program.loss.centre(gradient)
         if own:
             known = program.loss.known_conjugates(at.place.z, at.effects)
-    return DualPoint(program, gradient, terms, known, at.behind, finite=finite)
+    return DualPoint(program, gradient, terms, known, at.background, finite=finite)
 
 
 def dual_matrix(term: Attached, known: Array | None, own: Array | None, at: Evaluation) -> Array:
@@ -168,18 +168,18 @@ def dual_matrix(term: Attached, known: Array | None, own: Array | None, at: Eval
     return np.zeros_like(term.forward(at.place.columns(term.columns)))
 
 
-# How often a scale is tried that brings a dual point into every domain at once.
+# The most scales that are tried to bring a dual point into every domain at once.
 ROUNDS = 6
-# How much shorter still gradients are tried that rounding has left just outside of a domain.
+# Relative reductions of the scale, tried in turn where rounding left the point outside a domain.
 SHORTER = (0.0, 1e-13, 1e-11, 1e-9, 1e-7)
 
 
 @attrs.frozen
 class Aim:
-    """Accuracy that is asked of a bound; by default as close as can be.
+    """The accuracy wanted of a bound; by default the highest.
 
-    ``norm_excess`` is how far above a norm its bound may be, relatively, ``gap`` how far below the
-    objective the bound that follows may be, as an absolute number.
+    ``norm_excess`` is the relative amount by which the bound on a norm may lie above the norm,
+    ``gap`` the absolute amount by which the lower bound may lie below the objective.
     """
 
     norm_excess: float = 0.0
@@ -187,15 +187,15 @@ class Aim:
 
 
 @attrs.frozen(eq=False)
-class MainRegularizer:
-    """R*(-S) for the matrix S of one dual point, at any scale of it.
+class MainConjugate:
+    """The conjugate of the main regularizer at -S, for the matrix S of a dual point and any scale.
 
     Attributes
     ----------
     conjugate : function of a scale
-        R*(-scale S), or an upper bound on it, up to ``rounding``.
+        R*(-scale S) or an upper bound on it, up to ``rounding``.
     largest : float
-        The largest scale up to 1 that is sure to make it finite.
+        The largest scale up to 1 at which R* is sure to be finite.
     rounding : function of a scale
         Bound on how far rounding moves that, beyond that of a short sum.
     """
@@ -205,8 +205,8 @@ class MainRegularizer:
     rounding: Callable[[float], float] = lambda scale: 0.0
 
 
-def main_regularizer(point: DualPoint, latent: LowRank, aim: Aim) -> MainRegularizer:
-    """The main regularizer of a dual point which comes from a candidate."""
+def main_conjugate(point: DualPoint, latent: LowRank, aim: Aim) -> MainConjugate:
+    """R* at the dual point of a candidate."""
     penalty = point.program.penalty
     if isinstance(penalty, FactoredPenalty):
         return of_factors(point, penalty.main, latent, aim)
@@ -215,22 +215,22 @@ def main_regularizer(point: DualPoint, latent: LowRank, aim: Aim) -> MainRegular
     return of_singular_values(point, aim.norm_excess)
 
 
-def of_factors(point: DualPoint, term: Factored, latent: LowRank, aim: Aim) -> MainRegularizer:
-    """The main regularizer of factors, with multipliers from those of the candidate."""
+def of_factors(point: DualPoint, term: Factored, latent: LowRank, aim: Aim) -> MainConjugate:
+    """R* of a function of factors, with multipliers from those of the candidate."""
     matrix = point.matrix
     multipliers = term.bounding_multipliers(matrix, latent.balance(), aim.gap)
-    return MainRegularizer(
+    return MainConjugate(
         lambda scale: term.conjugate_from(-scale * matrix, scale * multipliers),
         term.feasible_scale(-matrix, multipliers),
     )
 
 
-def of_singular_values(point: DualPoint, excess: float) -> MainRegularizer:
-    """The main regularizer as a function of singular values.
+def of_singular_values(point: DualPoint, excess: float) -> MainConjugate:
+    """R* of a function of singular values.
 
-    Where it is finite in a ball alone the norm is all that counts. Norms of matrices at hand are
-    bounded by factorisations, of others and of very large ones by Lanczos steps, to a relative
-    ``excess``.
+    If R* is finite in a ball alone, only the spectral norm counts. It is bounded by a
+    factorisation if the matrix is written out and not very large, otherwise by Lanczos steps, to
+    a relative ``excess``.
     """
     penalty, largest = point.program.penalty, 1.0
     radius = penalty.dual_radius
@@ -239,15 +239,14 @@ def of_singular_values(point: DualPoint, excess: float) -> MainRegularizer:
         bounds, largest = np.array([norm]), 1.0 if norm <= radius else radius / norm
     else:
         bounds = singular_value_bounds(point.matrix.dense())
-    return MainRegularizer(lambda scale: penalty.conjugate(scale * bounds), largest)
+    return MainConjugate(lambda scale: penalty.conjugate(scale * bounds), largest)
 
 
-def of_rows(point: DualPoint, penalty: RowPenalty) -> MainRegularizer:
-    """A main regularizer that squares each row: finite at every scale, from some products of S.
+def of_rows(point: DualPoint, penalty: RowPenalty) -> MainConjugate:
+    """R* of a square of each row, which is finite at every scale.
 
-    The conjugate of a sum is at most that of its parts at any two matrices with the same sum. So
-    a ridge gets ``ridge * Z`` of the gradient, with the rows Z that are the best ones there, and
-    no bound depends on how exactly these are known.
+    The conjugate of a sum at S is at most the sum of the conjugates at any two matrices whose sum
+    is S. The ridge gets ``ridge * Z``, where Z are the best rows for S. The bound holds for any Z.
     """
     left, ridged, parted = -point.matrix.dense(), 0.0, 0.0
     if penalty.ridge:
@@ -259,7 +258,7 @@ def of_rows(point: DualPoint, penalty: RowPenalty) -> MainRegularizer:
         parted = EPS * float(np.vdot(np.abs(left), np.abs(rows)))
         parted += summed_rounding(ridged, own.size)
     taken = penalty.main.squares.dual(left)
-    return MainRegularizer(
+    return MainConjugate(
         lambda scale: taken.conjugate(scale) + scale**2 * ridged,
         rounding=lambda scale: taken.rounding(scale) + abs(scale) * parted,
     )
@@ -276,9 +275,9 @@ def norm_of(point: DualPoint, radius: float, excess: float) -> float:
 
 @attrs.frozen(eq=False)
 class Bound:
-    """A lower bound, and what it was lowered by for rounding.
+    """A lower bound, and the amount by which it was lowered for rounding.
 
-    With the dual point it comes from, and what the main regularizer takes of it.
+    ``point`` is the dual point that gave it, ``taken`` the value of R* there.
     """
 
     value: float
@@ -287,7 +286,7 @@ class Bound:
     point: DualPoint | None = None
 
     def room(self, length: float) -> float:
-        """Bound on the change of the optimum where a Z of that length is only close to sets."""
+        """Bound on the change of the optimum by a Z of that length that is close to its sets."""
         if self.point is None:
             return 0.0
         ball = isinstance(self.point.program.main, Constraint)
@@ -301,11 +300,11 @@ NO_BOUND = Bound(-np.inf, 0.0)
 def fenchel_bound(point: DualPoint, latent: LowRank, aim: Aim) -> Bound:
     """The bound at the best feasible scale, lowered by what rounding may have added.
 
-    Or at scale 0, where it is the infimum of all losses: the better one if the optimum is 0.
-    ``latent`` is the candidate that the point comes from, ``aim`` how close a bound is wanted.
+    Or the bound at scale 0, the infimum of all losses, if that is higher, as where the optimum is
+    0. ``latent`` is the Z of the candidate that the point comes from.
     """
     point = point.without_rounding()
-    main = main_regularizer(point, latent, aim)
+    main = main_conjugate(point, latent, aim)
     nothing = bound_at(point, main, 0.0)
     scaled = scaled_bound(point, main)
     if not np.isfinite(scaled.value):
@@ -313,7 +312,7 @@ def fenchel_bound(point: DualPoint, latent: LowRank, aim: Aim) -> Bound:
     return scaled if scaled.value >= nothing.value else nothing
 
 
-def scaled_bound(point: DualPoint, main: MainRegularizer) -> Bound:
+def scaled_bound(point: DualPoint, main: MainConjugate) -> Bound:
     """The bound at the largest feasible scale, or with a ridge at the best one."""
     for shorter in SHORTER:
         reached = bound_at(point, main, main.largest * (1.0 - shorter))
@@ -332,17 +331,17 @@ def scaled_bound(point: DualPoint, main: MainRegularizer) -> Bound:
     return reached if reached.value >= shorter_point.value else shorter_point
 
 
-def bound_at(point: DualPoint, main: MainRegularizer, scale: float) -> Bound:
-    """The bound from a scaled dual point and the main regularizer's unscaled matrix."""
+def bound_at(point: DualPoint, main: MainConjugate, scale: float) -> Bound:
+    """The bound from a scaled dual point."""
     taken, rounding = main.conjugate(scale), main.rounding(scale)
     return bound_from_conjugates(point.multiple(scale), taken, rounding)
 
 
 def bound_from_conjugates(point: DualPoint, taken: float, outside: float = 0.0) -> Bound:
-    """The bound from the sum of all conjugates, less what rounding may have added.
+    """Minus the sum of all conjugates, less what rounding may have added.
 
-    ``taken`` is that of the main regularizer, ``outside`` what its own rounding changes, and that
-    the point lies outside of its domain by rounding.
+    ``taken`` is R*, ``outside`` the effect of its own rounding, and of a point that rounding left
+    outside of its domain.
     """
     conjugates, size = point.conjugates()
     rounding = summed_rounding(size + abs(taken), point.gradient.size) + outside
@@ -352,14 +351,14 @@ def bound_from_conjugates(point: DualPoint, taken: float, outside: float = 0.0) 
 def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, aim: Aim) -> Bound:
     """The bound where scaling leaves the domain of a loss whose gradients do not reach 0.
 
-    Moving back into that domain changes the main regularizer's matrix a little, so that the scale
-    is sought in a few rounds; -inf if none is found. Beyond the main regularizer's domain by
-    rounding it is a bound of a weight so much larger, which costs that share of the term at the
+    Moving back into that domain changes the argument of R*, so the scale is found in a few rounds;
+    -inf if none is found. If the argument is outside of the domain of R* by rounding, this is the
+    bound of a problem with a slightly larger weight, and is lowered by that share of R at the
     candidate.
     """
     for _ in range(ROUNDS):
         repaired = point.repair(scale)
-        found = main_regularizer(repaired, latent, aim)
+        found = main_conjugate(repaired, latent, aim)
         if found.largest >= 1.0 - DUAL_ROUNDING:
             beyond = (1.0 / found.largest - 1.0) * point.program.penalty.value(latent)
             outside = beyond + found.rounding(1.0)
@@ -369,16 +368,16 @@ def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, aim: 
 
 
 def summed_rounding(size: float, count: int) -> float:
-    """Bound on the rounding of a sum of so many summands whose sizes add up to that."""
+    """Bound on the rounding of a sum of ``count`` numbers whose sizes sum to ``size``."""
     return EPS * (8 + float(np.log2(count + 1))) * abs(size)
 
 
-# The relative excess allowed of the bound on a norm: this share of the gap asked for in any case,
-# and this share of the excess that leaves the gap as small as that.
+# The bound on a norm may exceed the norm by this share of the tolerance, and by this share of the
+# relative excess that still leaves the gap within the tolerance.
 SHARE_OF_GAP, SHARE_OF_EXCESS = 0.1, 0.2
 # The relative error of norms of gradients that are known by their products, rounding included.
 NORM_ERROR = 1.25 * NEAREST
-# The share of the gap asked for that is left to norms: rounding and estimates take the rest.
+# The share of the tolerance that is left to norms: rounding and estimates take the rest.
 SURE = 0.9
 # Terms below this share of their value at Z = 0 are 0.
 NOTHING = 1e-12
@@ -393,18 +392,19 @@ class Rounding:
     moved : float
         Bound on the rounding error of their difference at the candidate.
     nothing : float
-        An objective up to this is 0: its losses are in every column below 1e-12 of what one
-        constant costs there (losses with kinks, which grow as residuals do, below 1e-9; where
-        one constant fits a column whole, predictors are off by 1e-9 of their unit), its terms
-        below 1e-12 of theirs at Z = 0, and the main regularizer 0.
+        An objective of at most this counts as 0. It is above 0 only if the main regularizer is 0,
+        the other terms are below 1e-12 of their values at Z = 0, and the losses of every column
+        are below 1e-12 of those at the best constant (1e-9 for losses with kinks). If a constant
+        fits a column exactly, predictors may be off by 1e-9 of their unit instead.
     resolved : float
-        The gap that may remain because singular vectors give each entry of Z up to the rounding
-        of the whole Z only; and because the norm of a sparse gradient is bounded up to a relative
-        1e-9, which costs the bound that share of the main regularizer.
+        The gap that may remain for two reasons: singular vectors give each entry of Z only up to
+        the rounding of the whole Z; and the norm of a sparse gradient is bounded up to a relative
+        1e-9, which lowers the bound by that share of the main regularizer.
     room : float
-        Bound on the change of the optimum where sets count as met up to 1e-9 of their size.
+        Bound on the change of the optimum by the feasibility tolerance of constraints, 1e-9 of
+        their size.
     bound : float
-        The part of ``moved`` that is the bound's.
+        The part of ``moved`` that belongs to the bound.
     """
 
     moved: float = 0.0
@@ -414,10 +414,9 @@ class Rounding:
     bound: float = 0.0
 
     def with_bound_of(self, other: "Rounding") -> "Rounding":
-        """The rounding of this objective and a bound that comes from another point.
+        """The rounding of this objective and of a bound that comes from another point.
 
-        Where there is no bound at this point, its rounding infinite, that of the objective is
-        taken from the other one.
+        If this point has no bound, its rounding is infinite, and that of the other point is taken.
         """
         known = self if np.isfinite(self.bound) else other
         if not np.isfinite(known.bound):  # neither has a bound
@@ -428,10 +427,9 @@ class Rounding:
 
 @attrs.frozen(eq=False)
 class Point:
-    """A feasible Z in factors, and what is known of the dual of nonsmooth parts: a ``Candidate``.
+    """A feasible Z in factors, with the dual that a solver knows: a ``Candidate``.
 
-    ``warm`` are the effects of each block at Z or nearby, where a solver knows them: the start of
-    their solution.
+    ``warm`` are effects of each block at Z or nearby, from which their exact solution starts.
     """
 
     latent: LowRank
@@ -455,11 +453,10 @@ class Certificate:
 
 
 def relative_gap(objective: float, bound: float, rounding: Rounding | None = None) -> float:
-    """|objective - bound| / max(|objective|, |bound|), the most that it can be.
+    """|objective - bound| / max(|objective|, |bound|).
 
-    Never below what rounding may have moved them against each other by, up to 1: a difference
-    smaller than its rounding error proves nothing. 0 where the objective is a sum of residuals
-    that are rounding errors, and the bound is no farther from 0.
+    At least the rounding error of the difference, up to 1, since a smaller difference proves
+    nothing. 0 if the objective and the bound are both 0 up to rounding.
     """
     known = Rounding() if rounding is None else rounding
     difference = abs(objective - bound)
@@ -522,10 +519,10 @@ class PrimalValues:
         """
         if isinstance(self.program.penalty, RowPenalty):
             return False
-        # At a Z of equal entries, of the size that predictors have: 0 where all data are.
+        # R at a Z of equal entries of the size of predictors, which is 0 if all data are 0.
         unit, ones = self.program.loss.unit, [np.ones((n, 1)) for n in self.program.shape]
         elsewhere = self.program.penalty.value(LowRank(unit * ones[0], ones[1]))
-        if self.at.behind or self.main > NOTHING * elsewhere:
+        if self.at.background or self.main > NOTHING * elsewhere:
             return False
         for term, value in zip(self.program.terms, self.attached, strict=True):
             if value > NOTHING * term.value(np.zeros((self.program.shape[0], term.width))):
@@ -560,8 +557,8 @@ def certify(program: Program, candidate: Candidate, tol: float = 0.0) -> Certifi
     matrices Y_t of the terms, optimum >= -F*(S) - sum of f_t*(Y_t) - R*(-(S + sum of Y_t)). All of
     them are scaled by c <= 1 so that R* is finite.
 
-    ``tol`` is the relative gap that will do: norms that take many products are bounded as
-    exactly as that needs, with 0 as exactly as they can be.
+    ``tol`` is the relative gap that suffices: norms that take many products are bounded only as
+    exactly as that needs. With 0 they are bounded as exactly as possible.
     """
     primal = PrimalValues.of(program, candidate)
     at, dual = primal.at, candidate.dual
@@ -577,25 +574,25 @@ def certify(program: Program, candidate: Candidate, tol: float = 0.0) -> Certifi
 
 
 def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound, float]:
-    """The bound of a candidate's dual point, and the error due to sums that are not quite 0.
+    """The bound of a candidate's dual point, and the error of sums that are not exactly 0.
 
     Norms are as exact as ``tol`` needs.
     """
     program, candidate, objective = primal.program, primal.candidate, primal.objective
     norm_excess = SHARE_OF_GAP * tol
     if program.entries.sparse and tol > 0.0:  # whose norms take many products
-        norm_excess = max(norm_excess, SHARE_OF_EXCESS * allowed_excess(primal, point, tol))
+        norm_excess = max(norm_excess, SHARE_OF_EXCESS * allowed_norm_excess(primal, point, tol))
     aim = Aim(norm_excess, tol * abs(objective) if np.isfinite(objective) else 0.0)
     bound = higher_of(NO_BOUND, fenchel_bound(point, candidate.latent, aim))
     in_a_ball = isinstance(program.main, Constraint)
-    fixed = point.behind or any(known is not None for known in point.known)
+    fixed = point.background or any(known is not None for known in point.known)
     free = not (program.entries.sparse or fixed)  # gradients are, and are written out
     if in_a_ball and free and objective - bound.value > aim.gap:
         without = point.without_main()
         # A ball takes at least 0.
         if -without.conjugates()[0] > bound.value:
             bound = higher_of(bound, fenchel_bound(without, candidate.latent, aim))
-    # Of the dual point that gave the bound: one moved into all domains has other sums.
+    # A point that was moved into all domains has other sums: take the one that gave the bound.
     taken = point if bound.point is None else bound.point
     return bound, taken.imbalance(primal.at.effects)
 
@@ -605,13 +602,13 @@ def higher_of(bound: Bound, other: Bound) -> Bound:
     return other if other.value >= bound.value else bound
 
 
-def allowed_excess(primal: PrimalValues, point: DualPoint, tol: float) -> float:
-    """The relative excess allowed of a gradient's norm over the main regularizer's radius.
+def allowed_norm_excess(primal: PrimalValues, point: DualPoint, tol: float) -> float:
+    """The relative amount by which the bound on the gradient's norm may exceed the norm.
 
-    Such that the gap is at most ``tol`` after the gradient is scaled down. Where the other parts
-    alone leave a larger gap, half of that is added to it: more exact norms show no more. To scale
-    a gradient S at Z by 1 - a costs about a R(Z), as -<S, Z> is R(Z) at the optimum, and a^2 times
-    the size of the objective.
+    The gap is then at most ``tol`` after the gradient is scaled down. If the other conjugates
+    alone leave a larger gap, half of that gap is allowed, since more exact norms would not help.
+    Scaling a gradient S at Z by 1 - a costs about a R(Z), as -<S, Z> = R(Z) at the optimum, and
+    a^2 times the size of the objective.
     """
     conjugates = point.conjugates()[0]
     size = max(abs(primal.objective), abs(conjugates))
@@ -629,9 +626,9 @@ def uncertified(program: Program, candidate: Candidate) -> Certificate:
 
 
 def at_zero(program: Program) -> tuple[Point, Certificate] | None:
-    """Z = 0 with its objective and no bound; None where that is infinite or not known.
+    """Z = 0 with its objective and no bound; None where the objective is infinite or unknown.
 
-    Effects of a loss without a gradient cannot be solved for.
+    It is unknown if a loss without a gradient has effects, which cannot be solved for.
     """
     if any(p.effects.size and not p.likelihood.smooth for p in program.loss.pieces):
         return None

@@ -24,6 +24,7 @@ from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.errors import BackendError, ModelError, NothingFeasible
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import is_word
+from mcframe.numerics.progress import current
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 # What ``backend=`` takes: a name, an options object, or a solver of one's own.
@@ -327,8 +328,7 @@ def solve_in_turn(
         known = certificate_of(compiled, outcome)
         settings = attrs.evolve(settings, start=Start(outcome.point, known), made=made)
         turn = [*turn[1:], turn[0]]
-        if settings.progress:
-            print(f"{turn[-1].name} hands over to {turn[0].name}", flush=True)
+        current().begin(f"{turn[-1].name} hands over to {turn[0].name}", announced=True)
     message, history = outcome.message + changes, History(records)
     return attrs.evolve(outcome, message=message, history=history), turn[0].name
 
@@ -349,8 +349,7 @@ def with_reference(
     none where the reference fails. The status is ``HANDED_OVER`` where the others may go on.
     """
     known = attrs.evolve(known, status=HANDED_OVER, history=History(()))
-    if settings.progress:
-        print("the reference is asked", flush=True)
+    current().begin("the reference is asked", announced=True)
     try:
         exact = reference.solve(compiled, attrs.evolve(settings, start=None, callback=None))
     except BackendError:

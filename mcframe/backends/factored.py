@@ -138,7 +138,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
     fixed: bool = False
 
     name = "factored"
-    leaves = ToMultipliers.ALL_ROUGH
+    leaves = ToMultipliers.ALL_NONSMOOTH
     in_factors = True
 
     def refusal(self, program: Program) -> str | None:

@@ -22,6 +22,7 @@ from mcframe.contracts.solver import Candidate, Solver
 from mcframe.contracts.term import Constraint
 from mcframe.numerics.machine import OutOfTime, blas_alone, stop_at
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.progress import current
 
 # The iteration of the first certificate after the start, and the least and the largest number of
 # iterations between two later ones.
@@ -181,10 +182,15 @@ class SolverRun:
         self.keep_seconds = self.kept - began
 
     def note(self, record: Record) -> None:
-        """Add a record, print it and pass it to the callback."""
+        """Add a record, report it and pass it to the callback."""
         self.records.append(record)
-        if self.settings.progress:
-            print(record, flush=True)
+        budget, here = self.budget, current()
+        spent = max(
+            record.iteration / max(budget.max_iter, 1), record.seconds / budget.max_seconds
+        )
+        rounds = "" if record.work is None else f", {record.work.rounds} rounds"
+        said = f"gap {record.gap:.1e}, rank {record.rank}{rounds}"
+        here.report(said, max(here.fall(record.gap, budget.tol), spent))
         if self.settings.callback is not None:
             self.in_callback = True  # its errors say nothing about the solver's arithmetic
             self.stopped = bool(self.settings.callback(record)) or self.stopped
@@ -302,7 +308,7 @@ class SolverRun:
 
 
 def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> Outcome:
-    """Step a solver until its certificate says that it is done, or the budget is spent.
+    """Step a solver until the certified gap is at most the tolerance, or the budget is spent.
 
     From a start of the same program the run continues: with its bound, an objective that is no
     higher, and the same iterates as an uninterrupted run where the solver is the same.

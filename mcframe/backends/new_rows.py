@@ -13,8 +13,8 @@ from mcframe.compile import (
     Piece,
     RowPenalty,
     compile_main,
-    infinite_effects,
     is_quadratic,
+    places_of_diverging_effects,
 )
 from mcframe.compile.loss import smoothed_piece
 from mcframe.constraints import Box, NuclearBall
@@ -280,7 +280,9 @@ def idle_effects(
         if problem.ridge(name):
             continue
         layout, finite = problem.layout(name), np.ones(effects[name].size)
-        finite[infinite_effects(problem, block) if infinite is None else infinite[name]] = 0.0
+        finite[
+            places_of_diverging_effects(problem, block) if infinite is None else infinite[name]
+        ] = 0.0
         own = layout.row_effects(effects[name] + problem.origins.get(name, 0.0))
         known = problem.tables[name].rows_with_entries & (layout.row_effects(finite) > 0.0)
         if known.any():

@@ -19,6 +19,7 @@ from mcframe.contracts.validators import is_word, positive
 from mcframe.model import Problem
 from mcframe.numerics.machine import blas_alone
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.progress import current
 
 # Beyond either of these a reference is refused unless forced.
 MAX_SECONDS = 120.0
@@ -181,7 +182,7 @@ class Reference(Backend):
         until = began + budget.max_seconds
         # Overflow shows in objectives and bounds that are not finite.
         with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            point, best = best_of(self.opinions(compiled, budget.tol, until, settings.progress))
+            point, best = best_of(self.opinions(compiled, budget.tol, until))
         seconds = time.perf_counter() - began
         record = Record(1, seconds, best.objective, best.bound, best.gap, point.latent.rank)
         if best.gap <= budget.tol:
@@ -205,7 +206,7 @@ class Reference(Backend):
         )
 
     def opinions(
-        self, compiled: CompiledProblem, tol: float, until: float, progress: bool
+        self, compiled: CompiledProblem, tol: float, until: float
     ) -> list[tuple[Point, Certificate]]:
         """Answers of conic solvers: of another one where those so far miss the tolerance.
 
@@ -225,8 +226,9 @@ class Reference(Backend):
             done = solver == "SCS" and found and not cut
             if done or time.perf_counter() >= until:
                 break
+            current().begin(f"{solver} computes")
             try:
-                point, certificate, ran_out = own.opinion(compiled, solver, tol, until, progress)
+                point, certificate, ran_out = own.opinion(compiled, solver, tol, until)
             except Silent as error:
                 silent.append(error)
                 continue
@@ -242,7 +244,7 @@ class Reference(Backend):
         return found
 
     def opinion(
-        self, compiled: CompiledProblem, solver: str, tol: float, until: float, progress: bool
+        self, compiled: CompiledProblem, solver: str, tol: float, until: float
     ) -> tuple[Point, Certificate, bool]:
         """One conic solver's answer, made feasible, its certificate, and if iterations ran out.
 
@@ -261,7 +263,7 @@ class Reference(Backend):
         for _ in range(REFINEMENTS):
             stated = Statement.of(problem, program=program, near=near, unit=unit_of(program))
             try:
-                cut = self.conic(scale, stated, solver, until, progress)
+                cut = self.conic(scale, stated, solver, until)
             except Silent:
                 if solved is None:
                     raise
@@ -282,9 +284,7 @@ class Reference(Backend):
             point, found = best_of([zero, (point, found)])
         return point, found, cut
 
-    def conic(
-        self, scale: float, stated: Statement, solver: str, until: float, progress: bool
-    ) -> bool:
+    def conic(self, scale: float, stated: Statement, solver: str, until: float) -> bool:
         """Solve a statement with its objective divided by a scale; whether iterations ran out.
 
         Conic tolerances are partly absolute: with the loss at Z = 0 scaled to 1 they mean the
@@ -310,7 +310,7 @@ class Reference(Backend):
             if np.isfinite(rest):
                 options["time_limit_secs" if solver == "SCS" else "time_limit"] = rest
             try:
-                raw = chain.solve_via_data(scaled, data, verbose=progress, solver_opts=options)
+                raw = chain.solve_via_data(scaled, data, verbose=False, solver_opts=options)
                 # SCS keeps Ctrl-C from Python, and CVXPY tells it from no other failure.
                 if isinstance(raw, dict) and raw["info"]["status_val"] == SCS_INTERRUPTED:
                     raise KeyboardInterrupt

@@ -233,9 +233,9 @@ class Splitting(Solver[Program, SplittingState]):
 
 
 def with_multipliers(solver: Solver[Program, Any], program: Program) -> Solver[Program, Any]:
-    """The solver itself, or within multipliers where a program has parts that it leaves to them.
+    """The solver, within the method of multipliers if the program has parts that it leaves to it.
 
-    Under its own name either way; what neither can run the answer refuses.
+    It has the solver's name either way.
     """
     match solver.leaves:
         case ToMultipliers.NOTHING:
@@ -244,7 +244,7 @@ def with_multipliers(solver: Solver[Program, Any], program: Program) -> Solver[P
             nonsmooth = [term for term in program.terms if not term.smooth]
             fixed = bool(nonsmooth) and all(term.fixed is not None for term in nonsmooth)
             left = fixed and program.loss.smooth
-        case ToMultipliers.ALL_ROUGH:
+        case ToMultipliers.ALL_NONSMOOTH:
             left = not program.plain
     return Splitting(solver, name=solver.name) if left else solver
 
@@ -253,8 +253,8 @@ def with_multipliers(solver: Solver[Program, Any], program: Program) -> Solver[P
 class FirstOrder(Backend):
     """Steps a solver on the program of a problem, until its certificate says that it is done.
 
-    ``backend=`` makes one of any ``Solver``. Multipliers around the solver see to what it leaves
-    to them (``Solver.leaves``); the loop sees to budget, certificates, history and callbacks.
+    ``backend=`` makes one of any ``Solver``. The method of multipliers handles the parts that the
+    solver leaves to it (``Solver.leaves``); the loop has budget, certificates, history, callbacks.
     """
 
     solver: Solver[Program, Any]

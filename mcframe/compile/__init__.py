@@ -8,7 +8,7 @@ from mcframe.compile.compiling import (
     is_quadratic,
     refusal,
 )
-from mcframe.compile.effects import infinite_effects, notes_on_effects
+from mcframe.compile.effects import notes_on_effects, places_of_diverging_effects
 from mcframe.compile.factor_rows import SHARES, FactorRows, factor_rows_near
 from mcframe.compile.iterates import Iterates, Step, iterates_of
 from mcframe.compile.loss import EntryLoss, Known, Piece

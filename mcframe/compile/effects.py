@@ -13,7 +13,7 @@ from mcframe.compile.solving import (
     SOLVED,
     Curvature,
     EntriesAt,
-    LossesAt,
+    ObjectiveAt,
     SumsAt,
     best_effects,
     centred,
@@ -40,9 +40,9 @@ def far_out(likelihood: Likelihood) -> float:
 
 
 def gradients_far_out(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
-    """The gradients far above 0 and far below; of a location far above and below the values.
+    """The gradients far above 0 and far below 0; for a location far above and below the values.
 
-    Of classes those of each one alone, which never drive it up without end.
+    For classes, those far below are taken one class at a time; far above none falls without end.
     """
     far = far_out(likelihood)
     if likelihood.width > 1:
@@ -385,7 +385,7 @@ class EntryEffects(Effects):
             sizes = self.sum_by_effect(np.abs(gradients))
         predictor = self.predictor(z, effects)
         curve = partial(entries.curvature_at, predictor)
-        here = LossesAt(self, SumsAt(entries, 0.0, 0.0, 0.0, gradient, sizes, curve), effects)
+        here = ObjectiveAt(self, SumsAt(entries, 0.0, 0.0, 0.0, gradient, sizes, curve), effects)
         exact = 0.0
         if not self.separable:
             if here.off <= SOLVED:
@@ -479,9 +479,9 @@ class EntryEffects(Effects):
         return attrs.evolve(self, fixed=fixed)
 
     def signs_far_out(self, likelihood: Any, y: Array, found: Mask) -> tuple[Array, ...]:
-        """Entries of each effect, and of how many the loss rises far above 0, and falls far below.
+        """Entries of each effect: all, those rising far above 0, those falling far below 0.
 
-        Of those entries none of whose effects is among those ``found`` to diverge.
+        Entries with an effect that was ``found`` to diverge are not counted.
         """
         alive = np.ones(self.columns.shape)
         if found.any():
@@ -532,7 +532,7 @@ def described_effects(
     )
 
 
-def infinite_effects(problem: Problem, block: Block) -> IntArray:
+def places_of_diverging_effects(problem: Problem, block: Block) -> IntArray:
     """The places of the diverging effects of a block, whose best value is infinite.
 
     All observations of such an effect have gradients of one sign, as labels that are all alike
@@ -551,7 +551,7 @@ def notes_on_effects(problem: Problem) -> tuple[str, ...]:
     """A note for each block with an infinite effect or parameter."""
     notes = []
     for block in problem.model.blocks:
-        notes.append(note_on_infinite(problem, block, infinite_effects(problem, block)))
+        notes.append(note_on_infinite(problem, block, places_of_diverging_effects(problem, block)))
         if problem.layout(block.name).n_parameters:
             notes.append(note_on_parameters(problem, block, problem.targets(block.name)))
     return tuple(note for note in notes if note is not None)

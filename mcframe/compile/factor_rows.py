@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.partitions.executor import Later
-from mcframe.compile.partitions.loss import PartitionedEntries, behind_at
+from mcframe.compile.partitions.loss import PartitionedEntries, background_at
 from mcframe.compile.partitions.part import (
     ENTRIES,
     PROGRAM,
@@ -32,7 +32,7 @@ SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))
 class NormalEquations:
     """``N_i u_i = b_i`` for the rows u_i of a factor: images b (n x k).
 
-    Of each symmetric N ``normals`` (n x k (k + 1) / 2) have the lower triangle, row after row.
+    ``normals`` (n x k (k + 1) / 2) are the lower triangles of the symmetric N_i, row after row.
     """
 
     normals: Array
@@ -111,10 +111,10 @@ class FactorRows:
 
     def quadratics(self, by_rows: bool) -> tuple[Array, Array, kernels.Shared | None]:
         """Curvature c and target p of each entry, ``c/2 x^2 - p x``, and unlabeled cells."""
-        z, behind = self.at.place.z, self.at.behind
+        z, background = self.at.place.z, self.at.background
         curvature = self.newton_weights
         target: Array = curvature * z - self.at.entry_gradients
-        shared, curvature, target = behind.normal_equations(by_rows, curvature, target)
+        shared, curvature, target = background.normal_equations(by_rows, curvature, target)
         entries = self.program.entries
         return entries.times_scales(curvature, 2), entries.times_scales(target), shared
 
@@ -230,7 +230,7 @@ class PartitionedRows:
         effects = self.at.effects
         latent, highest = self.at.place.factors, tuple(loss.curvatures_at(z, effects))
         place = PartValue(Place, (scattered_rows(latent), z))
-        given = ENTRIES, place, behind_at(latent, z), 0.0, gradients, loss.for_tasks(effects)
+        given = ENTRIES, place, background_at(latent, z), 0.0, gradients, loss.for_tasks(effects)
         return PartValue(FactorRows, (PROGRAM, PartValue(Evaluation, given), highest))
 
     @property

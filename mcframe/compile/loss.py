@@ -25,7 +25,7 @@ SLICE = 32_768
 ULPS = 16.0
 # Losses of a column below this share of what a constant costs there are 0: smooth ones, which grow
 # as squares of residuals, and nonsmooth ones, which grow as residuals do.
-NOTHING, NOTHING_ROUGH = 1e-12, 1e-9
+NOTHING, NOTHING_NONSMOOTH = 1e-12, 1e-9
 # Values whose spread is below the root of this share of their size are all the same.
 SAME = 1e-28
 # The largest factor of a loss where there is no entry, as there may be none in some of the rows.
@@ -68,9 +68,9 @@ class Piece(BlockLoss):
     """``scale * l(z + offset + effects, y)`` for each entry of one block.
 
     ``rows``, ``columns`` and ``y`` have one element for each entry; ``scale`` is one number
-    or one for each; ``part`` is where its numbers stand among those of the whole loss, K of
-    them for each entry of a likelihood over K columns; ``offset`` has the shape of z. Of a
-    location y is what is left of the values without offset and origin.
+    or one for each. ``part`` are the positions of its numbers among those of the whole loss, K of
+    them for each entry of a likelihood over K columns. ``offset`` has the shape of z. For a
+    location y is the value minus offset and origin.
     """
 
     likelihood: Any
@@ -143,11 +143,11 @@ class Piece(BlockLoss):
     def evaluate(
         self, z: Array, warm: Array | None, out: Array, nearly: bool = False
     ) -> tuple[float, Array | None]:
-        """Losses at z (an ``offset_part``) and the best effects, and these; gradients in ``out``.
+        """Losses at z (an ``offset_part``) and the best effects; gradients go into ``out``.
 
-        ``nearly``: where the ``warm`` effects are so close that one Newton step covers what
-        is left, it is taken in the losses' expansion. Value and gradients are then off by the
-        third and the second power of that step, which ends with those of whoever steps.
+        With ``nearly``, if the ``warm`` effects are close enough, one Newton step is taken in the
+        second-order expansion of the losses. Value and gradients are then off by the third and
+        the second power of that step, which vanishes as the solver converges.
         """
         known = warm is not None and isinstance(self.likelihood, Likelihood)
         if nearly and known and self.effects.n_added:
@@ -166,7 +166,7 @@ class Piece(BlockLoss):
         """Whether the loss stands for one without a gradient: its second derivative jumps."""
         return not isinstance(self.likelihood, Likelihood)
 
-    def bends_alike(self, moved: Array) -> bool:
+    def keeps_curvature(self, moved: Array) -> bool:
         """Whether second derivatives stay much the same where the piece's z moves by so much."""
         if self.is_envelope:
             return False
@@ -307,12 +307,12 @@ class Piece(BlockLoss):
     def vanishes(self, z: Array, effects: Array | None, unit: float) -> bool:
         """Whether the losses of every column are negligible relative to those at one constant.
 
-        Of a column that one constant fits whole, relative to those of predictors that are off by a
-        small part of a unit.
+        If a constant fits a column exactly, they are compared with the losses of predictors that
+        are off by a small part of a unit.
         """
         losses = self.by_columns(self.offset_part(z), effects)
-        share = NOTHING if self.likelihood.smooth else NOTHING_ROUGH
-        off = self.scale * self.rise(np.full(self.y.size, NOTHING_ROUGH * unit))
+        share = NOTHING if self.likelihood.smooth else NOTHING_NONSMOOTH
+        off = self.scale * self.rise(np.full(self.y.size, NOTHING_NONSMOOTH * unit))
         small = np.bincount(self.columns, weights=off)
         return bool(
             np.all(losses <= np.where(self.at_constants, share * self.at_constants, small))
@@ -327,7 +327,7 @@ class Piece(BlockLoss):
     def at_constants(self) -> Array:
         """The losses of each column at a constant: the mean of its starts or 0, the better one.
 
-        Of a column whose values are all the same, where its mean leaves nothing, those at 0.
+        If all values of a column are equal, its mean leaves nothing, and those at 0 are taken.
         """
         starts = self.start().reshape(-1, self.width)
         counts = np.maximum(np.bincount(self.columns), 1)
@@ -367,7 +367,7 @@ class Piece(BlockLoss):
         return np.asarray(moved).ravel()
 
     def start(self) -> Array:
-        """A nonsmooth natural parameter for every number, flat."""
+        """An approximate natural parameter for every number, flat."""
         begun = np.asarray(self.likelihood.start(self.y))
         if self.offset is not None:
             begun = begun - self.offset
@@ -399,8 +399,8 @@ class Loss(ABC):
     pieces: tuple[Any, ...]
 
     @property
-    def n_entries(self) -> int:
-        """The number of numbers of z."""
+    def n_numbers(self) -> int:
+        """How many numbers z has."""
         return sum(piece.n_numbers for piece in self.pieces)
 
     @property
@@ -430,9 +430,9 @@ class Loss(ABC):
     def conjugate(self, gradient: Any, scale: float, known: Known) -> tuple[float, float]:
         """F* at gradients whose sums vanish where an effect is free, and sum of |summands|.
 
-        The second number times the unit roundoff bounds how far rounding can have moved the
-        first. Of a piece without a conjugate F* is ``known`` at gradients of which these are
-        ``scale`` times, and F* is convex: F*(c S) <= c F*(S) + (1 - c) F*(0), F*(0) = -inf F.
+        The second number times the unit roundoff bounds the rounding error of the first. For a
+        piece without a conjugate, F* is ``known`` at S, and the gradients are ``scale`` c times S.
+        As F* is convex, F*(c S) <= c F*(S) + (1 - c) F*(0), with F*(0) = -inf F.
         """
         total = size = 0.0
         of_entries = self.conjugates_of_entries(gradient)  # which may come with the sums
@@ -486,9 +486,9 @@ class EntryLoss(Loss):
     ) -> LossAt:
         """F and its gradients at the entries' z, all effects optimal.
 
-        ``warm`` are effects from a nearby point: the start of their solves, or with ``nearly`` of
-        one Newton step where that will do. Of pieces without a gradient the effects that are
-        ``given`` stay as they are, of all unless ``solve``.
+        ``warm`` are effects from a nearby point: the start of their solution, or with ``nearly``
+        of one Newton step where that suffices. Effects that are ``given`` are kept for pieces
+        without a gradient, and for all pieces unless ``solve``.
         """
         value = 0.0
         gradient = np.empty_like(z)
@@ -592,7 +592,7 @@ class EntryLoss(Loss):
         return largest * float(np.sqrt(np.mean(np.square(start / largest))))
 
     def start(self) -> Array:
-        """A nonsmooth natural parameter for every entry: where the published FPC begins."""
+        """An approximate natural parameter for every entry: where the published FPC begins."""
         return np.concatenate([piece.start() for piece in self.pieces])
 
 

@@ -26,7 +26,7 @@ from mcframe.numerics.row_squares import RowSquares
 
 
 class Penalty(ABC):
-    """R, the term that covers all of Z and takes up what a dual point lacks."""
+    """R, the term that covers all of Z."""
 
     #: The word, a regularizer or a constraint; None for a ridge alone.
     main: Any
@@ -152,7 +152,7 @@ class SpectralPenalty(Penalty):
 class FactoredPenalty(Penalty):
     """R(Z) = main(Z), a minimum over factors Z = U V' that is known by factors alone.
 
-    Of the balanced factors of Z it is an upper bound, which is R at the best ones.
+    The value at the balanced factors of Z is an upper bound on R, exact at the best factors.
     """
 
     main: Factored
@@ -223,10 +223,10 @@ def split_rows(stacked: Array, n_rows: int) -> LowRank:
 
 @attrs.frozen(eq=False)
 class Attached:
-    """A term and the columns of W that it speaks of, which its methods are given.
+    """A term and its columns of W, which its methods are given.
 
-    Of a ``Composed`` term dual matrices are those of its inner one; ``gradient_of`` carries them
-    to W. The term itself is given ``factor * W``, entry by entry, where there is one.
+    The dual matrices of a ``Composed`` term are those of its inner term; ``gradient_of`` maps them
+    to W. If there is a ``factor``, the term is given ``factor * W``, entry by entry.
 
     With a ``multiplier`` it is the Moreau envelope of the term, of this ``stiffness``: see
     ``SmoothedLoss``.

@@ -11,16 +11,15 @@ from mcframe.compile.loss import EntryLoss, LossAt, Solved, smoothed_piece
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Scales, Sum
 from mcframe.numerics.sampled import Pattern, Sampled
-from mcframe.numerics.unlabeled import Background, Behind
+from mcframe.numerics.unlabeled import Background, BackgroundAt
 
-# Up to which share of cells observed Z in factors is the faster form: for solvers that work on
-# factors from so many rows and columns together on, where certificates of dense gradients are no
-# longer the better ones, for others from so many cells on. Alternation is faster so at any share:
-# on 950 x 900 with 3 % observed twice as fast with gradients at the entries as with dense ones, on
-# 2,500 x 2,000 with 15 % 2.5 times, on 1,000 x 600 with 30 % 1.1 times. Proximal gradients are up
-# to 1.8 times as fast dense, up to a million cells; since they leap there, which they do dense
-# alone, on 1,500 x 900 with a tenth observed, too (to 1e-6 in 0.4 of the time of alternation,
-# which is ahead on 2,000 x 1,500).
+# Z is kept in factors if at most this share of its cells is observed, and if the table is large:
+# for solvers that work on factors from so many rows plus columns, for others from so many cells.
+# Measured: alternation is faster with gradients at the entries at any share (2 times on 950 x 900
+# with 3 % observed, 2.5 times on 2,500 x 2,000 with 15 %, 1.1 times on 1,000 x 600 with 30 %).
+# Proximal gradients are up to 1.8 times as fast dense up to a million cells. Their Newton steps
+# need a dense Z: on 1,500 x 900 with a tenth observed they reach 1e-6 in 0.4 of the time of
+# alternation, which is ahead on 2,000 x 1,500.
 SPARSE, SMALL_ORDER, LARGEST_SMALL = 0.1, 400, 2_000_000
 # Cells of Z from which on nothing is written out in any case, and operations for a Gram matrix
 # from which on factors and certificates do without it.
@@ -32,9 +31,9 @@ def pays_in_factors(
 ) -> bool:
     """Whether a Z of that shape with so many observed entries is kept in factors.
 
-    Few of many cells are observed, or a dense matrix takes much memory or time. ``in_factors`` and
-    ``dense`` are those of the solver: whether it works on factors, and whether it ever holds Z
-    dense.
+    True if few of many cells are observed, or if a dense matrix takes much memory or time.
+    ``in_factors`` and ``dense`` belong to the solver: whether it works on factors, and whether it
+    ever holds Z dense.
     """
     cells = shape[0] * shape[1]
     if cells > LARGEST_DENSE or (in_factors and cells * min(shape) > LARGEST_GRAM):
@@ -81,13 +80,13 @@ class Orders:
 class Entries:
     """The rows and columns of the numbers of all losses, in the order of the losses.
 
-    ``sparse`` is the one decision on how Z is held: in factors, with gradients at the entries
-    alone, or written out. Random starts of certificates of sparse programs are drawn from
-    ``random_state`` and from the bits of the places and of ``values``.
+    If ``sparse``, Z is kept in factors, with gradients at the entries alone; otherwise Z is
+    written out. Random starts of certificates of sparse programs are drawn from ``random_state``
+    and from the bits of the places and of ``values``.
 
-    What a program is a function of is W, with ``Z = diag(a) W diag(b)`` where there are ``scales``
-    a and b, else Z itself. Numbers here are those of Z, and gradients those in Z; matrices,
-    gradients among them, are those in W.
+    A program is a function of W, with ``Z = diag(a) W diag(b)`` if there are ``scales`` a and b;
+    otherwise W is Z. Entry values and their gradients are those of Z. Matrices, the matrix of the
+    gradients included, are in W.
     """
 
     shape: Shape
@@ -213,14 +212,14 @@ class Evaluation:
     effects : tuple
         One array a block, or None; the start of solves nearby.
     values, duals : tuples
-        Of each term, if it is smooth: its value, and its dual matrix. Else 0.0 and None.
+        The value and the dual matrix of each smooth term; 0.0 and None for others.
     blocks : tuple of (columns, gradient)
         The gradients of the smooth terms at Z.
     """
 
     entries: Entries
     place: Place
-    behind: Behind
+    background: BackgroundAt
     losses_of_entries: Any
     entry_gradients: Array
     effects: tuple[Array | None, ...]
@@ -230,9 +229,9 @@ class Evaluation:
 
     @cached_property
     def losses(self) -> float:
-        """F: of all entries, and of unlabeled cells (``behind``), mostly of none."""
-        behind = self.behind.value if self.behind else 0.0
-        return float(self.losses_of_entries) + behind
+        """F: the losses of all entries, and of the unlabeled cells that are not among them."""
+        background = self.background.value if self.background else 0.0
+        return float(self.losses_of_entries) + background
 
     @property
     def value(self) -> float:
@@ -252,19 +251,20 @@ class Evaluation:
     @cached_property
     def gradient(self) -> Operator:
         """The gradient of ``value`` in W (n_rows x n_columns), which is Z without scales."""
-        gradients = self.behind.beyond(self.entry_gradients)
-        return self.entries.matrix(gradients, self.blocks, self.behind.gradients())
+        gradients = self.background.excess_gradients(self.entry_gradients)
+        return self.entries.matrix(gradients, self.blocks, self.background.gradients())
 
     def factor_gradients(self, left: Array, right: Array, which: Any) -> tuple[Array, Array]:
         """S V and S' U: the gradients of F(U V') in some columns of the factors of this Z.
 
         ``which`` says where these stand. It takes no further pass over unlabeled cells.
         """
-        if not self.behind:
+        if not self.background:
             return self.gradient.both_products(left, right)
-        beyond = self.entries.matrix(self.behind.beyond(self.entry_gradients), self.blocks)
+        excess = self.background.excess_gradients(self.entry_gradients)
+        beyond = self.entries.matrix(excess, self.blocks)
         pulled, pulled_back = beyond.both_products(left, right)
-        forward, backward = self.behind.products
+        forward, backward = self.background.products
         return pulled + forward[:, which], pulled_back + backward[:, which]
 
     def along(self, moved: Array) -> float:
@@ -274,11 +274,11 @@ class Evaluation:
     def curvature_along(self, after: "Evaluation", moved: LowRank) -> float:
         """<S_after - S, D> of the losses for Z_after = Z + D: D'H D for a mean Hessian H.
 
-        Of unlabeled cells how far they lie above their tangent after the move, twice.
+        Unlabeled cells add twice the height of their losses above the tangent after the move.
         """
         at_entries = after.place.z - self.place.z
         curved = self.entries.dot(after.entry_gradients - self.entry_gradients, at_entries)
-        return curved + self.behind.curvature_along(after.behind, moved, at_entries)
+        return curved + self.background.curvature_along(after.background, moved, at_entries)
 
 
 # A difference of gradients is taken over so much of the largest entry of Z.
@@ -359,9 +359,9 @@ class Program:
         return float(np.max(total))
 
     def held_for(self, in_factors: bool, dense: bool = True) -> "Program":
-        """The program, Z kept in factors or written out, for a solver of these facts.
+        """The program with Z kept in factors or written out, as suits a solver.
 
-        The one place where that is decided; see ``pays_in_factors``.
+        This is decided here alone; see ``pays_in_factors``.
         """
         # Terms are written out at their columns, of no more cells than there are entries.
         few = self.shape[0] * sum(term.width for term in self.terms) <= self.entries.size
@@ -391,19 +391,18 @@ class Program:
     ) -> Evaluation:
         """The losses and the smooth terms at a W, with their gradient and the best effects.
 
-        ``warm`` are effects from a nearby point: the start of their solves, or with ``nearly``,
-        for steps alone and never for a certificate, of one Newton step where that will do. Of
-        losses without a gradient the effects that are ``given`` stay as they are.
+        ``warm`` are effects from a nearby point: the start of their solution, or with ``nearly``
+        of one Newton step where that suffices (for steps, never for a certificate). The effects
+        of losses without a gradient stay as ``given``.
         """
         place = at if isinstance(at, Place) else self.entries.place(at)
         return self.add_smooth_terms(place, self.loss.evaluate(place.z, warm, given, nearly))
 
     def gradient_changes(self, at: Evaluation, factor: float) -> Callable[[Array], Array]:
-        """How the gradient of the losses changes along a move of Z, to first order, as a function.
+        """The function from a move of Z to ``factor`` times the change of the losses' gradient.
 
-        ``factor`` times that. Of moves and changes written out, in 32 bits; the function's array
-        is its own, and is overwritten by the next call. By differences, with all effects solved
-        for anew.
+        To first order, by differences, with all effects solved for anew. Moves and changes are
+        dense, in 32 bits. The next call overwrites the array that a call returns.
         """
         change, flat = np.zeros(self.shape, dtype=np.float32), self.entries.flat
         near = NEARBY * max(float(np.max(np.abs(at.place.z))), self.unit)
@@ -427,28 +426,28 @@ class Program:
     def extrapolate(
         self, place: Place, theta: float, here: Evaluation, before: Evaluation
     ) -> Evaluation | None:
-        """The program at X + theta (X - X before), from its values at both these.
+        """The program at X + theta (X - X before), from its values at X and at the X before.
 
-        For steps alone. The losses of entries are exact where they are quadratic, else off by the
-        third power of the move and their gradients by its second; None where it is too long for
-        that.
+        For steps alone. Quadratic losses are exact. Others are off by the third power of the move,
+        and their gradients by the second; None if the move is too long for that.
         """
         moved = place.z - here.place.z
-        if not all(piece.bends_alike(moved[piece.part]) for piece in self.loss.pieces):
+        if not all(piece.keeps_curvature(moved[piece.part]) for piece in self.loss.pieces):
             return None
-        bent = theta * (here.entry_gradients - before.entry_gradients)
-        rise = float(np.dot(here.entry_gradients + 0.5 * bent, moved))
+        change = theta * (here.entry_gradients - before.entry_gradients)
+        rise = float(np.dot(here.entry_gradients + 0.5 * change, moved))
         effects = tuple(
             None if now is None or then is None else now + theta * (now - then)
             for now, then in zip(here.effects, before.effects, strict=True)
         )
         value = here.losses_of_entries + rise
-        return self.add_smooth_terms(place, LossAt(value, here.entry_gradients + bent, effects))
+        return self.add_smooth_terms(place, LossAt(value, here.entry_gradients + change, effects))
 
     def add_smooth_terms(self, place: Place, at: LossAt) -> Evaluation:
         """The losses of entries, with those of unlabeled cells and the smooth terms added."""
-        behind = self.background.at(place.latent, place.z)
-        evaluation = Evaluation(self.entries, place, behind, at.value, at.gradient, at.effects)
+        background = self.background.at(place.latent, place.z)
+        found_losses = at.value, at.gradient, at.effects
+        evaluation = Evaluation(self.entries, place, background, *found_losses)
         if not self.terms:
             return evaluation
         found = [

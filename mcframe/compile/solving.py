@@ -212,7 +212,7 @@ REFINEMENTS = 3
 
 
 @attrs.frozen(eq=False)
-class LossesAt:
+class ObjectiveAt:
     """The losses at some effects and the ridge on these: value, gradient, and sizes of both.
 
     The gradient is 0 in diverging effects.
@@ -261,7 +261,7 @@ class LossesAt:
 
 def best_effects(
     known: Any, entries: Any, likelihood: Any, warm: Array | None
-) -> tuple[Array, LossesAt]:
+) -> tuple[Array, ObjectiveAt]:
     """The effects at which gradients sum to 0, or to minus the ridge's, and where it was seen.
 
     Parameters
@@ -275,13 +275,13 @@ def best_effects(
     Returns
     -------
     effects : array
-    here : LossesAt
+    here : ObjectiveAt
         The last effects that were tried; mostly the same.
     """
 
-    def at(effects: Array) -> LossesAt:
+    def at(effects: Array) -> ObjectiveAt:
         check_time()
-        return LossesAt(known, entries.at(effects), effects)
+        return ObjectiveAt(known, entries.at(effects), effects)
 
     start = known.started(warm, lambda: entries.reach)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -296,7 +296,9 @@ def best_effects(
     return known.representative(found), here
 
 
-def solved_together(at: Callable[[Array], LossesAt], here: LossesAt, likelihood: Any) -> LossesAt:
+def solved_together(
+    at: Callable[[Array], ObjectiveAt], here: ObjectiveAt, likelihood: Any
+) -> ObjectiveAt:
     """Solve for all effects at once, by Newton's method with a line search.
 
     It ends where sums are 0 up to ``SOLVED`` of their sizes.
@@ -325,7 +327,7 @@ def solved_together(at: Callable[[Array], LossesAt], here: LossesAt, likelihood:
     return here
 
 
-def newton_step(here: LossesAt, likelihood: Any) -> Array:
+def newton_step(here: ObjectiveAt, likelihood: Any) -> Array:
     """The step to where the gradient vanishes to first order, damped where a loss may be flat."""
     known = here.known
     flat = np.isfinite(likelihood.curvature) and not likelihood.quadratic
@@ -344,7 +346,7 @@ def newton_step(here: LossesAt, likelihood: Any) -> Array:
     return solved_system(known, here.sums.curvature, -here.gradient, exactness(here), damping)[0]
 
 
-def exactness(here: LossesAt) -> float:
+def exactness(here: ObjectiveAt) -> float:
     """How exactly the Newton system at a point is solved."""
     return max(EXACT * SOLVED / here.off, LEAST_EXACT)
 
@@ -419,9 +421,9 @@ def conjugate_gradients(
 ) -> Array:
     """x with S x = t, from 0, the inverse diagonal as preconditioner; 0 where not usable.
 
-    It ends where the residual, in the norm of the preconditioner, is ``exact`` of the target. Of a
-    singular S what is undetermined stays 0; what rounding left of the target there cannot be taken
-    off and is blown up in the end, so that it is the x with the least residual that is returned.
+    The last residual, in the norm of the preconditioner, is ``exact`` times the target. For a
+    singular S, undetermined directions of x stay 0. Rounding leaves a part of the target there
+    that no x removes, and that grows in the end, so the x with the least residual is returned.
     """
     found = best = np.zeros(target.size)
     residual = np.where(usable, target, 0.0)
@@ -447,8 +449,8 @@ def conjugate_gradients(
 
 
 def solved_apart(
-    at: Callable[[Array], LossesAt], here: LossesAt, likelihood: Any
-) -> tuple[Array, LossesAt]:
+    at: Callable[[Array], ObjectiveAt], here: ObjectiveAt, likelihood: Any
+) -> tuple[Array, ObjectiveAt]:
     """Solve for effects that have entries of their own, until gradients vanish up to rounding.
 
     Newton's method for all at once, each kept inside the bracket that the signs of its gradients

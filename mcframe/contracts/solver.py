@@ -72,11 +72,11 @@ class Candidate(Protocol):
 
 
 class ToMultipliers(Enum):
-    """The nonsmooth parts of a program that multipliers around a solver see to."""
+    """The nonsmooth parts of a program that the method of multipliers handles for a solver."""
 
     NOTHING = "nothing"
     FIXED_COLUMN = "the fixed column"
-    ALL_ROUGH = "all that has no gradient beside the main regularizer"
+    ALL_NONSMOOTH = "all nonsmooth parts but the main regularizer"
 
 
 class Solver(ABC, Generic[ProgramT, StateT]):
@@ -86,7 +86,7 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     loop outside all solvers.
     """
 
-    #: How ``backend=`` calls it.
+    #: Its name in ``backend=``.
     name: str
     #: Whether it holds Z dense, as a rule. If not, its memory is that of the observed entries and
     #: factors.
@@ -103,9 +103,9 @@ class Solver(ABC, Generic[ProgramT, StateT]):
 
     @property
     def leaves(self) -> ToMultipliers:
-        """The parts that multipliers around it see to, under its own name.
+        """The parts that the method of multipliers handles for it, under its own name.
 
-        By default the fixed column, where it holds Z dense: multipliers need its ``iterate``.
+        By default the fixed column if it holds Z dense, since multipliers need its ``iterate``.
         """
         return ToMultipliers.FIXED_COLUMN if self.dense else ToMultipliers.NOTHING
 
@@ -146,10 +146,9 @@ class Solver(ABC, Generic[ProgramT, StateT]):
         return self.init(program, paused, rng)
 
     def expected_gap(self, state: StateT) -> float:
-        """About the relative gap that a certificate would show now; infinite if it is not known.
+        """An estimate of the relative gap that a certificate would show now; infinite if unknown.
 
-        Certificates are then computed where it promises what was asked for, and later than they
-        would be where it does not.
+        The loop computes a certificate as soon as the estimate is at most ``tol``.
         """
         return float("inf")
 

@@ -18,7 +18,11 @@ from mcframe.tables.coding import BLOCK
 from mcframe.tables.columns import filled_series, read_columns, read_frame, read_text_like
 from mcframe.tables.completing import ASIDE
 from mcframe.tables.declared_column import as_numbers, aside, warn_of_aside
-from mcframe.tables.declaring import declared_of, imputed_rows, read_table
+from mcframe.tables.declaring import (
+    declared_of,
+    imputed_rows,
+    typed_columns,
+)
 from mcframe.tables.rows_choice import number_block
 
 # The lowest and the highest value of each feature that may be filled in.
@@ -196,7 +200,7 @@ class FrameColumns:
                 f"likelihoods={likelihoods!r} was given for a table whose columns are not all"
                 " numbers; give those of single columns, by name: likelihoods={name: likelihood}"
             )
-        table, columns = read_table(frame, types)
+        table, columns = typed_columns(frame, types)
         if numbers:
             one = Model([number_block(BLOCK)], [NuclearNorm()])
             return cls(Declared.of(as_numbers(columns), table, one), unseen)

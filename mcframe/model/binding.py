@@ -101,10 +101,10 @@ def layout_of(block: Block, table: Table) -> Layout:
 def origins_of(
     model: Model, tables: Mapping[str, Table], centres: Mapping[str, Array] | None = None
 ) -> dict[str, Array]:
-    """Return what the effects of a location are counted from, for those blocks far from 0.
+    """Return the origins of the effects of locations, for blocks whose values are far from 0.
 
-    Centres of columns are those of these tables if none are given; those that are given are of
-    all blocks, 0 where a block has none.
+    ``centres`` are the origins of the biases of all rows, if these tables are some of them; a
+    block that is not among them has centres of 0.
     """
     origins = {}
     for block in model.blocks:
@@ -120,7 +120,7 @@ def origins_of(
 
 
 def targets_of(block: Block, table: Table, origin: Array | None) -> Array:
-    """Return the values of a table; of a location less offset and origin, in this order."""
+    """Return the values of a table; for a location minus offset, then minus origin."""
     if not block.likelihood.location:
         return table.values
     values = table.less_offsets()
@@ -137,15 +137,15 @@ def targets_of(block: Block, table: Table, origin: Array | None) -> Array:
 def origin_of(
     layout: Layout, rows: IntArray, columns: IntArray, values: Array, centres: Array | None = None
 ) -> Array | None:
-    """Return a vector of effects close to all values, as the layout has them; None if all are 0.
+    """Return a vector of effects close to all values, in the order of the layout; None if it is 0.
 
-    The values of a column, and then the remainders of a row, are centred where they lie within
-    a factor of two of each other. Differences from a number between them are then exact (Sterbenz,
+    The values of a column, and then the remainders of a row, are centred if they lie within a
+    factor of two of each other. Differences from a number between them are then exact (Sterbenz,
     Floating-point computation, 1974): a time stamp, an identifier or a sum in dollars loses no
-    digit, and what is fitted afterwards has the size of what varies. Other values have no use for
-    a centre, since they vary by as much as they are large.
+    digit, and the fitted numbers have the size of the variation. Other values vary by about as
+    much as their size, and need no centre.
 
-    ``centres`` of the columns (n_biases,) may be given: values in other rows count, too.
+    ``centres`` (n_biases,) are the origins of the columns if they come from other rows, too.
     """
     origin = np.zeros(layout.size)
     left = values
@@ -320,8 +320,8 @@ class LossCounts:
 class Totals:
     """Numbers that depend on all rows; everything else of a problem depends on single rows.
 
-    A problem of a part of the rows, bound with the totals of the whole, has the scales, the
-    origins and the likelihoods of the whole: the losses of the parts sum to those of the whole.
+    A problem of some of the rows, bound with the totals of all rows, has the scales, the origins
+    and the likelihoods of all rows. The losses of such parts then sum to those of the whole.
 
     Attributes
     ----------

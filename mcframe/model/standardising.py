@@ -201,7 +201,7 @@ def no_predictors(likelihood: Likelihood, values: Array) -> Array:
 def best_constants(likelihood: Likelihood, sums: Any, n_columns: int) -> Array:
     """Return the predictor of each column where its gradients sum to 0, by bisection.
 
-    Of a quadratic by its only Newton step. ``sums`` is what answers as ``AtConstants``.
+    A quadratic takes one Newton step. ``sums`` has the methods of ``AtConstants``.
     """
     if likelihood.quadratic:
         total = likelihood.curvature * sums.total()

@@ -225,11 +225,11 @@ class CellNumbers:
     ----------
     shape : (n_rows, n_columns)
     numbers : array
-        What numpy spreads over the shape: of the shape itself, (n_rows, 1), (1, n_columns) or
-        (1, 1). With ``cells`` one number for each of them.
+        Of the shape itself, (n_rows, 1), (1, n_columns) or (1, 1), as NumPy broadcasts it; with
+        ``cells`` one number for each of them.
     cells : array of integers, or None
-        Of a sparse matrix the cells ``row * n_columns + column`` whose numbers are stored, in
-        ascending order; those of all others are 0.
+        The cells ``row * n_columns + column`` that a sparse matrix stores, in ascending order; all
+        other numbers are 0.
     """
 
     shape: Shape
@@ -299,17 +299,16 @@ class Given:
 class Table:
     """The entries of one block that carry loss, row-major, and the labels of its rows and columns.
 
-    ``rows``, ``columns`` and ``values`` have one element for each of them: the observed
-    entries, and for a risk the unlabeled ones too, whose value is NaN. ``weights`` has one
-    element for each, or is None where all are 1; ``offset`` has a number for each row and
-    latent column (K for each column of K classes), or is None. ``index`` and ``names`` are the
-    labels of a DataFrame or of triples, None for arrays and sparse matrices. With ``unwritten``
-    all other cells carry loss too, as unlabeled, but are not among the entries: there are too
-    many of them.
+    ``rows``, ``columns`` and ``values`` have one element for each entry: the observed ones, and
+    for a risk the unlabeled ones too, whose value is NaN. ``weights`` has one element for each, or
+    is None if all are 1. ``offset`` has a number for each row and latent column (K for each
+    column of K classes), or is None. ``index`` and ``names`` are the labels of a DataFrame or of
+    triples, None for arrays and sparse matrices. If ``unwritten``, all other cells carry loss,
+    too, as unlabeled; they are too many to be among the entries.
 
-    Of a standardised block ``given`` holds what is otherwise here: ``values`` of a location are
-    then in standard units, its offset taken off before, and ``weights`` what each entry counts
-    by its weight and that of its column.
+    For a standardised block ``given`` has the original values, weights and offset. ``values`` of
+    a location are then in standard units, after its offset was subtracted, and ``weights`` are
+    products of the weight of the entry and that of its column.
     """
 
     shape: Shape

@@ -268,13 +268,13 @@ class Background:
         """What a fit holds of these cells at its peak, thin factors aside."""
         return sum(part.cells.held_bytes for part in self.parts)
 
-    def at(self, latent: LowRank | Array, z: Array) -> "Behind":
+    def at(self, latent: LowRank | Array, z: Array) -> "BackgroundAt":
         """The background at W with entries z of Z; in factors where there are such cells."""
         points: tuple[UnwrittenAt, ...] = ()
         if self.parts:
             assert isinstance(latent, LowRank)
             points = tuple(part.at(self.latent(latent), z) for part in self.parts)
-        return Behind(self, latent, z, points)
+        return BackgroundAt(self, latent, z, points)
 
     def excess_curvature(self, curvature: Array) -> Array:
         """The entries' curvature beyond that of all cells."""
@@ -299,8 +299,8 @@ class Background:
 
 
 @attrs.frozen(eq=False)
-class Behind:
-    """The background at a point."""
+class BackgroundAt:
+    """The losses of unwritten cells at one W, and their gradients."""
 
     background: Background
     latent: LowRank | Array
@@ -324,8 +324,8 @@ class Behind:
             gradients[part.entries] = point.at_entries
         return gradients
 
-    def beyond(self, gradients: Array, share: float = 1.0) -> Array:
-        """Gradients of the entries less what ``gradients`` of ``share`` times this has there."""
+    def excess_gradients(self, gradients: Array, share: float = 1.0) -> Array:
+        """Gradients of the entries minus those that ``gradients(share)`` has at the entries."""
         return gradients - share * self.at_entries if self else gradients
 
     def gradients(self, share: float = 1.0) -> list[Operator]:
@@ -377,7 +377,7 @@ class Behind:
         shared = Shared(matrices, scales, images - self.products[0 if by_rows else 1])
         return shared, curvature - held, linear - (held * self.z - self.at_entries)
 
-    def curvature_along(self, after: "Behind", moved: LowRank, z: Array) -> float:
+    def curvature_along(self, after: "BackgroundAt", moved: LowRank, z: Array) -> float:
         """How far F lies above its tangent after Z moves by D with entries z, twice."""
         total, moved = 0.0, self.background.latent(moved)
         pairs = zip(self.background.parts, self.points, after.points, strict=True)

@@ -405,6 +405,7 @@ class Posterior:
         by: Any = "block",
         share: float = 0.2,
         random_state: int | None = 0,
+        progress: bool | None = None,
     ) -> ConformalPredictions:
         """Intervals and sets that are valid for a wrong model, by split conformal prediction.
 
@@ -442,6 +443,8 @@ class Posterior:
             The share of the observed entries that is held out.
         random_state : int or None, default 0
             The seed of the held-out entries.
+        progress : bool, optional
+            As in ``mc.posterior``.
 
         Returns
         -------
@@ -467,7 +470,7 @@ class Posterior:
         True
         """
         return conformalized(
-            self, posterior_of, confidence_level, missingness, by, share, random_state
+            self, posterior_of, confidence_level, missingness, by, share, random_state, progress
         )
 
     def _predictives(self, block: str, rows: IntArray, columns: IntArray) -> Iterator[Predictive]:
@@ -551,7 +554,7 @@ def posterior(
     max_seconds: float = np.inf,
     random_state: int | None = 0,
     n_jobs: int | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     client: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
     scratch: str | os.PathLike[str] | None = None,
@@ -598,8 +601,9 @@ def posterior(
     n_jobs : int, optional
         The number of threads for the rows; -1 for one on each processor. The default is that of
         ``mc.fit``.
-    progress : bool, default False
-        Print a line at every sweep.
+    progress : bool, optional
+        As in ``mc.fit``: the evidence, the number of factors, and an estimate of the time that
+        remains.
     client : distributed.Client, or the address of a scheduler, optional
         For data in partitions: the Dask cluster whose workers compute, as in ``mc.fit``.
     checkpoint : str or Path, optional

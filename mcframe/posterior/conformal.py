@@ -14,6 +14,7 @@ from mcframe.contracts.validators import checked_seed, probability
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model, Observations, Problem
 from mcframe.model.table import Table
+from mcframe.numerics.progress import checked_progress, stage
 from mcframe.plots.drawing import pictures
 from mcframe.posterior.predictive import cells_of, has_few_values
 from mcframe.prediction import check_size
@@ -195,6 +196,7 @@ def conformalized(
     by: Any,
     share: float,
     random_state: int | None,
+    progress: bool | None,
 ) -> ConformalPredictions:
     """Return conformal intervals and sets of a ``Posterior``, as its ``conformalize`` says.
 
@@ -207,16 +209,16 @@ def conformalized(
             "this posterior is one of new rows, of which no entries can be held out; ask the"
             " posterior that it was conditioned from"
         )
-    data, held = split(problem, share, np.random.default_rng(seed))
-    with warnings.catch_warnings():
+    blocks, shown = {}, checked_progress(progress)
+    with stage("conformalize", shown), warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)
+        data, held = split(problem, share, np.random.default_rng(seed))
         rest = posterior_of(problem.model, data, whole.random_state, whole.options)
-    blocks = {}
-    for name, table in held.items():
-        how = of_block(missingness, name, "missingness")
-        odds = odds_of(name, how, rest, table.n_entries, posterior_of, seed)
-        groups = groups_of(name, of_block(by, name, "by"), table.shape[1])
-        blocks[name] = calibrated(rest, name, table, groups, odds)
+        for name, table in held.items():
+            how = of_block(missingness, name, "missingness")
+            odds = odds_of(name, how, rest, table.n_entries, posterior_of, seed)
+            groups = groups_of(name, of_block(by, name, "by"), table.shape[1])
+            blocks[name] = calibrated(rest, name, table, groups, odds)
     return ConformalPredictions(rest, level, blocks, problem.tables)
 
 

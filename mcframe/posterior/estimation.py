@@ -18,12 +18,13 @@ from mcframe.compile.partitions.executor import Partitions
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
-from mcframe.contracts.validators import checked_switch, is_word, whole
+from mcframe.contracts.validators import is_word, whole
 from mcframe.keeping import Checkpoint
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import worth_a_warning
 from mcframe.model.partitioned import in_partitions, refuse_options_of_partitions
 from mcframe.numerics.machine import OutOfTime, blas_alone, checked_jobs, stop_at, thread_limit
+from mcframe.numerics.progress import checked_progress, current, stage
 from mcframe.partitions import executor_of
 from mcframe.posterior.factor_rows import (
     PosteriorRows,
@@ -68,20 +69,17 @@ class CoordinateAscent:
     budget : Budget
     began : float
         The moment when it was asked for.
-    progress : bool
-        Whether it prints a line at every sweep.
     problem : Problem
     engine : FactorPosterior or JointPosterior
         The distributions of z after the last whole sweep.
     history : list of Sweep
     status, message : str
     checkpoint : Checkpoint or None
-        For the state after a sweep: of each one as long as writing takes little time.
+        For the state after a sweep; after every sweep as long as writing takes little time.
     """
 
     budget: Budget
     began: float
-    progress: bool
     problem: Any = None
     engine: Any = None
     history: list[Sweep] = attrs.field(factory=list)
@@ -140,9 +138,10 @@ class CoordinateAscent:
             self.engine = engine
             seconds = time.perf_counter() - self.began
             history.append(Sweep(len(history) + 1, engine.evidence, engine.n_factors, seconds))
-            if self.progress:
-                evidence = f"log evidence at least {engine.evidence:.6g}"
-                print(f"sweep {len(history)}: {evidence}, {engine}")
+            here = current()
+            share = here.fall(engine.evidence - before, least_rise)
+            share = max(share, len(history) / most_sweeps, seconds / budget.max_seconds)
+            here.report(f"evidence {engine.evidence:.6g}, {' '.join(str(engine).split())}", share)
             if self.checkpoint is not None and self.checkpoint.is_due:
                 self.keep(self.checkpoint)
             if engine.converged is not None:
@@ -165,7 +164,7 @@ def estimate(
     seed: int,
     options: Mapping[str, Any],
     *,
-    progress: bool = False,
+    progress: bool | None = None,
     client: Any = None,
     checkpoint: object = None,
     scratch: str | os.PathLike[str] | None = None,
@@ -174,10 +173,11 @@ def estimate(
 
     ``options`` are factors, tol, max_iter, max_seconds and n_jobs of the verb.
     """
-    with thread_limit(checked_jobs(options["n_jobs"])), blas_alone():
+    shown = stage("posterior", checked_progress(progress))
+    with thread_limit(checked_jobs(options["n_jobs"])), shown, blas_alone():
         began, factors = time.perf_counter(), options["factors"]
         budget = checked_budget(options["tol"], options["max_iter"], options["max_seconds"])
-        ascent = CoordinateAscent(budget, began, checked_switch(progress, "progress"))
+        ascent = CoordinateAscent(budget, began)
         if in_partitions(data):
             if not isinstance(model, Model):
                 raise ModelError(f"{type(model).__name__} was given where a Model is needed")

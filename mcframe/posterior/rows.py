@@ -18,6 +18,7 @@ from scipy.special import digamma, gammaln, logsumexp
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
 from mcframe.numerics.machine import limits_blas
+from mcframe.numerics.progress import current, stage
 from mcframe.numerics.row_mixtures import (
     Conditionals,
     Expectation,
@@ -358,6 +359,7 @@ def given_rows(values: Array, precisions: Array, mean: Array, covariance: Array)
 
 
 @limits_blas
+@stage("rows")
 def fit_rows(
     values: Array,
     precisions: Array,
@@ -560,6 +562,8 @@ def variational_em(
             )
         history.append(evidence)
         rise = evidence - history[-2] if len(history) > 1 else np.inf
+        share = current().fall(rise, tol * table.n_observed)
+        current().report(f"step {len(history)}, evidence {evidence:.6g}", share)
         if rise < tol * table.n_observed or len(history) > max_steps or not table.n_observed:
             return parameters, tuple(history)
         parameters = parameters.prior.m_step(moments, parameters.means)

@@ -28,6 +28,7 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Model
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.kernels import Compressed
+from mcframe.numerics.progress import checked_progress, current, stage
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.factor_rows import row_pass
 from mcframe.posterior.factor_state import Gaussians, gaussians_of_groups
@@ -305,6 +306,7 @@ def sampled(
     for sweep, (x, w) in enumerate(sampler.sweeps(rng)):
         if sweep >= burn_in:
             draws[:, sweep - burn_in] = np.einsum("cnk,cnk->cn", x[:, rows], w[:, columns])
+        current().count(sweep + 1, burn_in + n_draws, "sweeps")
         if sweep + 1 == burn_in + n_draws:
             break
     noise = np.sqrt(posterior.own_noise[columns])
@@ -445,6 +447,7 @@ def verify_posterior(
     factors: int | str = "auto",
     n_draws: int = 4000,
     random_state: int = 0,
+    progress: bool | None = None,
 ) -> PosteriorVerification:
     """Compare the posterior that ``mc.posterior`` finds with draws from the exact one.
 
@@ -459,6 +462,8 @@ def verify_posterior(
     model, data, factors, random_state : as in ``mc.posterior``
     n_draws : int, default 4000
         Draws that are kept, over 8 chains; each begins with 200 and a half as many more.
+    progress : bool, optional
+        As in ``mc.fit``: the sweeps of the sampler.
 
     Returns
     -------
@@ -483,9 +488,9 @@ def verify_posterior(
     True
     """
     kept = whole(n_draws, "n_draws", least=8 * CHAINS) // CHAINS
-    fitted = posterior(
-        model, data, factors=factors, tol=1e-7, max_iter=5000, random_state=random_state
-    )
+    shown = checked_progress(progress)
+    options: Any = {"factors": factors, "random_state": random_state, "progress": shown}
+    fitted = posterior(model, data, tol=1e-7, max_iter=5000, **options)
     engine, problem = fitted.engine, fitted.problem
     if not isinstance(engine, FactorPosterior):
         raise BackendError(
@@ -502,7 +507,8 @@ def verify_posterior(
     cells = [missing_cells(fitted, name, rng) for name in names]
     numbers = [numbers_of(problem, name, *at) for name, at in zip(names, cells, strict=True)]
     rows, columns = (np.concatenate([at[k].ravel() for at in numbers]) for k in (0, 1))
-    draws = sampled(engine, rows, columns, kept, rng, CHAINS)
+    with stage("verify_posterior", shown):
+        draws = sampled(engine, rows, columns, kept, rng, CHAINS)
     ends = np.cumsum([at[0].size for at in numbers])[:-1]
     comparisons = []
     for name, at, places, z in zip(names, cells, numbers, np.split(draws, ends, 2), strict=True):

@@ -1,5 +1,6 @@
 """Choices among models: by their evidence and held-out density, and of the weights of blocks."""
 
+import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.validators import number, whole
 from mcframe.model import Model, Problem
+from mcframe.numerics.progress import checked_progress, stage
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.selection.choice import AT_EDGE, CrossValidation, edges_unsaid
 from mcframe.selection.cross_validation import checked_splitter, clearly_above, cross_validate
@@ -88,7 +90,8 @@ def compare(
     random_state : int, default 0
         Seeds the folds and each posterior.
     **options
-        Of ``mc.posterior``: ``factors``, ``tol``, ``max_iter``, ``max_seconds``, ``n_jobs``.
+        Of ``mc.posterior``: ``factors``, ``tol``, ``max_iter``, ``max_seconds``, ``n_jobs``,
+        ``progress``.
 
     Returns
     -------
@@ -132,14 +135,15 @@ def compare(
             )
     folds = folds_of(checked_splitter(cv), first, data, random_state)
     options["random_state"] = random_state
-    whole = [posterior(model, data, **options) for model in models.values()]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnobservedWarning)  # of rows that folds hold out
-        densities = [
-            [density_of(fold, posterior(model, fold.data, **options)) for fold in folds]
-            for model in models.values()
-        ]
-    return Comparison(tuple(models), tuple(whole), np.array(densities))
+    shown, densities = checked_progress(options.pop("progress", None)), []
+    with stage("compare", shown) as here:
+        whole = [posterior(model, data, **options) for model in models.values()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnobservedWarning)  # of rows that folds hold out
+            for model, fold in itertools.product(models.values(), folds):
+                densities.append(density_of(fold, posterior(model, fold.data, **options)))
+                here.count(len(densities), len(models) * len(folds), "folds")
+    return Comparison(tuple(models), tuple(whole), np.reshape(densities, (len(models), -1)))
 
 
 def density_of(fold: Fold, fitted: Posterior) -> float:
@@ -288,7 +292,8 @@ def search_block_weights(
             f"factors={factors!r} were given; a list of numbers above 0 is needed, without 1, such"
             " as (0.25, 0.5, 2.0, 4.0)"
         )
-    with edges_unsaid():
+    shown = checked_progress(common.pop("progress", None))
+    with edges_unsaid(), stage("search_block_weights", shown):
         first = cross_validate(model, data, **common)
         warnings.simplefilter("ignore", UnobservedWarning)  # the first has warned of the same
         search = walk(first, data, tried, most, common)

@@ -19,10 +19,10 @@ from mcframe.contracts.errors import ModelError, NotCertifiedWarning, Unobserved
 from mcframe.contracts.validators import number, whole
 from mcframe.model import Model, Problem
 from mcframe.numerics.digest import digest_of
+from mcframe.numerics.progress import checked_progress, stage
 from mcframe.selection.choice import AT_EDGE, CrossValidation
 from mcframe.selection.criteria import Criterion, checked_criteria, criterion_name, score_of, takes
 from mcframe.selection.jobs import joblib, results_as_finished
-from mcframe.selection.jobs import progress as progress_of
 from mcframe.selection.paths import certified_path, descending, identity_of
 from mcframe.selection.splitters import EntryFolds, Fold, Splitter, folds_of
 from mcframe.selection.weight_max import chosen_place
@@ -56,7 +56,7 @@ def cross_validate(
     effects_weight: float | None = 0.1,
     n_jobs: int = 1,
     random_state: int | np.random.Generator | None = 0,
-    progress: bool = False,
+    progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> CrossValidation:
     """Choose among models and weights of a term by entries that are held out.
@@ -116,8 +116,8 @@ def cross_validate(
         models each path is fitted to its end, and ``patience`` is applied afterwards.
     random_state : int, numpy Generator or None
         Draws the folds; equal seeds give equal scores, None draws afresh.
-    progress : bool, default False
-        Show on standard error how many paths are done: a bar on a terminal, else lines.
+    progress : bool, optional
+        As in ``fit``: how many paths are done, or how many models.
     checkpoint : str or Path, optional
         A file into which the scores of a path are written as soon as it is finished. A later
         call with the same models, data, weights, folds, criterion and options continues from
@@ -155,7 +155,7 @@ def cross_validate(
     >>> mc.fit(chosen.best_model, {"x": x}).status
     'certified'
     """
-    listed = checked_models(models)
+    listed, shown = checked_models(models), checked_progress(progress)
     problems = [Problem.bind(listed[0], data)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the first model has the same ones
@@ -211,7 +211,7 @@ def cross_validate(
         )
 
     scores = Scores(listed, path_at, grids, folds, criteria, limit, archive)
-    scores.compute(n_jobs, progress)
+    scores.compute(n_jobs, shown)
     kinds = [model.terms[at].word for model, at in zip(listed, places, strict=True)]
     answer = CrossValidation(
         models=listed,
@@ -307,7 +307,7 @@ class Scores:
         self.n_fits = np.zeros(shape, dtype=np.intp)
         self.ended = np.zeros(shape, dtype=bool)
 
-    def compute(self, n_jobs: int, shown: bool) -> None:
+    def compute(self, n_jobs: int, shown: bool | None) -> None:
         """Compute the scores of all paths, or of those finished before an interruption.
 
         Paths that a checkpoint has are taken from there, and the others are written into it.
@@ -325,10 +325,10 @@ class Scores:
         tasks = [self.task(*part) for part in remaining]
         try:
             with (
-                progress_of("cross_validate", len(tasks), unit, shown) as advance,
+                stage("cross_validate", shown) as here,
                 closing(results_as_finished(tasks, n_jobs)) as results,
             ):
-                for number, (scores, gaps, ended) in results:
+                for done, (number, (scores, gaps, ended)) in enumerate(results, 1):
                     model, folds = remaining[number]
                     for j, fold in enumerate(folds):
                         self.add(model, fold, scores[:, :, j], float(gaps[j]), ended)
@@ -339,7 +339,7 @@ class Scores:
                             Archive(Path(f"{self.archive.path}.{name_of(model, fold)}")).remove()
                     if not ended:
                         raise KeyboardInterrupt
-                    advance()
+                    here.count(done, len(tasks), unit)
         except KeyboardInterrupt:
             self.interrupted = True
             return

@@ -28,6 +28,7 @@ from mcframe.fitting import solve_with
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.machine import blas_alone
+from mcframe.numerics.progress import checked_progress, stage
 from mcframe.plots.drawing import pictures
 from mcframe.selection.weight_max import chosen_place, largest_weight
 from mcframe.storage import Archive
@@ -98,7 +99,7 @@ def path(
     max_iter: int = 20_000,
     max_seconds: float = np.inf,
     random_state: int | None = 0,
-    progress: bool = False,
+    progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Fit a model at descending weights of one of its terms, each fit starting from the last.
@@ -122,8 +123,8 @@ def path(
     backend, tol, random_state : as in ``fit``
     max_iter, max_seconds : as in ``fit``
         Limits of each fit. A fit that they end does not end the path.
-    progress : bool, default False
-        Print a line for every fit.
+    progress : bool, optional
+        As in ``fit``: how many fits are done, and the gap of the one under way.
     checkpoint : str or Path, optional
         A file into which every fit is written as soon as it is finished. A later call with the
         same model, data, weights and options continues from there, however this one ended. It is
@@ -149,6 +150,7 @@ def path(
     >>> [fit.rank for fit in path]
     [0, 2, 2]
     """
+    shown = checked_progress(progress)
     problem = Problem.bind(model, data)
     place = chosen_place(model, term)
     budget = checked_budget(tol, max_iter, max_seconds)
@@ -157,15 +159,13 @@ def path(
     checked_backend(backend, compiled)
     sequence = descending(compiled, place, weights, count, ratio)
     fits, said = list[Fit](), []
-    if progress:
-        print(HEADER, flush=True)
     try:
-        for fit in along(compiled, place, sequence, backend, budget, random_state, checkpoint):
-            fits.append(fit)
-            if progress:
-                print(LINE.format(*cells(sequence[len(fits) - 1], fit)), flush=True)
-            if fit.message == FROM_OUTSIDE:
-                raise KeyboardInterrupt
+        with stage("path", shown) as here:
+            for fit in along(compiled, place, sequence, backend, budget, random_state, checkpoint):
+                fits.append(fit)
+                here.count(len(fits), sequence.size, "weights")
+                if fit.message == FROM_OUTSIDE:
+                    raise KeyboardInterrupt
     except (KeyboardInterrupt, BackendError) as error:
         # The finished fits have cost work: the error of the next one becomes a warning.
         if not fits:
@@ -209,7 +209,8 @@ def along(
         if archive is not None and key in archive:
             fit = archive.read(key, Fit.__name__, problem=variant.problem)
         else:
-            with blas_alone():  # threads of products of factors would wait for one another
+            # Threads of products of factors would wait for one another.
+            with blas_alone(), stage(f"weight {weight:.3g}"):
                 fit = solve_with(variant, chosen, attrs.evolve(settings, start=start))
             fit = attrs.evolve(fit, paused=None)  # the next weight starts from its point alone
             # An interrupted fit is repeated by the next call.

@@ -327,9 +327,9 @@ class Steps(Indicator, Levels):
 class Discriminant:
     """Gaussian means of classes with one covariance: linear discriminant analysis (Fisher, 1936).
 
-    Of what is predicted of the indicators of classes, held-out entries of each class lie around
-    its centre. A class in the middle of two others has no largest indicator anywhere, and its
-    centre all the same (Hastie, Tibshirani and Friedman, The Elements of Statistical Learning,
+    The points are predicted indicators of the classes, and those of held-out entries of a class
+    lie around its centre. A class between two others may nowhere have the largest indicator, but
+    it has a centre (Hastie, Tibshirani and Friedman, The Elements of Statistical Learning,
     2nd edition, 2009, section 4.2).
 
     Attributes
@@ -420,8 +420,8 @@ class CountedNumbers(Counts):
 def calibrated(coding: CodingT, codes: Array, means: Array) -> CodingT:
     """Return the coding with probabilities that fit held-out codes.
 
-    Of labels and levels by the slope and the offsets at which these are the most likely, of
-    classes by their discriminant. A coding of numbers stays as it is.
+    Labels and levels get the coefficient and the offsets with the largest likelihood, classes
+    their discriminant. A coding of numbers stays as it is.
 
     Parameters
     ----------

@@ -10,8 +10,9 @@ import numpy as np
 from mcframe.answer import Fit
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import checked_switch, is_word, plain, whole
+from mcframe.contracts.validators import is_word, plain, whole
 from mcframe.fitting import fit
+from mcframe.numerics.progress import checked_progress, current, stage
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import (
     Criterion,
@@ -33,7 +34,7 @@ from mcframe.tables.declared_column import (
     in_content_order,
     warn_of_aside,
 )
-from mcframe.tables.declaring import Declared, declared_of, read_table
+from mcframe.tables.declaring import Declared, declared_of, typed_columns
 from mcframe.tables.rows_choice import (
     ColumnScores,
     Missingness,
@@ -45,12 +46,12 @@ from mcframe.tables.rows_choice import (
     takes_factors,
 )
 
-# What is said of columns that stand in no block.
+# The warning about columns that are in no block.
 ASIDE = "columns that are set aside are neither used nor filled"
 # Folds of held-out entries.
 FOLDS = 3
-# Numbers by which is chosen at most: of longer tables so many in rows drawn at random, of which
-# one in ``FOLDS + 1`` is held out.
+# The choice is made on at most so many numbers. In a longer table they are in rows drawn at
+# random, and one row in ``FOLDS + 1`` is held out.
 MOST_NUMBERS = 200_000
 
 
@@ -61,7 +62,7 @@ def complete(
     method: Literal["posterior", "optimum"] | None = None,
     random_state: int = 0,
     groups: Any = None,
-    progress: bool = False,
+    progress: bool | None = None,
 ) -> Completion:
     """Fill the missing entries of a table of numbers, labels, counts, levels and categories.
 
@@ -103,8 +104,8 @@ def complete(
         Rows that belong together, such as ``groups=frame["patient"]`` for several visits. All rows
         of a group are held out together, so the choices are made for new groups. Tables with
         factors hold out single entries all the same.
-    progress : bool, default False
-        Print what is tried, and the steps of the estimate.
+    progress : bool, optional
+        As in ``mc.fit``: what is tried, and the steps of the estimate.
 
     Returns
     -------
@@ -142,12 +143,12 @@ def complete(
             " method='optimum', or declare a kind such as 'number'"
         )
     seed = whole(random_state, "random_state", 0)
-    progress = checked_switch(progress, "progress")
-    table, columns = read_table(frame, types)
-    if method == "optimum" or (method is None and given):
-        completed = optimum(columns, table, seed, groups, progress)
-    else:
-        completed = fit_table(columns, table, seed=seed, groups=groups, progress=progress)
+    with stage("complete", checked_progress(progress)):
+        table, columns = typed_columns(frame, types)
+        if method == "optimum" or (method is None and given):
+            completed = optimum(columns, table, seed, groups)
+        else:
+            completed = fit_table(columns, table, seed=seed, groups=groups)
     warn_of_aside(ASIDE, aside(completed.declared.columns))
     return completed
 
@@ -158,9 +159,7 @@ WEIGHTS, PATIENCE = 10, 1
 RATIO = 0.003
 
 
-def optimum(
-    columns: Sequence[DeclaredColumn], table: Any, seed: int, groups: Any, progress: bool
-) -> Completion:
+def optimum(columns: Sequence[DeclaredColumn], table: Any, seed: int, groups: Any) -> Completion:
     """Return the completion by the certified optimum of the model of ``declare``."""
     declared = declared_of(in_content_order(columns), table)
     # A loss without a deviance, as that of equalities, says nothing of the weight.
@@ -195,9 +194,8 @@ def optimum(
         )
         folds = seen[chosen.best_weight]
         scores = tuple(scores_of_fits(each, folds) for each in declared.columns)
+    current().report(f"NuclearNorm({chosen.best_weight:.6g}) has the least loss")
     final = fit(chosen.best_model, declared.data, random_state=seed)
-    if progress:
-        print(f"NuclearNorm({chosen.best_weight:.6g}) has the least loss; {final.status}")
     return Completion(declared.table(final), final, declared, chosen, scores)
 
 
@@ -230,7 +228,6 @@ def fit_table(
     groups: Any = None,
     n_folds: int = FOLDS,
     prior_rows: float | None = None,
-    progress: bool = False,
 ) -> Completion:
     """Choose the prior of a table's rows on held-out entries, and fill it by their posterior.
 
@@ -246,8 +243,6 @@ def fit_table(
     n_folds : int
     prior_rows : float, optional
         How many rows the prior of one Gaussian counts as; by default it is chosen.
-    progress : bool
-        Whether what is tried is printed.
     """
     columns = as_numbers(in_content_order(columns))
     own = [each for each in columns if each.place is not None]
@@ -268,33 +263,32 @@ def fit_table(
         labels = labels[rows]
     whole, wide = rows.size == n_rows, takes_factors((n_rows, owners.size))
     if wide or (whole and labels is None):
-        # Single entries: rows of a wide table of which nothing is seen have no factors.
+        # Single entries are held out: a row of which nothing is seen would have no factors.
         folds = folds_of_parts(values, dealt_entries(codes, n_folds, rng), owners, n_folds)
-    else:  # whole rows: of groups, or of a long table one fold of those that were drawn
+    else:  # whole rows are held out: all rows of a group, or one fold of the rows that were drawn
         splitter = RowFolds(n_folds if whole else n_folds + 1, groups=labels)
         part = splitter.parts_of_rows(len(values), rng)
         parts = np.where(np.isnan(codes), -1, part[:, None])
         folds = folds_of_parts(values, parts, owners, n_folds if whole else 1)
-    chosen, means = choose_rows(folds, wide, prior_rows, print if progress else None)
+    chosen, means = choose_rows(folds, wide, prior_rows)
     held = [fold.held for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
         part = np.arange(len(codes)) % n_folds
         held = [held[0] & (part == k)[:, None] for k in range(n_folds)]
         means = means * n_folds
     scores: dict[Any, ColumnScores] = {}
-    for k, (each, told) in enumerate(
-        zip(own, Missingness.of_columns(values, owners, rng), strict=True)
-    ):
+    missingness = Missingness.of_columns(values, owners, rng)
+    for k, each in enumerate(own):
         masks = [mask[:, k] for mask in held]
         if any(mask.any() for mask in masks):
             first, end = np.searchsorted(owners, [k, k + 1])
             of_column = [at[:, first:end] for at in means]
             coding = each.modelled[0]
             coding, scores[each.name] = calibrated_and_scored(
-                coding, codes[:, k], masks, of_column, told
+                coding, codes[:, k], masks, of_column, missingness[k]
             )
             own[k] = attrs.evolve(each, coding=coding)
     declared = Declared.of([*own, *outside], frame, chosen.model([number_block(BLOCK)]))
-    found = chosen.posterior(declared.model, declared.data, random_state=seed, progress=progress)
+    found = chosen.posterior(declared.model, declared.data, random_state=seed)
     by_column = tuple(scores.get(each.name) for each in declared.columns)
     return Completion(TableModel(declared, found).table(), found, declared, chosen, by_column)

@@ -17,6 +17,7 @@ from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.contracts.validators import plain, whole
 from mcframe.model import Model
 from mcframe.model.table import AffineUnits
+from mcframe.numerics.progress import stage
 from mcframe.plots.drawing import pictures
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.joint import NOISE
@@ -77,8 +78,8 @@ class TableModel:
     def sd(self) -> dict[Any, Array]:
         """Expected errors of the filled entries, column by column.
 
-        Of numbers, counts and dates the standard deviation of the entry, of labels, levels and
-        categories 1 minus the probability of the value that is filled in.
+        The standard deviation of a number, count or date; 1 minus the probability of the filled
+        value of a label, level or category.
         """
         found = {}
         spreads = self.by_column(self.posterior.sd(BLOCK, *self.holes))
@@ -158,7 +159,12 @@ class DrawnRows:
 
     def tables(self, m: int, seed: int) -> list[Any]:
         """m draws of the completed table, in the library it came in."""
-        return [self.table(np.random.default_rng((seed, k))) for k in range(m)]
+        drawn = []
+        with stage("draws") as here:
+            for k in range(m):
+                drawn.append(self.table(np.random.default_rng((seed, k))))
+                here.count(k + 1, m, "tables")
+        return drawn
 
     def table(self, rng: np.random.Generator) -> Any:
         """One draw of the completed table."""

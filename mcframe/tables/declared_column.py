@@ -275,7 +275,7 @@ def label(column: Column, why: str) -> DeclaredColumn:
 def category(column: Column, why: str) -> DeclaredColumn:
     """Multinomial: columns with as many classes share a block.
 
-    Of very many values the most frequent ones are classes; others count as missing.
+    If there are very many values, the most frequent ones are classes, and others are missing.
     """
     places, why = column.distinct, f"{why}, of {column.n_distinct} values"
     if len(places) > MOST_CLASSES:

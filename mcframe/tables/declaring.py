@@ -541,7 +541,7 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
     >>> declared.table(mc.fit(model, data))["town"].tolist()
     ['Ulm', 'Bonn', 'Ulm', 'Bonn', 'Kiel']
     """
-    table, columns = read_table(frame, types)
+    table, columns = typed_columns(frame, types)
     found = declared_of(columns, table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
@@ -562,7 +562,7 @@ def starting_weight(model: Model, data: Mapping[str, Any]) -> float:
         return 1.0
 
 
-def read_table(
+def typed_columns(
     frame: Any, types: Mapping[Any, Any] | None
 ) -> tuple[Any, tuple[DeclaredColumn, ...]]:
     """Return a table as a ``narwhals.DataFrame``, and the type of each column."""

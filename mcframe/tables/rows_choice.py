@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -14,6 +14,7 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.model.table import AffineUnits, affine_units
 from mcframe.numerics.machine import limits_blas
+from mcframe.numerics.progress import current
 from mcframe.numerics.row_mixtures import left_out_means
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.joint import NOISE
@@ -43,20 +44,20 @@ TOLERANCE = 1e-3
 
 @attrs.define(eq=False)
 class RowsFold:
-    """The numbers of a table that its rows are estimated from, and those that are held out.
+    """One fold of a table: the numbers from which rows are estimated, and those held out.
 
     Attributes
     ----------
     values : array (n x d)
         The table, NaN where missing.
     seen : array (n x d)
-        What is left for the estimate.
+        The values without those that are held out.
     held : mask (n x number of owners)
     owners : array of integers (d,)
-        The column of a table that each number belongs to, in ascending order.
+        The column of the table that each number belongs to, in ascending order.
     from_seen : bool
-        Whether held-out numbers are predicted from what the estimate has seen, as where rows of
-        all targets are held out, and not from all others of their row.
+        If True, held-out numbers are predicted from ``seen`` alone, as where all targets of a row
+        are held out; otherwise from all other numbers of their row.
     """
 
     values: Array
@@ -72,7 +73,7 @@ class RowsFold:
         return np.full(self.owners.size, 1.0 / NOISE)
 
     def estimated(self, components: int, prior_rows: float) -> RowsPosterior:
-        """The posterior of the rows that the fold has seen, from the last of one Gaussian on."""
+        """The posterior of the rows by ``seen``; it starts from the last one of one Gaussian."""
         fitted = ~np.all(np.isnan(self.seen), axis=1)
         found = fit_rows(
             standardized(self.seen)[fitted],
@@ -86,8 +87,8 @@ class RowsFold:
             self.last = found
         return found
 
-    def means(self, found: RowsPosterior) -> Array:
-        """What is predicted of the held-out numbers (n x d), NaN elsewhere."""
+    def predictions(self, found: RowsPosterior) -> Array:
+        """The predictions of the held-out numbers (n x d), NaN elsewhere."""
         rows, columns = np.flatnonzero(self.held.any(axis=1)), np.arange(self.owners.size)
         units = standard_units(self.seen)
         if self.from_seen:
@@ -102,8 +103,8 @@ class RowsFold:
         means[rows] = np.where(held, units.natural(predicted, columns), np.nan)
         return means
 
-    def means_by_factors(self) -> Array:
-        """The same under Gaussian factors, predicted from what the fold has seen."""
+    def predictions_by_factors(self) -> Array:
+        """The same under Gaussian factors, from ``seen``."""
         model = RowsChoice().model([number_block(BLOCK)])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
@@ -113,10 +114,10 @@ class RowsFold:
         means[rows, columns] = found.predict(BLOCK, rows, columns)
         return means
 
-    def loss(self, means: Array) -> float:
+    def loss(self, predictions: Array) -> float:
         """The mean over columns of the squared errors of held-out numbers, over the variance."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            squares = np.square(self.values - means)
+            squares = np.square(self.values - predictions)
             known = ~np.isnan(squares)
             counts = np.count_nonzero(known, axis=0)
             errors = np.sum(np.where(known, squares, 0.0), axis=0) / counts
@@ -182,15 +183,15 @@ def choose_rows(
     folds: Sequence[RowsFold],
     wide: bool = False,
     prior_rows: float | None = None,
-    report: Callable[[str], None] | None = None,
     components: Sequence[int] = COMPONENTS,
 ) -> tuple[RowsChoice, list[Array]]:
     """Return the choice with the least loss on held-out numbers, and its predictions of each fold.
 
-    Of one Gaussian a prior of half as many rows as there are columns, then of more as long as the
-    loss falls, or else of fewer; with the best of these 2, 3, ... components as long as the loss
-    falls. Without a fold nothing is tried, nor of a ``wide`` table, which has factors; where
-    ``prior_rows`` are given, one Gaussian has that prior.
+    The search has two parts. With one Gaussian, the prior first counts as half as many rows as
+    there are columns, then as more rows while the loss falls, or else as fewer. With the best of
+    these priors, mixtures of 2, 3, ... components are tried while the loss falls. Nothing is tried
+    without a fold, or for a ``wide`` table, which has factors. If ``prior_rows`` is given, one
+    Gaussian has that prior.
     """
     tried: list[tuple[int, float]] = []
     losses: list[list[float]] = []
@@ -198,18 +199,18 @@ def choose_rows(
 
     def improves(components: int, prior: float) -> bool:
         nonlocal best
-        means = [fold.means(fold.estimated(components, prior)) for fold in folds]
+        predictions = [fold.predictions(fold.estimated(components, prior)) for fold in folds]
         tried.append((components, prior))
-        losses.append([fold.loss(own) for fold, own in zip(folds, means, strict=True)])
+        losses.append([fold.loss(own) for fold, own in zip(folds, predictions, strict=True)])
         found = np.mean(losses, axis=1)
-        if report is not None:
-            report(f"{components} component(s), prior of {prior:g} rows: loss {found[-1]:.4g}")
+        several = f"{components} Gaussian{'s' * (components > 1)}"
+        current().report(f"{several}, prior of {prior:g} rows: loss {found[-1]:.4g}")
         better = len(found) == 1 or bool(found[-1] < np.min(found[:-1]))
-        best = means if better else best
+        best = predictions if better else best
         return better
 
     if wide:
-        return RowsChoice(), [fold.means_by_factors() for fold in folds]
+        return RowsChoice(), [fold.predictions_by_factors() for fold in folds]
     if not folds:
         return RowsChoice(1, prior_rows or USUAL_PRIOR), []
     if prior_rows is not None:
@@ -284,10 +285,10 @@ def standardized(values: Array) -> Array:
     return standard_units(values).standard(values, np.arange(values.shape[1]))
 
 
-# Holes are told from other columns where the AUC is at least this, and by so many of its standard
-# errors above 1/2; a column has at least so many holes and observed entries.
+# Other columns predict which entries are missing if the AUC is at least this, and so many of its
+# standard errors above 1/2. A column needs at least so many missing and observed entries.
 LEAST_AUC, DEVIATIONS, FEWEST = 0.55, 4.0, 20
-# Folds of rows, and the ridge, in rows, of the regression by which holes are told.
+# Folds of rows, and the ridge, in rows, of the regression that predicts missing entries.
 FOLDS, RIDGE = 3, 10.0
 # No entry counts more than so many times the mean.
 MOST_WEIGHT = 10.0
@@ -295,23 +296,23 @@ MOST_WEIGHT = 10.0
 
 @attrs.frozen(eq=False)
 class Missingness:
-    """The predictability of the missing entries of a column by the other columns.
+    """How well the other columns predict which entries of a column are missing.
 
     Attributes
     ----------
     auc : float or None
-        Of telling holes from observed entries, on rows that were left out; None where there are
-        too few of either.
+        The area under the ROC curve of that prediction, on rows that were left out; None where
+        there are too few missing or observed entries.
     weights : array (n,)
-        What each row counts when errors at held-out entries are to be those of holes: 1 where
-        other columns do not tell.
+        The weight of each row in errors at held-out entries, which are to stand for errors at
+        missing ones; 1 where the other columns do not predict what is missing.
     """
 
     auc: float | None
     weights: Array
 
     @property
-    def is_told(self) -> bool:
+    def is_predictable(self) -> bool:
         """True if held-out entries are weighted."""
         return bool(np.ptp(self.weights) > 0.0)
 
@@ -319,14 +320,14 @@ class Missingness:
     def of_columns(
         cls, values: Array, owners: IntArray, rng: np.random.Generator
     ) -> list["Missingness"]:
-        """What the other columns tell of each column.
+        """The missingness of each column.
 
         Parameters
         ----------
         values : array (n x d)
             The table as numbers, NaN where missing.
         owners : array of integers (d,)
-            Which column each number belongs to, from 0, in ascending order.
+            The column that each number belongs to, from 0, in ascending order.
         """
         missing = np.isnan(values[:, np.searchsorted(owners, np.arange(owners[-1] + 1))])
         found = []
@@ -424,9 +425,9 @@ class ColumnScores:
 
 
 def errors_of_constant(coding: Coding, left: Array, hidden: Array) -> Array:
-    """Return the errors, on hidden codes, of the best constant of what is left of a column.
+    """Return the errors, on hidden codes, of the best constant for the rest of a column.
 
-    Of the hidden ones where nothing is left; ``left`` may hold NaN.
+    ``left`` may hold NaN. If nothing is left, the constant is the best one for the hidden codes.
     """
     known = observed(left)
     constant = coding.constant(known if known.size else hidden)
@@ -445,11 +446,11 @@ def calibrated_and_scored(
     means: Sequence[Array],
     holes: Missingness,
 ) -> tuple[Coding, ColumnScores]:
-    """Return the coding of a column, fitted to all that was held out of it, and what was lost.
+    """Return the coding of a column, fitted to its held-out entries, and the losses at these.
 
-    What is lost of a fold is by a coding that was fitted to the others. Probabilities that lose
-    more than those of the constant are the constant's, and values that are farther off than the
-    best constant are that one.
+    The losses of a fold are those of a coding that was fitted to the other folds. If probabilities
+    lose more than constant ones, the constant ones are taken; if values are farther off than the
+    best constant, that constant is taken.
 
     Parameters
     ----------
@@ -457,7 +458,7 @@ def calibrated_and_scored(
     held : sequence of masks (n,)
         Fold by fold.
     means : sequence of arrays (n x width of the coding)
-        What each fold predicts.
+        The predictions of each fold.
     holes : Missingness
     """
     folds, known = range(len(held)), observed(codes)
@@ -500,5 +501,5 @@ def calibrated_and_scored(
         error_of_constant=coding.error(float(sums[3] / weight)),
         n_held=sum(int(np.count_nonzero(here)) for here in held),
         auc_of_holes=holes.auc,
-        weighted=holes.is_told,
+        weighted=holes.is_predictable,
     )

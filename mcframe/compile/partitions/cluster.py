@@ -20,6 +20,7 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import BackendError, McframeError, ModelError
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.machine import check_time
+from mcframe.numerics.progress import current
 
 distributed: Any = Deferred("distributed", "a Dask cluster")
 # What computes the numbers and what carries them: one version each on all workers.
@@ -400,6 +401,7 @@ class Gathering:
         elif known:
             self.peopled = now
         self.done = max(done, self.done)
+        current().begin(f"{self.doing}, {done} of {len(self.futures)} tasks done")
         if now - self.peopled > DESERTED:
             silent = "the scheduler has not answered"
             clause = silent if workers is None else "the cluster has had no worker"

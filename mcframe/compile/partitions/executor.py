@@ -23,6 +23,7 @@ from mcframe.compile.partitions.part import (
 from mcframe.contracts.arrays import Array
 from mcframe.model.table import Table
 from mcframe.numerics.machine import blas_alone, check_time
+from mcframe.numerics.progress import current
 from mcframe.numerics.scratch import Scratch, Stored, packed
 
 # What a task or an answer takes in addition to its arrays is not counted: a number counts as this.
@@ -422,6 +423,8 @@ class OneByOne(Partitions):
     def answer(self, task: Round, p: int) -> tuple[list[Any], Any]:
         """The answer of one partition."""
         check_time()
+        round_at = f"round {self.work.rounds + 1}, partition {p + 1} of {len(self.rows)}"
+        current().begin(round_at)
         with self.kept.borrowed(self.source, p, self.n_ahead[p]) as part:
             return answer_of(for_rows(task, *self.rows[p]), part)
 

@@ -31,7 +31,7 @@ from mcframe.contracts.rounding import EPS
 from mcframe.model import Layout
 from mcframe.numerics.operators import LowRank, Operator, Scales
 from mcframe.numerics.sampled import Sampled, gram_matrix_pays
-from mcframe.numerics.unlabeled import Background, Behind
+from mcframe.numerics.unlabeled import Background, BackgroundAt
 
 
 @attrs.frozen(eq=False)
@@ -108,14 +108,16 @@ class PartitionedMatrix(Operator):
 
     entries: PartitionedEntries
     values: EntryValues
-    behind: tuple[tuple[PartValue, float], ...] = ()  # and shares of gradients of unlabeled cells
+    background: tuple[
+        tuple[PartValue, float], ...
+    ] = ()  # and shares of gradients of unlabeled cells
     square: "PartitionedSquare | None" = None  # of the matrix that this is ``factor`` times
     factor: float = 1.0
 
     @cached_property
     def own(self) -> PartValue:
         """The rows of the matrix that each partition has."""
-        return PartValue(matrix_of, (ENTRIES, self.values, self.behind))
+        return PartValue(matrix_of, (ENTRIES, self.values, self.background))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -129,15 +131,15 @@ class PartitionedMatrix(Operator):
 
     @cached_property
     def rounding(self) -> float:
-        """A sum of as many products as the longest row or column has entries, in whatever order.
+        """The rounding of a sum of as many products as the longest row or column has entries.
 
-        Of unlabeled cells what the parts' products round by, all together, and as much for the
+        Unlabeled cells add the rounding of the products of all parts, and as much again for the
         sums over the partitions.
         """
         own = EPS * (self.entries.longest + 8) * self.norm
-        if not self.behind:
+        if not self.background:
             return own
-        return own + 2.0 * float(self.entries.partitions.sum(rounding_of, self.behind))
+        return own + 2.0 * float(self.entries.partitions.sum(rounding_of, self.background))
 
     @property
     def norm(self) -> float:
@@ -149,9 +151,11 @@ class PartitionedMatrix(Operator):
     def multiple(self, factor: float) -> "PartitionedMatrix":
         """The matrix times a factor."""
         self.square = self.square or PartitionedSquare(self.entries.partitions, self.own)
-        behind = tuple((own, factor * share) for own, share in self.behind)
+        background = tuple((own, factor * share) for own, share in self.background)
         values = factor * self.values
-        return PartitionedMatrix(self.entries, values, behind, self.square, factor * self.factor)
+        return PartitionedMatrix(
+            self.entries, values, background, self.square, factor * self.factor
+        )
 
     def _matmat(self, block: Array) -> Array:
         return self.entries.partitions.concatenate(operator.matmul, self.own, block)
@@ -178,7 +182,7 @@ class PartitionedMatrix(Operator):
 
     def ask_ahead(self) -> None:
         """Have A'A, where it is written out, come with the next round."""
-        if not self.behind and gram_matrix_pays(self.entries.size, *self.shape):
+        if not self.background and gram_matrix_pays(self.entries.size, *self.shape):
             self.square = self.square or PartitionedSquare(self.entries.partitions, self.own)
             self.square.asked()
 
@@ -215,16 +219,16 @@ class PartitionedSquare:
 
 
 def matrix_of(
-    entries: Entries, values: Array, behind: tuple[tuple[Behind, float], ...]
+    entries: Entries, values: Array, background: tuple[tuple[BackgroundAt, float], ...]
 ) -> Operator:
     """The matrix with these entry values, and with shares of the gradients of unlabeled cells."""
-    others = [each for own, share in behind for each in own.gradients(share)]
+    others = [each for own, share in background for each in own.gradients(share)]
     return entries.matrix(values, others=others)
 
 
-def rounding_of(behind: tuple[tuple[Behind, float], ...]) -> float:
+def rounding_of(background: tuple[tuple[BackgroundAt, float], ...]) -> float:
     """How much of the norm of products rounding can hide, of unlabeled cells."""
-    return sum(each.rounding for own, share in behind for each in own.gradients(share))
+    return sum(each.rounding for own, share in background for each in own.gradients(share))
 
 
 def transposed_product(matrix: Operator, block: Array) -> Array:
@@ -242,7 +246,7 @@ def gram_product(matrix: Operator, block: Array) -> Array:
     return matrix.gram(block)
 
 
-def behind_at(latent: LowRank, z: EntryValues) -> PartValue:
+def background_at(latent: LowRank, z: EntryValues) -> PartValue:
     """The cells of a partition's rows that are no entries, at Z with entry values z."""
     background = PartAttribute("program.background")
     return PartValue(Background.at, (background, scattered_rows(latent), z))
@@ -262,26 +266,26 @@ class PartitionedBackground:
     #: None is read one by one, and nothing is held of them.
     n_read, held_bytes = 0, 0
 
-    def at(self, latent: LowRank, z: EntryValues) -> "PartitionedBehind":
+    def at(self, latent: LowRank, z: EntryValues) -> "PartitionedBackgroundAt":
         """The background at Z, whose entries are z."""
-        return PartitionedBehind(self.partitions, behind_at(latent, z))
+        return PartitionedBackgroundAt(self.partitions, background_at(latent, z))
 
 
 @attrs.frozen(eq=False)
-class PartitionedBehind:
+class PartitionedBackgroundAt:
     """The background at a point, which a program without such cells does not have."""
 
     partitions: Partitions
-    own: PartValue  # the ``Behind`` of each partition
+    own: PartValue  # the ``BackgroundAt`` of each partition
 
     @cached_property
     def value(self) -> float:
         """The sum of the losses."""
         return float(self.partitions.sum(getattr, self.own, "value"))
 
-    def beyond(self, gradients: EntryValues, share: float = 1.0) -> EntryValues:
+    def excess_gradients(self, gradients: EntryValues, share: float = 1.0) -> EntryValues:
         """Gradients of the entries less what ``gradients`` of ``share`` times this has there."""
-        return gradients.changed(Behind.beyond, self.own, gradients, share)
+        return gradients.changed(BackgroundAt.excess_gradients, self.own, gradients, share)
 
     def gradients(self, share: float = 1.0) -> list[tuple[PartValue, float]]:
         """``share`` times the gradients of all cells, those where entries are included."""
@@ -293,14 +297,16 @@ class PartitionedBehind:
         rows, backward = self.partitions.rows_and_sum(getattr, self.own, "products")
         return np.concatenate(rows), backward
 
-    def curvature_along(self, after: "PartitionedBehind", moved: LowRank, z: EntryValues) -> float:
+    def curvature_along(
+        self, after: "PartitionedBackgroundAt", moved: LowRank, z: EntryValues
+    ) -> float:
         """How far F lies above its tangent after Z moves by D with entries z, twice."""
         move = scattered_rows(moved), z
-        return float(self.partitions.sum(Behind.curvature_along, self.own, after.own, *move))
+        return float(self.partitions.sum(BackgroundAt.curvature_along, self.own, after.own, *move))
 
     def conjugate(self, share: float) -> tuple[float, float]:
         """Sum of the conjugates at ``share`` times the gradients, and a size for its rounding."""
-        total, size = self.partitions.sum(Behind.conjugate, self.own, share)
+        total, size = self.partitions.sum(BackgroundAt.conjugate, self.own, share)
         return total, size
 
 

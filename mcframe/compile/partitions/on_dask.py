@@ -47,6 +47,7 @@ from mcframe.compile.partitions.part import (
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, McframeError
 from mcframe.numerics.machine import thread_limit
+from mcframe.numerics.progress import current
 from mcframe.numerics.scratch import Scratch
 
 # Arrays of fewer bytes travel with their tasks. Of larger ones so many stay with the workers.
@@ -92,6 +93,7 @@ class OnDask(Partitions):
         back then is as large as each of them.
         """
         began, doing = time.perf_counter(), f"a round of {task.name}"
+        current().begin(f"round {self.work.rounds + 1} on the cluster")
         demand_connection(self.client, doing)
         try:
             futures = self.begin(task)
