@@ -7,7 +7,7 @@ from typing import Any
 import mcframe
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(1, str(Path(__file__).parents[1] / "examples"))  # for the reproductions
+sys.path.insert(1, str(Path(__file__).parents[1] / "examples"))  # reproductions, the gallery
 from plain_text import escaped  # it stands beside this file
 
 project = "mcframe"
@@ -16,7 +16,8 @@ copyright = "the mcframe authors"  # noqa: A001  # the name that Sphinx reads
 release = version = mcframe.__version__
 
 extensions = [
-    *("myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"),
+    *("myst_parser", "sphinx_design", "matplotlib.sphinxext.plot_directive"),
+    *("sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "sphinx.ext.napoleon"),
     "words",  # it stands beside this file
 ]
 exclude_patterns = ["_build"]
@@ -26,8 +27,14 @@ html_css_files = ["wide.css"]
 html_title = f"mcframe {release}"
 html_show_sphinx = False
 
-myst_enable_extensions = ["dollarmath"]
+html_theme_options = {"navigation_with_keys": True}
+
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
+plot_formats = ["svg"]
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_pre_code = "import numpy as np\nimport mcframe as mc"
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False

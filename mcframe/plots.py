@@ -41,9 +41,9 @@ def draw_pixels(
     Raises
     ------
     DataError
-        Where the arrays differ in shape or do not fit ``shape``.
+        If the arrays differ in shape or do not fit ``shape``.
     ModuleNotFoundError
-        Where matplotlib is not installed.
+        If matplotlib is not installed.
     """
     from matplotlib.patches import Patch
 
@@ -106,9 +106,9 @@ def draw_scores(path: str | os.PathLike[str], chosen: CrossValidation) -> None:
     Raises
     ------
     ModelError
-        Where no weight has a finite mean.
+        If no weight has a finite mean.
     ModuleNotFoundError
-        Where matplotlib is not installed.
+        If matplotlib is not installed.
     """
     model, position = chosen.best
     figure = new_figure((6.4, 4.0))

@@ -207,7 +207,7 @@ class Axes:
         ModelError
             Where ``unknown`` is neither "refuse" nor "nan".
         DataError
-            Where it is "refuse" and a label is unknown, or these are no pairs.
+            If it is "refuse" and a label is unknown, or these are no pairs.
         """
         if unknown not in UNKNOWN:
             raise ModelError(f'unknown={unknown!r} was given; take "refuse" or "nan"')
@@ -247,7 +247,7 @@ class Axes:
         Raises
         ------
         DataError
-            Where one is unknown.
+            If one is unknown.
         """
         several = isinstance(row, list | np.ndarray) or hasattr(row, "to_list")
         given = list(row) if several else [row]

@@ -29,7 +29,7 @@ def folder() -> Path | None:
     Raises
     ------
     DataError
-        Where the variable names something that is no folder.
+        If the variable names something that is no folder.
     """
     named = os.environ.get(VARIABLE)
     if not named:
@@ -49,7 +49,7 @@ def find_file(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     DataError
-        Where neither is a file; it names the places that were searched.
+        If neither is a file; it names the places that were searched.
     """
     given = Path(path).expanduser()
     if given.is_file():

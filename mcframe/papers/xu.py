@@ -45,7 +45,7 @@ def coco(lambda_1: float = 1.0, lambda_2: float = 1.0, feature_weight: float = 0
     Raises
     ------
     ModelError
-        Where a weight is not positive, or lambda_2 below 0.
+        If a weight is not positive, or lambda_2 below 0.
     """
     if not number(lambda_2, "lambda_2") >= 0.0:
         raise ModelError(
