@@ -31,7 +31,7 @@ def losses(
     latent = z
     if likelihood.width > 1:
         latent = np.column_stack([z, *[np.zeros_like(z)] * (likelihood.width - 1)])
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.5), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(6.0, 2.2), layout="constrained")
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_prop_cycle(color=COLOURS)
@@ -77,7 +77,7 @@ def answers(models: Mapping[str, Sequence[Term]], truth: Any = None, seen: Any =
     widest = float(np.max(np.abs(truth - truth.mean())))
     colours = plt.get_cmap("RdBu_r").with_extremes(bad=BLANK)
     figure, row = plt.subplots(
-        1, len(panels), figsize=(1.5 * len(panels), 2.5), layout="constrained"
+        1, len(panels), figsize=(1.25 * len(panels), 2.2), layout="constrained"
     )
     for axes, (name, values) in zip(row, panels.items(), strict=True):
         axes.imshow(values, cmap=colours, vmin=truth.mean() - widest, vmax=truth.mean() + widest)

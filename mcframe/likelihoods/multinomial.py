@@ -40,7 +40,7 @@ def two_or_more(instance: object, attribute: "attrs.Attribute[Any]", value: obje
 
 @attrs.frozen
 class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
-    """``l(z, y) = log(exp(z_0) + ... + exp(z_{K-1})) - z_y``: the softmax loss over K classes.
+    """``l(z, y) = log(sum_k exp(z_k)) - z_y``: the softmax loss over K classes.
 
     Domain: codes y in {0, ..., K-1}, one column of data for each categorical variable. Each
     has K latent columns, side by side: z has shape (..., K) where y has shape (...). The mean
