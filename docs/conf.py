@@ -1,5 +1,6 @@
 """Sphinx settings: ``sphinx-build -W -b html docs docs/_build/html``."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,12 +47,15 @@ python_maximum_signature_line_length = 88
 before_napoleon: dict[str, list[str]] = {}
 
 
-def as_plain_text(_app: Any, _what: str, name: str, *event: Any) -> None:
+def as_plain_text(_app: Any, what: str, name: str, *event: Any) -> None:
     """Escape what reStructuredText would take for markup: docstrings are plain text.
 
-    They say |x|, ||Z||_* and Z_k as a reader at a terminal expects.
+    They say |x|, ||Z||_* and Z_k as a reader at a terminal expects. The floor of a package is for
+    readers of its code.
     """
     lines: list[str] = event[-1]
+    if what == "module":
+        lines[0] = re.sub(r"Floor \d: (.)", lambda found: found[1].upper(), lines[0])
     lines[:] = escaped("\n".join(lines)).split("\n")
     before_napoleon[name] = list(lines)
 

@@ -1,15 +1,13 @@
 """Lists of words for the pages, made from what the package says of itself when they are built.
 
 ``.. words:: mcframe.likelihoods`` is a table of one or more rooms: each word, and the first line
-of its docstring. ``.. autowords:: mcframe.likelihoods`` documents each of them in full, with the
-options of ``autoclass``.
+of its docstring. ``.. autowords:: mcframe.likelihoods`` documents each of them in full.
 """
 
 import importlib
 from typing import Any
 
 from docutils import nodes
-from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 
@@ -19,21 +17,14 @@ def words(room: str) -> list[str]:
 
 
 class Autowords(SphinxDirective):
-    """``.. autowords:: package`` with the options of ``autoclass``, for each of its words."""
+    """``.. autowords:: package``: one ``autoclass`` for each of its words."""
 
     required_arguments = 1
-    option_spec = {  # noqa: RUF012  # as docutils reads it
-        "members": directives.flag,
-        "inherited-members": directives.flag,
-    }
 
     def run(self) -> list[nodes.Node]:
-        """Parse one ``autoclass`` a word."""
-        options = [f"   :{option}:" for option in self.options]
-        lines: list[str] = []
-        for word in words(self.arguments[0]):
-            lines += [f".. autoclass:: mcframe.{word}", *options, ""]
-        return self.parse_text_to_nodes("\n".join(lines))
+        """Parse them."""
+        lines = [f".. autoclass:: mcframe.{word}" for word in words(self.arguments[0])]
+        return self.parse_text_to_nodes("\n\n".join(lines))
 
 
 class Words(SphinxDirective):

@@ -200,6 +200,12 @@ def test_links_between_the_pages_lead_somewhere():
             assert "://" in target or (path.parent / target).exists(), f"{path.name}: {target}"
 
 
+def test_no_line_of_a_page_is_a_comment_of_myst():
+    """A line that begins with a per cent sign is left out by the build of the site."""
+    for path in PAGES:
+        assert not re.search(r"^\s*%", path.read_text(encoding="utf-8"), re.MULTILINE), path
+
+
 # What the top level of the repository may hold, besides dot-files.
 TOP_LEVEL = ("LICENSE", "README.md", "docs", "examples", "mcframe", "pyproject.toml", "tests")
 # Made by tools and never committed; ``.git`` is a file in a worktree.
