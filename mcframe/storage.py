@@ -299,9 +299,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     """Read an answer that was saved: by ``Fit.save``, ``Posterior.save`` or ``Completion.save``.
 
     The loaded answer gives the same results, with the same bits. The file is a zip of arrays and
-    JSON, as ``numpy.savez`` writes one. Nothing in it is run: it has no pickle, and only classes of
-    this package are made from it. A checksum of all bytes is compared before any of them is used.
-    A later version of mcframe may have another format. It then raises an error that says so.
+    JSON, as ``numpy.savez`` writes one. Nothing in it is run: it has no pickle, and only classes
+    of this package are made from it. A checksum of all bytes is compared before any of them is
+    used. A later version of mcframe may have another format. It then raises an error that says so.
 
     Parameters
     ----------

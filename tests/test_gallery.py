@@ -12,7 +12,10 @@ import mcframe as mc
 
 from .test_docs import PAGES, ROOT
 
-PICTURE = re.compile(r"^\.\. plot::\n   :filename-prefix: \w+\n   :alt: [^\n]+\n\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PICTURE = re.compile(
+    r"^\.\. plot::\n   :filename-prefix: \w+\n   :alt: [^\n]+\n\n(.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
 DRAWN = [(path, code) for path in PAGES for code in PICTURE.findall(path.read_text("utf-8"))]
 IDS = [f"{path.stem}-{k}" for k, (path, _) in enumerate(DRAWN)]
 SECTIONS = {

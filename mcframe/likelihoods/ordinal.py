@@ -57,8 +57,9 @@ class Ordinal(
     Domain: whole levels from ``lowest`` to ``lowest + levels - 1``. ``P(y <= k | z) =
     sigmoid(theta_k - z)`` with increasing thresholds, -inf below the lowest level and +inf above
     the highest, so that a larger z makes higher levels more probable (McCullagh, JRSS B 1980).
-    The mean is the expected level. This is the complete negative log-likelihood. Written as ``log(1 + exp(z - theta_y)) + log(1 + exp(theta_{y-1} - z)) - log(1 -
-    exp(theta_{y-1} - theta_y))`` it is convex in z and thresholds together.
+    The mean is the expected level. This is the complete negative log-likelihood. It equals
+    ``log(1 + exp(z - theta_y)) + log(1 + exp(theta_{y-1} - z)) - log(1 - exp(theta_{y-1} -
+    theta_y))``, which is convex in z and thresholds together.
 
     Parameters
     ----------

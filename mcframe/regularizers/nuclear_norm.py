@@ -37,10 +37,10 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         row i of Z over all blocks (unlabeled cells have one), and C_jj alike of columns; a column
         that ``OnesColumn`` adds has C_jj = 1. Rows and columns with many entries are penalised
         more than under the plain norm, those with few less. With factors it is a ridge on each
-        entry rather than on each row (Salakhutdinov and Srebro, 2010, for 1; smoothed by 1 - count_share as in Foygel,
-        Salakhutdinov, Shamir and Srebro, 2011, who take 0.5). The counts are those of the data
-        that are fitted: of training entries in ``cross_validate``, of all partitions together; a
-        new row has its own. Methods of the term get R Z C instead of Z.
+        entry rather than on each row. Salakhutdinov and Srebro (2010) take 1; Foygel,
+        Salakhutdinov, Shamir and Srebro (2011) take 0.5. The counts are those of the data that
+        are fitted: of training entries in ``cross_validate``, of all partitions together; a new
+        row has its own. Methods of the term get R Z C instead of Z.
 
     Examples
     --------
