@@ -1,5 +1,6 @@
 """Sphinx settings: ``sphinx-build -W -b html docs docs/_build/html``."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import mcframe
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(1, str(Path(__file__).parents[1] / "examples"))  # for the reproductions
+sys.path.insert(1, str(Path(__file__).parents[1] / "examples"))  # reproductions, the gallery
 from plain_text import escaped  # it stands beside this file
 
 project = "mcframe"
@@ -16,7 +17,8 @@ copyright = "the mcframe authors"  # noqa: A001  # the name that Sphinx reads
 release = version = mcframe.__version__
 
 extensions = [
-    *("myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"),
+    *("myst_parser", "sphinx_design", "matplotlib.sphinxext.plot_directive"),
+    *("sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "sphinx.ext.napoleon"),
     "words",  # it stands beside this file
 ]
 exclude_patterns = ["_build"]
@@ -26,8 +28,14 @@ html_css_files = ["wide.css"]
 html_title = f"mcframe {release}"
 html_show_sphinx = False
 
-myst_enable_extensions = ["dollarmath"]
+html_theme_options = {"navigation_with_keys": True}
+
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
+plot_formats = ["svg"]
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_pre_code = "import numpy as np\nimport mcframe as mc"
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
@@ -39,12 +47,15 @@ python_maximum_signature_line_length = 88
 before_napoleon: dict[str, list[str]] = {}
 
 
-def as_plain_text(_app: Any, _what: str, name: str, *event: Any) -> None:
+def as_plain_text(_app: Any, what: str, name: str, *event: Any) -> None:
     """Escape what reStructuredText would take for markup: docstrings are plain text.
 
-    They say |x|, ||Z||_* and Z_k as a reader at a terminal expects.
+    They say |x|, ||Z||_* and Z_k as a reader at a terminal expects. The floor of a package is for
+    readers of its code.
     """
     lines: list[str] = event[-1]
+    if what == "module":
+        lines[0] = re.sub(r"Floor \d: (.)", lambda found: found[1].upper(), lines[0])
     lines[:] = escaped("\n".join(lines)).split("\n")
     before_napoleon[name] = list(lines)
 

@@ -502,18 +502,18 @@ class Fit:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the fit into a file, which ``mc.load`` reads.
 
-        Stored are the model, the entries of the data with their labels, Z in its factors,
-        effects, the certificate, the history, and the state of the solver: some 25 bytes
-        for each observed entry, 41 of standardised blocks, and ``8 rank (n_items + n_columns)``
-        bytes, a few times as many with the state. Ten million entries took 247 MB and a third of
-        a second. What is loaded answers all that this fit does, with the same
-        bits, and ``fit(..., start=loaded)`` goes on from it. ``fit.compact().save(path)``
-        leaves the entries and the state out, and so does ``save`` of a fit whose rows are in
-        partitions, on disk or elsewhere: these stay where they are.
+        The file contains the model, the entries of the data with their labels, the factors of Z,
+        the effects, the certificate, the history, and the state of the solver. It takes some 25
+        bytes for each observed entry (41 in standardised blocks), and a few times
+        ``8 rank (n_items + n_columns)`` bytes. Ten million entries took 247 MB and a third of a
+        second. The loaded fit gives the same answers, with the same bits, and
+        ``fit(..., start=loaded)`` continues from it. ``fit.compact().save(path)`` leaves out the
+        entries and the state. So does ``save`` of a fit whose rows are in partitions.
 
-        A file that is there is replaced at once when the new one is whole and on the disk; a
-        process that dies before, or a full disk, leaves it as it was. The file is a zip of arrays
-        and JSON as ``numpy.savez`` writes one, without pickle, under exactly this path.
+        An existing file is replaced only when the new one is complete and on the disk. If the
+        process dies before, or the disk is full, the existing file stays as it was. The file is a
+        zip of arrays and JSON, as ``numpy.savez`` writes one, without pickle, under exactly this
+        path.
 
         Parameters
         ----------
@@ -527,9 +527,9 @@ class Fit:
         Raises
         ------
         ModelError
-            Where the fit holds what no file can: a likelihood or a term of your own.
+            If the model has a likelihood or a term of your own, which cannot be saved.
         DataError
-            Where the file cannot be written.
+            If the file cannot be written.
 
         Examples
         --------

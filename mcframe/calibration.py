@@ -197,25 +197,26 @@ class Calibration(Term, Sums):
     the mean of each column, and a random sample's known totals calibrate the completion.
 
     Z is the linear predictor without biases, effects of rows and offsets. Its sums are sums of
-    means in a block whose likelihood has no link and that has none of these. Of counts they are
-    sums of log rates, of labels sums of log odds: totals of counts or numbers of labels are
-    something else and must not be given. The fit notes it where that is so.
+    means only if the likelihood has no link and the block has no effects and offsets. For counts
+    they are sums of log rates, for labels sums of log odds. Totals of counts or numbers of labels
+    are other quantities and must not be given; ``fit.notes`` warns of this.
 
-    Of a block with ``standardize=True`` or ``"robust"`` A and B speak of the values in their own
-    units, centre + spread * Z; as a penalty the differences of each column count in its spreads.
+    For a block with ``standardize=True`` or ``"robust"`` A and B are in the units of the data:
+    they apply to centre + spread * Z. In the penalty, differences are divided by the spread of
+    their column.
 
     Parameters
     ----------
     block : str
-        Whose columns the equations speak of.
+        The block to whose columns the equations apply.
     A : array (m x n_items)
         Coefficients, one row for each equation; a vector is one row.
     B : array (m x columns of the block)
-        What A Z is; a vector is one row. In the exact form some Z must have A Z = B. NaN says that
-        an equation is not known of a column, and asks for nothing; a column of NaN is free.
+        The values of A Z; a vector is one row. In the exact form some Z must have A Z = B. NaN
+        marks an unknown value, which imposes nothing; a column of NaN is free.
     weight : float, optional
-        Positive. Without it the equations are a constraint: redundant ones do no harm, ones that
-        no Z solves are refused, and Z counts as a solution up to
+        Positive. Without it the equations are a constraint. Redundant equations are allowed,
+        contradictory ones raise an error, and Z counts as a solution up to
         ``||A Z - B||_F <= 1e-9 * max(||B||_F, ||A||_2 ||Z||_F)`` over the known ones, the rounding
         of a Z in factors.
 

@@ -15,7 +15,7 @@ from mcframe.contracts.validators import NotANumber, floats_of, number, probabil
 class Pooled:
     """An estimate from m completed tables, with the uncertainty of what was missing.
 
-    Numbers of scalars, arrays (p,) of vectors.
+    Attributes are numbers for scalar estimates, and arrays (p,) for vectors.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Pooled:
         The standard deviation of the estimate: the root of W + (1 + 1/m) B with W the mean of the
         variances and B the variance of the m estimates.
     degrees_of_freedom : float or array
-        Of the t distribution of ``estimate - truth`` over ``sd``.
+        Those of the t distribution of ``(estimate - truth) / sd``.
     fraction_missing : float or array
         The share of the information on the estimate that is missing, from 0 to 1.
     n_tables : int
@@ -41,7 +41,7 @@ class Pooled:
     def interval(self, confidence_level: float = 0.95) -> tuple[Any, Any]:
         """Lower and upper ends of confidence intervals, by quantiles of t.
 
-        Infinite where there are no degrees of freedom left.
+        Infinite if there are no degrees of freedom left.
 
         Parameters
         ----------
@@ -88,9 +88,9 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
     estimates : array (m,) or (m x p), or a sequence of m numbers, arrays or Series
         What was estimated on each completed table.
     variances : like ``estimates``
-        The squared standard errors, as each analysis says them: from 0.
+        The squared standard errors of each analysis, at least 0.
     complete_degrees_of_freedom : float, default inf
-        Of the analysis if nothing had been missing, such as n - p of a regression.
+        Those of the analysis of complete data, such as n - p in a regression.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
     Raises
     ------
     DataError
-        Where there are fewer than two tables, shapes differ, or a number is missing, infinite or,
+        If there are fewer than two tables, shapes differ, or a number is missing, infinite or,
         of a variance, negative.
     ModelError
         Where ``complete_degrees_of_freedom`` is not above 0.

@@ -221,7 +221,7 @@ class Axes:
         ModelError
             Where ``unknown`` is neither "refuse" nor "nan".
         DataError
-            Where it is "refuse" and a label is unknown, or these are no pairs.
+            If it is "refuse" and a label is unknown, or these are no pairs.
         """
         if not is_word(unknown, *UNKNOWN):
             raise ModelError(f'unknown={unknown!r} was given; take "refuse" or "nan"')
@@ -261,7 +261,7 @@ class Axes:
         Raises
         ------
         DataError
-            Where one is unknown.
+            If one is unknown.
         """
         several = isinstance(row, list | np.ndarray) or hasattr(row, "to_list")
         given = list(row) if several else [row]

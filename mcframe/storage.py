@@ -60,7 +60,7 @@ class Archive:
         ModelError
             Where ``path`` is no path.
         DataError
-            Where the file is no archive, or of other work, or cannot be written.
+            If the file is no archive, or of other work, or cannot be written.
         """
         archive = cls(path_of(path, "checkpoint"))
         header = header_of(kind, identity)
@@ -298,10 +298,10 @@ def save(answer: object, path: object) -> Path:
 def load(path: str | os.PathLike[str]) -> Any:
     """Read an answer that was saved: by ``Fit.save``, ``Posterior.save`` or ``Completion.save``.
 
-    It answers all that the saved one does, with the same bits. The file is a zip of arrays and
-    JSON, as ``numpy.savez`` writes one, and nothing in it is run: no pickle, no class but those of
-    this package. A checksum of all bytes is compared before any is made use of. Files are read by
-    the format that they were written in; a later version of mcframe may refuse them, and says so.
+    The loaded answer gives the same results, with the same bits. The file is a zip of arrays and
+    JSON, as ``numpy.savez`` writes one. Nothing in it is run: it has no pickle, and only classes
+    of this package are made from it. A checksum of all bytes is compared before any of them is
+    used. A later version of mcframe may have another format. It then raises an error that says so.
 
     Parameters
     ----------
@@ -314,10 +314,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     DataError
-        Where there is no such file, or it is damaged, cut off, of other origin, or of another
+        If there is no such file, or it is damaged, cut off, not written by mcframe, or of another
         format.
     BackendError
-        Where a completed table is of a library that is not installed here.
+        If the library of a completed table is not installed.
 
     Examples
     --------

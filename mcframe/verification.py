@@ -73,10 +73,10 @@ def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
     Returns
     -------
     Explanation
-        Printed: the model, the data in numbers, for each backend its cost or the reason against
-        it, and why ``auto`` takes the one that it does. Of data in partitions a
-        ``PartitionsExplanation``: the bytes of each, of the driver, and of a round. The entries of
-        collections of Dask are counted for it, which computes each partition once.
+        Its text has the model, the sizes of the data, the cost of each backend or the reason why
+        it cannot run, and the reason for the choice of ``auto``. For data in partitions it is a
+        ``PartitionsExplanation``: the bytes of a partition, of the driver, and of a round. To
+        count the entries of collections of Dask, each partition is computed once.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
 
 
 def to_cvxpy(model: Model, data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The exact reading: the objective as a CVXPY problem, term by term as it is stated.
+    """Return the model with its data as a CVXPY problem, stated term by term.
 
     Parameters
     ----------
@@ -135,26 +135,27 @@ def to_cvxpy(model: Model, data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]
 
 @attrs.frozen(eq=False, repr=False)
 class Verification:
-    """The fast and the exact reading of one problem, side by side.
+    """The answers of a fast backend and of CVXPY to one problem, side by side.
 
-    Each reading says that the optimum lies between its bound and its objective.
+    Each answer claims that the optimum lies between its bound and its objective.
 
     Attributes
     ----------
     fast, reference : Fit
     tol : float
-        How far above the optimum, relatively, an objective may be proven to be for the readings
-        to be compared.
+        The largest relative distance of an objective from the larger bound at which the answers
+        agree.
     verdict : "agree", "differ" or "too inexact"
-        "agree" where both objectives are within ``tol`` of the larger bound and no bound lies
-        above an objective. "differ" where a bound does, by more than ``Fit.allowed_excess``: one
-        of the readings is wrong. "too inexact" where nothing is contradicted, but an objective is
-        farther off than ``tol``, mostly the reference's: nothing is proven.
+        "agree" if both objectives are within ``tol`` of the larger bound, and no bound lies
+        above an objective. "differ" if a bound lies above an objective by more than
+        ``Fit.allowed_excess``: one of the answers is wrong. "too inexact" if there is no
+        contradiction, but an objective, mostly the reference's, is not within ``tol``: nothing is
+        proven.
     agrees : bool
-        Whether the verdict is "agree"; the truth value of a verification, too.
+        Whether the verdict is "agree". ``bool(verification)`` is the same.
     difference : float
-        (fast objective - reference objective) / max of both in absolute value; negative where
-        the fast answer is the better one.
+        (fast objective - reference objective) / max of both in absolute value; negative if
+        the fast answer is better.
     distance : float
         ||Z_fast - Z_reference||_F / max(||Z_reference||_F, ||Z_fast||_F).
     overstated : str or None
@@ -262,11 +263,11 @@ def verify(
     model, data : as in ``fit``
     backend : the fast one, as in ``fit``
     tol : float, default 1e-5
-        How far above the optimum, relatively, both objectives may be proven to be; the fast
-        backend itself runs to a tenth of it.
+        The largest relative distance of both objectives from the larger bound at which they
+        agree. The fast backend runs to a tenth of it.
     max_seconds : float, default inf
-        For both: the fast backend comes first, the reference has what it leaves. An answer that
-        was cut short may be too inexact to compare.
+        The limit for both together: the reference has the time that the fast backend leaves.
+        If a solver was stopped early, the answers may be too inexact to compare.
     solver : "auto", "SCS" or "CLARABEL", the conic solver of the reference.
     force : bool, default False
         Solve the reference although its estimate of size or time is above the limit.
@@ -274,12 +275,13 @@ def verify(
     Returns
     -------
     Verification
-        Printed: both readings and the verdict, "agree", "differ" or "too inexact".
+        Its text has both answers and the verdict: "agree", "differ" or "too inexact".
 
     Raises
     ------
     BackendError
-        Where the reference would be too large, or has no answer; verify a sample of rows then.
+        If the problem is too large for the reference, or the reference has no answer. Verify a
+        sample of rows then.
 
     Examples
     --------

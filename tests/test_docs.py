@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -26,6 +27,7 @@ if importlib.util.find_spec("distributed"):
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += sorted((ROOT / "docs" / "reproduction").glob("*.md"))
+REFERENCE_PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
 FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Stands before an output whose numbers depend on the machine: only the words are compared.
 DIGITS_VARY = "<!-- digits vary -->"
@@ -97,12 +99,18 @@ def test_examples_print_what_the_page_shows(path, tmp_path, monkeypatch):
     """One after the other, in a folder where nothing is but what they write."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
-    for example in examples_of(path.read_text(encoding="utf-8")):
+    page = path.read_text(encoding="utf-8")
+    for example in examples_of(page):
         printed = run(example, namespace, path.name)
         expected = comparable(example.shown or "", example.digits_vary)
         assert comparable(printed, example.digits_vary) == expected, (
             f"{path.name}, line {example.line}, prints\n{printed}"
         )
+    for drawn in [file for file in tmp_path.glob("*.png") if f"]({file.name})" in page]:
+        from matplotlib.testing.compare import compare_images
+
+        shown = shutil.copy(path.parent / drawn.name, tmp_path / f"shown-{drawn.name}")
+        assert compare_images(shown, drawn, tol=20) is None, f"{drawn.name} is another picture"
 
 
 # Runs blocks that come as JSON, (code, output or None), as if they were pasted.
@@ -152,14 +160,23 @@ def test_a_wrong_output_and_an_unshown_warning_are_noticed():
         run(warns, {}, "page")
 
 
-REFERENCE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+REFERENCE = "\n".join(path.read_text(encoding="utf-8") for path in REFERENCE_PAGES)
+OVERVIEW = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
 
 
 def names_in_the_reference():
-    """Names with a directive of their own, and those of the rooms that are listed whole."""
+    """Names with a directive of their own, and those of the rooms that are documented whole."""
     rooms = re.findall(r"^\.\. autowords:: mcframe\.(\w+)$", REFERENCE, re.MULTILINE)
     own = re.findall(r"^\.\. auto(?!words)\w+:: mcframe\.(\w+)(?:\(\))?$", REFERENCE, re.MULTILINE)
     return {*own, *(name for room in rooms for name in getattr(mc, room).__all__)}
+
+
+def names_in_the_overview():
+    """Names in tables of their own, and those of the rooms that are listed whole."""
+    rooms = re.findall(r"^\.\. words:: (.*)$", OVERVIEW, re.MULTILINE)
+    own = re.findall(r"^   (\w+)$", OVERVIEW, re.MULTILINE)
+    rooms = " ".join(rooms).replace("mcframe.", "").split()
+    return {*own, *(name for room in rooms for name in getattr(mc, room).__all__), "laws"}
 
 
 @pytest.mark.parametrize("name", mc.__all__)
@@ -167,13 +184,26 @@ def test_public_names_are_documented(name):
     value = getattr(mc, name)
     assert value.__doc__
     assert value.__doc__.strip()
-    assert name in names_in_the_reference(), f"{name} is not in docs/reference.md"
+    assert name in names_in_the_reference(), f"{name} is on no page of docs/reference/"
+    assert name in names_in_the_overview(), f"{name} is not in docs/reference.md"
+
+
+@pytest.mark.parametrize("module", ["datasets", "estimators"])
+def test_names_of_packages_are_documented(module):
+    listed = re.findall(rf"^\.\. auto\w+:: mcframe\.{module}\.(\w+)", REFERENCE, re.MULTILINE)
+    assert sorted(listed) == sorted(getattr(mc, module).__all__)
 
 
 def test_links_between_the_pages_lead_somewhere():
-    for path in PAGES:
+    for path in [*PAGES, *REFERENCE_PAGES]:
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
             assert "://" in target or (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_no_line_of_a_page_is_a_comment_of_myst():
+    """A line that begins with a per cent sign is left out by the build of the site."""
+    for path in PAGES:
+        assert not re.search(r"^\s*%", path.read_text(encoding="utf-8"), re.MULTILINE), path
 
 
 # What the top level of the repository may hold, besides dot-files.

@@ -28,7 +28,10 @@ CLASSES = {"CalibrationPenalty", "CalibrationConstraint"}
 TERMS = {*regularizers.__all__, *constraints.__all__, *KNOWN_SUMS}
 WORDS = {*LIKELIHOODS, *risks.__all__, *(TERMS - KNOWN_SUMS), *CLASSES}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-VOCABULARY = (ROOT / "docs" / "vocabulary.md").read_text(encoding="utf-8")
+LISTS, LIKELIHOOD_PAGE, TERM_PAGE = (
+    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    for name in ("reference", "likelihoods", "regularizers")
+)
 
 
 def calls_in(cell):
@@ -66,22 +69,24 @@ def test_public_words_stand_in_the_room_of_their_kind(base):
         assert folder in {room.__name__.split(".")[1] for room in rooms[base]}
 
 
-def test_the_vocabulary_lists_every_room():
+def test_the_reference_lists_every_room():
     """From the classes, when the pages are built; the tables by hand may leave words out."""
-    listed = " ".join(re.findall(r"^\.\. words:: (.*)$", VOCABULARY, re.MULTILINE)).split()
-    assert listed == [f"mcframe.{room}" for room in ("likelihoods", "regularizers", "constraints")]
+    listed = " ".join(re.findall(r"^\.\. words:: (.*)$", LISTS, re.MULTILINE)).split()
+    rooms = ("likelihoods", "risks", "regularizers", "constraints")
+    assert listed == [f"mcframe.{room}" for room in rooms]
 
 
 @pytest.mark.parametrize("word", sorted({*LIKELIHOODS, *TERMS, *risks.__all__}))
 def test_the_first_line_of_a_docstring_stands_for_the_word(word):
-    """It is what the list in the vocabulary shows."""
+    """It is what the list in the reference shows."""
     assert inspect.getdoc(getattr(mc, word)).partition("\n")[0].endswith(".")
 
 
 def written_calls():
     kinds = ("likelihoods", "risks", "regularizers", "constraints", "either")
     cells = [readme_row(kind) for kind in kinds]
-    cells += first_cells(VOCABULARY, "Likelihoods") + first_cells(VOCABULARY, "Terms")
+    cells += first_cells(LIKELIHOOD_PAGE, "All likelihoods")
+    cells += first_cells(TERM_PAGE, "All terms")
     return [call for cell in cells for call in calls_in(cell)]
 
 

@@ -17,7 +17,7 @@ from mcframe.numerics.norms import spectral_bound
 class NuclearBall(Constraint, Spectral, Factored):
     """``||Z||_* <= radius``: the sum of the singular values of the latent matrix is bounded.
 
-    The same models as ``NuclearNorm``, with the size of Z given in place of a price for it.
+    The same models as ``NuclearNorm``, with a bound on the size of Z instead of a penalty.
     No floating-point solver ends exactly on the boundary: Z counts as inside up to
     ``radius * (1 + 1e-9)``. The prox projects the singular values onto the l1 ball (Duchi et
     al., ICML 2008). Of factors Z = U V' it is ``||U||_F^2 + ||V||_F^2 <= 2 radius``.

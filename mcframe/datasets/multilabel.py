@@ -589,9 +589,9 @@ def fetch_multilabel(name: str | int, *, version: int | str = "active") -> Multi
     Raises
     ------
     DataError
-        Where its targets are not labels of two values, such as classes.
+        If its targets are not labels of two values, such as classes.
     OSError
-        Where openml.org cannot be reached.
+        If openml.org cannot be reached.
     ValueError
         From scikit-learn, where there is no such data set.
 

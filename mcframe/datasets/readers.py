@@ -30,7 +30,7 @@ def folder() -> Path | None:
     Raises
     ------
     DataError
-        Where the variable names something that is no folder.
+        If the variable names something that is no folder.
     """
     named = os.environ.get(VARIABLE)
     if not named:
@@ -50,7 +50,7 @@ def find_file(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     DataError
-        Where neither is a file; it names the places that were searched.
+        If neither is a file; it names the places that were searched.
     """
     given = path_of(path, "path").expanduser()
     if given.is_file():

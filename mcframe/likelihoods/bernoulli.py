@@ -41,9 +41,9 @@ class Bernoulli(
 ):
     """``l(z, y) = -log P(s z / scale)`` with ``s = 2 y - 1``: the label's probability.
 
-    Domain: y in {0, 1}; the mean is ``P(z / scale)``, the probability of a 1. This is the whole
-    negative log-likelihood, nothing is dropped (Goldberg et al., 2010, section 2.2, who code
-    labels as -1 and 1: recode them as 0 and 1).
+    Domain: y in {0, 1}; the mean is ``P(z / scale)``, the probability of a 1. This is the complete
+    negative log-likelihood (Goldberg et al., 2010, section 2.2, who code labels as -1 and 1:
+    recode them as 0 and 1).
 
     ========== =========================== ================================= ===============
     link       P(m)                        l(z, y), with m = s z / scale     curvature
@@ -52,9 +52,9 @@ class Bernoulli(
     "probit"   ``Phi(m)``, that of N(0, 1) ``-log Phi(m)``                   1 / scale^2
     ========== =========================== ================================= ===============
 
-    The probit is what rounding a latent Gaussian at 0 gives; it pulls back a prediction on the
-    wrong side as the squared loss would, where the logistic loss is linear. In CVXPY the
-    logistic loss is exact and the probit a lower bound, as tight as asked for.
+    The probit is the probability that a Gaussian with mean z is above 0. Its loss is quadratic far
+    on the wrong side, where the logistic loss is linear. In CVXPY the logistic loss is exact, and
+    the probit is a lower bound of any requested accuracy.
 
     Parameters
     ----------

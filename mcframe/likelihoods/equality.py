@@ -20,14 +20,14 @@ class Equality(RealValueLoss, Proximable, Conjugate):
     Candes and Recht (Found. Comput. Math. 2009), for data without noise. No floating-point
     solver meets an equality exactly: z counts as equal to y up to ``1e-9 * max(size, |y|)``. Prox,
     conjugate and CVXPY constraint are those of the exact equality. The weight of its block
-    plays no part.
+    has no effect.
 
     Parameters
     ----------
     size : float, optional
-        At least 0; the size of the values, in their units. By default that of the largest value
-        of the block, less what centring takes off; where that is 0, of the other blocks'
-        predictors; without data 1.
+        At least 0; the size of the values, in their units. By default the largest value of
+        the block after centring; if that is 0, the size of the predictors of the other blocks;
+        without data 1.
 
     Examples
     --------

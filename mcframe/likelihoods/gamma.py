@@ -24,14 +24,14 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLo
     Domain: y > 0; the mean is exp(z) and the standard deviation ``exp(z) / sqrt(shape)``. The
     negative log-likelihood of the gamma distribution (McCullagh and Nelder, Generalized Linear
     Models, 1989, chapter 8) without ``log Gamma(shape) - shape log shape - (shape - 1) log y``,
-    so that a loss may be negative. The curvature shape y exp(-z) is unbounded: backends with
-    fixed steps refuse it, ``proximal`` finds its steps by backtracking.
+    so a loss may be negative. The curvature shape y exp(-z) is unbounded: backends with fixed
+    steps cannot run it, ``proximal`` finds its steps by backtracking.
 
     Parameters
     ----------
     shape : float, default 1
         Positive, from 1e-150 to 1e150. 1 / shape is the squared coefficient of variation;
-        shape = 1 is ``Exponential``. It only scales the loss, as a block's weight would.
+        shape = 1 is ``Exponential``. It multiplies the loss, like a block's weight.
 
     Examples
     --------
@@ -132,9 +132,9 @@ class Exponential(Gamma):
     """``l(z, y) = z + y exp(-z)``: waiting times with the log link, ``Gamma(shape=1.0)``.
 
     Domain: y > 0; the mean is exp(z). This is the whole negative log-likelihood of the
-    exponential distribution with mean exp(z), nothing is dropped. A loss may be negative. The
-    curvature y exp(-z) is unbounded: backends with fixed steps refuse it, ``proximal`` finds
-    its steps by backtracking.
+    exponential distribution with mean exp(z). A loss may be negative. The curvature y exp(-z) is
+    unbounded: backends with fixed steps cannot run it, ``proximal`` finds its steps by
+    backtracking.
 
     Examples
     --------

@@ -37,10 +37,10 @@ class Gaussian(
     Parameters
     ----------
     variance : float or None, default 1
-        Positive, from 1e-150 to 1e150. The noise variance; it only scales the loss, as
-        ``1 / variance`` would as a block's weight. None declares that it is learned, one for each
-        column, which ``mc.posterior`` does; an optimum, whose loss it would make smaller without
-        end, needs a number.
+        Positive, from 1e-150 to 1e150. The noise variance. It divides the loss, so
+        ``1 / variance`` acts like a block's weight. None declares one variance for each column
+        that ``mc.posterior`` learns. ``mc.fit`` needs a number, since a growing variance would
+        lower the loss without limit.
 
     Examples
     --------

@@ -15,9 +15,8 @@ class Hinge(LabelLoss, Proximable, Conjugate):
 
     Domain: y in {0, 1}. Entries on the right side of the margin, ``s z >= 1``, cost nothing
     (Cortes and Vapnik, Machine Learning 1995; for matrices Srebro, Rennie and Jaakkola, NIPS
-    2004). There is no probability behind it: ``predict`` answers the label that z points to.
-    There is a kink at s z = 1, so that the loss enters through its prox; the gradient reported
-    there is 0.
+    2004). It gives no probabilities: ``predict`` gives the label on whose side z lies. It has a
+    kink at s z = 1, so backends use its proximal operator; the gradient reported there is 0.
 
     Examples
     --------

@@ -22,7 +22,7 @@ class Huber(RealValueLoss, Conjugate, TwiceDifferentiable, Distribution, Gaussia
     """``l(z, y) = r^2 / 2`` for ``|r| <= delta``, else ``delta (|r| - delta / 2)``; r = z - y.
 
     Domain: every finite real number. The squared loss in the middle and the absolute loss in
-    the tails, so that the gradient of an outlier is delta at most (Huber, Ann. Math. Statist.
+    the tails, so the gradient of an outlier is at most delta (Huber, Ann. Math. Statist.
     1964). Half of CVXPY's ``huber``. The location z is predicted. ``exp(-l)`` over its integral
     is a density, Gaussian in the middle with the tails of a Laplace distribution.
 

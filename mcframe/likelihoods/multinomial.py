@@ -40,19 +40,19 @@ def two_or_more(instance: object, attribute: "attrs.Attribute[Any]", value: obje
 
 @attrs.frozen
 class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
-    """``l(z, y) = log(exp(z_0) + ... + exp(z_{K-1})) - z_y``: the softmax loss over K classes.
+    """``l(z, y) = log(sum_k exp(z_k)) - z_y``: the softmax loss over K classes.
 
     Domain: codes y in {0, ..., K-1}, one column of data for each categorical variable. Each
     has K latent columns, side by side: z has shape (..., K) where y has shape (...). The mean
     is ``P(y = k | z) = exp(z_k) / sum_j exp(z_j)``, one column a class; ``most_probable`` is
-    the code with the largest of them, which is what fills a missing entry. This is the whole
-    negative log-likelihood, nothing is dropped. Adding one number to all z_k of an entry
-    changes nothing; the regularizer decides.
+    the code with the largest of them, which fills a missing entry. This is the complete negative
+    log-likelihood. Adding one number to all z_k of an entry does not change it; the regularizer
+    determines that number.
 
     Parameters
     ----------
     classes : int
-        K, two or more. Classes that are never observed may be counted in.
+        K, two or more. It may include classes that are never observed.
 
     Examples
     --------

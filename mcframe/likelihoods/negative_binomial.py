@@ -26,18 +26,19 @@ class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, 
 
     Domain: counts 0, 1, 2, ...; the mean is mu = exp(z) and the variance
     ``mu + dispersion mu^2`` (Lawless, Canadian J. Statist. 1987). The negative log-likelihood
-    without its terms in y alone. For dispersion towards 0 it is ``Poisson``; a large count
-    counts less than there: a gradient lies between -y and 1 / dispersion. The curvature,
+    without its terms in y alone. For dispersion towards 0 it is ``Poisson``. A large count
+    has less influence than there: a gradient lies between -y and 1 / dispersion. The curvature,
     ``(y + 1/dispersion) / 4`` at most, has no bound over all counts: backends with fixed steps
-    refuse it, ``proximal`` finds its steps by backtracking.
+    cannot run it, ``proximal`` finds its steps by backtracking.
 
     Parameters
     ----------
     dispersion : float
         Positive, from 1e-150 to 1e150; (variance - mean) / mean^2 of a count. It is not fitted:
-        take it from repeated counts, or choose it by prediction. Below 0.1 ``mc.posterior`` is
-        too sure of z, at 0.01 and a mean of 1 by a factor of 11 in the precision of a
-        count (see ``gaussian_bound``); ``Poisson`` is the better choice there.
+        take it from repeated counts, or choose it by prediction. Below 0.1 the
+        variances of z under ``mc.posterior`` are too small. At 0.01 and a mean of 1 the precision
+        of a count is too large by a factor of 11 (see ``gaussian_bound``). ``Poisson`` is the
+        better choice there.
 
     Examples
     --------

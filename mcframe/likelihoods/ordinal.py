@@ -57,19 +57,19 @@ class Ordinal(
     Domain: whole levels from ``lowest`` to ``lowest + levels - 1``. ``P(y <= k | z) =
     sigmoid(theta_k - z)`` with increasing thresholds, -inf below the lowest level and +inf above
     the highest, so that a larger z makes higher levels more probable (McCullagh, JRSS B 1980).
-    The mean is the expected level. This is the whole negative log-likelihood, nothing is
-    dropped; written as ``log(1 + exp(z - theta_y)) + log(1 + exp(theta_{y-1} - z)) - log(1 -
-    exp(theta_{y-1} - theta_y))`` it is convex in z and thresholds together.
+    The mean is the expected level. This is the complete negative log-likelihood. It equals
+    ``log(1 + exp(z - theta_y)) + log(1 + exp(theta_{y-1} - z)) - log(1 - exp(theta_{y-1} -
+    theta_y))``, which is convex in z and thresholds together.
 
     Parameters
     ----------
     levels : int, default 5
-        How many there are, two or more; not only those that occur.
+        The number of levels, two or more, including levels that do not occur.
     thresholds : increasing numbers, one less than levels, optional
         On the scale of z. Without them they are fitted with Z, one set for the whole block,
-        unpenalised; the losses alone then have no values. Of a level that is never observed,
-        the thresholds meet (but for a rounding) if it lies between observed ones, and lie
-        1000 beyond all predictors if not: the best ones do so in the limit.
+        unpenalised. If a level between observed ones is never observed, its two thresholds are
+        equal up to rounding. If a level beyond the observed ones is never observed, its threshold
+        is 1000 beyond all predictors. The best thresholds do so in the limit.
     lowest : int, default 1
         The lowest level.
 

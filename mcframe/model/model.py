@@ -494,15 +494,15 @@ class Model:
         raise ModelError(f"there is no block {name!r}; the blocks are {names}")
 
     def to_json(self) -> str:
-        """The model as text: its words by their public names, with all that they were given.
+        """The model as JSON text: its classes by their public names, with their parameters.
 
-        ``Model.from_json`` reads it back, to the last bit. Numbers that no JSON has, as infinite
-        bounds, and arrays stand as ``{"is": "float", "of": "inf"}`` and ``{"is": "array", ...}``.
+        ``Model.from_json`` reads it back, to the last bit. Infinite numbers are written as
+        ``{"is": "float", "of": "inf"}``, and arrays as ``{"is": "array", ...}``.
 
         Raises
         ------
         ModelError
-            Where a word of the model is a class of your own: a text names words of mcframe alone.
+            If the model has a class of your own: only classes of mcframe can be written.
 
         Examples
         --------
@@ -515,12 +515,12 @@ class Model:
 
     @classmethod
     def from_json(cls, text: str) -> "Model":
-        """The model of a text that ``to_json`` has written; nothing in it is run.
+        """Read a model from text that ``to_json`` has written; nothing in it is run.
 
         Raises
         ------
         DataError
-            Where the text is no such model, or one of another version.
+            If the text is not such a model, or was written by another version.
         """
         return from_text(text, cls)
 

@@ -316,7 +316,7 @@ def in_columns_of(fitted: Table, name: str, given: Any) -> Any:
     Raises
     ------
     DataError
-        Where they have a column that the fit has not.
+        If they have a column that the fit has not.
     """
     if isinstance(given, Observations):
         return attrs.evolve(given, values=in_columns_of(fitted, name, given.values))
@@ -333,7 +333,7 @@ def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
     Raises
     ------
     DataError
-        Where they have a row or a column that the table has not, or none for one of its entries.
+        If they have a row or a column that the table has not, or none for one of its entries.
     """
     index = AxisLabels.of(table.index, table.shape[0], given.index.name)
     names = AxisLabels.of(table.names, table.shape[1], given.names.name)

@@ -217,7 +217,7 @@ def fixed_point_mc_1(
 ) -> Fit:
     """Algorithm 2 as published: gradient, shrinkage, then the ones column overwritten.
 
-    **It does not converge to the optimum of its own problem**, Eq. 3: overwriting after a
+    It does not converge to the optimum of its own problem, Eq. 3: overwriting after a
     shrinkage is not the prox of the sum of both. The fit's ``gap`` bounds its excess;
     ``fit(mc_1(mu), data)`` solves the problem.
 

@@ -215,7 +215,7 @@ def projected_factors(
 ) -> Fit:
     """Fit factors of one width by section 5.4: gradient steps, then projections.
 
-    **It does not solve the problem**, for two reasons that the fit's ``gap`` shows together:
+    It does not solve the problem, for two reasons that the fit's ``gap`` shows together:
     factors of a small width are rank-starved, and the scaling of Eq. 108 is no projection onto
     the box (see ``ProjectedFactors``); ``fit(model, data)`` adds columns until the gap closes.
 

@@ -127,7 +127,7 @@ def tmcc_accelerated(
 ) -> Fit:
     """Algorithm 1 as published: accelerated proximal gradient, restarted when L has risen.
 
-    **Its rule says nothing of the optimum**: it stops where L changes by at most kappa, an
+    Its stopping rule says nothing about the optimum: it stops where L changes by at most kappa, an
     absolute number, although L is divided by n D. The fit's ``gap`` bounds how far away the
     optimum still is; ``fit(model, data)`` goes there.
 

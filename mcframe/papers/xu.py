@@ -47,7 +47,7 @@ def coco(lambda_1: float = 1.0, lambda_2: float = 1.0, feature_weight: float = 0
     Raises
     ------
     ModelError
-        Where a weight is not positive, or lambda_2 below 0.
+        If a weight is not positive, or lambda_2 below 0.
     """
     if not number(lambda_2, "lambda_2") >= 0.0:
         raise ModelError(
@@ -158,7 +158,7 @@ def coco_subgradient(
 ) -> Fit:
     """Algorithm 1 as published: a subgradient step of all but the nuclear norm, then shrinkage.
 
-    The answer is the last iterate, as there. **It has no guarantee of optimality**: with a
+    The answer is the last iterate, as there. It has no guarantee of optimality: with a
     constant step a subgradient method stays away from the optimum by a distance of the order
     of the step. The fit's ``gap`` bounds how far; ``fit(coco(...), data)`` solves the problem.
     Eq. 4 as printed shrinks by lambda_1; with that the published settings do not reproduce

@@ -68,7 +68,7 @@ def gamma(fit: Fit, labels: str = "labels") -> Array:
     Raises
     ------
     ModelError
-        Where the fit is not one of ``soft_impute``.
+        If the fit is not one of ``soft_impute``.
     """
     names = [block.name for block in fit.model.blocks]
     fit.model.block(labels)

@@ -40,9 +40,9 @@ def draw_pixels(
     Raises
     ------
     DataError
-        Where the arrays differ in shape or do not fit ``shape``.
+        If the arrays differ in shape or do not fit ``shape``.
     ModuleNotFoundError
-        Where matplotlib is not installed.
+        If matplotlib is not installed.
     """
     from matplotlib.patches import Patch
 

@@ -242,15 +242,16 @@ class Posterior:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the posterior into a file, which ``mc.load`` reads.
 
-        Stored are the model, the entries of the data with their labels, and the
-        distributions of rows and columns as far as rows are not found anew from the
-        entries: some 80 bytes for each observed entry, 8 k^2 bytes for each column of k
-        factors, and of ``GaussianRows`` 24 bytes for each cell of the table. What is
-        loaded answers all that this posterior does, with the same bits, draws included.
+        The file contains the model, the entries of the data with their labels, and the
+        distributions of the columns. Those of rows are computed again from the entries if
+        possible. It takes some 80 bytes for each observed entry, 8 k^2 bytes for each column of k
+        factors, and with ``GaussianRows`` 24 bytes for each cell of the table. The loaded
+        posterior gives the same answers, with the same bits, draws included.
 
-        A file that is there is replaced at once when the new one is whole and on the disk; a
-        process that dies before, or a full disk, leaves it as it was. The file is a zip of arrays
-        and JSON as ``numpy.savez`` writes one, without pickle, under exactly this path.
+        An existing file is replaced only when the new one is complete and on the disk. If the
+        process dies before, or the disk is full, the existing file stays as it was. The file is a
+        zip of arrays and JSON, as ``numpy.savez`` writes one, without pickle, under exactly this
+        path.
 
         Parameters
         ----------
@@ -264,11 +265,11 @@ class Posterior:
         Raises
         ------
         ModelError
-            Where the posterior holds what no file can: a likelihood of your own, or
+            If the posterior holds what no file can: a likelihood of your own, or
             rows in partitions, of which ``mc.posterior(..., checkpoint=path)`` keeps
             what columns and priors have learned.
         DataError
-            Where the file cannot be written.
+            If the file cannot be written.
 
         Examples
         --------

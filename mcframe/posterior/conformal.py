@@ -94,14 +94,14 @@ class CalibratedBlock:
 
 @attrs.frozen(eq=False, repr=False)
 class ConformalPredictions:
-    """Intervals and sets from scores of held-out entries, of ``Posterior.conformalize``.
+    """Intervals and sets from scores of held-out entries: the answer of ``conformalize``.
 
     Attributes
     ----------
     posterior : Posterior
-        Without the held-out entries: intervals lie around its means.
+        The posterior without the held-out entries. Intervals lie around its means.
     confidence_level : float
-        The level where none is given.
+        The level that is used if none is given.
     blocks : dict from block name to CalibratedBlock
     tables : dict from block name to Table
         Of the posterior of all entries.
@@ -119,14 +119,14 @@ class ConformalPredictions:
     ) -> tuple[Any, Any]:
         """Lower and upper ends, for every entry or for those at positions counted from 0.
 
-        In the shape of ``Posterior.predict``: DataFrames if the data were one. Ends of levels and
-        of what is never negative lie within what there is. An infinite interval says that too few
-        entries like this one were held out for the level.
+        In the shape of ``Posterior.predict``: DataFrames if the data were one. Ends lie within the
+        possible values, for levels and for values that are never negative. An infinite interval
+        means that too few similar entries were held out for this level.
 
         Raises
         ------
         ModelError
-            Where the block has labels or classes.
+            If the block has labels or classes.
         """
         row, column, shape, factor = self._quantiles(block, "interval", level, rows, columns)
         mean, sd = moments(self.posterior, block, row, column)
@@ -145,13 +145,13 @@ class ConformalPredictions:
     ) -> Mask:
         """Sets of labels, levels or classes, for every entry or for those at positions.
 
-        In the shape of ``Posterior.set``. The likeliest value is always in a set. One of all
-        values may say that too few entries like this one were held out for the level.
+        In the shape of ``Posterior.set``. The most probable value is always in the set. A set of
+        all values may mean that too few similar entries were held out for this level.
 
         Raises
         ------
         ModelError
-            Where the block has numbers or counts.
+            If the block has numbers or counts.
         """
         row, column, shape, most = self._quantiles(block, "set", level, rows, columns)
         probabilities = self.posterior.probabilities(block, row, column)

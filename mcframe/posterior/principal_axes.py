@@ -22,18 +22,18 @@ BLOCK = 4_000_000
 
 @attrs.frozen(eq=False, repr=False)
 class Factors:
-    """Scores and loadings along r principal axes, the largest first, of ``Posterior.factors``.
+    """Scores and loadings along r principal axes, largest first: the answer of ``factors``.
 
-    The mean of Z, without effects and the mean of its rows, is ``scores @ loadings.T``.
+    ``scores @ loadings.T`` is the mean of Z, without effects and the mean of its rows.
 
     Attributes
     ----------
     scores, score_sds : arrays (n_rows x r)
-        DataFrames if the data had labels of rows. Without a unit: mean squares are about 1.
+        DataFrames if the data had labels of rows. They have no unit; mean squares are about 1.
     loadings, loading_sds : dicts from block name to array (n_columns x r)
         DataFrames if the data were. In units of z; of K classes with K columns for each axis.
     shares : array (r,)
-        The share of each axis in the mean square of Z; they sum up to 1.
+        The share of each axis in the mean square of Z. The shares sum up to 1.
     """
 
     scores: Any

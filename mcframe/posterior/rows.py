@@ -548,7 +548,7 @@ def variational_em(
     Raises
     ------
     BackendError
-        Where a step lowers it by more than rounding can.
+        If a step lowers it by more than rounding can.
     """
     history: list[float] = []
     while True:

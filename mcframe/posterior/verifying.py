@@ -407,9 +407,9 @@ class PosteriorVerification:
     ----------
     posterior : Posterior
     n_draws : int
-        Draws that were kept, over all chains.
+        The number of draws that were kept, over all chains.
     comparisons : tuple of CellComparison
-        One a block.
+        One for each block.
     """
 
     posterior: Posterior
@@ -451,30 +451,31 @@ def verify_posterior(
 ) -> PosteriorVerification:
     """Compare the posterior that ``mc.posterior`` finds with draws from the exact one.
 
-    The draws are those of a Gibbs sampler of the same Gaussian factors, at the precisions, noise
-    variances and thresholds that were found; half of its chains begin at the prior. What differs
-    is therefore what the form of the variational posterior costs: rows independent of columns,
-    and parabolas below log likelihoods that are not Gaussian. A reference for small tables: a
-    sweep costs a few milliseconds at least.
+    The draws are those of a Gibbs sampler of the same Gaussian factors, with the precisions, noise
+    variances and thresholds that were found. Half of its chains begin at the prior. So the
+    difference is due to the approximations of the variational posterior alone: rows independent
+    of columns, and quadratic bounds on log likelihoods that are not Gaussian. Use it for small
+    tables, since a sweep takes at least a few milliseconds.
 
     Parameters
     ----------
     model, data, factors, random_state : as in ``mc.posterior``
     n_draws : int, default 4000
-        Draws that are kept, over 8 chains; each begins with 200 and a half as many more.
+        The number of draws that are kept, over 8 chains. Each chain first discards 200 draws and
+        half as many as it keeps.
     progress : bool, optional
         As in ``mc.fit``: the sweeps of the sampler.
 
     Returns
     -------
     PosteriorVerification
-        Printed: how far means of z at missing cells are off in units of their standard deviations,
-        by what factor variances are too small, and what is lost in log predictive density.
+        Its text has the errors of the means of z at missing cells in units of their standard
+        deviations, the ratio of variances, and the loss of log predictive density.
 
     Raises
     ------
     BackendError
-        Where the posterior is not one of factors.
+        If the posterior is not one of factors.
 
     Examples
     --------

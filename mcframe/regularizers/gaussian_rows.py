@@ -23,19 +23,19 @@ ABOVE = 1.0 + 1e-9
 class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
     """``weight / 2 * sum_i (z_i - mean)' covariance^-1 (z_i - mean)`` over the rows z_i of Z.
 
-    Minus the logarithm of a Gaussian density, the same for each row: a prior of what columns have
-    to do with each other. Given the covariance the model is convex, and its rows are found one by
-    one; each missing entry is then regressed on the observed ones of its row, as the normal model
-    of incomplete data does (Little and Rubin, Statistical Analysis with Missing Data, 2019,
-    chapter 11). With Gaussian blocks of ``weight=1`` and ``reduce="sum"`` the likelihoods'
-    variances are those of the noise, and Z is the conditional mean.
+    Minus the logarithm of a Gaussian density, the same for each row: a prior for the relations
+    between columns. Given the covariance the model is convex, and its rows are solved one by one.
+    Each missing entry is then regressed on the observed ones of its row, as in the normal model
+    of incomplete data (Little and Rubin, Statistical Analysis with Missing Data, 2019, chapter
+    11). With Gaussian blocks of ``weight=1`` and ``reduce="sum"`` the variances of the
+    likelihoods are those of the noise, and Z is the conditional mean.
 
-    Of blocks with ``standardize=True`` mean and covariance speak of standard units. Columns need
-    no bias: the mean is that.
+    For blocks with ``standardize=True`` mean and covariance are in standard units. Columns need no
+    bias, since the mean takes its place.
 
-    Without a covariance it declares that mean and covariance are estimated from the rows, and with
-    ``components`` that these are of a mixture of Gaussians. ``mc.posterior`` does either; an
-    optimum needs a covariance, for otherwise the cost is not convex.
+    Without a covariance, mean and covariance are estimated from the rows, and with ``components``
+    those of a mixture of Gaussians. ``mc.posterior`` does this; ``mc.fit`` needs a covariance,
+    since otherwise the problem is not convex.
 
     Parameters
     ----------
@@ -43,21 +43,21 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         Symmetric and positive definite; d counts the columns of Z of all blocks, side by side,
         K of them for each column of K classes. None declares that it is estimated, with the mean.
     mean : array (d,), optional
-        That of a given covariance; 0 by default.
+        The mean of the rows, if a covariance is given; 0 by default.
     weight : float, default 1.0
-        Positive; of a given covariance.
+        Positive; only with a covariance.
     components : int or "auto", default 1
-        How many Gaussians are mixed, where they are estimated; "auto" has their number chosen.
+        The number of estimated Gaussians that are mixed; "auto" chooses it.
     prior_rows : float, optional
-        How many rows the prior of an estimated covariance counts as, in which columns are
-        independent; that of several components is the estimate of one. By default the number
-        with the most evidence.
+        The number of rows that the prior of an estimated covariance counts as. Under this prior
+        columns are independent; the prior of several components is the estimate of one. By
+        default the number with the largest evidence.
 
     Raises
     ------
     ModelError
-        Where the covariance is not symmetric and positive definite, the mean has another length,
-        or what is given beside it does not fit.
+        If the covariance is not symmetric and positive definite, if the mean has another length,
+        or if the other arguments do not go with it.
 
     Examples
     --------

@@ -24,10 +24,10 @@ from mcframe.numerics.max_norm import (
 class MaxNorm(Regularizer, Factored, Norm):
     """``weight * min over Z = U V' of max over i, j of ||u_i||^2, ||v_j||^2``.
 
-    The factors gamma_2 of Z: its largest row norms, made as small as possible (Srebro and
-    Shraibman, COLT 2005). Where the nuclear norm bounds the rows of U and V on average, the
-    max norm bounds each one, so that rows with many entries do not pay for those with few.
-    It has no closed prox in Z, but one in the factors: long rows are cut to a common length.
+    Also called gamma_2: the largest squared row norm of the factors of Z, made as small as
+    possible (Srebro and Shraibman, COLT 2005). The nuclear norm bounds the rows of U and V on
+    average; the max norm bounds each of them, however many entries it has. Its proximal operator
+    is known for the factors only: long rows are cut to a common length.
 
     Parameters
     ----------

@@ -26,20 +26,21 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     Parameters
     ----------
     weight : float, optional
-        Positive. Without one ``mc.posterior`` learns it, one precision for each factor; an
-        optimum needs one. The papers write mu (Goldberg et al., Eqs. 2 and 3), lambda or tau_2.
-        From the largest singular value of the gradient at Z = 0 upwards the answer is Z = 0.
+        Positive. Without a weight ``mc.posterior`` learns one precision for each factor;
+        ``mc.fit`` needs a weight. The papers write mu (Goldberg et al., Eqs. 2 and 3), lambda or
+        tau_2. If it is at least the largest singular value of the gradient at Z = 0, the answer
+        is Z = 0.
     count_share : float, default 0
         From 0 to below 1. Above 0 it is ``weight * ||R Z C||_*`` with diagonal R and C, the
         nuclear norm weighted by how much of each row and column is observed:
         ``R_ii^2 = 1 - count_share + count_share * n_i / mean(n)``, n_i the number of losses in
         row i of Z over all blocks (unlabeled cells have one), and C_jj alike of columns; a column
-        that ``OnesColumn`` adds has C_jj = 1. Rows and columns with many entries are held back
-        more, those with few less. With factors it is a ridge on each entry rather than on each
-        row (Salakhutdinov and Srebro, 2010, for 1; smoothed by 1 - count_share as in Foygel,
-        Salakhutdinov, Shamir and Srebro, 2011, who take 0.5). The counts are those of the data
-        that are fitted: of training entries in ``cross_validate``, of all partitions together; a
-        new row has its own. Methods of the term are given R Z C in the place of Z.
+        that ``OnesColumn`` adds has C_jj = 1. Rows and columns with many entries are penalised
+        more than under the plain norm, those with few less. With factors it is a ridge on each
+        entry rather than on each row. Salakhutdinov and Srebro (2010) take 1; Foygel,
+        Salakhutdinov, Shamir and Srebro (2011) take 0.5. The counts are those of the data that
+        are fitted: of training entries in ``cross_validate``, of all partitions together; a new
+        row has its own. Methods of the term get R Z C instead of Z.
 
     Examples
     --------

@@ -19,8 +19,8 @@ class ResidualNuclearNorm(Regularizer):
 
     R_Omega keeps the observed entries and sets the others to 0. The feature term of COCO (Xu
     et al. 2018, Eq. 1): a residual that is low-rank, as errors of whole rows or columns are,
-    costs less than one without structure. It needs data, so that its value is known only
-    once the model is bound to some.
+    costs less than one without structure. Its value depends on the data, so it is known only
+    when the model is bound to data.
 
     Parameters
     ----------

@@ -196,28 +196,29 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
     1 - missing_rate times it (Hayashi, Sakai, Sugiyama, Binary matrix completion using
     unobserved entries, Eqs. 77, 83-88 and 101-103, where labels are +1 and -1 and unlabeled is 0).
 
-    It stands where a likelihood stands, but is no distribution. It is convex where d is a line
-    in z: for the logistic loss, d = -z / scale, and the squared loss, d = (1 - 2 z) /
-    (2 variance). With another, such as the probit loss, PU and NU are not: they are refused
-    unless ``nonconvex=True``.
+    It takes the place of a likelihood in a block, but is not a distribution. It is convex if d is
+    linear in z: for the logistic loss, d = -z / scale, and for the squared loss, d = (1 - 2 z) /
+    (2 variance). With other losses, such as the probit loss, PU and NU are not convex, and raise
+    an error unless ``nonconvex=True``.
 
-    A loss may be negative and fall forever, as the logistic one of a positive entry does under
-    PU. So bound Z by a norm ball or a box, as the paper does (Hsieh et al., 2015, keep it in
-    [0, 1] with the squared loss), or take a penalty heavy enough.
+    A loss may be negative and unbounded below, as the logistic loss of a positive entry under PU.
+    So bound Z by a norm ball or a box, as the paper does (Hsieh et al., 2015, keep it in [0, 1]
+    with the squared loss), or use a sufficiently strong penalty.
 
-    Unlabeled entries number as many as cells. Up to 2e7 cells they are written out. A larger table
-    under a ``NuclearNorm`` alone is fitted in memory of its labels: over the squared loss through
-    Gram matrices of the factors, at no cost for each cell; over the logistic loss by blocks of
-    rows, where each pass takes cells x rank operations and a logarithm and an exponential a cell.
+    Nearly every cell has an unlabeled entry. Up to 2e7 cells these are stored. A larger table
+    under a ``NuclearNorm`` alone needs memory for its labels only. With the squared loss Gram
+    matrices of the factors are used, at no cost for each cell. With the logistic loss the cells
+    are computed in blocks of rows: each pass takes cells x rank operations, and a logarithm and
+    an exponential for each cell.
 
     Parameters
     ----------
     pn, pu, nu : float, default 0
-        At least 0, with sum 1: the weights of the three risks.
+        The weights of the three risks: at least 0, with sum 1.
     missing_rate : float or None, default None
         In [0, 1): the probability that a label is missing, the same for labels 1 and 0. None
-        estimates it as the share of unlabeled entries, which needs labels of both kinds: where
-        only positives (or only negatives) are ever labeled the data do not tell it.
+        estimates it as the share of unlabeled entries. This needs labels of both kinds: if only
+        positives (or only negatives) are ever labeled, the data do not determine the rate.
     likelihood : Likelihood
         l, a smooth loss for labels 0 and 1: ``Bernoulli`` or ``Gaussian``.
     nonconvex : bool, default False

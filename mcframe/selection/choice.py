@@ -37,25 +37,25 @@ def edges_unsaid() -> Iterator[None]:
 
 @attrs.frozen(eq=False, repr=False)
 class CrossValidation:
-    """Scores of models at weights on folds, and the choice that they lead to.
+    """Scores of models at several weights on held-out folds, and the best of them.
 
     Attributes
     ----------
     models : tuple of Model
         As they were given.
     term : str
-        The class of the term whose weight changes; several, if it differs between models.
+        The class of the term whose weight changes; several names if it differs between models.
     grids : array (n_models, n_weights)
-        The weights of each model, descending: the same ones where they were given.
+        The weights of each model, descending. Given weights are common to all models.
     all_scores : dict from name to array (n_models, n_weights, n_folds)
-        Every criterion, the lower the better, the one that decides first; NaN where the criterion
-        gave NaN, and beyond the end of a path.
+        The scores by each criterion; lower is better. The first criterion decides. NaN where the
+        criterion gave NaN, and beyond the end of a path.
     counted : array of bool (n_folds,)
-        The folds over which means are taken: of an interrupted cross-validation those that every
-        model has completed; a fold on which a model has no score counts for no model.
+        The folds over which means are taken. After an interruption these are the folds that every
+        model has completed. A fold on which a model has no score is left out for all models.
     effects_weight : float or None
-        The weight of the ridge on effects in the scored fits, where a model leaves effects free
-        that may be infinite.
+        The weight of the ridge on effects in the scored fits, if a model has free effects that may
+        be infinite.
     partial : bool
         True if it was interrupted.
     """
@@ -93,9 +93,10 @@ class CrossValidation:
 
     @property
     def means(self) -> Array:
-        """Mean scores over the folds that count (n_models, n_weights), of the first criterion.
+        """Mean scores by the first criterion over the counted folds (n_models, n_weights).
 
-        NaN where a score is missing on one of them: means over other folds do not compare.
+        NaN where a score is missing on one of them, since means over other folds are not
+        comparable.
         """
         return self.means_of(self.criterion)
 
@@ -119,8 +120,8 @@ class CrossValidation:
     def best(self) -> tuple[int, int]:
         """Positions of the model and the weight with the lowest mean.
 
-        Of equal ones the largest weight, then the first model: the simplest answer.
-        ``ModelError`` where no mean is a finite number.
+        Among equal means it is the largest weight, then the first model: the simplest answer.
+        If no mean is a finite number it raises a ``ModelError``.
         """
         means = np.where(np.isfinite(self.means), self.means, np.inf)
         weight, model = np.unravel_index(int(np.argmin(means.T)), means.T.shape)
@@ -149,8 +150,8 @@ class CrossValidation:
 
         The largest weight whose mean is at most the lowest mean plus the standard error there:
         the simplest answer that is not clearly worse than the best (Hastie, Tibshirani and
-        Friedman, The Elements of Statistical Learning, 2009, section 7.10). ``ModelError`` where
-        there is no best one, or only one fold, which has no standard error.
+        Friedman, The Elements of Statistical Learning, 2009, section 7.10). It raises a
+        ``ModelError`` if there is no best one, or only one fold, which has no standard error.
         """
         model, best = self.best
         error = self.standard_errors[model, best]
@@ -203,8 +204,8 @@ class CrossValidation:
     def at_edge(self) -> Literal["largest", "smallest"] | None:
         """The edge of the grid of its model at which the best weight lies, if any.
 
-        A better weight may lie beyond an edge: begin higher, or take a smaller ``ratio``. None
-        where the best weight lies between others, or is the only one.
+        A better weight may lie beyond the edge: begin higher, or take a smaller ``ratio``. None
+        if the best weight lies between others, or is the only one.
         """
         model, position = self.best
         tried = np.flatnonzero(~np.isnan(self.means[model]))

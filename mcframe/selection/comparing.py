@@ -21,13 +21,13 @@ from mcframe.selection.splitters import Fold, Splitter, folds_of, generator
 
 @attrs.frozen(eq=False, repr=False)
 class Comparison:
-    """How likely the data are under several models, and what was held out under each.
+    """Evidence of several models, and their log densities of held-out entries.
 
     Attributes
     ----------
     names : tuple of str
     posteriors : tuple of Posterior
-        Of all data, in the order of the names.
+        The posteriors given all data, in the order of the names.
     densities : array (n_models x n_folds)
         The mean log predictive density of the entries that each fold held out.
     """
@@ -74,11 +74,11 @@ def compare(
 ) -> Comparison:
     """Compare models of the same data: evidence, and log density of held-out entries.
 
-    The evidence of a model is the density of all observed data under it, parameters averaged out:
-    of two models the one with more of it is more likely. A bound on it is computed, which may be
-    farther off for one model than for another, and values of standardised blocks are counted in
-    standard units. The density of entries that were held out needs no prior and no bound. Where
-    both disagree, trust the latter.
+    The evidence of a model is the density of all observed data under it, averaged over its
+    parameters. Of two models the one with the larger evidence is more likely. Only a lower bound
+    on it is computed, which may be less exact for one model than for another. Values of
+    standardised blocks are in standard units. The density of held-out entries needs no prior and
+    no bound: if both disagree, trust this density.
 
     Parameters
     ----------
@@ -90,8 +90,8 @@ def compare(
     random_state : int, default 0
         Seeds the folds and each posterior.
     **options
-        Of ``mc.posterior``: ``factors``, ``tol``, ``max_iter``, ``max_seconds``, ``n_jobs``,
-        ``progress``.
+        Options of ``mc.posterior``: ``factors``, ``tol``, ``max_iter``, ``max_seconds``, ``n_jobs``
+        and ``progress``.
 
     Returns
     -------
@@ -101,9 +101,9 @@ def compare(
     Raises
     ------
     ModelError
-        Where there are no models, or these have other blocks.
+        If there are no models, or if their blocks differ.
     BackendError
-        Where a model has no posterior.
+        If a model has no posterior.
 
     Examples
     --------
@@ -216,13 +216,14 @@ def search_block_weights(
 ) -> CoordinateSearch:
     """Choose the weights of blocks by cross-validation, one block after the other.
 
-    Beginning with the given model, the weight of each block but the first is multiplied by every
-    factor, and the weight of the term is chosen anew each time on the same folds. The best factor
+    Starting from the given model, the weight of each block except the first is multiplied by every
+    factor, and the weight of the term is chosen again each time on the same folds. The best factor
     is taken if its mean score is lower than that of the best model so far by more than one
-    standard error of the differences, fold by fold: among many factors some are lower by chance.
-    A round without a change is the last one. The weight of the first block stays: a common factor
-    of all blocks is another weight of the term. The final score is the lowest of many, and
-    optimistic; an unbiased one needs entries that had no part in the search.
+    standard error of the fold-by-fold differences, since some of many factors are better by
+    chance. A round without a change is the last one. The weight of the first block stays, since a
+    common factor of all blocks only changes the weight of the term. The final score is the lowest
+    of many and therefore optimistic. An unbiased score needs entries that were not used in the
+    search.
 
     Parameters
     ----------
@@ -238,7 +239,7 @@ def search_block_weights(
     random_state : as in ``cross_validate``
         One draw of folds for the whole search.
     **options
-        Further options of ``cross_validate``, but for ``checkpoint``.
+        Further options of ``cross_validate``, except ``checkpoint``.
 
     Returns
     -------
@@ -250,7 +251,7 @@ def search_block_weights(
     Raises
     ------
     ModelError
-        For a model of one block; for factors or options that make no sense.
+        If the model has only one block, or if factors or options are wrong.
     DataError, BackendError
         As in ``cross_validate``.
 

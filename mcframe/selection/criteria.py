@@ -42,7 +42,7 @@ EFFECTS_WEIGHT = 0.1
 class Criterion(Protocol):
     """A function of a fit and of the entries that were held out of it; the lower the better.
 
-    ``fit`` is an element of the path, a ``Fit`` by default; ``held`` has the held-out entries
+    ``fit`` is an element of the path, by default a ``Fit``. ``held`` has the held-out entries
     of each block: ``rows``, ``columns`` and ``values``. NaN means that there is no score.
     """
 
@@ -218,8 +218,8 @@ class OfOneBlock(OfBlocks):
 class LabelError(OfOneBlock):
     """The share of held-out labels or classes of a block predicted wrongly.
 
-    Of 0/1 labels 1 is predicted where its probability is above 0.5, of classes the most
-    probable one. Other likelihoods are refused by a ``ModelError``.
+    The prediction of a 0/1 label is 1 if its probability is above 0.5; that of a class is the most
+    probable one. Other likelihoods raise a ``ModelError``.
     """
 
     kinds = frozenset({"labels", "classes"})
@@ -236,8 +236,7 @@ class LabelError(OfOneBlock):
 class RelativeError(OfOneBlock):
     """``sum (x - x_hat)^2 / sum x^2`` over the held-out entries of a block, x_hat by ``predict``.
 
-    NaN where all of them are 0. Classes, whose codes have no size, are refused by a
-    ``ModelError``.
+    NaN if all of them are 0. Classes raise a ``ModelError``, since their codes have no size.
     """
 
     lacks = "classes, whose codes have no size to compare an error with"
@@ -253,9 +252,9 @@ class RelativeError(OfOneBlock):
 class MeanAbsoluteError(OfOneBlock):
     """The mean of ``|x - x_hat|`` over the held-out entries of a block, x_hat by ``predict``.
 
-    In the units of the data, so that a column of large numbers outweighs one of small ones. Of
-    labels x_hat is a probability, of levels the expected one. Classes, whose codes have no size,
-    are refused by a ``ModelError``.
+    It is in the units of the data, so a column of large numbers outweighs one of small numbers.
+    For labels x_hat is the probability of 1, for levels the expected level. Classes raise a
+    ``ModelError``, since their codes have no size.
     """
 
     lacks = RelativeError.lacks
@@ -270,9 +269,9 @@ class MeanAbsoluteError(OfOneBlock):
 class OrdinalDistance(OfOneBlock):
     """The mean of ``|level - predicted level|`` over the held-out entries of a block of levels.
 
-    The predicted level is the median of the levels' probabilities at z, the lowest one plus the
-    number of thresholds below z: no other has a smaller expected distance. Likelihoods other than
-    ``Ordinal`` are refused by a ``ModelError``.
+    The predicted level is the median of the distribution of levels at z: the lowest level plus the
+    number of thresholds below z. No other level has a smaller expected distance. Likelihoods other
+    than ``Ordinal`` raise a ``ModelError``.
     """
 
     kinds = frozenset({"levels"})
@@ -290,12 +289,12 @@ class OrdinalDistance(OfOneBlock):
 
 @attrs.frozen
 class OneMinusAUC(OfOneBlock):
-    """1 - AUC of a block of labels: the lower the better, 0.5 where the ranking is one by chance.
+    """1 - AUC of a block of labels: lower is better, and a random ranking has 0.5.
 
-    AUC is the area under the receiver operating characteristic of z within a column, the share of
-    pairs of a held-out 1 and a held-out 0 that z puts in this order. The score is 1 minus the mean
-    over the columns with both labels held out on that fold (macro average), NaN where there is
-    none. Other likelihoods than those of labels 0 and 1 are refused by a ``ModelError``.
+    AUC is the area under the receiver operating characteristic of z within a column: the share of
+    pairs of a held-out 1 and a held-out 0 in which the 1 has the larger z. The score is 1 minus
+    the mean over the columns with both labels held out on that fold (macro average), and NaN if
+    there is no such column. Likelihoods of other data than labels 0 and 1 raise a ``ModelError``.
     """
 
     kinds = frozenset({"labels"})
@@ -319,10 +318,10 @@ class OneMinusAUC(OfOneBlock):
 class LogLoss(OfOneBlock):
     """The mean of ``-log p(y | z)`` over the held-out entries of a block, in nats.
 
-    With every constant, so that it compares likelihoods of one kind of data, as ``Poisson`` with
-    ``NegativeBinomial``. For labels, classes, levels, counts and positive numbers; losses without
-    a distribution are refused by a ``ModelError``, and so are those of a location
-    (``Gaussian``), whose density is a matter of units.
+    All constants are included, so likelihoods of one kind of data can be compared, for example
+    ``Poisson`` and ``NegativeBinomial``. It is for labels, classes, levels, counts and positive
+    numbers. Losses without a distribution raise a ``ModelError``. So do those of a location, such
+    as ``Gaussian``, whose density depends on the unit.
     """
 
     reads_z = True
@@ -347,12 +346,11 @@ class LogLoss(OfOneBlock):
 class HeldOutLoss(OfBlocks):
     """The mean loss l(z, y) of the held-out entries of one block, or of all blocks together.
 
-    Over several blocks it is the sum of all their losses over the number of all their entries,
-    so that a block counts by its entries: one column of classes does not outweigh a hundred of
-    measurements. Weights of blocks and of entries play no part, so that models with different
-    ones can be compared. For a block of standardised values l is in standard units, those of the
-    training entries of the fit: models that standardize differently are compared by
-    ``RelativeError``, which is in the units of the data. NaN where a fold holds out no entry.
+    For several blocks it is the sum of all losses divided by the number of all entries, so a block
+    counts by its number of entries. Weights of blocks and of entries are not used, so models with
+    different weights can be compared. For a standardised block l is in standard units, those of
+    the training entries. To compare models that standardize differently use ``RelativeError``,
+    which is in the units of the data. NaN if a fold holds out no entry.
     """
 
     def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
@@ -372,17 +370,17 @@ class RelativeDeviance(OfBlocks):
 
     ``sum d(z_ij, y_ij) / u_j  /  sum d(c_j, y_ij) / u_j``
 
-    over the held-out entries of a block. u_j is 1 where losses are in nats, as of labels,
-    classes, levels and counts. For locations (``Gaussian``, ``Huber``, ``Quantile``), whose losses
+    over the held-out entries of a block. u_j is 1 for labels, classes, levels and counts, whose
+    losses have no unit. For locations (``Gaussian``, ``Huber``, ``Quantile``), whose losses
     have the units of their column, it is the mean of ``d(c_j, y_ij)`` over the training entries
-    of the column. The score does not depend on the scale or offset of a column then, and for a
+    of the column. So the score does not depend on the scale or offset of a column, and for a
     Gaussian block of standardised columns it is about ``1 - R^2``. Columns of a location whose
-    training entries are all equal are left out: they have no variation to be explained.
+    training entries are all equal are left out, since they have no variation.
 
-    Without ``block`` the score is the mean over all blocks, each of them relative to the
-    constants of its columns: numbers, labels and classes count alike in a mixed table. Weights of
-    blocks play no part, those of entries only in the constants. NaN where no block has any
-    variation to be explained on a fold.
+    Without ``block`` the score is the mean over all blocks, each relative to the constants of its
+    columns, so numbers, labels and classes count equally in a mixed table. Weights of blocks are
+    not used, and weights of entries only in the constants. NaN if no block has any variation on a
+    fold.
 
     Parameters
     ----------
@@ -391,8 +389,8 @@ class RelativeDeviance(OfBlocks):
     Raises
     ------
     ModelError
-        Before anything is fitted: where the block is missing; for ``Equality``, whose loss is 0
-        or infinite, and a ``RiskMixture``, whose entries without a label carry loss too.
+        Before anything is fitted: if the block is missing; for ``Equality``, whose loss is 0 or
+        infinite; and for a ``RiskMixture``, whose entries without a label have a loss, too.
 
     Examples
     --------

@@ -47,9 +47,9 @@ class Path:
     term : str
         The class of the term.
     weights : array
-        Its weights, descending: of an interrupted path those that have fits.
+        Its weights, descending; after an interruption only those that have fits.
     fits : tuple of Fit
-        One a weight, each with its certificate.
+        One fit for each weight, each with its certificate.
     """
 
     term: str
@@ -109,7 +109,7 @@ def path(
     Parameters
     ----------
     model : Model
-        The weight that its term has is not used.
+        The declared weight of the term is not used.
     data : as in ``fit``
     term : a class such as mc.NuclearNorm, or one of the model's terms, optional
         The term whose weight changes: by default the model's NuclearNorm or MaxNorm, else its

@@ -152,13 +152,13 @@ def folds_in_turn(parts: Mapping[str, IntArray], count: int, later: bool = False
 class EntryFolds(Splitter):
     """Folds of entries at random: ``cross_validate(cv=5)`` is ``cv=EntryFolds(5)``.
 
-    The observed entries of every block are dealt out to ``n_splits`` parts, column by column, and
-    of labels, classes and levels value by value: each part has its share of the entries of a
-    column and of a rare label's positives. Each part is held out once.
+    The observed entries of each block are divided into ``n_splits`` parts: column by column, and
+    for labels, classes and levels value by value. So each part has its share of the entries of a
+    column, and of the positives of a rare label. Each part is held out once.
 
-    Every row and every column keeps an entry to be fitted. The only entry that a row has in
-    all blocks is never held out, nor the only one of a column; if all entries of a row are drawn
-    into one part, one of them is moved to another. The order of blocks and columns plays no part.
+    Every row and every column keeps an entry to be fitted. The only entry of a row (over all
+    blocks) or of a column is never held out. If all entries of a row are drawn into one part, one
+    of them is moved to another. The folds do not depend on the order of blocks and columns.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class EntryFolds(Splitter):
     Raises
     ------
     DataError
-        By ``split``: where fewer entries of a block can be held out than there are folds.
+        In ``split``, if fewer entries of a block can be held out than there are folds.
     """
 
     def split(self, problem: Problem, random_state: Seed = 0) -> Split:
@@ -289,8 +289,8 @@ def names_of_blocks(value: object) -> tuple[str, ...] | None:
 class RowFolds(Splitter):
     """Folds of whole rows, for predictions of new rows: each row is held out once, in all blocks.
 
-    The rows of a fold are not fitted. Some of their entries are given, and others are predicted
-    as those of new rows (``Fit.predict_rows``) and scored.
+    The rows of a fold are not fitted. They are then treated as new rows: some of their entries are
+    given, and the others are predicted by ``Fit.predict_rows`` and scored.
 
     Parameters
     ----------
@@ -298,24 +298,24 @@ class RowFolds(Splitter):
         At least 2.
     groups : sequence (n_items), optional
         Labels of rows that belong together, such as visits of one patient: they are in the same
-        fold. Folds have about as many rows.
+        fold. Folds have about equally many rows.
     order : sequence (n_items), optional
         A time for each row, numbers or ``numpy.datetime64``. Rows are cut into ``n_splits + 1``
         successive parts; fold k fits the parts 0, ..., k, and the rows of part k + 1 are new.
     given : list of block names, optional
-        The blocks that are given of new rows, as features are; all entries of the others are
-        scored. Without it the scored entries are drawn from all blocks.
+        The blocks that are known of new rows, such as features. All entries of the other blocks
+        are scored. Without it the scored entries are drawn from all blocks.
     hidden : float, default 0.3
-        Without ``given``: the share of the entries of a row that are scored, from 0 to 1; of a
-        row with two entries or more at least one is scored, and at least one is given.
+        Without ``given``: the share of the entries of a row that are scored, from 0 to 1. In a row
+        with two entries or more, at least one is scored and at least one is given.
 
     Raises
     ------
     DataError
-        By ``split``: where groups or times do not fit the data or the number of folds.
+        In ``split``, if groups or times do not fit the data or the number of folds.
     ModelError
-        Where a block in ``given`` is not one of the model's, or all are; by ``cross_validate``
-        with the first fit, where the model has no rule for new rows.
+        If ``given`` names a block that the model does not have, or all of its blocks. Also in
+        ``cross_validate``, with the first fit, if the model has no rule for new rows.
 
     Examples
     --------
@@ -442,7 +442,7 @@ class TimeFolds(Splitter):
     """Folds that hold out the future: fits of earlier entries are scored on the next ones.
 
     The observed entries are cut by their times into ``n_splits + 1`` successive parts of about
-    equal size, all of one time into the same part. Fold k fits the parts 0, ..., k, and part
+    equal size; entries of one time are in the same part. Fold k fits the parts 0, ..., k, and part
     k + 1 is held out; later parts are not used. ``RowFolds(order=...)`` cuts whole rows by
     their times.
 
@@ -458,7 +458,7 @@ class TimeFolds(Splitter):
     Raises
     ------
     DataError
-        By ``split``: where the times do not fit the data, or are too much alike for so many folds.
+        In ``split``, if the times do not fit the data, or if there are too few different times.
 
     Examples
     --------
@@ -543,7 +543,7 @@ def successive_parts(times: Any, count: int, what: str) -> IntArray:
     Raises
     ------
     DataError
-        Where a time is missing, or there are fewer distinct times than parts.
+        If a time is missing, or there are fewer distinct times than parts.
     """
     if np.isnat(times).any() if times.dtype.kind == "M" else not np.isfinite(times).all():
         raise DataError(f"{what}: a time is missing or infinite; each needs one")
@@ -620,7 +620,7 @@ def folds_of(
     Raises
     ------
     DataError
-        Where a fold holds out all entries of a block, or none of any.
+        If a fold holds out all entries of a block, or none of any.
     """
     observed, folds = observed_entries(problem), list[Fold]()
     for k, (train, test) in enumerate(cv.split(problem, random_state)):

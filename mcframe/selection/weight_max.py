@@ -89,9 +89,9 @@ def weight_max(
     Raises
     ------
     DataError
-        Where the data do not fit the model.
+        If the data do not fit the model.
     ModelError
-        Where the term is not one of the model's with a weight; where its weight has no
+        If the term is not one of the model's with a weight; where its weight has no
         influence, as with ``Equality`` blocks alone or where S = 0; where no weight leads to a
         trivial answer.
 

@@ -169,7 +169,7 @@ def read_frame(frame: Any) -> Any:
     Raises
     ------
     DataError
-        Where it is no table of pandas, polars or pyarrow (or of another library that narwhals
+        If it is no table of pandas, polars or pyarrow (or of another library that narwhals
         reads and that is in memory), where it has no rows or no columns, and where two columns
         have the same name.
     """

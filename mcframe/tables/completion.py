@@ -309,23 +309,25 @@ class Completion:
         return self.declared.like_frame(names, np.column_stack(columns))
 
     def interval(self, level: float = 0.9) -> tuple[Any, Any]:
-        """Lower and upper ends of intervals that hold the missing entry with this probability.
+        """Lower and upper ends of intervals that contain the missing entry with this probability.
 
-        Two tables in the library and with the dtypes of the table, which have its columns of
-        numbers, counts and dates. At holes stand the ends, within the bounds of the column, and
-        whole numbers are rounded outwards; at observed entries stands what was observed. Of
-        labels, levels and categories see ``sd`` and ``predict``.
+        Two tables with the columns of numbers, counts and dates, in the library and with the
+        dtypes of the table. At missing entries they have the ends of the interval, within the
+        bounds of the column; whole numbers are rounded outwards. At observed entries they have
+        the observed values. For labels, levels and categories see ``sd`` and ``predict``.
 
         Parameters
         ----------
         level : float, default 0.9
-            Between 0 and 1: the probability under the posterior. How many entries such intervals
-            really hold is told by ``completed.posterior.conformalize()``.
+            Between 0 and 1: the probability under the posterior.
+            ``completed.posterior.conformalize()`` measures how many entries such intervals
+            contain, and corrects them.
 
         Raises
         ------
         ModelError
-            Of ``method="optimum"``, which has no distribution of rows, or of another level.
+            For ``method="optimum"``, which has no distribution of rows, or if the level is not
+            between 0 and 1.
 
         Examples
         --------
@@ -391,15 +393,16 @@ class Completion:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the completed table into a file, which ``mc.load`` reads.
 
-        Stored are the table as it was given and as it was filled, the types, codes and
-        scores of its columns, and the posterior or the fit: about fifteen times the
-        table. One of 100,000 x 20 took 243 MB and a second.
-        What is loaded answers all that this one does, with the same bits, draws included;
-        frames come back in their library and with their dtypes.
+        The file contains the table before and after, the types, codes and scores of its columns,
+        and the posterior or the fit. It takes about fifteen times the size of the table. A table
+        of 100,000 x 20 took 243 MB and a second. The loaded completion gives the same answers,
+        with the same bits, draws included. Frames come back in their library and with their
+        dtypes.
 
-        A file that is there is replaced at once when the new one is whole and on the disk; a
-        process that dies before, or a full disk, leaves it as it was. The file is a zip of arrays
-        and JSON as ``numpy.savez`` writes one, without pickle, under exactly this path.
+        An existing file is replaced only when the new one is complete and on the disk. If the
+        process dies before, or the disk is full, the existing file stays as it was. The file is a
+        zip of arrays and JSON, as ``numpy.savez`` writes one, without pickle, under exactly this
+        path.
 
         Parameters
         ----------
@@ -413,10 +416,10 @@ class Completion:
         Raises
         ------
         ModelError
-            Where the completed table holds what no file can: objects in its columns
+            If the completed table holds what no file can: objects in its columns
             that are no numbers, texts or times.
         DataError
-            Where the file cannot be written.
+            If the file cannot be written.
 
         Examples
         --------

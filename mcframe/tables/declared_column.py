@@ -383,7 +383,7 @@ def declared_kind(column: Column, given: Any) -> DeclaredColumn:
     Raises
     ------
     DataError
-        Where its values are not that, or nothing can be said of them.
+        If its values are not that, or nothing can be said of them.
     """
     if isinstance(given, str) and given == "skip":
         return set_aside(column, "declared")

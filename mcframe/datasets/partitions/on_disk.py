@@ -87,7 +87,7 @@ class Folder:
         Raises
         ------
         DataError
-            Where there is no manifest, or it is damaged, or of another format.
+            If there is no manifest, or it is damaged, or of another format.
         """
         if not path.is_dir():
             raise DataError(
@@ -144,7 +144,7 @@ class Folder:
         Raises
         ------
         DataError
-            Where the file is not there, cannot be read, or holds other bytes.
+            If the file is not there, cannot be read, or holds other bytes.
         """
         self.check_size(name)
         try:
@@ -222,7 +222,7 @@ def workshop(
     Raises
     ------
     DataError
-        Where the folder cannot be written into, as ``check_folder`` says, or another writer is at
+        If the folder cannot be written into, as ``check_folder`` says, or another writer is at
         work there; where the disk is full, with how many bytes were needed.
     """
     fresh, place = not folder.exists(), folder / WORKSHOP
@@ -268,7 +268,7 @@ def check_folder(folder: Path, layout: FolderLayout, overwrite: bool) -> None:
     Raises
     ------
     DataError
-        Where it is a file, holds files that are not ours, or ours without ``overwrite``.
+        If it is a file, holds files that are not ours, or ours without ``overwrite``.
     """
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{str(folder)!r} is a file; the path of a folder is needed")
@@ -396,7 +396,7 @@ class PartitionsOnDisk(CountedPartitions):
         Raises
         ------
         DataError
-            Where a file is not there, or does not hold what was written, or the folder was
+            If a file is not there, or does not hold what was written, or the folder was
             written anew with another table.
         """
         try:

@@ -91,7 +91,7 @@ def parquet_triples(
     Raises
     ------
     DataError
-        Where a file is not there, is no Parquet, or lacks a column.
+        If a file is not there, is no Parquet, or lacks a column.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def impute_to(
     Raises
     ------
     DataError
-        Where the folder is not empty or cannot be written, another call is at work there, or the
+        If the folder is not empty or cannot be written, another call is at work there, or the
         data are not those of the fit: entries are compared, but of a compact fit, which has none,
         shapes alone. No file is left then.
     ModelError

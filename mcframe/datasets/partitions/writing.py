@@ -108,7 +108,7 @@ def common_rows(extents: Iterable[Extent]) -> int:
     Raises
     ------
     DataError
-        Where blocks have different ones, no block has an entry, or cells cannot be counted.
+        If blocks have different ones, no block has an entry, or cells cannot be counted.
     """
     extents = list(extents)
     for extent in extents:
@@ -224,7 +224,7 @@ class Spool:
         Raises
         ------
         OSError
-            Where the disk is too small for what the engine does not hold in memory.
+            If the disk is too small for what the engine does not hold in memory.
         """
         order = '"row", "column"' + (', "value"' if by_value else "")
         settings = {
@@ -346,7 +346,7 @@ def write_partitions(
         numbers that are not finite, blocks with different rows. Nothing is left in the folder
         then, and what it held before is untouched.
     ModelError
-        Where an option is none of these.
+        If an option is none of these.
 
     Notes
     -----
@@ -426,7 +426,7 @@ def save_labels(
     Raises
     ------
     DataError
-        Where there are more or fewer of them than rows or columns.
+        If there are more or fewer of them than rows or columns.
     """
     columns = [block["columns"] for block in facts["blocks"].values()]
     files = {}
@@ -578,7 +578,7 @@ class Writing:
         Raises
         ------
         DataError
-            Where cells have several entries that are not to be summed, with how many there are.
+            If cells have several entries that are not to be summed, with how many there are.
         """
         spool, position = self.spools[name], list(self.spools).index(name)
         refuse_full(place, 2 * spool.n_bytes)

@@ -120,7 +120,7 @@ def tables_as_arrays(name: str, given: Any) -> Any:
     Raises
     ------
     DataError
-        Where it is no collection of Dask, one without known chunks, or a frame of which it is not
+        If it is no collection of Dask, one without known chunks, or a frame of which it is not
         clear whether its rows are items or entries.
     """
     values = values_of(given)
@@ -306,7 +306,7 @@ def starts_of(
     Raises
     ------
     DataError
-        Where entries of a frame stand in another partition than their row.
+        If entries of a frame stand in another partition than their row.
     """
     said = {int(shape[0]) for shape in shapes.values()} | ({sum(heights)} if heights else set())
     if len(said) > 1:
@@ -439,7 +439,7 @@ class DaskPartitions(CountedPartitions):
         Raises
         ------
         DataError
-            Where a task gives other entries than when they were counted.
+            If a task gives other entries than when they were counted.
         """
         tasks = [self.tasks[name][p] for name in self.blocks]
         start, stop = self.rows(p)
