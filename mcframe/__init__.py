@@ -139,7 +139,7 @@ __all__ += risks.__all__
 __all__ += regularizers.__all__
 __all__ += constraints.__all__
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> object:

@@ -1,23 +1,28 @@
-"""The command line: ``python -m mcframe``."""
+"""The command line: ``mcframe``, or ``python -m mcframe``."""
 
 import sys
 from collections.abc import Sequence
 
 from mcframe import __version__
-from mcframe.commands import LAYOUT, Parser, add_demo, run_command
+from mcframe.commands.demo import add_demo
+from mcframe.commands.parsing import LAYOUT, Parser, run_command
+from mcframe.commands.verbs import add_verbs
 
 ABOUT = """\
-Complete incomplete tables of features and labels, with a certificate of optimality.
+Complete tables with missing entries, with a certificate or a posterior.
 
-mcframe is a library; this command shows what it does. Begin with: python -m mcframe demo
+    mcframe impute table.csv --out done.csv
+
+Each command has a page of its own: mcframe impute --help
 """
 
 
 def parser() -> Parser:
     """Declare all commands and their arguments."""
-    top = Parser(prog="python -m mcframe", description=ABOUT, formatter_class=LAYOUT)
+    top = Parser(prog="mcframe", description=ABOUT, formatter_class=LAYOUT)
     top.add_argument("--version", action="version", version=f"mcframe {__version__}")
     commands = top.add_subparsers(dest="command", metavar="command", title="commands")
+    add_verbs(commands)
     add_demo(commands)
     return top
 

@@ -104,6 +104,15 @@ class NewRows(Rows):
         offset = self.tables[name].offset if name in self.tables else None
         return self.table(name).natural(z if offset is None else z + offset.dense())
 
+    def natural(self, name: str, rows: Any, columns: Any) -> Array:
+        """The linear predictor at some entries: one number each, or one for each class."""
+        z, width = self.predictor(name), self.likelihood(name).width
+        return (z if width == 1 else z.reshape(len(z), -1, width))[rows, columns]
+
+    def predict(self, name: str, rows: Any, columns: Any) -> Array:
+        """The mean response at some entries, as ``Fit.predict`` gives it."""
+        return self.likelihood(name).mean(self.natural(name, rows, columns))
+
 
 def pieces_of(
     problem: Problem,

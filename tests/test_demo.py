@@ -11,7 +11,7 @@ import pytest
 
 import mcframe as mc
 from mcframe.__main__ import main
-from mcframe.commands import SCALES, change, choose, declare, regressions, standardized
+from mcframe.commands.demo import SCALES, change, choose, declare, regressions, standardized
 from mcframe.datasets import MultiLabel, digits, hide
 from mcframe.plots import draw_pixels
 
@@ -80,7 +80,7 @@ def test_a_fit_that_is_not_certified_is_exit_code_1(place, capsys, monkeypatch):
     def hurried(*arguments, **options):
         return mc.fit(*arguments, **{**options, "max_iter": 1})
 
-    monkeypatch.setattr("mcframe.commands.fit", hurried)
+    monkeypatch.setattr("mcframe.commands.demo.fit", hurried)
     assert main(QUICK) == 1
     assert "Fit: iteration_limit" in capsys.readouterr().out
 
@@ -96,7 +96,7 @@ def test_ctrl_c_during_the_fit_still_gives_an_answer(place, capsys, monkeypatch)
 
         return mc.fit(model, data, **options, callback=callback)
 
-    monkeypatch.setattr("mcframe.commands.fit", stopped)
+    monkeypatch.setattr("mcframe.commands.demo.fit", stopped)
     assert main(QUICK) == 1
     out = capsys.readouterr().out
     assert "Fit: interrupted" in out
@@ -107,7 +107,7 @@ def test_ctrl_c_elsewhere_is_one_line(place, capsys, monkeypatch):
     def pressed(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mcframe.commands.cross_validate", pressed)
+    monkeypatch.setattr("mcframe.commands.demo.cross_validate", pressed)
     assert main(QUICK) == 130
     assert capsys.readouterr().err.strip() == "mcframe: interrupted before there was a fit"
 
@@ -170,7 +170,7 @@ def test_wrong_arguments_are_exit_code_2_and_one_line(capsys, arguments, message
 
 def test_without_a_command_the_help_is_printed(capsys):
     assert main([]) == 0
-    assert "python -m mcframe demo" in capsys.readouterr().out
+    assert "mcframe impute table.csv --out done.csv" in capsys.readouterr().out
 
 
 def test_the_module_runs_as_a_command():

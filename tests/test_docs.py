@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,8 @@ if importlib.util.find_spec("distributed"):
     importlib.import_module(".clusters", __package__)
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TOP_PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+PAGES = [*(ROOT / name for name in TOP_PAGES), *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += sorted((ROOT / "docs" / "reproduction").glob("*.md"))
 REFERENCE_PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
 FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -44,13 +46,16 @@ class Example:
     digits_vary: bool
 
 
-def examples_of(page: str, languages: tuple[str, ...] = ("python", "py")) -> list[Example]:
+def examples_of(
+    page: str, languages: tuple[str, ...] = ("python", "py", "console")
+) -> list[Example]:
     """All blocks of some languages, each with the ```text block that follows it directly."""
     found = []
     fences = list(FENCE.finditer(page))
     for fence, after in zip_longest(fences, fences[1:]):
         if fence[1] not in languages:
             continue
+        code = commands_of(fence[2]) if fence[1] == "console" else fence[2]
         shown, digits_vary = None, False
         if after is not None and after[1] == "text":
             between = page[fence.end() : after.start()].strip()
@@ -58,8 +63,15 @@ def examples_of(page: str, languages: tuple[str, ...] = ("python", "py")) -> lis
             if digits_vary or not between:
                 shown = after[2]
         line = page[: fence.start()].count("\n") + 1
-        found.append(Example(line, fence[2], shown, digits_vary))
+        found.append(Example(line, code, shown, digits_vary))
     return found
+
+
+def commands_of(console: str) -> str:
+    """Python that runs the lines of a console, each of which is ``$ mcframe ...``."""
+    lines = [shlex.split(line) for line in console.replace("\\\n", " ").splitlines()]
+    assert all(line[:2] == ["$", "mcframe"] for line in lines), console
+    return "from mcframe.__main__ import main\n" + "".join(f"main({line[2:]})\n" for line in lines)
 
 
 def run(example: Example, namespace: dict[str, object], page: str) -> str:
@@ -150,6 +162,13 @@ def test_blocks_of_both_names_are_run():
     assert [own.code for own in examples_of(page)] == ["print(1)\n", "x = 2\n"]
 
 
+def test_a_console_is_run_as_commands():
+    page = "```console\n$ mcframe impute a.csv \\\n    --out 'b c.csv'\n```\n"
+    assert examples_of(page)[0].code.endswith("main(['impute', 'a.csv', '--out', 'b c.csv'])\n")
+    with pytest.raises(AssertionError, match="rm"):
+        examples_of("```console\n$ rm -r .\n```\n")
+
+
 def test_a_wrong_output_and_an_unshown_warning_are_noticed():
     page = "```python\nprint(1)\n```\n\n```text\n2\n```\n\n```python\nimport warnings\n```\n"
     first, second = examples_of(page)
@@ -207,7 +226,8 @@ def test_no_line_of_a_page_is_a_comment_of_myst():
 
 
 # What the top level of the repository may hold, besides dot-files.
-TOP_LEVEL = ("LICENSE", "README.md", "docs", "examples", "mcframe", "pyproject.toml", "tests")
+TOP_LEVEL = (*TOP_PAGES, "CITATION.cff", "LICENSE", "pyproject.toml")
+TOP_LEVEL += ("docs", "examples", "mcframe", "tests")
 # Made by tools and never committed; ``.git`` is a file in a worktree.
 GENERATED = re.compile(r"_build|__pycache__|\.(git|venv|hypothesis|\w+_cache)|.*\.egg-info")
 # Written in two parts, so that this file does not hold them itself.

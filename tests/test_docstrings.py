@@ -12,7 +12,7 @@ ROOT = pathlib.Path(mcframe.__file__).parent
 ROOMS = (
     *("model", "datasets", "selection", "papers", "plots"),
     *(
-        "commands.py",
+        "commands",
         "storage.py",
         "new_rows.py",
         "prediction.py",

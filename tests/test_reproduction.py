@@ -385,7 +385,9 @@ def test_results_of_another_run_are_not_mixed_in(place, capsys, monkeypatch):
     error = refused([*FULL, "--resume", "--seed", "3"], capsys)
     assert "seed is 0 there and 3 here; give the same, or another folder by --out" in error
     monkeypatch.setattr("papers.store.__version__", "9.9")
-    assert 'version is "0.1.0" there and "9.9" here' in refused([*FULL, "--resume"], capsys)
+    assert f'version is "{mc.__version__}" there and "9.9" here' in refused(
+        [*FULL, "--resume"], capsys
+    )
     assert (place / "noise-table1.jsonl").read_bytes() == before
 
 

@@ -30,7 +30,7 @@ DIALECT = {
 PAGES = [
     path
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    if path.name not in ("changes.md", "quality.md")
+    if path.name not in ("changelog.md", "quality.md")
 ]
 
 

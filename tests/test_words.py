@@ -20,7 +20,7 @@ from mcframe import calibration, constraints, likelihoods, regularizers, risks
 from mcframe.contracts import Likelihood, Term
 
 from . import catalogue, strategies
-from .test_docs import ROOT
+from .test_docs import ROOT, TOP_PAGES
 
 LIKELIHOODS = set(likelihoods.__all__)
 KNOWN_SUMS = {"Calibration"}  # whose instances are of one of two classes
@@ -170,7 +170,7 @@ def test_a_new_word_touches_three_files(tmp_path):
     """The plugins of the pages become words of the package: every other list follows."""
     for name in ("mcframe", "tests", "docs", "examples"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("README.md", "pyproject.toml", "LICENSE"):
+    for name in (*TOP_PAGES, "pyproject.toml", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path / name)
     shutil.copy(ROOT / LIKELIHOOD, tmp_path / "mcframe/likelihoods/log_cosh.py")
     shutil.copy(ROOT / REGULARIZER, tmp_path / "mcframe/regularizers/row_lasso.py")

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mcframe.commands import LAYOUT, Parser, natural, run_command, whole
+from mcframe.commands.parsing import LAYOUT, Parser, natural, run_command, whole
 
 # The folder is imported as the package ``papers``, by worker processes too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

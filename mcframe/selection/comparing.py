@@ -90,8 +90,8 @@ def compare(
     random_state : int, default 0
         Seeds the folds and each posterior.
     **options
-        Options of ``mc.posterior``: ``factors``, ``tol``, ``max_iter``, ``max_seconds``, ``n_jobs``
-        and ``progress``.
+        Options of ``mc.posterior``: ``factors``, ``tol``, ``max_iter``, ``max_seconds``,
+        ``n_jobs`` and ``progress``.
 
     Returns
     -------

@@ -27,7 +27,7 @@ from mcframe.storage import save
 from mcframe.tables.coding import BLOCK, Choice, Numbers
 from mcframe.tables.columns import listed
 from mcframe.tables.declared_column import DeclaredColumn, members_of
-from mcframe.tables.declaring import Declared, lines_of
+from mcframe.tables.declaring import Declared, like_frame, lines_of
 from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, standard_units
 
 
@@ -250,9 +250,9 @@ class Completion:
         See ``posterior`` and ``fit``.
     declared : Declared
         The type of each column. For the posterior all columns are numbers of one block.
-    chosen : RowsChoice or CrossValidation
+    chosen : RowsChoice, CrossValidation or None
         The choice of the prior or of the weight: ``best_weight``, and ``means``, the mean losses
-        of all candidates.
+        of all candidates. None where the model was given.
     scores : tuple of ColumnScores or None
         The losses on held-out entries at the best candidate, one for each column of the table.
     """
@@ -260,7 +260,7 @@ class Completion:
     table: Any
     answer: Posterior | Fit
     declared: Declared
-    chosen: RowsChoice | CrossValidation
+    chosen: RowsChoice | CrossValidation | None
     scores: tuple[ColumnScores | None, ...]
 
     plot = pictures
@@ -306,7 +306,7 @@ class Completion:
                 numbers[missing] = found[each.name]
             columns.append(numbers)
         names = [each.name for each in self.declared.columns]
-        return self.declared.like_frame(names, np.column_stack(columns))
+        return like_frame(self.declared.frame, names, np.column_stack(columns))
 
     def interval(self, level: float = 0.9) -> tuple[Any, Any]:
         """Lower and upper ends of intervals that contain the missing entry with this probability.
@@ -389,6 +389,15 @@ class Completion:
         0    1.85    L
         """
         return self.declared.complete_rows(self.answer, frame, unseen=unseen)
+
+    def predict_rows(
+        self, name: Any, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
+    ) -> Any:
+        """Predictions of a column in new rows: probabilities of its values, or its mean.
+
+        See ``Declared.predict_rows``; ``frame`` and ``unseen`` as in ``complete_rows``.
+        """
+        return self.declared.predict_rows(self.answer, name, frame, unseen=unseen)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the completed table into a file, which ``mc.load`` reads.
@@ -513,7 +522,7 @@ class Completion:
                 "column": str(plain(each.name)),
                 "type": each.kind,
                 "missing": each.share_missing,
-                "weight": self.chosen.best_weight,
+                "weight": None if self.chosen is None else self.chosen.best_weight,
             }
             if each.name in sds:
                 largest = max(float(np.max(sds[each.name])), np.finfo(float).tiny)
@@ -542,16 +551,18 @@ class Completion:
     def _summary(self) -> tuple[str, str]:
         """How many entries were filled and by what answer, and how that was chosen."""
         missing = [each.column.missing.sum() for each in self.declared.columns if each.is_filled]
-        answer, how = self.answer, str(self.chosen)
+        answer, chosen = self.answer, self.chosen
         if isinstance(answer, Posterior):
-            status = f"posterior {answer.status} (log evidence at least {answer.evidence:.1f})"
+            status, how = f"posterior {answer.status}", str(chosen)
+            status += f" (log evidence at least {answer.evidence:.1f})"
         else:
             status = f"{answer.status} (gap {answer.gap:.1e})"
-            how = f"NuclearNorm({self.chosen.best_weight:.6g})"
-        return (
-            f"Completion: {sum(missing)} entries filled, {status}",
-            f"{how}, chosen by held-out entries; loss 1 is no better than a constant",
-        )
+            how = "" if chosen is None else f"NuclearNorm({chosen.best_weight:.6g})"
+        if chosen is None:
+            how = "the given model, without held-out entries"
+        else:
+            how += ", chosen by held-out entries; loss 1 is no better than a constant"
+        return f"Completion: {sum(missing)} entries filled, {status}", how
 
     def _cells(self) -> list[list[str]]:
         """The report as text, a header and a row for each column of the table."""

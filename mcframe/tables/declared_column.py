@@ -483,6 +483,30 @@ def declared_likelihood(column: Column, likelihood: Likelihood) -> DeclaredColum
     return DeclaredColumn(column, type(likelihood).__name__, "declared", coding, likelihood, block)
 
 
+def in_block(column: Column, given: Any, block: Block) -> DeclaredColumn:
+    """Return a column in a block of a given model, of a declared type or by the likelihood.
+
+    Raises
+    ------
+    DataError
+        Where its values, or its declared type, do not suit the likelihood.
+    """
+    likelihood = block.likelihood
+    if given is None and kinds_of(likelihood) == {"labels"} and column.distinct == (0, 1):
+        given = "label"
+    each = declared_kind(column, likelihood if given is None else given)
+    several = likelihood.levels if isinstance(likelihood, Ordinal) else likelihood.width
+    if isinstance(each.coding, Choice):
+        suits = len(each.coding.places) == max(several, 2)
+    else:
+        suits = each.coding is not None and several == 1
+    if isinstance(each.coding, Levels) != isinstance(likelihood, Ordinal) or not suits:
+        why = f"it stands in block {block.name!r}, which has the likelihood {likelihood}"
+        raise contradiction(column, likelihood if given is None else given, why)
+    why = each.why.replace("declared", f"in block {block.name!r}", 1)
+    return attrs.evolve(each, block=block.name, why=why)
+
+
 def places_of(column: Column, likelihood: Likelihood, count: int) -> tuple[Any, ...]:
     """The values that a likelihood of so many classes stands for."""
     if isinstance(likelihood, Ordinal) and column.form == "number":

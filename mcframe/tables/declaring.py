@@ -14,6 +14,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import is_word, plain
+from mcframe.likelihoods import Ordinal
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
@@ -42,7 +43,9 @@ from mcframe.tables.declared_column import (
     data_of,
     declared_kind,
     detected_kind,
+    in_block,
     placed_columns,
+    set_aside,
     what,
 )
 
@@ -172,14 +175,16 @@ def codes_of(each: DeclaredColumn, column: Column) -> Array:
     return coding.codes(column)
 
 
+def conditioned(fit: Any, data: Mapping[str, Any]) -> Any:
+    """Return what a ``Fit`` or a ``Posterior`` says of new rows."""
+    return fit.condition(data) if isinstance(fit, Posterior) else new_rows(fit, data)
+
+
 def imputed_rows(fit: Any, data: Mapping[str, Any]) -> dict[str, Array]:
     """Return the blocks of new rows filled by a ``Fit`` or a ``Posterior``."""
-    names = [block.name for block in fit.model.blocks]
-    if isinstance(fit, Posterior):
-        given = fit.condition(data)
-        return {name: np.asarray(given.impute(name)) for name in names}
-    new = new_rows(fit, data)
-    return {name: np.asarray(new.imputed(name)) for name in names}
+    new = conditioned(fit, data)
+    fill = new.impute if isinstance(fit, Posterior) else new.imputed
+    return {block.name: np.asarray(fill(block.name)) for block in fit.model.blocks}
 
 
 def completed_column(
@@ -239,7 +244,7 @@ class Declared:
     Attributes
     ----------
     model : Model
-        A block for each type of column, and a ``NuclearNorm``.
+        A block for each type of column, and a ``NuclearNorm``; or the model that was given.
     data : dict from block name to DataFrame or array
         The codes of the columns of each block, NaN where missing. They are DataFrames with the
         index of the table if it is of pandas.
@@ -405,6 +410,44 @@ class Declared:
         name : object
             A column that is in a block; otherwise a ``ModelError`` gives the reason.
         """
+        return self.predicted(self.checked(fit), name, self.frame)
+
+    def predict_rows(
+        self, fit: Any, name: Any, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
+    ) -> Any:
+        """Predictions of a column in new rows, by the rule for new rows (``Fit.predict_rows``).
+
+        Parameters
+        ----------
+        fit, name : as in ``predict``
+        frame, unseen : as in ``complete_rows``
+            What a row says of the column itself is used, too.
+
+        Returns
+        -------
+        DataFrame or Table
+            As from ``predict``, with one row for each of ``frame``.
+
+        Examples
+        --------
+        >>> import pandas as pd, mcframe as mc
+        >>> frame = pd.DataFrame({
+        ...     "height": [1.5, 1.6, 1.8, 1.9] * 5, "size": ["S", "S", "L", "L"] * 5,
+        ... })
+        >>> declared = mc.declare(frame)
+        >>> fit = mc.fit(declared.model, declared.data)
+        >>> new = pd.DataFrame({"height": [1.5, 1.9], "size": None})
+        >>> declared.predict_rows(fit, "size", new).round(1)
+             L    S
+        0  0.1  0.9
+        1  0.9  0.1
+        """
+        rows = CodedRows.of(self.columns, frame, unseen)
+        data = data_of(self.columns, rows.codes, rows.table)
+        return self.predicted(conditioned(self.checked(fit), data), name, rows.table)
+
+    def predicted(self, fit: Any, name: Any, table: Any) -> Any:
+        """Predictions of a column in the rows of a ``narwhals.DataFrame``."""
         each = self.column(name)
         if each.place is None:
             raise ModelError(
@@ -412,11 +455,11 @@ class Declared:
                 f" {each.why}"
             )
         coding, block = each.modelled
-        rows = np.arange(self.frame.shape[0])
-        answer = coding.answer(self.checked(fit), block, rows, np.full(rows.size, each.place))
+        rows = np.arange(table.shape[0])
+        answer = coding.answer(fit, block, rows, np.full(rows.size, each.place))
         if isinstance(coding, Choice):
-            return self.like_frame([plain(value) for value in coding.places], answer)
-        return self.like_frame([name], (answer * coding.unit)[:, None])
+            return like_frame(table, [plain(value) for value in coding.places], answer)
+        return like_frame(table, [name], (answer * coding.unit)[:, None])
 
     def column(self, name: Any) -> DeclaredColumn:
         """The column of that name; a ``ModelError`` if there is none."""
@@ -427,16 +470,6 @@ class Declared:
         raise ModelError(
             f"there is no column {plain(name)!r} in the table; its columns are {known}"
         )
-
-    def like_frame(self, names: list[Any], numbers: Array) -> Any:
-        """Numbers (n_items x names) as a table of the same library, with its index."""
-        pandas = self.frame.implementation.is_pandas()
-        told = range(len(names)) if pandas else names
-        columns = {str(name): own for name, own in zip(told, numbers.T, strict=True)}
-        made = nw.from_dict(columns, backend=self.frame.implementation).to_native()
-        if pandas:
-            made.columns, made.index = names, self.frame.to_native().index
-        return made
 
     def __repr__(self) -> str:
         n_rows, n_columns = self.frame.shape
@@ -451,6 +484,17 @@ class Declared:
             for each in self.columns
         ]
         return "\n".join([*lines, *lines_of([("column", "missing", "taken for", "why"), *rows])])
+
+
+def like_frame(table: Any, names: list[Any], numbers: Array) -> Any:
+    """Return numbers (n_rows x names) as a table of the library of another, with its index."""
+    pandas = table.implementation.is_pandas()
+    told = range(len(names)) if pandas else names
+    columns = {str(name): own for name, own in zip(told, numbers.T, strict=True)}
+    made = nw.from_dict(columns, backend=table.implementation).to_native()
+    if pandas:
+        made.columns, made.index = names, table.to_native().index
+    return made
 
 
 def lines_of(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -473,7 +517,13 @@ def lines_of(rows: Sequence[Sequence[str]]) -> list[str]:
 STARTING_SHARE = 0.1
 
 
-def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
+def declare(
+    frame: Any,
+    types: Mapping[Any, Any] | None = None,
+    *,
+    model: Model | None = None,
+    columns: Mapping[str, Sequence[Any]] | None = None,
+) -> Declared:
     """Turn a table of any columns into a model and its data.
 
     The type of each column is detected from its dtype and values. ``types`` overrides it.
@@ -508,6 +558,11 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
         ``("number", 0, None)``, to which predictions are limited; levels from the lowest to the
         highest, such as ``["I", "II", "III"]``; or a likelihood such as ``mc.Huber()``. If a
         declared category has more than 100 values, the 100 most frequent are classes.
+    model : Model, optional
+        A model of your own. The likelihood of a block says what its columns are; ``types`` can
+        add the order of text levels, bounds, or "date". Levels are counted from 0.
+    columns : dict from block name to a list of column names, optional
+        The columns of each block of ``model``, in this order. All others are set aside.
 
     Returns
     -------
@@ -519,9 +574,11 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
     ------
     DataError
         If the frame is not a table, is empty, or has a name twice; if a column is sparse, holds an
-        infinite value, or does not match its declared type; if no column is left.
+        infinite value, or does not match its declared type or the likelihood of its block; if no
+        column is left.
     ModelError
-        If ``types`` names no column, or is none of the above.
+        If ``types`` names no column, or is none of the above; if ``columns`` does not give each
+        block its columns.
 
     Examples
     --------
@@ -540,13 +597,74 @@ def declare(frame: Any, types: Mapping[Any, Any] | None = None) -> Declared:
     >>> model, data = declared
     >>> declared.table(mc.fit(model, data))["town"].tolist()
     ['Ulm', 'Bonn', 'Ulm', 'Bonn', 'Kiel']
+    >>> own = mc.Model([mc.Block("habits", mc.Bernoulli(), bias=True)], [mc.NuclearNorm(0.1)])
+    >>> mc.declare(frame, model=own, columns={"habits": ["smokes"]}).model == own
+    True
     """
-    table, columns = typed_columns(frame, types)
-    found = declared_of(columns, table)
+    if model is not None or columns is not None:
+        return declared_by(model, columns, frame, types)
+    table, read = typed_columns(frame, types)
+    found = declared_of(read, table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
         weight = starting_weight(found.model, found.data)
     return attrs.evolve(found, model=Model(found.model.blocks, [NuclearNorm(weight)]))
+
+
+def declared_by(model: Any, columns: Any, frame: Any, types: Any) -> Declared:
+    """Return a table whose columns stand in the blocks of a given model."""
+    if not isinstance(model, Model):
+        raise ModelError(f"model={model!r} was given with columns; a Model is needed")
+    table = read_frame(frame)
+    given = checked_types(types, table.columns)
+    places = checked_blocks(model, columns, table.columns)
+    read = {own.name: own for own in read_columns(table)}
+    placed = []
+    for block in model.blocks:
+        for name in columns[block.name]:
+            read[name] = read_text(read[name], given.get(name, block.likelihood))
+            placed.append(in_block(read[name], given.get(name), block))
+    why = "in no block of the model"
+    outside = [set_aside(own, why) for name, own in read.items() if name not in places]
+    warn_of_text([read[name] for name in places], {**given, **places})
+    blocks = [
+        attrs.evolve(block, likelihood=attrs.evolve(block.likelihood, lowest=0))
+        if isinstance(block.likelihood, Ordinal)
+        else block
+        for block in model.blocks
+    ]
+    model = Model(blocks, model.terms)
+    return Declared.of(placed_columns([*placed, *outside]), table, model)
+
+
+def checked_blocks(model: Model, columns: Any, names: Sequence[Any]) -> dict[Any, str]:
+    """The block of each column that has one; a ``ModelError`` where ``columns`` is wrong."""
+    blocks = [block.name for block in model.blocks]
+    if not isinstance(columns, Mapping) or sorted(columns) != sorted(blocks):
+        raise ModelError(
+            f"columns={columns!r} was given; a dict with a list of column names for each of the"
+            f" blocks {listed([repr(name) for name in blocks])} is needed"
+        )
+    found: dict[Any, str] = {}
+    for block in blocks:
+        if isinstance(columns[block], str) or not columns[block]:
+            raise ModelError(
+                f"columns[{block!r}] is {columns[block]!r}; a list of column names is needed"
+            )
+        for name in columns[block]:
+            if name not in names:
+                known = listed([repr(plain(each)) for each in names], most=20)
+                raise ModelError(
+                    f"columns[{block!r}] names {name!r}, which is no column; the columns are"
+                    f" {known}"
+                )
+            if name in found:
+                raise ModelError(
+                    f"column {name!r} is in block {found[name]!r} and again in {block!r}; a column"
+                    " belongs to one block"
+                )
+            found[name] = block
+    return found
 
 
 def declared_of(columns: Sequence[DeclaredColumn], table: Any) -> Declared:

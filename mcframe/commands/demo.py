@@ -1,26 +1,18 @@
-"""The commands of ``python -m mcframe``: parsers, exit codes, and the demo."""
+"""The command ``demo``: a table with hidden entries, completed and compared with a baseline."""
 
 import argparse
-import io
-import math
-import os
-import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from mcframe.answer import Fit
+from mcframe.commands.parsing import DONE, LAYOUT, UNFINISHED, positive, tolerance, whole
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.errors import (
-    DataError,
-    McframeError,
-    NotCertifiedWarning,
-    UnobservedWarning,
-)
+from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning
 from mcframe.datasets import MultiLabel, digits, hide, read_multilabel
 from mcframe.fitting import fit
 from mcframe.likelihoods import Bernoulli, Gaussian
@@ -37,74 +29,6 @@ from mcframe.selection import (
     weight_max,
 )
 
-DONE, UNFINISHED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
-LAYOUT = argparse.RawDescriptionHelpFormatter
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        """Complain in one line and leave."""
-        self.exit(MISTAKE, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
-def whole(text: str) -> int:
-    """Read a count or a seed."""
-    return int(number_from(text, int, lambda value: value >= 0, "whole number from 0"))
-
-
-def natural(text: str) -> int:
-    """Read a count of which there is at least one."""
-    return int(number_from(text, int, lambda value: value >= 1, "whole number from 1"))
-
-
-def positive(text: str) -> float:
-    """Read a number above zero."""
-    return number_from(text, float, lambda value: 0.0 < value < math.inf, "number above 0")
-
-
-def tolerance(text: str) -> float:
-    """Read a number between 0 and 1."""
-    positive(text)
-    return number_from(text, float, lambda value: value < 1.0, "number below 1")
-
-
-def number_from(text: str, kind: Any, is_right: Callable[[float], bool], needed: str) -> float:
-    """Read a number, or raise the error that says which one is needed."""
-    try:
-        value: float = kind(text)
-    except ValueError:
-        value = math.nan
-    if not is_right(value):
-        raise argparse.ArgumentTypeError(f"{text!r} was given; a {needed} is needed")
-    return value
-
-
-def run_command(commands: Parser, arguments: Sequence[str] | None = None) -> int:
-    """Run what the arguments name and return its exit code; mistakes become one line."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A terminal without mathematical signs shows question marks instead of a traceback.
-        sys.stdout.reconfigure(errors="replace")
-    given = commands.parse_args(arguments)
-    if "run" not in given:
-        commands.print_help()
-        return DONE
-    try:
-        return given.run(given)
-    except McframeError as error:
-        print(f"mcframe: {error}", file=sys.stderr)
-        return MISTAKE
-    except BrokenPipeError:
-        # Whoever was reading, such as head, has left: the rest goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return UNFINISHED
-    except KeyboardInterrupt:
-        print(f"\nmcframe: {given.interrupted}", file=sys.stderr)
-        return INTERRUPTED
-
-
-CERTIFIED, UNCERTIFIED = 0, 1
 # What matplotlib writes without further packages.
 FORMATS = (".png", ".pdf", ".svg")
 
@@ -179,7 +103,7 @@ def check_picture(picture: str | None, data: str | None) -> None:
 def run_demo(given: argparse.Namespace) -> int:
     """Run the demo; the exit code says whether its fit is certified."""
     check_picture(given.picture, given.data)
-    return CERTIFIED if demonstrate(given).status == "certified" else UNCERTIFIED
+    return DONE if demonstrate(given).status == "certified" else UNFINISHED
 
 
 SHARES = {"features": 0.5, "labels": 0.75}
@@ -196,7 +120,7 @@ PICTURE = "demo.png"
 def demonstrate(given: argparse.Namespace) -> Fit:
     """Hide entries of a table, complete it with a certificate, compare with a baseline; print all.
 
-    ``given`` has the arguments of ``python -m mcframe demo``.
+    ``given`` has the arguments of ``mcframe demo``.
 
     Raises
     ------

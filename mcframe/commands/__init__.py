@@ -1,0 +1,1 @@
+"""Floor 10: the commands of ``mcframe`` at a terminal, thin layers over the public verbs."""

@@ -1,0 +1,295 @@
+"""Files of commands: tables in CSV, Parquet and Arrow, types and models in TOML and JSON."""
+
+import csv
+import importlib
+import io
+import json
+import os
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+import narwhals.stable.v2 as nw
+
+from mcframe.contracts.errors import BackendError, DataError
+from mcframe.datasets.readers import MISSING, find_file
+from mcframe.model import Model
+from mcframe.numerics.machine import held
+from mcframe.numerics.stored import FORMAT, put_together, said
+
+# What a table is written as, by the ending of its file.
+KINDS = {".csv": "csv", ".parquet": "parquet", ".arrow": "feather", ".feather": "feather"}
+# Texts of a column of CSV that are all numbers, or all dates, and what they become. Numbers that
+# begin with 0, as "007", are codes and stay text.
+WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
+NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$"
+DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+FORMS = {
+    WHOLE: "int64",
+    NUMBER: "double",
+    f"^{DAY}$": "date32",
+    f"^{DAY}[T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}(\\.[0-9]{{1,6}})?)?$": "timestamp[us]",
+}
+
+
+def arrow(module: str = "") -> Any:
+    """Return pyarrow, or one of its modules; a ``BackendError`` where it is not installed."""
+    try:
+        return importlib.import_module(f"pyarrow.{module}" if module else "pyarrow")
+    except ModuleNotFoundError:
+        raise BackendError(
+            "tables are read and written by pyarrow, which is not installed; get it with"
+            ' pip install "mcframe[cli]"'
+        ) from None
+
+
+def kind_of(path: Path) -> str:
+    """Return the kind of a table's file by its ending, or raise a ``DataError``."""
+    if path.suffix.lower() not in KINDS:
+        raise DataError(f"{path}: the ending {', '.join(KINDS)} is needed for a table")
+    return KINDS[path.suffix.lower()]
+
+
+def read_table(
+    path: str,
+    *,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    missing: Sequence[str] = (),
+    like: Mapping[str, Any] | None = None,
+) -> Any:
+    """Read a table of Arrow from a file.
+
+    Parameters
+    ----------
+    path : str
+    delimiter, encoding, missing
+        Of CSV: what stands between two cells, and further texts of missing entries.
+    like : dict from column name to a dtype of narwhals, optional
+        The columns of a fitted table, which those of new rows in CSV are read like.
+
+    Raises
+    ------
+    DataError
+        Where there is no such file, or it is no table of its kind.
+    """
+    kind_of(Path(path))
+    file = find_file(path)
+    kind = kind_of(file)
+    try:
+        if kind == "csv":
+            return read_csv(file, delimiter, encoding, [*MISSING, *missing], like or {})
+        if kind == "parquet":
+            return arrow("parquet").ParquetFile(file).read()
+        return arrow("feather").read_table(file)
+    except (OSError, ValueError, LookupError, csv.Error, arrow().ArrowException) as error:
+        if isinstance(error, DataError):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
+        raise DataError(f"{path} cannot be read as {kind}: {reason}") from None
+
+
+def read_csv(
+    file: Path, delimiter: str, encoding: str, missing: list[str], like: Mapping[str, Any]
+) -> Any:
+    """Read a table of Arrow whose columns are text, or numbers and dates where all cells are."""
+    with file.open(encoding="utf-8-sig" if encoding == "utf-8" else encoding, newline="") as text:
+        names = next(csv.reader(text, delimiter=delimiter), [])
+    if not any(names):
+        raise DataError(f"{file}: the first line is empty; it must name the columns")
+    if len(names) == 1 and any(mark in names[0] for mark in ",;\t|"):
+        raise DataError(
+            f"{file} has a single column, called {names[0]!r}; give what stands between two cells,"
+            " such as --delimiter ';'"
+        )
+    keys, reader = [str(place) for place in range(len(names))], arrow("csv")
+    cells = reader.read_csv(  # with the header as its first row, so that names may repeat
+        file,
+        reader.ReadOptions(column_names=keys, encoding=encoding),
+        reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        reader.ConvertOptions(
+            column_types=dict.fromkeys(keys, arrow().string()),
+            null_values=missing,
+            strings_can_be_null=True,
+        ),
+    ).slice(1)
+    columns = [typed(cells[key], like.get(name)) for key, name in zip(keys, names, strict=True)]
+    return arrow().Table.from_arrays(columns, names=names)
+
+
+def typed(cells: Any, like: Any) -> Any:
+    """Return a column of text as numbers or dates where all of its cells read as these.
+
+    Like a fitted column, text stays text, and numbers that need not be whole are read as such.
+    """
+    compute, pa = arrow("compute"), arrow()
+    text = compute.utf8_trim_whitespace(cells)
+    if like in (nw.String, nw.Categorical, nw.Enum, nw.Object) or text.null_count == len(text):
+        return cells
+    for pattern, kind in FORMS.items():
+        if pattern == WHOLE and like is not None and like.is_float():
+            continue
+        if compute.all(compute.match_substring_regex(text, pattern)).as_py():
+            try:
+                return text.cast(pa.type_for_alias(kind))
+            except pa.ArrowInvalid:  # no day of the calendar
+                return cells
+    return cells
+
+
+def checked_output(
+    path: Path, endings: Iterable[str], inputs: Iterable[Path], overwrite: bool
+) -> Path:
+    """Return where an output is to be written, links followed.
+
+    Raises
+    ------
+    DataError
+        Where it is an input, is there already, or cannot be written.
+    """
+    real = Path(os.path.realpath(path.expanduser()))
+    if not {real.suffix.lower(), path.suffix.lower()} <= {*endings}:
+        raise DataError(f"output {path}: the ending {', '.join(endings)} is needed")
+    if not real.parent.is_dir():
+        raise DataError(f"output {path}: its folder does not exist; make it first")
+    if not os.access(real.parent, os.W_OK | os.X_OK):
+        raise DataError(f"output {path}: its folder cannot be written to; give another one")
+    if real.exists():
+        if not real.is_file():
+            raise DataError(f"output {path} is no file; give another path")
+        if any(file.exists() and real.samefile(file) for file in inputs):
+            raise DataError(f"output {path} is an input, which is never overwritten")
+        if not overwrite:
+            raise DataError(f"output {path} exists; give another path, or --overwrite")
+    return real
+
+
+def write_tables(tables: Mapping[Path, Any]) -> None:
+    """Write tables into files, which appear under their names when all of them are whole.
+
+    Raises
+    ------
+    DataError
+        Where one cannot be written; then none is.
+    """
+    unfinished = {path: path.with_name(f"{path.name}.writing") for path in tables}
+    try:
+        with ExitStack() as stack:
+            for path, table in tables.items():
+                file = stack.enter_context(held(unfinished[path]))
+                stack.callback(unfinished[path].unlink, missing_ok=True)
+                file.truncate(0)  # a process may have left it that died
+                write_table(nw.from_native(table).to_arrow(), kind_of(path), file)
+                file.flush()
+                os.fsync(file.fileno())
+            for path in tables:
+                os.replace(unfinished[path], path)
+    except BlockingIOError:
+        raise DataError(f"output {path} is being written by another process") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataError(f"output {path} cannot be written ({reason}); give another path") from None
+    except arrow().ArrowException as error:
+        raise DataError(f"output {path} cannot hold this table ({error})") from None
+
+
+def write_table(table: Any, kind: str, file: IO[bytes]) -> None:
+    """Write a table of Arrow into an open file."""
+    if kind == "parquet":
+        arrow("parquet").write_table(table, file)
+    elif kind == "feather":
+        arrow("feather").write_feather(table, file)
+    else:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(table.column_names)
+        for batch in table.to_batches(max_chunksize=10_000):
+            columns = [column.to_pylist() for column in batch.columns]
+            writer.writerows(zip(*columns, strict=True))
+        text.detach()
+
+
+def read_document(path: str) -> dict[str, Any]:
+    """Read a file of TOML or JSON that holds a table of values."""
+    file = find_file(path)
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+        told: Any = tomllib.loads(text) if file.suffix.lower() == ".toml" else json.loads(text)
+    except (OSError, ValueError) as error:  # of which errors of TOML and JSON are a kind
+        raise DataError(f"{path} cannot be read as TOML or JSON: {error}") from None
+    if not isinstance(told, dict):
+        raise DataError(f"{path} holds a {type(told).__name__}; names with values are needed")
+    return told
+
+
+def is_document(text: str) -> bool:
+    """Whether an argument names a file of TOML or JSON."""
+    return "=" not in text and text.lower().endswith((".toml", ".json"))
+
+
+def word(told: Any) -> Any:
+    """Return what is stored of a word: ``"Huber"`` is ``{"is": "Huber"}``."""
+    return {"is": told} if isinstance(told, str) else told
+
+
+def read_types(given: Sequence[str]) -> dict[str, Any] | None:
+    """Return the types of columns from arguments NAME=KIND and from files.
+
+    Raises
+    ------
+    DataError
+        Where an argument is neither, or names no type.
+    """
+    types: dict[str, Any] = {}
+    for text in given:
+        if is_document(text):
+            types |= read_document(text)
+            continue
+        name, _, kind = text.partition("=")
+        if not (name and kind):
+            raise DataError(f"--types {text!r}: NAME=KIND or a file .toml or .json is needed")
+        try:
+            types[name] = json.loads(kind) if kind[0] in "[{" else kind
+        except ValueError as error:
+            raise DataError(f"--types {text!r}: {kind} is no JSON ({error})") from None
+    for name, kind in types.items():
+        if isinstance(kind, dict):
+            try:
+                types[name] = put_together({}, kind)
+            except Exception as error:
+                raise DataError(f"--types: column {name!r}: {said(error)}") from None
+    return types or None
+
+
+def read_model(path: str) -> tuple[Model, dict[str, Any]]:
+    """Read a model from TOML or JSON, and the columns of each block.
+
+    The file has ``blocks`` and ``terms``, or is what ``Model.to_json`` has written; each block has
+    ``columns`` beside.
+
+    Raises
+    ------
+    DataError
+        Where it holds no model.
+    """
+    told, columns = read_document(path), dict[str, Any]()
+    try:
+        if told.get("format", FORMAT) != FORMAT:
+            raise DataError(f"its format is {told['format']!r}, and {FORMAT} is read")
+        facts = told.get("model", told)
+        if not isinstance(facts.get("blocks"), list) or not isinstance(facts.get("terms"), list):
+            raise DataError("a list of blocks and a list of terms are needed")
+        blocks = [dict(block) for block in facts["blocks"]]
+        for block in blocks:
+            name = block.get("name")
+            if not block.get("columns"):
+                raise DataError(f"block {name!r} has no columns; add columns = [...]")
+            columns[str(name)] = block.pop("columns")
+            block |= {"is": "Block", "likelihood": word(block.get("likelihood"))}
+        terms = [word(term) for term in facts["terms"]]
+        model = put_together({}, {"is": "Model", "blocks": blocks, "terms": terms})
+    except Exception as error:  # whatever other hands have written into it
+        raise DataError(f"{path} holds no model: {said(error)}") from None
+    return model, columns

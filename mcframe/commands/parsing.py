@@ -1,0 +1,158 @@
+"""What all commands share: arguments, exit codes, and errors of one line."""
+
+import argparse
+import io
+import json
+import math
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.errors import McframeError
+
+DONE, UNFINISHED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
+LAYOUT = argparse.RawDescriptionHelpFormatter
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Complain in one line and leave."""
+        self.exit(MISTAKE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def whole(text: str) -> int:
+    """Read a count or a seed."""
+    return int(number_from(text, int, lambda value: value >= 0, "whole number from 0"))
+
+
+def natural(text: str) -> int:
+    """Read a count of which there is at least one."""
+    return int(number_from(text, int, lambda value: value >= 1, "whole number from 1"))
+
+
+def positive(text: str) -> float:
+    """Read a number above zero."""
+    return number_from(text, float, lambda value: 0.0 < value < math.inf, "number above 0")
+
+
+def tolerance(text: str) -> float:
+    """Read a number between 0 and 1."""
+    positive(text)
+    return number_from(text, float, lambda value: value < 1.0, "number below 1")
+
+
+def number_from(text: str, kind: Any, is_right: Callable[[float], bool], needed: str) -> float:
+    """Read a number, or raise the error that says which one is needed."""
+    try:
+        value: float = kind(text)
+    except ValueError:
+        value = math.nan
+    if not is_right(value):
+        raise argparse.ArgumentTypeError(f"{text!r} was given; a {needed} is needed")
+    return value
+
+
+@attrs.frozen(eq=False)
+class Report:
+    """What a command has to say.
+
+    Attributes
+    ----------
+    code : int
+        The exit code.
+    text : str
+        For a person.
+    facts : dict
+        The same as the object that ``--json`` prints.
+    """
+
+    code: int
+    text: str
+    facts: Mapping[str, Any]
+
+
+def reporting(work: Callable[[argparse.Namespace], Report]) -> Callable[[Any], int]:
+    """Return a command that prints a report, and warnings as lines on standard error."""
+
+    def run(given: argparse.Namespace) -> int:
+        warned: list[str] = []
+
+        def show(message: Warning | str, *_: Any) -> None:
+            warned.append(in_one_line(message))
+            print(f"mcframe: warning: {warned[-1]}", file=sys.stderr)
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("always", category=UserWarning)
+            warnings.showwarning = show  # type: ignore[assignment]
+            report = work(given)
+        if given.json:
+            facts = {"command": given.command, "exit_code": report.code, **report.facts}
+            print(json.dumps(as_json({**facts, "warnings": warned})))
+        else:
+            print(report.text)
+        return report.code
+
+    return run
+
+
+def in_one_line(message: object) -> str:
+    """Return a message of the library in one line, with types as ``--types`` takes them."""
+    text = " ".join(str(message).split())
+    return re.sub(r"types=\{'?(.+?)'?: '?(.+?)'?\}", r"--types \1=\2", text)
+
+
+def as_json(value: Any) -> Any:
+    """A value without what JSON does not have: NaN and infinities are null."""
+    if isinstance(value, Mapping):
+        return {str(key): as_json(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, bool | int | float | None) else str(value)
+
+
+def run_command(commands: Parser, arguments: Sequence[str] | None = None) -> int:
+    """Run what the arguments name and return its exit code; mistakes become one line."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal without mathematical signs shows question marks instead of a traceback.
+        sys.stdout.reconfigure(errors="replace")
+    given = commands.parse_args(arguments)
+    if "run" not in given:
+        commands.print_help()
+        return DONE
+    try:
+        code: int = given.run(given)
+        sys.stdout.flush()
+        return code
+    except McframeError as error:
+        print(f"mcframe: {in_one_line(error)}", file=sys.stderr)
+        return MISTAKE
+    except MemoryError:
+        print("mcframe: the memory is too small for this table", file=sys.stderr)
+        return MISTAKE
+    except BrokenPipeError:  # whoever was reading, such as head, has left
+        drop_output()
+        return UNFINISHED
+    except OSError as error:  # of standard output, where it is a file on a full disk
+        drop_output()
+        print(f"mcframe: {error}", file=sys.stderr)
+        return MISTAKE
+    except KeyboardInterrupt:
+        print(f"\nmcframe: {given.interrupted}", file=sys.stderr)
+        return INTERRUPTED
+
+
+def drop_output() -> None:
+    """Send what is still to be printed nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

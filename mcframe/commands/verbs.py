@@ -1,0 +1,391 @@
+"""The commands ``impute``, ``fit``, ``predict``, ``verify`` and ``explain``."""
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mcframe.answer import Fit
+from mcframe.commands.files import (
+    KINDS,
+    checked_output,
+    is_document,
+    read_model,
+    read_table,
+    read_types,
+    write_tables,
+)
+from mcframe.commands.parsing import (
+    DONE,
+    LAYOUT,
+    UNFINISHED,
+    Report,
+    natural,
+    positive,
+    reporting,
+    tolerance,
+    whole,
+)
+from mcframe.contracts.errors import DataError, ModelError
+from mcframe.datasets.readers import choose_columns, find_file
+from mcframe.fitting import fit
+from mcframe.posterior.answer import Posterior
+from mcframe.storage import load
+from mcframe.tables import Completion, Declared, complete, declare
+from mcframe.verification import explain, verify
+
+SAVED = (".npz",)
+NOTES = """\
+tables: .csv, .parquet, .arrow and .feather, by the ending. In CSV the first line names the
+columns; an empty cell, NA, NaN and nan are missing.
+
+types: --types visits=count, --types 'stage=["I","II","III"]', --types 'income=["number",0,null]',
+or a file of TOML or JSON with such names and values. The kinds are number, count, label,
+category, ordinal, date and skip; other columns are detected.
+
+a model: a file of TOML or JSON, with the columns of each block:
+
+    terms = [{ is = "NuclearNorm", weight = 0.1 }]
+
+    [[blocks]]
+    name = "x"
+    columns = ["age", "weight"]      # or "gene_*", all that this fits
+    likelihood = "Gaussian"          # or { is = "Huber", delta = 1.5 }
+    standardize = true
+
+exit codes: 0 certified or converged (verify: the answers agree); 1 not, and the output says why;
+2 a mistake in what was given; 130 interrupted before there was an answer, and nothing is written
+
+Ctrl-C during a fit ends it with the best answer so far, which is written.
+"""
+
+
+def add_verbs(commands: Any) -> None:
+    """Declare the commands among the others."""
+    command = added(commands, impute, "fill the missing entries of a table")
+    add_table(command)
+    command.add_argument("--model", metavar="FILE", help="fit this model to its optimum instead")
+    command.add_argument(
+        "--method",
+        choices=("posterior", "optimum"),
+        help="the posterior of the rows (default), or the certified model of each type",
+    )
+    command.add_argument(
+        "--intervals",
+        metavar="LEVEL",
+        type=tolerance,
+        help="with 0.9, write the ends of 90 %% intervals, too: NAME.lower and NAME.upper",
+    )
+    command.add_argument(
+        "--draws",
+        metavar="M",
+        type=natural,
+        help="write M tables with random draws, too: NAME.draw1, NAME.draw2, ...",
+    )
+    command.add_argument("--save", metavar="FILE", help="save the answer for predict (.npz)")
+    add_output(command, "the completed table")
+    add_seed(command)
+
+    command = added(commands, fit_table, "fit a model to a table, and save the fit")
+    add_table(command)
+    add_model(command, 1e-6)
+    command.add_argument(
+        "--checkpoint", metavar="FILE", help="continue from this file after an interruption"
+    )
+    add_output(command, "the saved fit (.npz)")
+    add_seed(command)
+
+    command = added(commands, predict, "predict by a saved fit: its own table, or new rows")
+    command.add_argument("fit", help="what fit, or impute --save, has written")
+    command.add_argument("rows", nargs="?", help="new rows (default: the table of the fit)")
+    command.add_argument(
+        "--column",
+        metavar="NAME",
+        help="predict this column alone: its mean, or the probability of each value",
+    )
+    add_csv(command)
+    add_output(command, "the predictions")
+
+    command = added(commands, verify_table, "compare a fit with an exact solver")
+    add_table(command)
+    add_model(command, 1e-5)
+    command.add_argument("--rows", metavar="N", type=natural, help="take N random rows")
+    add_seed(command)
+
+    command = added(commands, explain_table, "list the solvers that can run a model")
+    add_table(command)
+    add_model(command)
+
+
+def added(commands: Any, work: Callable[[argparse.Namespace], Report], told: str) -> Any:
+    """The parser of a command, which is described by its docstring."""
+    name = work.__name__.removesuffix("_table")
+    parser = commands.add_parser(
+        name, help=told, description=work.__doc__, epilog=NOTES, formatter_class=LAYOUT
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object, not text")
+    said = "interrupted before there was an answer; nothing was written"
+    parser.set_defaults(run=reporting(work), interrupted=said)
+    return parser
+
+
+def add_table(command: Any) -> None:
+    """Declare the arguments of a table that is read."""
+    command.add_argument("table", help="the table")
+    command.add_argument(
+        "--types",
+        metavar="NAME=KIND|FILE",
+        action="append",
+        default=[],
+        help="types of columns; may be repeated",
+    )
+    add_csv(command)
+
+
+def add_csv(command: Any) -> None:
+    """Declare how CSV is read."""
+    command.add_argument(
+        "--delimiter", metavar="C", type=one_character, default=",", help="of CSV (default: ,)"
+    )
+    command.add_argument(
+        "--encoding", metavar="NAME", default="utf-8", help="of CSV (default: utf-8)"
+    )
+    command.add_argument(
+        "--missing",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help="a further text for missing entries in CSV; may be repeated",
+    )
+
+
+def add_model(command: Any, tol: float | None = None) -> None:
+    """Declare the model, and the limits of its fit where there is one."""
+    told = "a model (default: a likelihood for each type of column, and one nuclear norm)"
+    command.add_argument("--model", metavar="FILE", help=told)
+    if tol is not None:
+        command.add_argument(
+            "--tol",
+            metavar="T",
+            type=tolerance,
+            default=tol,
+            help=f"relative gap (default: {tol})",
+        )
+        command.add_argument(
+            "--max-seconds", metavar="S", type=positive, default=np.inf, help="the time allowed"
+        )
+
+
+def add_output(command: Any, told: str) -> None:
+    """Declare where the answer is written."""
+    command.add_argument("--out", metavar="FILE", required=True, help=told)
+    command.add_argument(
+        "--overwrite", action="store_true", help="replace outputs that exist, never an input"
+    )
+
+
+def add_seed(command: Any) -> None:
+    """Declare the seed."""
+    command.add_argument(
+        "--seed", metavar="N", type=whole, default=0, help="of all that is random (default: 0)"
+    )
+
+
+def one_character(text: str) -> str:
+    """Read a delimiter."""
+    if len(text) != 1:
+        raise argparse.ArgumentTypeError(f"{text!r} was given; one character is needed")
+    return text
+
+
+def impute(given: argparse.Namespace) -> Report:
+    """Fill the missing entries of a table with the posterior of its rows, or by a model."""
+    if given.model and given.method:
+        raise ModelError("--model and --method were both given; give one of them")
+    if (given.model or given.method == "optimum") and (given.intervals or given.draws):
+        raise ModelError(
+            "--intervals and --draws need the posterior of the rows; leave --model and --method"
+            " optimum out"
+        )
+    out = output(given, given.out)
+    names = ["lower", "upper"] * bool(given.intervals)
+    names += [f"draw{k + 1}" for k in range(given.draws or 0)]
+    beside = [output(given, out.with_name(f"{out.stem}.{name}{out.suffix}")) for name in names]
+    saved = None if given.save is None else output(given, given.save, SAVED)
+    if given.model:
+        declared = declared_of(given)
+        answer = fit(declared.model, declared.data, random_state=given.seed)
+        completed = completion(declared, answer)
+    else:
+        completed = complete(
+            table_of(given),
+            read_types(given.types),
+            method=given.method,
+            random_state=given.seed,
+        )
+    tables = [completed.table]
+    tables += completed.interval(given.intervals) if given.intervals else []
+    tables += completed.draws(given.draws, random_state=given.seed) if given.draws else []
+    write_tables(dict(zip([out, *beside], tables, strict=True)))
+    kept = [] if saved is None else [completed.save(saved)]
+    said = [completed, *([completed.fit] if isinstance(completed.answer, Fit) else [])]
+    return report_of(completed, "\n".join(map(str, said)), [out, *beside, *kept])
+
+
+def fit_table(given: argparse.Namespace) -> Report:
+    """Fit a model to a table, print its certificate, and save the fit for predict."""
+    out = output(given, given.out, SAVED)
+    declared = declared_of(given)
+    answer = fit(
+        declared.model,
+        declared.data,
+        tol=given.tol,
+        max_seconds=given.max_seconds,
+        random_state=given.seed,
+        checkpoint=given.checkpoint,
+    )
+    completed = completion(declared, answer)
+    completed.save(out)
+    return report_of(completed, f"{declared}\n\n{answer.model}\n\n{answer}", [out])
+
+
+def predict(given: argparse.Namespace) -> Report:
+    """Fill the missing entries of new rows by a saved fit, or predict one column of them."""
+    out = output(given, given.out)
+    completed = load(find_file(given.fit))
+    if not isinstance(completed, Completion):
+        raise DataError(
+            f"{given.fit} holds a {type(completed).__name__} without the columns of a table; give"
+            " what mcframe fit, mcframe impute --save or completed.save has written"
+        )
+    name, rows = given.column, None
+    if given.rows is not None:
+        known = {each.name: each.column.series.dtype for each in completed.declared.columns}
+        rows = table_of(given, given.rows, known)
+        table = (
+            completed.complete_rows(rows) if name is None else completed.predict_rows(name, rows)
+        )
+    else:
+        table = completed.table if name is None else completed.predict(name)
+    write_tables({out: table})
+    n_rows = len(nw.from_native(table))
+    return Report(
+        DONE,
+        f"{n_rows} rows predicted\n{files_said([out])}",
+        {"status": completed.answer.status, "rows": n_rows, "outputs": [out]},
+    )
+
+
+def verify_table(given: argparse.Namespace) -> Report:
+    """Solve a small problem twice, by a fast solver and exactly by CVXPY, and compare."""
+    declared = declared_of(given)
+    data = {name: np.asarray(codes) for name, codes in declared.data.items()}
+    n_items = declared.frame.shape[0]
+    if given.rows is not None and given.rows < n_items:
+        chosen = np.random.default_rng(given.seed).choice(n_items, given.rows, replace=False)
+        data = {name: codes[np.sort(chosen)] for name, codes in data.items()}
+    found = verify(declared.model, data, tol=given.tol, max_seconds=given.max_seconds)
+    facts = {
+        "status": found.verdict,
+        "difference": found.difference,
+        "fast": certificate_of(found.fast),
+        "reference": certificate_of(found.reference),
+    }
+    return Report(DONE if found.agrees else UNFINISHED, f"{declared}\n\n{found}", facts)
+
+
+def explain_table(given: argparse.Namespace) -> Report:
+    """Check a table against a model, and list the solvers that can run it, without solving."""
+    declared = declared_of(given)
+    found: Any = explain(declared.model, declared.data)
+    facts = {
+        "status": "can run" if found.chosen else "cannot run",
+        "columns": columns_of(declared),
+        "chosen": found.chosen,
+        "why": found.why,
+        "backends": [
+            {"name": each.name, "can_run": each.can_run, "said": str(each)}
+            for each in found.verdicts
+        ],
+    }
+    return Report(DONE if found.chosen else UNFINISHED, f"{declared}\n\n{found}", facts)
+
+
+def output(given: argparse.Namespace, path: Any, endings: Iterable[str] = KINDS) -> Path:
+    """The path of an output, checked: none of the files that the command reads."""
+    told = [vars(given).get(name) for name in ("table", "model", "fit", "rows")]
+    told += [text for text in vars(given).get("types", ()) if is_document(text)]
+    inputs = [find_file(name) for name in told if name is not None]
+    return checked_output(Path(path), endings, inputs, given.overwrite)
+
+
+def table_of(given: argparse.Namespace, path: str = "", like: Any = None) -> Any:
+    """The table that a command is about, read from its file."""
+    return read_table(
+        path or given.table,
+        delimiter=given.delimiter,
+        encoding=given.encoding,
+        missing=given.missing,
+        like=like,
+    )
+
+
+def declared_of(given: argparse.Namespace) -> Declared:
+    """The table with its model: the one of a file, or one nuclear norm over all columns."""
+    table, types = table_of(given), read_types(given.types)
+    if given.model is None:
+        return declare(table, types)
+    model, wanted = read_model(given.model)
+    names = list(table.column_names)
+    columns = {
+        block: choose_columns(Path(given.model), names, block, told)
+        for block, told in wanted.items()
+    }
+    return declare(table, types, model=model, columns=columns)
+
+
+def completion(declared: Declared, answer: Fit) -> Completion:
+    """The table as a fit of its own model fills it."""
+    return Completion(
+        declared.table(answer), answer, declared, None, (None,) * len(declared.columns)
+    )
+
+
+def report_of(completed: Completion, text: str, written: Sequence[Path]) -> Report:
+    """What is said of a completed table and of the files it was written to."""
+    answer = completed.answer
+    facts: dict[str, Any] = {
+        "status": answer.status,
+        "columns": completed.rows(),
+        "outputs": written,
+    }
+    if isinstance(answer, Posterior):
+        facts["evidence"] = answer.evidence
+    else:
+        facts["certificate"] = certificate_of(answer)
+    code = DONE if answer.status in ("certified", "converged") else UNFINISHED
+    return Report(code, f"{text}\n{files_said(written)}", facts)
+
+
+def files_said(written: Sequence[Path]) -> str:
+    """Lines that name the files that were written, without the folder that one is in."""
+    here = Path.cwd()
+    names = [path.relative_to(here) if path.is_relative_to(here) else path for path in written]
+    return "\n".join(f"written: {name}" for name in names)
+
+
+def certificate_of(answer: Fit) -> dict[str, Any]:
+    """The certificate of a fit in numbers."""
+    names = ("status", "message", "objective", "bound", "gap", "rank", "backend")
+    return {name: getattr(answer, name) for name in names}
+
+
+def columns_of(declared: Declared) -> list[dict[str, Any]]:
+    """The detected types of columns."""
+    return [
+        {"column": each.name, "type": each.kind, "why": each.why, "missing": each.share_missing}
+        for each in declared.columns
+    ]

@@ -1,0 +1,510 @@
+"""The commands at a terminal, as users give them: files in, files out, mistakes in one line."""
+
+import csv
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+import mcframe as mc
+from mcframe.__main__ import main
+
+from .test_docs import ROOT
+
+N_ROWS = 48
+MODEL = """
+terms = [{ is = "NuclearNorm", weight = 0.5 }]
+
+[[blocks]]
+name = "sizes"
+columns = ["height", "weight"]
+likelihood = "Gaussian"
+standardize = true
+
+[[blocks]]
+name = "smokers"
+columns = ["smokes"]
+likelihood = { is = "Bernoulli" }
+bias = true
+
+[[blocks]]
+name = "stages"
+columns = ["stage"]
+likelihood = { is = "Ordinal", levels = 3 }
+"""
+STAGES = 'stage=["low","mid","high"]'
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    size = rng.standard_normal(N_ROWS)
+    columns = {
+        "code": [f"0{k:03d}" for k in range(N_ROWS)],
+        "height": [f"{value:.3f}" for value in 170.0 + 10.0 * size],
+        "weight": [f"{round(value)}" for value in 70.0 + 9.0 * size + rng.standard_normal(N_ROWS)],
+        "smokes": np.where(size + 0.5 * rng.standard_normal(N_ROWS) > 0, "yes", "no").tolist(),
+        "stage": np.array(["low", "mid", "high"])[np.digitize(size, [-0.5, 0.5])].tolist(),
+    }
+    table = [list(row) for row in zip(*columns.values(), strict=True)]
+    for row, column in zip(*np.nonzero(rng.random((N_ROWS, 4)) < 0.2), strict=True):
+        table[row][column + 1] = ""
+    return [list(columns), *table]
+
+
+def write(path, table, delimiter=","):
+    with open(path, "w", newline="") as file:
+        csv.writer(file, delimiter=delimiter).writerows(table)
+
+
+def read(path):
+    with open(path, newline="") as file:
+        return list(csv.reader(file))
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with ``table.csv`` and ``model.toml``."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MCFRAME_DATA", raising=False)
+    write("table.csv", rows())
+    Path("model.toml").write_text(MODEL)
+    return tmp_path
+
+
+@pytest.fixture
+def fitted(place, capsys):
+    """The saved fit of that model."""
+    command = ["fit", "table.csv", "--model", "model.toml", "--types", STAGES, "--out", "fit.npz"]
+    assert main(command) == 0
+    assert "Fit: certified" in capsys.readouterr().out
+    return "fit.npz"
+
+
+# What the commands answer
+
+
+def test_impute_fills_a_table_and_changes_nothing_else(place, capsys):
+    assert main(["impute", "table.csv", "--out", "done.csv", "--types", STAGES]) == 0
+    printed = capsys.readouterr()
+    assert "posterior converged" in printed.out
+    assert "ordinal" in printed.out
+    assert "'code' (text, and all 48 values differ" in printed.err
+    given, done = read("table.csv"), read("done.csv")
+    assert done[0] == given[0]
+    assert not any(cell == "" for row in done for cell in row)
+    for row, filled in zip(given[1:], done[1:], strict=True):
+        assert filled[0] == row[0]  # 0001 is no number
+        assert [b if a else "" for a, b in zip(row[3:], filled[3:], strict=True)] == row[3:]
+        assert not row[1] or float(filled[1]) == float(row[1])
+        assert filled[2] == str(int(filled[2]))  # whole numbers stay whole
+    assert sorted(place.iterdir()) == [
+        place / "done.csv",
+        place / "model.toml",
+        place / "table.csv",
+    ]
+
+
+@pytest.mark.parametrize(("given", "out"), [("parquet", "arrow"), ("feather", "csv")])
+def test_tables_come_and_go_in_any_format(place, given, out):
+    table = pa.table(
+        {
+            "number": pa.array([1.5, None, 2.5, 4.0] * 6),
+            "size": pa.array(["S", "L", None, "L"] * 6).dictionary_encode(),
+            "day": pa.array([f"2024-01-0{k}" for k in range(1, 5)] * 6).cast(pa.date32()),
+        }
+    )
+    if given == "parquet":
+        pa.parquet.write_table(table, "in.parquet")
+    else:
+        pa.feather.write_feather(table, "in.feather")
+    assert main(["impute", f"in.{given}", "--out", f"out.{out}", "--types", "day=skip"]) == 0
+    if out == "arrow":
+        done = pa.feather.read_table("out.arrow")
+        assert done.schema.types == table.schema.types
+        assert done.column("size").null_count == done.column("number").null_count == 0
+    else:
+        done = read("out.csv")
+        assert [row[2] for row in done[1:5]] == [f"2024-01-0{k}" for k in range(1, 5)]
+        assert done[1][0] == "1.5"
+
+
+def test_csv_is_read_as_its_cells_are_written(place):
+    table = [["a;b", "date", "day", "time", "empty"]]
+    table += [
+        [f"{k}.5", f"2024-13-{10 + k}", f"2024-01-{10 + k}", f"2024-01-{10 + k} 12:00", ""]
+        for k in range(9)
+    ]
+    write("other.csv", table, delimiter=";")
+    out = ["--out", "done.parquet", "--delimiter", ";", "--missing", "3.5"]
+    types = ["--types", "day=date", "--types", "time=skip", "--types", "date=skip"]
+    assert main(["impute", "other.csv", *out, *types, "--types", "empty=skip"]) == 0
+    done = pa.parquet.read_table("done.parquet")
+    assert done.column_names == table[0]
+    expected = [pa.float64(), pa.string(), pa.date32(), pa.timestamp("us"), pa.string()]
+    assert done.schema.types == expected
+    assert done["a;b"][3].as_py() != 3.5
+
+
+def test_intervals_and_draws_stand_beside_the_table(place):
+    command = ["impute", "table.csv", "--out", "done.csv", "--intervals", "0.9", "--draws", "2"]
+    assert main([*command, "--save", "answer.npz"]) == 0
+    lower, done, upper = (read(f"done{k}.csv")[1:] for k in (".lower", "", ".upper"))
+    for low, row, high in zip(lower, done, upper, strict=True):
+        assert float(low[0]) <= float(row[1]) <= float(high[0])
+    assert read("done.draw1.csv") != read("done.draw2.csv")
+    assert main(["predict", "answer.npz", "--out", "again.csv"]) == 0
+    assert read("again.csv") == read("done.csv")
+
+
+def test_json_is_one_object_that_any_program_reads(place, capsys):
+    assert main(["impute", "table.csv", "--out", "done.csv", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert (told["command"], told["status"], told["exit_code"]) == ("impute", "converged", 0)
+    assert told["evidence"] < 0.0
+    assert [each["type"] for each in told["columns"]][:3] == ["set aside", "number", "number"]
+    assert told["outputs"] == [str(place / "done.csv")]
+    assert "'code'" in told["warnings"][0]
+    command = ["fit", "table.csv", "--out", "fit.npz", "--json"]
+    assert main(command) == 0
+    told = json.loads(capsys.readouterr().out)["certificate"]
+    assert told["bound"] <= told["objective"]
+    assert told["status"] == "certified"
+
+
+def test_predict_answers_by_column_and_for_new_rows(fitted):
+    completed = mc.load(fitted)
+    assert main(["predict", fitted, "--out", "done.csv"]) == 0
+    assert not any(cell == "" for row in read("done.csv") for cell in row)
+    assert main(["predict", fitted, "--column", "stage", "--out", "stage.csv"]) == 0
+    header, *known = read("stage.csv")
+    assert header == ["low", "mid", "high"]
+    np.testing.assert_allclose(np.array(known, dtype=float).sum(axis=1), 1.0, atol=1e-12)
+    write("new.csv", [["height", "stage"], ["145", ""], ["195", ""]])
+    assert main(["predict", fitted, "new.csv", "--out", "rows.csv"]) == 0
+    header, low, high = read("rows.csv")
+    assert header == ["height", "stage", "weight", "smokes"]
+    assert (low[1:2] + low[3:], high[1:2] + high[3:]) == (["low", "no"], ["high", "yes"])
+    new = ["predict", fitted, "new.csv", "--column", "weight", "--out", "weight.csv"]
+    assert main(new) == 0
+    with pytest.warns(UserWarning, match="count as missing: 'weight', 'smokes', 'stage'"):
+        told = completed.predict_rows("weight", pa.table({"height": [145.0, 195.0]}))
+    assert read("weight.csv")[1:] == [[repr(value)] for value in told["weight"].to_pylist()]
+
+
+def test_predictions_of_rows_of_the_fit_are_those_of_the_fit(fitted):
+    completed = mc.load(fitted)
+    table = completed.declared.frame.to_native()
+    for name in ("weight", "smokes", "stage"):
+        whole, rows = completed.predict(name), completed.predict_rows(name, table)
+        for column in whole.column_names:
+            np.testing.assert_allclose(rows[column], whole[column], rtol=1e-3, atol=1e-3)
+
+
+def test_whole_numbers_of_new_rows_are_read_like_those_of_the_fit(fitted):
+    write("new.csv", [["height", "weight"], ["160", "60"], ["", "83"]])
+    assert main(["predict", fitted, "new.csv", "--out", "rows.csv"]) == 0
+    height = float(read("rows.csv")[2][0])
+    assert height != round(height)
+
+
+def test_the_text_of_a_model_takes_columns(place):
+    text = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)]).to_json()
+    told = json.loads(text)
+    told["model"]["blocks"][0]["columns"] = "*eight"
+    Path("model.json").write_text(json.dumps(told))
+    assert main(["impute", "table.csv", "--model", "model.json", "--out", "done.csv"]) == 0
+    filled = read("done.csv")[1:]
+    assert all(row[1] and row[2] for row in filled)
+    assert not all(row[3] for row in filled)
+    fit = mc.fit(mc.Model.from_json(text), {"x": np.array([[1.0, 2.0], [3.0, np.nan]])})
+    assert fit.model == mc.Model.from_json(text)
+
+
+def test_verify_and_explain(place, capsys):
+    model = ["--model", "model.toml", "--types", STAGES]
+    assert main(["verify", "table.csv", *model, "--rows", "12", "--tol", "1e-3"]) == 0
+    assert "the readings agree" in capsys.readouterr().out
+    assert main(["explain", "table.csv", *model, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["chosen"] in [each["name"] for each in told["backends"] if each["can_run"]]
+    assert told["columns"][0]["why"] == "in no block of the model"
+
+
+# Exit codes, interruptions
+
+
+def test_a_fit_that_is_not_certified_is_written_and_exit_code_1(place, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "mcframe.commands.verbs.fit",
+        lambda *a, **options: mc.fit(*a, **{**options, "max_iter": 1}),
+    )
+    assert main(["fit", "table.csv", "--out", "fit.npz"]) == 1
+    printed = capsys.readouterr()
+    assert "Fit: iteration_limit" in printed.out
+    assert "mcframe: warning: iteration_limit" in printed.err
+    assert mc.load("fit.npz").fit.status == "iteration_limit"
+
+
+def test_ctrl_c_during_a_fit_writes_the_best_answer(place, capsys, monkeypatch):
+    def pressed(record):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        "mcframe.commands.verbs.fit",
+        lambda *a, **options: mc.fit(*a, **{**options, "callback": pressed}),
+    )
+    command = ["impute", "table.csv", "--model", "model.toml", "--types", STAGES]
+    assert main([*command, "--out", "done.csv"]) == 1
+    assert "interrupted" in capsys.readouterr().out
+    assert len(read("done.csv")) == N_ROWS + 1
+
+
+def test_ctrl_c_before_an_answer_writes_nothing(place, capsys, monkeypatch):
+    def pressed(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mcframe.commands.verbs.complete", pressed)
+    assert main(["impute", "table.csv", "--out", "done.csv"]) == 130
+    assert "nothing was written" in capsys.readouterr().err
+    assert not Path("done.csv").exists()
+
+
+def test_help_says_what_exit_codes_mean(capsys):
+    for command in ("impute", "fit", "predict", "verify", "explain"):
+        with pytest.raises(SystemExit) as caught:
+            main([command, "--help"])
+        assert caught.value.code == 0
+        assert "2 a mistake in what was given" in capsys.readouterr().out
+
+
+# Files that stay whole
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_an_input_is_never_overwritten(place, capsys, link):
+    before = Path("table.csv").read_bytes()
+    out = "table.csv"
+    if link is not None:
+        link("table.csv", "linked.csv")
+        out = "linked.csv"
+    assert main(["impute", "table.csv", "--out", out, "--overwrite"]) == 2
+    assert "is an input, which is never overwritten" in capsys.readouterr().err
+    assert Path("table.csv").read_bytes() == before
+
+
+def test_an_output_that_exists_needs_overwrite(fitted, capsys):
+    Path("done.csv").write_text("precious")
+    os.symlink("done.csv", "to_done.csv")
+    assert main(["predict", fitted, "--out", "to_done.csv"]) == 2
+    assert "exists; give another path, or --overwrite" in capsys.readouterr().err
+    assert Path("done.csv").read_text() == "precious"
+    assert main(["predict", fitted, "--out", "to_done.csv", "--overwrite"]) == 0
+    assert len(read("done.csv")) == N_ROWS + 1
+    assert Path("to_done.csv").is_symlink()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
+def test_a_full_disk_leaves_the_file_before_as_it_was(place, fitted, capsys, ending):
+    """A limit on the size of files, which stops a process in the midst of writing."""
+    Path(f"done.{ending}").write_text("precious")
+    command = ["predict", fitted, "--out", f"done.{ending}", "--overwrite"]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
+    try:
+        assert main(command) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    [error] = capsys.readouterr().err.splitlines()
+    assert "cannot be written (File too large)" in error
+    assert Path(f"done.{ending}").read_text() == "precious"
+    names = {"table.csv", "model.toml", "fit.npz", f"done.{ending}"}
+    assert {path.name for path in place.iterdir()} == names
+
+
+# Mistakes on purpose
+
+IMPUTE = ["impute", "table.csv", "--out", "done.csv"]
+FIT = ["fit", "table.csv", "--out", "fit.npz", "--model"]
+
+
+def bad_files():
+    """Files with a mistake each, in the folder that the tests run in."""
+    texts = {
+        "empty.csv": "",
+        "header.csv": "a,b\n",
+        "ragged.csv": "a,b\n1,2\n3\n",
+        "twice.csv": "a,a\n1,2\n3,4\n",
+        "semicolons.csv": "a;b\n1;2\n",
+        "latin.csv": "town,n\nK\xf6ln,1\n",
+        "infinite.csv": "a,b\n1e999,2\n3,4\n5,6\n",
+        "names.csv": "who\nann\nbob\ncid\n",
+        "text.parquet": "no parquet",
+        "text.arrow": "no arrow",
+        "table.xlsx": "no table",
+        "no.toml": "blocks = [",
+        "list.json": "[1]",
+        "blockless.toml": "terms = []",
+        "columnless.toml": MODEL.replace('columns = ["smokes"]', ""),
+        "unknown.toml": MODEL.replace('"Gaussian"', '"Gausian"'),
+        "argument.toml": MODEL.replace("standardize = true", "standardise = true"),
+        "column.toml": MODEL.replace('"height"', '"hight"'),
+        "again.toml": MODEL.replace('["smokes"]', '["height"]'),
+        "weight.toml": MODEL.replace("0.5", "-0.5"),
+        "termless.toml": MODEL.replace('[{ is = "NuclearNorm", weight = 0.5 }]', "[]"),
+        "levels.toml": MODEL.replace("levels = 3", "levels = 4"),
+        "words.toml": MODEL.replace('["height", "weight"]', '["code"]'),
+        "old.json": '{"format": 1, "model": {}}',
+        "types.toml": 'height = "numbr"',
+        "likelihood.toml": 'height = { is = "Huber", delta = -1 }',
+        "broken.npz": "no archive",
+    }
+    for name, text in texts.items():
+        Path(name).write_text(text, encoding="latin-1" if name == "latin.csv" else "utf-8")
+    Path("folder.csv").mkdir()
+
+
+MISTAKES = [
+    (["impute", "none.csv", "--out", "done.csv"], "there is no file 'none.csv'"),
+    (["impute", "table.xlsx", "--out", "done.csv"], "the ending .csv, .parquet, .arrow, .feather"),
+    (["impute", "folder.csv", "--out", "done.csv"], "is a folder"),
+    (["impute", "empty.csv", "--out", "done.csv"], "the first line is empty"),
+    (["impute", "header.csv", "--out", "done.csv"], "0 rows"),
+    (["impute", "ragged.csv", "--out", "done.csv"], "Expected 2 columns, got 1"),
+    (["impute", "twice.csv", "--out", "done.csv"], "column name 'a' stands 2 times"),
+    (["impute", "semicolons.csv", "--out", "done.csv"], "such as --delimiter ';'"),
+    (["impute", "latin.csv", "--out", "done.csv"], "cannot be read as csv"),
+    ([*IMPUTE, "--encoding", "utf-9"], "unknown encoding: utf-9"),
+    (["impute", "infinite.csv", "--out", "done.csv"], "every observed value must be finite"),
+    (["impute", "names.csv", "--out", "done.csv"], "no column is left for a model"),
+    (["impute", "text.parquet", "--out", "done.csv"], "cannot be read as parquet"),
+    (["impute", "text.arrow", "--out", "done.csv"], "cannot be read as feather"),
+    (["impute", "table.csv", "--out", "done.txt"], "the ending .csv, .parquet"),
+    (["impute", "table.csv", "--out", "nowhere/done.csv"], "its folder does not exist"),
+    (["impute", "table.csv", "--out", "folder.csv"], "is no file; give another path"),
+    (["fit", "table.csv", "--out", "/proc/fit.npz"], "cannot be written"),
+    ([*IMPUTE, "--save", "answer.csv"], "the ending .npz is needed"),
+    ([*IMPUTE, "--types", "height"], "NAME=KIND or a file"),
+    ([*IMPUTE, "--types", "height="], "NAME=KIND or a file"),
+    ([*IMPUTE, "--types", "hight=number"], "'hight', which is no column"),
+    ([*IMPUTE, "--types", "height=numbr"], "types['height'] is 'numbr'"),
+    ([*IMPUTE, "--types", "stage=[low"], "is no JSON"),
+    ([*IMPUTE, "--types", 'stage=["low","mid"]'], "holds the value 'high'"),
+    ([*IMPUTE, "--types", "smokes=number"], "its values are text ('"),
+    ([*IMPUTE, "--types", "types.toml"], "types['height'] is 'numbr'"),
+    ([*IMPUTE, "--types", "likelihood.toml"], "delta=-1"),
+    ([*IMPUTE, "--types", "none.toml"], "there is no file 'none.toml'"),
+    ([*IMPUTE, "--model", "model.toml", "--draws", "2"], "leave --model and"),
+    ([*IMPUTE, "--model", "model.toml", "--method", "optimum"], "give one of them"),
+    ([*IMPUTE, "--method", "optimum", "--intervals", "0.9"], "need the posterior of the rows"),
+    ([*FIT, "no.toml"], "cannot be read as TOML or JSON"),
+    ([*FIT, "list.json"], "holds a list"),
+    ([*FIT, "blockless.toml"], "a list of blocks and a list of terms are needed"),
+    ([*FIT, "columnless.toml"], "block 'smokers' has no columns"),
+    ([*FIT, "unknown.toml"], "'Gausian'"),
+    ([*FIT, "argument.toml"], "'standardise'"),
+    ([*FIT, "column.toml"], "did you mean 'height'?"),
+    ([*FIT, "again.toml"], "column 'height' is in block 'sizes' and again in 'smokers'"),
+    ([*FIT, "weight.toml"], "weight=-0.5"),
+    ([*FIT, "termless.toml"], "no term over all of Z"),
+    ([*FIT, "levels.toml", "--types", STAGES], "has the likelihood Ordinal(levels=4"),
+    ([*FIT, "words.toml"], "its values are text"),
+    ([*FIT, "old.json"], "its format is 1"),
+    ([*FIT, "model.toml", "--types", "stage=skip"], "it stands in block 'stages'"),
+    ([*FIT, "model.toml", "--checkpoint", "table.csv"], "was not written by mcframe"),
+    (["fit", "table.csv", "--out", "fit.csv"], "the ending .npz is needed"),
+    (["predict", "none.npz", "--out", "done.csv"], "there is no file 'none.npz'"),
+    (["predict", "broken.npz", "--out", "done.csv"], "was not written by mcframe"),
+    (["predict", "fit.csv", "--out", "done.csv"], "there is no file 'fit.csv'"),
+    (["verify", "table.csv", "--types", "height"], "NAME=KIND or a file"),
+    (["explain", "table.csv", "--model", "unknown.toml"], "'Gausian'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "remedy"), MISTAKES)
+def test_a_mistake_is_exit_code_2_and_one_line(place, capsys, arguments, remedy):
+    bad_files()
+    before = {path: path.stat().st_mtime_ns for path in place.iterdir()}
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    errors = [line for line in printed.err.splitlines() if ": warning: " not in line]
+    assert len(errors) == 1, errors
+    assert errors[0].startswith("mcframe: ")
+    assert remedy in errors[0]
+    assert printed.out == ""
+    assert {path: path.stat().st_mtime_ns for path in place.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["impute"], "the following arguments are required: table, --out"),
+        (["impute", "table.csv"], "required: --out"),
+        ([*IMPUTE, "--intervals", "90"], "a number below 1 is needed"),
+        ([*IMPUTE, "--draws", "0"], "a whole number from 1 is needed"),
+        ([*IMPUTE, "--method", "magic"], "invalid choice: 'magic'"),
+        ([*IMPUTE, "--delimiter", "tab"], "one character is needed"),
+        ([*IMPUTE, "other.csv"], "unrecognized arguments: other.csv"),
+        (["fit", "table.csv", "--out", "f.npz", "--tol", "0"], "a number above 0 is needed"),
+        (["fit", "table.csv", "--out", "f.npz", "--max-seconds", "-1"], "a number above 0"),
+        (["fit", "table.csv", "--out", "f.npz", "--seed", "1.5"], "a whole number from 0"),
+        (["verify", "table.csv", "--rows", "none"], "a whole number from 1 is needed"),
+        (["inpute", "table.csv"], "invalid choice: 'inpute'"),
+    ],
+)
+def test_wrong_arguments_are_exit_code_2_and_one_line(place, capsys, arguments, message):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    error = capsys.readouterr().err
+    assert caught.value.code == 2
+    assert error.count("\n") == 1
+    assert message in error
+    assert "--help" in error
+
+
+def test_a_fit_without_a_table_cannot_predict_one(place, capsys):
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)])
+    mc.fit(model, {"x": np.eye(3)}).save("plain.npz")
+    assert main(["predict", "plain.npz", "--out", "done.csv"]) == 2
+    assert "holds a Fit without the columns of a table" in capsys.readouterr().err
+
+
+def test_predictions_of_unknown_columns_are_refused(fitted, capsys):
+    write("new.csv", [["hight"], ["160"]])
+    for command, message in (
+        (["new.csv"], "the new rows have columns that the declared table has not: 'hight'"),
+        (["--column", "hight"], "there is no column 'hight' in the table"),
+        (["--column", "code"], "column 'code' stands in no block"),
+    ):
+        assert main(["predict", fitted, *command, "--out", "done.csv"]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_without_pyarrow_the_extra_is_named(place, capsys, monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["impute", "table.csv", "--out", "done.csv"]) == 2
+    assert 'pip install "mcframe[cli]"' in capsys.readouterr().err
+
+
+def test_a_full_disk_behind_the_output_is_one_line(place):
+    command = [sys.executable, "-m", "mcframe", "explain", "table.csv", "--json"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("mcframe: [Errno 28]")
