@@ -558,7 +558,7 @@ class CocoBound(Experiment):
             axes.loglog(shares, means, "o-", label=setting)
         axes.loglog(shares, means[0] * (shares[0] / shares) ** 0.5, "k--", label="slope -1/2")
         axes.set_xticks(shares, [f"{share:.0%}" for share in shares])
-        axes.minorticks_off()
+        axes.xaxis.minorticks_off()
         axes.set(xlabel="share observed", ylabel="divergence + error")
         axes.legend()
         return True

@@ -46,7 +46,6 @@ NOTES = (
 FOLDS = Cause("4/5", rf"(Mean|Zero|FPC)(\+SVM) ({LABEL})", rf"\1\2{FOUR_FIFTHS} \3")
 BOTH = Cause("EM, 4/5", rf"(EM1\+SVM) ({LABEL})", rf"\1{AS_PUBLISHED}{FOUR_FIFTHS} \2")
 START = Cause("start", rf"(EM\d\+SVM) ({LABEL}|{FEATURE})", rf"\1{AS_PUBLISHED}{ZEROS} \2")
-TIES = Cause("C", rf"(Mean|Zero)(\+SVM) ({LABEL})", rf"\1\2{LARGEST} \3")
 # Of a path of mu whose label errors are flat another point was chosen.
 MU = Cause("mu", rf"(MC-1) ({LABEL}|{FEATURE})", rf"\1{LARGER} \2")
 EM = Cause("EM", rf"(EM\d\+SVM) ({LABEL}|{FEATURE})", rf"\1{AS_PUBLISHED} \2")
@@ -148,7 +147,7 @@ class Synthetic(Contest):
         *(f"Mean+SVM{FOUR_FIFTHS}", f"Zero+SVM{FOUR_FIFTHS}", f"FPC+SVM{FOUR_FIFTHS}"),
         *(f"EM1+SVM{AS_PUBLISHED}{FOUR_FIFTHS}", f"Mean+SVM{LARGEST}", f"Zero+SVM{LARGEST}"),
     )
-    causes = (EM, FOLDS, BOTH, TIES)
+    causes = (EM, FOLDS, BOTH)
     kinds: ClassVar[tuple[str, ...]]
 
     @classmethod

@@ -143,7 +143,7 @@ class HayashiBound(Experiment):
             bound = [means[0] * (places[0] / place) ** 0.5 for place in places]
             axes.loglog(places, bound, "k--", label="slope -1/2")
             axes.set_xticks(places, [f"{place:g}" for place in places])
-            axes.minorticks_off()
+            axes.xaxis.minorticks_off()
             axes.set_xlabel(name)
         panels[0].set_ylabel("mean squared error")
         panels[0].legend()

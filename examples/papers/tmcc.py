@@ -529,7 +529,7 @@ class TmccBound(Experiment):
             bound = means[0] * (values / values[0]) ** order
             axes.loglog(values, bound, "k--", label=f"slope {order}")
             axes.set_xticks(values, [f"{value:g}" for value in values])
-            axes.minorticks_off()
+            axes.xaxis.minorticks_off()
             axes.set_xlabel(setting)
             axes.legend(fontsize="small")
         panels[0].set_ylabel("mean squared error")
