@@ -576,6 +576,10 @@ TABLES = [
         "a row without an observed entry is filled",
     ),
     (
+        "mc.complete(frame.dropna()).interval(0.9)[0]['size'].equals(frame.dropna()['size'])",
+        "a table without a missing entry has intervals of nothing",
+    ),
+    (
         "mc.complete(frame.assign(size=1e300 * size)).table['size'].abs().max() < 1e301",
         "a column in any unit is filled",
     ),

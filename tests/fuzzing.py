@@ -44,7 +44,7 @@ from .test_bad_tables import check_observed_entries
 from .test_everything import contradictions
 from .test_words import LIKELIHOODS, TERMS
 
-# Calls that take longer, in seconds, are counted.
+# Calls that take longer, in seconds of CPU, are counted.
 SLOW = 20.0
 MODELS = st.one_of(
     everything().map(lambda case: case[:2]),

@@ -146,7 +146,8 @@ class Posterior:
             )
         level = probability(level, "level")
         ends, shape = self._at_cells(block, rows, columns, lambda here: here.interval(level))
-        lower, upper = (self._wrapped(block, ends[:, end], shape) for end in (0, 1))
+        of_cells = ends.reshape(-1, 2)  # of no cells, too
+        lower, upper = (self._wrapped(block, of_cells[:, end], shape) for end in (0, 1))
         return lower, upper
 
     def set(self, block: str, level: float = 0.9, rows: Any = None, columns: Any = None) -> Array:
