@@ -245,6 +245,24 @@ def test_levels_and_classes_are_calibrated_for_fits_and_posteriors(likelihood):
     drawn(answer.plot.coverage(ax=small_axes()))
 
 
+def test_labels_without_probabilities_have_neither_picture():
+    """Neither message leads to the other picture. A mixture of logistic losses has one."""
+    labels = {"y": [[1.0, 0.0, np.nan], [0.0, 1.0, 1.0]]}
+    terms = [mc.NuclearNorm(0.5), mc.NuclearBall(2.0)]
+    squares, logistic = (
+        mc.RiskMixture.punu(0.5, missing_rate=0.2, likelihood=loss)
+        for loss in (mc.Gaussian(), mc.Bernoulli())
+    )
+    for likelihood in (mc.Hinge(), squares):
+        fit = mc.fit(mc.Model([mc.Block("y", likelihood)], terms), labels, tol=1e-2)
+        with pytest.raises(mc.ModelError, match=r"has no probabilities of .* classes$"):
+            fit.plot.calibration()
+        with pytest.raises(mc.ModelError, match=r"has labels or classes$"):
+            fit.plot.predictions()
+    fit = mc.fit(mc.Model([mc.Block("y", logistic)], terms), labels, tol=1e-2)
+    drawn(fit.plot.calibration(ax=small_axes()))
+
+
 @pytest.mark.parametrize("n_columns", [3, 30, 400])
 def test_names_of_columns_do_not_overlap(n_columns):
     frame = pd.DataFrame(

@@ -84,10 +84,9 @@ def predictions(
     likelihood = answer.model.block(block).likelihood
     kind = type(likelihood).__name__
     if likelihood.width > 1 or "label" in likelihood.needs:
-        raise ModelError(
-            f"predictions: block {block!r} ({kind}) has labels or classes; take"
-            f" plots.calibration(answer, {block!r})"
-        )
+        probable = has_few_values(getattr(likelihood, "likelihood", likelihood))
+        remedy = f"; take plots.calibration(answer, {block!r})" if probable else ""
+        raise ModelError(f"predictions: block {block!r} ({kind}) has labels or classes{remedy}")
     rows, columns, values = known_entries(answer, block, truth, MOST_POINTS)
     predicted = np.asarray(answer.predict(block, rows, columns))
     ends = min(predicted.min(), values.min()), max(predicted.max(), values.max())
@@ -461,12 +460,12 @@ def probabilities_of(
     answer: Any, block: str, rows: IntArray, columns: IntArray
 ) -> tuple[Array, Array]:
     """The values (V,) that labels, levels or classes have, and their probabilities (N x V)."""
-    likelihood = answer.model.block(block).likelihood
-    likelihood = getattr(likelihood, "likelihood", likelihood)  # of a mixture of risks
+    declared = answer.model.block(block).likelihood
+    likelihood = getattr(declared, "likelihood", declared)  # of a mixture of risks
     if not has_few_values(likelihood):
-        remedy = "" if "label" in likelihood.needs else f"; take plots.predictions(.., {block!r})"
+        remedy = "" if "label" in declared.needs else f"; take plots.predictions(.., {block!r})"
         raise ModelError(
-            f"calibration: block {block!r} ({type(likelihood).__name__}) has no probabilities of"
+            f"calibration: block {block!r} ({type(declared).__name__}) has no probabilities of"
             f" labels, levels or classes{remedy}"
         )
     lowest, count = getattr(likelihood, "lowest", 0), getattr(likelihood, "levels", None)
