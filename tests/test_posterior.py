@@ -1,5 +1,6 @@
 """The verb ``posterior``: statuses, units, budgets, and what it refuses."""
 
+import attrs
 import numpy as np
 import pytest
 from scipy import stats
@@ -157,3 +158,23 @@ def test_poisson_counts_of_any_mean():
     assert found[0] == 0.0
     assert found[2] == pytest.approx(1e20, rel=1e-8)
     assert found[3] == np.inf
+
+
+@pytest.mark.parametrize("likelihood", [mc.Poisson(), mc.NegativeBinomial(0.5), mc.Ordinal(6)])
+def test_an_interval_of_whole_numbers_is_no_longer_than_it_must_be(likelihood):
+    if isinstance(likelihood, mc.Ordinal):
+        likelihood = mc.Ordinal(6, thresholds=(-2.0, -1.0, 0.0, 1.0, 2.0))
+    means = np.linspace(-3.0, 6.0, 40)[None]
+    of_cells = attrs.evolve(
+        distribution(likelihood, 0.0, 0.5),
+        means=means,
+        weights=np.ones(means.shape),
+        variances=np.full(means.shape, 0.3),
+    )
+    lower, upper = of_cells.interval(0.8).T
+    below, above = of_cells.cdf(lower - 1.0), of_cells.cdf(upper)
+    assert np.all(above - below >= 0.8)
+    alone = lower == upper
+    assert np.all(alone | (above - of_cells.cdf(lower) < 0.8))
+    assert np.all(alone | (of_cells.cdf(upper - 1.0) - below < 0.8))
+    assert np.any(of_cells.quantile(0.9) - of_cells.quantile(0.1) > upper - lower)

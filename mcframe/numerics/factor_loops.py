@@ -9,8 +9,13 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.machine import compiled
+from mcframe.numerics.row_mixtures import invert
 
 FAST = {"reassoc", "contract", "nsz"}
+# Beside offsets that factors have to make up for, an inverse alone leaves no digits of z.
+REFINEMENTS = 2
+# An inverse of a matrix of unit diagonal that is larger than this is rounding.
+LARGEST_INVERSE = 1e14
 
 
 def packed_size(width: int) -> int:
@@ -116,3 +121,64 @@ def predictor_moments(  # type: ignore[no-untyped-def]
             for a in range(width):
                 product += x[a] * w[a]
             mean[place], variance[place] = product, max(total, 0.0)  # rounding may be below 0
+
+
+@compiled(nogil=True, fastmath={"contract", "nsz"})
+def solve_equations(  # type: ignore[no-untyped-def]
+    matrices, right, precisions, where, means, covariances, log_determinants
+):
+    """Solve (A + diag(precisions)) x = b for each row; False where one is not positive definite.
+
+    In units in which the diagonal is 1: a prior of a small variance would else spoil the digits of
+    the other numbers.
+
+    Parameters
+    ----------
+    matrices, right : arrays (n x P), (n x k)
+        A, packed, and b.
+    precisions : array (n or 1 x k)
+    where : array (k x k)
+        The places of the entries of A, and of the inverse, among the packed numbers.
+    means, covariances, log_determinants : arrays (n x k), (n x P), (n,)
+        Overwritten by x, the inverse, and its log determinant.
+    """
+    n, k = right.shape
+    system, matrix = np.empty((k, k)), np.empty((k, k))
+    panel, columns, factors = np.empty((3, 4, k))
+    scale, residual = np.empty(k), np.empty(k)
+    for row in range(n):
+        precision = precisions[row % len(precisions)]
+        for a in range(k):
+            for b in range(a):
+                matrix[a, b] = matrices[row, where[a, b]] * scale[b]
+            matrix[a, a] = matrices[row, where[a, a]] + precision[a]
+            scale[a] = 1.0 / np.sqrt(matrix[a, a])
+            for b in range(a):
+                matrix[a, b] *= scale[a]
+                matrix[b, a] = matrix[a, b]
+            matrix[a, a] = 1.0
+        system[:] = matrix
+        log_determinants[row] = 2.0 * np.sum(np.log(scale)) - invert(
+            system, panel, columns, factors
+        )
+        for a in range(k):
+            if not -system[a, a] < LARGEST_INVERSE:
+                return False
+            for b in range(a):
+                system[b, a] = system[a, b]
+        x = means[row]
+        x[:] = 0.0
+        for _ in range(REFINEMENTS):
+            for a in range(k):
+                total = scale[a] * right[row, a]
+                for b in range(k):
+                    total -= matrix[a, b] * x[b]
+                residual[a] = total
+            for a in range(k):
+                for b in range(k):
+                    x[b] -= system[a, b] * residual[a]
+        for a in range(k):
+            x[a] *= scale[a]
+            for b in range(a + 1):
+                covariances[row, where[a, b]] = -system[a, b] * scale[a] * scale[b]
+    return True

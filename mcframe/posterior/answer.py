@@ -110,7 +110,8 @@ class Posterior:
         """Lower and upper bounds between which a new observation lies with this probability.
 
         The quantiles (1 - level) / 2 and (1 + level) / 2, each in the shape of ``predict``. Counts
-        and levels are whole numbers, so their intervals have at least this probability.
+        and levels are whole numbers, so their intervals have at least this probability; a number
+        at an end is left out as long as they have.
 
         Raises
         ------
@@ -132,9 +133,9 @@ class Posterior:
                 f"block {block!r}: classes have no order and no interval; take"
                 f" posterior.set({block!r}, {level!r})"
             )
-        tail = 0.5 * (1.0 - probability(level, "level"))
-        lower = self._answer(block, rows, columns, lambda here: here.quantile(tail))
-        upper = self._answer(block, rows, columns, lambda here: here.quantile(1.0 - tail))
+        level = probability(level, "level")
+        ends, shape = self._at_cells(block, rows, columns, lambda here: here.interval(level))
+        lower, upper = (self._wrapped(block, ends[:, end], shape) for end in (0, 1))
         return lower, upper
 
     def set(self, block: str, level: float = 0.9, rows: Any = None, columns: Any = None) -> Array:
@@ -483,7 +484,10 @@ class Posterior:
 
     def _answer(self, block: str, rows: Any, columns: Any, ask: Ask) -> Any:
         """A number for each cell, of all in the form of the data."""
-        numbers, shape = self._at_cells(block, rows, columns, ask)
+        return self._wrapped(block, *self._at_cells(block, rows, columns, ask))
+
+    def _wrapped(self, block: str, numbers: Array, shape: tuple[int, ...]) -> Any:
+        """Numbers of cells in the form of the data, if these are all cells."""
         if len(shape) == 1:
             return numbers
         width = self.model.block(block).likelihood.width

@@ -19,8 +19,6 @@ FIRST_NOISE = 0.1
 FLATTEST = 1e-6
 # Rows or columns that are worked on at a time.
 CHUNK = 2048
-# How often a mean is solved for, each time for what is left of its normal equations.
-REFINEMENTS = 2
 
 
 @attrs.frozen(eq=False)
@@ -185,35 +183,23 @@ def gaussians_given(
     prior_precisions, prior_means : arrays (n or 1 x K)
     """
     gaussians = Gaussians.without_variance(np.broadcast_to(given, vectors.shape))
-    means, covariances = gaussians.means, gaussians.covariances
-    places, diagonal = np.flatnonzero(free), np.arange(np.count_nonzero(free))
+    means, places = gaussians.means, np.flatnonzero(free)
     if not places.size:
         return gaussians
     where = loops.unpacking(free.size)
-    # One unit for all numbers: a prior of a small variance would else spoil the others' digits.
-    precision = matrices[:, where[np.ix_(places, places)]]
-    precision[:, diagonal, diagonal] += prior_precisions[:, places]
-    scale = 1.0 / np.sqrt(precision[:, diagonal, diagonal])
-    precision *= scale[:, :, None] * scale[:, None, :]
     right = vectors[:, places] + prior_precisions[:, places] * prior_means[:, places]
     others = np.flatnonzero(~free)
     if others.size:
         across = matrices[:, where[np.ix_(places, others)]]
         right = right - np.einsum("nab,nb->na", across, means[:, others])
-    triangles = np.linalg.cholesky(precision)
-    inverse = np.linalg.inv(precision)
-    inverse = 0.5 * (inverse + inverse.transpose(0, 2, 1))
-    solved = np.zeros_like(right)
-    # Beside offsets that factors have to make up for, an inverse alone leaves no digits of z.
-    for _ in range(REFINEMENTS):
-        left = scale * right - np.einsum("nab,nb->na", precision, solved)
-        solved += np.einsum("nab,nb->na", inverse, left)
-    means[:, places] = scale * solved
-    inverse *= scale[:, :, None] * scale[:, None, :]
-    low, high = np.tril_indices(places.size)
-    covariances[:, where[places[low], places[high]]] = inverse[:, low, high]
-    halves = np.log(triangles[:, diagonal, diagonal]) - np.log(scale)
-    return attrs.evolve(gaussians, log_determinants=-2.0 * np.sum(halves, axis=1))
+    solved = np.empty(right.shape)
+    equations = matrices, right, np.ascontiguousarray(prior_precisions[:, places])
+    of_places = np.ascontiguousarray(where[np.ix_(places, places)])
+    answers = solved, gaussians.covariances, gaussians.log_determinants
+    if not loops.solve_equations(*equations, of_places, *answers):
+        raise np.linalg.LinAlgError("a matrix is not positive definite")
+    means[:, places] = solved
+    return gaussians
 
 
 @attrs.frozen(eq=False)

@@ -215,12 +215,38 @@ class Predictive:
             probability = np.where(self.is_wide, self.as_normal.cdf(y), probability)
         return probability
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether observations are whole numbers."""
+        return bool(np.all(self.likelihood.invalid(np.array([0.5]))))
+
+    def interval(self, level: float) -> Array:
+        """The ends of an interval of at least this probability (N x 2), in the data's own units.
+
+        They are the quantiles with equal tails. Of whole numbers the less probable end is left
+        out, one number after the other, as long as the probability of the rest is large enough.
+        """
+        tail = 0.5 * (1.0 - level)
+        lower, upper = self.quantile(tail), self.quantile(1.0 - tail)
+        if self.is_whole:
+            below, above = self.cdf(lower - 1.0), self.cdf(upper)
+            shorter = lower < upper
+            while np.any(shorter):
+                without_lower, without_upper = self.cdf(lower), self.cdf(upper - 1.0)
+                first = without_lower - below <= above - without_upper
+                left = np.where(first, above - without_lower, without_upper - below)
+                shorter = (lower < upper) & (left >= level)
+                below = np.where(shorter & first, without_lower, below)
+                above = np.where(shorter & ~first, without_upper, above)
+                lower, upper = lower + (shorter & first), upper - (shorter & ~first)
+        return np.stack([lower, upper], axis=1)
+
     def quantile(self, level: float) -> Array:
         """The smallest y with P(Y <= y) >= level, in the data's own units."""
         low, high = self.quantiles_between(level)
         if self.is_normal and len(self.weights) == 1:
             return self.natural(low)
-        whole = bool(np.all(self.likelihood.invalid(np.array([0.5]))))
+        whole = self.is_whole
         positive = bool(np.all(self.likelihood.invalid(np.array([-0.5]))))
         low = low - 1.0 if whole else low
         for _ in range(HALVINGS):
