@@ -21,7 +21,6 @@ def main():
     """Write the pictures."""
     page = (DOCS / "pictures.md").read_text(encoding="utf-8")
     mpl.use("Agg")
-    mpl.rcParams["savefig.dpi"] = 110
     os.chdir(sys.argv[1] if len(sys.argv) > 1 else DOCS)
     exec(compile("\n".join(BLOCK.findall(page)), "pictures.md", "exec"), {})
 

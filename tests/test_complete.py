@@ -384,6 +384,7 @@ def errors_of_labels(mechanism):
     return *sums, completed
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_holes_that_other_columns_tell_of(monkeypatch):
     """The old are ill or not, the young are not, and the old do not tell."""
     true, reported, completed = errors_of_labels("age")
@@ -396,6 +397,7 @@ def test_errors_are_those_of_holes_that_other_columns_tell_of(monkeypatch):
     assert reported / true < 0.75
 
 
+@pytest.mark.slow
 def test_holes_by_chance_are_not_weighted_and_those_by_the_value_are_not_promised():
     true, reported, completed = errors_of_labels("chance")
     assert not any(each.weighted for each in completed.scores)

@@ -65,6 +65,7 @@ def test_the_demo_takes_a_file_and_says_its_units(place, capsys):
     assert not (place / "demo.png").exists()
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_prints_but_for_times(place, capsys):
     def printed(seed: str) -> list[str]:
         main([*QUICK, "--seed", seed])

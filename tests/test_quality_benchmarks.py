@@ -141,6 +141,7 @@ def test_the_constant_is_the_one_that_scores_are_relative_to(tables, imputers, s
         assert error == pytest.approx(of_constant, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_command_goes_on_and_says_what_is_absent_and_set_aside(tmp_path):
     chosen = ["--quick", "--out", tmp_path, "--python", f"gcimpute={tmp_path / 'nowhere'}"]
     chosen += ["--tables", "linnerud", "breast_cancer"]

@@ -43,8 +43,8 @@ def commit() -> str:
 class Header:
     """What all results of a file have in common.
 
-    ``commit`` is that of the code that wrote the first of them, ``begun`` the date. A trial has
-    its own where others were added later.
+    ``version`` and ``commit`` are those of the code that wrote the first of them, ``begun`` the
+    date. A trial has its own commit where others were added later.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Header:
         return cls(name, seed, tiny, fields, __version__, commit(), begun)
 
     def differences(self, other: "Header") -> list[str]:
-        """Say in what two runs differ, here and there; their dates and commits may."""
+        """Say in what two runs differ, here and there; dates, versions and commits may."""
         mine, theirs = self.as_text(), other.as_text()
         return [
             f"{key} is {theirs.get(key, 'absent')} there and {mine.get(key, 'absent')} here"
@@ -74,9 +74,9 @@ class Header:
         ]
 
     def as_text(self) -> dict[str, str]:
-        """All but date and commit as text, the experiment's fields among the rest."""
+        """All but date, version and commit as text, the experiment's fields among the rest."""
         values = attrs.asdict(self)
-        del values["begun"], values["commit"]
+        del values["begun"], values["version"], values["commit"]
         fields = values.pop("fields")
         said = {key: json.dumps(value) for key, value in values.items()}
         return {**said, **{f"the field {key}": json.dumps(v) for key, v in fields.items()}}

@@ -104,9 +104,10 @@ def reporting(work: Callable[[argparse.Namespace], Report]) -> Callable[[Any], i
 
 
 def in_one_line(message: object) -> str:
-    """Return a message of the library in one line, with types as ``--types`` takes them."""
-    text = " ".join(str(message).split())
-    return re.sub(r"types=\{'?(.+?)'?: '?(.+?)'?\}", r"--types \1=\2", text)
+    """Return a message in one line, with types as ``--types`` takes them; a list stays one."""
+    text, *others = str(message).split("\n\n", 1)
+    text = re.sub(r"types=\{'?(.+?)'?: '?(.+?)'?\}", r"--types \1=\2", " ".join(text.split()))
+    return "\n\n".join([text, *others])
 
 
 def as_json(value: Any) -> Any:
