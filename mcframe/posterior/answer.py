@@ -121,8 +121,8 @@ class Posterior:
         """Lower and upper bounds between which a new observation lies with this probability.
 
         The quantiles (1 - level) / 2 and (1 + level) / 2, each in the shape of ``predict``. Counts
-        and levels are whole numbers, so their intervals have at least this probability; a number
-        at an end is left out as long as they have.
+        and levels are whole numbers, so their intervals have at least this probability; one end
+        then moves in as far as it can.
 
         Raises
         ------

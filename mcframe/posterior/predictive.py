@@ -223,25 +223,20 @@ class Predictive:
     def interval(self, level: float) -> Array:
         """The ends of an interval of at least this probability (N x 2), in the data's own units.
 
-        They are the quantiles with equal tails. Of whole numbers the less probable end is left
-        out, one number after the other, as long as the probability of the rest is large enough.
+        They are the quantiles with equal tails. Of whole numbers these hold more than they must,
+        and the end moves in that can move farther.
         """
         tail = 0.5 * (1.0 - level)
         lower, upper = self.quantile(tail), self.quantile(1.0 - tail)
         if self.is_whole:
-            below, above = self.cdf(lower - 1.0), self.cdf(upper)
-            shorter = lower < upper
-            while np.any(shorter):
-                without_lower, without_upper = self.cdf(lower), self.cdf(upper - 1.0)
-                first = without_lower - below <= above - without_upper
-                left = np.where(first, above - without_lower, without_upper - below)
-                shorter = (lower < upper) & (left >= level)
-                below = np.where(shorter & first, without_lower, below)
-                above = np.where(shorter & ~first, without_upper, above)
-                lower, upper = lower + (shorter & first), upper - (shorter & ~first)
+            least = self.quantile(level + self.cdf(lower - 1.0))
+            most = self.quantile(self.cdf(upper) - level)
+            from_above = upper - least >= most - lower
+            upper = np.where(from_above, np.minimum(least, upper), upper)
+            lower = np.where(from_above, lower, np.maximum(most, lower))
         return np.stack([lower, upper], axis=1)
 
-    def quantile(self, level: float) -> Array:
+    def quantile(self, level: float | Array) -> Array:
         """The smallest y with P(Y <= y) >= level, in the data's own units."""
         low, high = self.quantiles_between(level)
         if self.is_normal and len(self.weights) == 1:
@@ -264,7 +259,7 @@ class Predictive:
                 break
         return self.natural(high)
 
-    def quantiles_between(self, level: float) -> tuple[Array, Array]:
+    def quantiles_between(self, level: float | Array) -> tuple[Array, Array]:
         """The least and the largest quantile of the distributions that are mixed."""
         if self.is_normal:
             all_of = self.means + np.sqrt(self.variances + self.noise) * ndtri(level)
