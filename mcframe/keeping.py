@@ -56,7 +56,8 @@ class Checkpoint:
     @property
     def is_due(self) -> bool:
         """Whether a state is to be written now."""
-        return time.monotonic() - self.written >= min(self.every, self.share * self.took)
+        passed = time.monotonic() - self.written
+        return passed >= self.every or passed >= self.share * self.took
 
     def write(self, state: object, **given: object) -> None:
         """Write a state; where that fails the file keeps what it has, and the work goes on."""

@@ -130,7 +130,8 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
         )
     refuse(squares < 0.0, squares, "variances", "squared standard errors, from 0, are needed")
     complete = complete_degrees_of_freedom
-    complete = np.inf if complete == np.inf else number(complete, "complete_degrees_of_freedom")
+    endless = isinstance(complete, float) and complete == np.inf
+    complete = np.inf if endless else number(complete, "complete_degrees_of_freedom")
     if complete <= 0.0:
         raise ModelError(
             f"complete_degrees_of_freedom={complete!r} was given; a number above 0 is needed, inf"

@@ -544,16 +544,22 @@ def completes(draw):
 
 def declares(draw):
     table, spoiled = any_table(draw)
-    types = any_types(draw, table)
+    types, of_own_model = any_types(draw, table), draw(st.booleans())
 
     def call():
         declared = mc.declare(table, types)
+        if of_own_model:  # the model that was found, given back with the columns of its blocks
+            names = {block.name: [] for block in declared.model.blocks}
+            for each in declared.columns:
+                if each.block is not None:
+                    names[each.block].append(each.name)
+            declared = mc.declare(table, types, model=declared.model, columns=names)
         assert repr(declared)
         fit = mc.fit(declared.model, declared.data, tol=1e-3, max_iter=100, max_seconds=1.0)
         check_observed_entries(declared.table(fit), table, declared)
         return check_fit(fit, 1e-3)
 
-    return f"{table!r} {spoiled} {types!r}", call
+    return f"{table!r} {spoiled} {types!r} {of_own_model=}", call
 
 
 ESTIMATORS = {

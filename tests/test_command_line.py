@@ -16,6 +16,8 @@ import pytest
 
 import mcframe as mc
 from mcframe.__main__ import main
+from mcframe.commands import files
+from mcframe.contracts.deferred import Deferred
 
 from .test_docs import ROOT
 
@@ -491,6 +493,8 @@ def test_without_pyarrow_the_extra_is_named(place, capsys, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for module in (own for own in vars(files).values() if isinstance(own, Deferred)):
+        monkeypatch.setattr(module, "_imported", None)  # by an earlier test
     assert main(["impute", "table.csv", "--out", "done.csv"]) == 2
     assert 'pip install "mcframe[cli]"' in capsys.readouterr().err
 

@@ -277,6 +277,11 @@ def test_probabilities_are_at_hand(completed):
     np.testing.assert_allclose(towns.sum(axis=1), 1.0)
 
 
+def test_a_single_row_is_no_error():
+    completed = mc.complete(pl.DataFrame({"x": [-1.2], "y": [99.0]}), {"x": "number"})
+    assert completed.table.rows() == [(-1.2, 99.0)]
+
+
 def test_the_library_stays():
     frame = pl.DataFrame({"x": [1.5, None, 3.0, 4.5] * 5, "s": ["u", "u", None, "v"] * 5})
     completed = mc.complete(frame)

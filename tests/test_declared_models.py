@@ -96,6 +96,12 @@ def test_new_rows_have_the_predictions_of_the_fit(frame):
         ({"columns": {"sizes": ["weight"]}}, "the blocks 'sizes', 'smokers', 'towns' is needed"),
         ({"columns": COLUMNS | {"sizes": []}}, "columns['sizes'] is []"),
         ({"columns": COLUMNS | {"sizes": "weight"}}, "a list of column names is needed"),
+        (
+            {"columns": COLUMNS | {1: ["weight"]}},
+            "the blocks 'sizes', 'smokers', 'towns' is needed",
+        ),
+        ({"columns": COLUMNS | {"sizes": 5}}, "columns['sizes'] is 5; a list of column names"),
+        ({"columns": COLUMNS | {"sizes": [["weight"]]}}, "which is no column"),
         ({"columns": COLUMNS | {"sizes": ["wait"]}}, "names 'wait', which is no column"),
         ({"columns": COLUMNS | {"sizes": ["town"]}}, "in block 'sizes' and again in 'towns'"),
         ({"model": "MODEL"}, "a Model is needed"),
@@ -117,3 +123,8 @@ def test_wrong_arguments_are_named(frame, change, said):
 )
 def test_columns_that_do_not_suit_their_block_are_named(frame, change, said):
     assert said in refusal(frame, error=mc.DataError, **change)
+
+
+def test_values_of_mixed_types_are_named_in_a_block_of_labels(frame):
+    mixed = frame.assign(smokes=["-", 6] * 30)
+    assert "it mixes text ('-' in row 0)" in refusal(mixed, error=mc.DataError)

@@ -284,6 +284,10 @@ def test_columns_in_another_order_or_absent_are_refused_as_elsewhere(estimator):
             "column name 'x' stands 2 times in the table; rename or drop one of them",
         ),
         (
+            pd.DataFrame([[1.0, 2.0]] * 60, columns=["x", "x"]),
+            "column name 'x' stands 2 times in the table; rename or drop one of them",
+        ),
+        (
             mixed().iloc[:0],
             "the table has 0 rows and 8 columns; at least one of each is needed",
         ),
@@ -304,7 +308,7 @@ def test_columns_in_another_order_or_absent_are_refused_as_elsewhere(estimator):
             " (collect a lazy one first, make a pandas.DataFrame of an array)",
         ),
     ],
-    ids=["names", "rows", "infinity", "sparse", "array"],
+    ids=["names", "names of numbers", "rows", "infinity", "sparse", "array"],
 )
 def test_tables_that_cannot_be_read(estimator, frame, sentence):
     assert sentence_of(mc.DataError, lambda: fitted(estimator, frame)) == sentence

@@ -117,6 +117,7 @@ def test_intervals_cover_a_mean_with_missing_entries():
         ((1.0, 1.0), r"estimates of shape \(\)"),
         (([1.0, 2.0], [1.0, 1.0], 0), "complete_degrees_of_freedom=0"),
         (([1.0, 2.0], [1.0, 1.0], np.nan), "complete_degrees_of_freedom=nan"),
+        (([1.0, 2.0], [1.0, 1.0], np.array([1.0, 2.0])), "complete_degrees_of_freedom=array"),
     ],
 )
 def test_messages_name_what_is_wrong(arguments, message):

@@ -22,7 +22,7 @@ from mcframe.numerics.shrinkage import Shrinker
 
 # A column is small where its singular value is below this share of the largest.
 SMALL = 0.1
-# The ratio of two sweeps' falls from which on nothing is concluded from it.
+# The ratio of the decreases of two sweeps is taken to be at most this.
 SLOWEST = 0.95
 
 

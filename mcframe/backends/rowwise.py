@@ -23,7 +23,7 @@ from mcframe.numerics.sampled import Pattern
 DAMPING = 1e-10
 # The least curvature of a number in systems that are divided by its root.
 FLATTEST = 1e-200
-# A curvature in a row's scores from which on systems in these leave few digits of the rest.
+# Above this curvature in a row's scores, systems in these leave few digits of the other numbers.
 STEEP = 1e12
 
 

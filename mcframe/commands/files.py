@@ -1,7 +1,6 @@
 """Files of commands: tables in CSV, Parquet and Arrow, types and models in TOML and JSON."""
 
 import csv
-import importlib
 import io
 import json
 import os
@@ -13,12 +12,20 @@ from typing import IO, Any
 
 import narwhals.stable.v2 as nw
 
-from mcframe.contracts.errors import BackendError, DataError
+from mcframe.contracts.deferred import Deferred
+from mcframe.contracts.errors import DataError
 from mcframe.datasets.readers import MISSING, find_file
 from mcframe.model import Model
 from mcframe.numerics.machine import held
 from mcframe.numerics.stored import FORMAT, put_together, said
 
+# What is missing if it is not installed, and how to get it.
+TABLES = 'a table in a file (pip install "mcframe[cli]")'
+pa: Any = Deferred("pyarrow", TABLES)
+pa_csv: Any = Deferred("pyarrow.csv", TABLES)
+compute: Any = Deferred("pyarrow.compute", TABLES)
+feather: Any = Deferred("pyarrow.feather", TABLES)
+parquet: Any = Deferred("pyarrow.parquet", TABLES)
 # What a table is written as, by the ending of its file.
 KINDS = {".csv": "csv", ".parquet": "parquet", ".arrow": "feather", ".feather": "feather"}
 # Texts of a column of CSV that are all numbers, or all dates, and what they become. Numbers that
@@ -32,17 +39,6 @@ FORMS = {
     f"^{DAY}$": "date32",
     f"^{DAY}[T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}(\\.[0-9]{{1,6}})?)?$": "timestamp[us]",
 }
-
-
-def arrow(module: str = "") -> Any:
-    """Return pyarrow, or one of its modules; a ``BackendError`` where it is not installed."""
-    try:
-        return importlib.import_module(f"pyarrow.{module}" if module else "pyarrow")
-    except ModuleNotFoundError:
-        raise BackendError(
-            "tables are read and written by pyarrow, which is not installed; get it with"
-            ' pip install "mcframe[cli]"'
-        ) from None
 
 
 def kind_of(path: Path) -> str:
@@ -82,9 +78,9 @@ def read_table(
         if kind == "csv":
             return read_csv(file, delimiter, encoding, [*MISSING, *missing], like or {})
         if kind == "parquet":
-            return arrow("parquet").ParquetFile(file).read()
-        return arrow("feather").read_table(file)
-    except (OSError, ValueError, LookupError, csv.Error, arrow().ArrowException) as error:
+            return parquet.ParquetFile(file).read()
+        return feather.read_table(file)
+    except (OSError, ValueError, LookupError, csv.Error, pa.ArrowException) as error:
         if isinstance(error, DataError):
             raise
         reason = getattr(error, "strerror", None) or str(error)
@@ -104,19 +100,19 @@ def read_csv(
             f"{file} has a single column, called {names[0]!r}; give what stands between two cells,"
             " such as --delimiter ';'"
         )
-    keys, reader = [str(place) for place in range(len(names))], arrow("csv")
-    cells = reader.read_csv(  # with the header as its first row, so that names may repeat
+    keys = [str(place) for place in range(len(names))]
+    cells = pa_csv.read_csv(  # with the header as its first row, so that names may repeat
         file,
-        reader.ReadOptions(column_names=keys, encoding=encoding),
-        reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        reader.ConvertOptions(
-            column_types=dict.fromkeys(keys, arrow().string()),
+        pa_csv.ReadOptions(column_names=keys, encoding=encoding),
+        pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(keys, pa.string()),
             null_values=missing,
             strings_can_be_null=True,
         ),
     ).slice(1)
     columns = [typed(cells[key], like.get(name)) for key, name in zip(keys, names, strict=True)]
-    return arrow().Table.from_arrays(columns, names=names)
+    return pa.Table.from_arrays(columns, names=names)
 
 
 def typed(cells: Any, like: Any) -> Any:
@@ -124,7 +120,6 @@ def typed(cells: Any, like: Any) -> Any:
 
     Like a fitted column, text stays text, and numbers that need not be whole are read as such.
     """
-    compute, pa = arrow("compute"), arrow()
     text = compute.utf8_trim_whitespace(cells)
     if like in (nw.String, nw.Categorical, nw.Enum, nw.Object) or text.null_count == len(text):
         return cells
@@ -191,16 +186,16 @@ def write_tables(tables: Mapping[Path, Any]) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise DataError(f"output {path} cannot be written ({reason}); give another path") from None
-    except arrow().ArrowException as error:
+    except pa.ArrowException as error:
         raise DataError(f"output {path} cannot hold this table ({error})") from None
 
 
 def write_table(table: Any, kind: str, file: IO[bytes]) -> None:
     """Write a table of Arrow into an open file."""
     if kind == "parquet":
-        arrow("parquet").write_table(table, file)
+        parquet.write_table(table, file)
     elif kind == "feather":
-        arrow("feather").write_feather(table, file)
+        feather.write_feather(table, file)
     else:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")

@@ -21,8 +21,8 @@ from mcframe.numerics.unlabeled import Background, BackgroundAt
 # need a dense Z: on 1,500 x 900 with a tenth observed they reach 1e-6 in 0.4 of the time of
 # alternation, which is ahead on 2,000 x 1,500.
 SPARSE, SMALL_ORDER, LARGEST_SMALL = 0.1, 400, 2_000_000
-# Cells of Z from which on nothing is written out in any case, and operations for a Gram matrix
-# from which on factors and certificates do without it.
+# Above so many cells Z is never written out; above so many operations for a Gram matrix, factors
+# and certificates do without it.
 LARGEST_DENSE, LARGEST_GRAM = 50_000_000, 2e10
 
 

@@ -153,7 +153,7 @@ def holds_more_than_numbers(X: Any) -> bool:
         Where it is a DataFrame that says not which entries are missing, has a name twice, or no
         rows or columns.
     """
-    if not isinstance(nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame):
+    if not nw.dependencies.is_into_dataframe(X):
         return False
     columns = read_columns(read_frame(X))
     return any(column.form != "number" and column.n_observed for column in columns)

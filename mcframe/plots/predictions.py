@@ -1,4 +1,4 @@
-"""Pictures of predictions beside what was observed, and of scores and loadings."""
+"""Pictures of predictions and observations, and of scores and loadings."""
 
 from typing import Any
 

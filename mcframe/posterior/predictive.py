@@ -223,8 +223,9 @@ class Predictive:
     def interval(self, level: float) -> Array:
         """The ends of an interval of at least this probability (N x 2), in the data's own units.
 
-        They are the quantiles with equal tails. Of whole numbers these hold more than they must,
-        and the end moves in that can move farther.
+        They are the quantiles with equal tails. For whole numbers, whose own units are those of
+        ``cdf``, these contain more than ``level``; one end then moves in, the one that can move
+        farther.
         """
         tail = 0.5 * (1.0 - level)
         lower, upper = self.quantile(tail), self.quantile(1.0 - tail)
@@ -237,7 +238,7 @@ class Predictive:
         return np.stack([lower, upper], axis=1)
 
     def quantile(self, level: float | Array) -> Array:
-        """The smallest y with P(Y <= y) >= level, in the data's own units."""
+        """The smallest y with P(Y <= y) >= level, one number or one each, in the data's units."""
         low, high = self.quantiles_between(level)
         if self.is_normal and len(self.weights) == 1:
             return self.natural(low)

@@ -258,7 +258,7 @@ CodingT = TypeVar("CodingT", bound=Coding)
 BLOCK = "columns"
 # What slopes are taken for where nothing was held out; of nine mixed tables they were 1 to 9.
 USUAL_SLOPE = 4.0
-# The largest one: held-out entries that are told apart without an error have none.
+# The largest one: held-out entries that are classified without an error have none.
 MOST_SLOPE = 150.0
 # How far a few entries move slope and offsets: the deviation of a Gaussian prior of the slope,
 # over the usual one, and of each offset.

@@ -492,7 +492,8 @@ def in_block(column: Column, given: Any, block: Block) -> DeclaredColumn:
         Where its values, or its declared type, do not suit the likelihood.
     """
     likelihood = block.likelihood
-    if given is None and kinds_of(likelihood) == {"labels"} and column.distinct == (0, 1):
+    of_labels = kinds_of(likelihood) == {"labels"} and column.form in ("boolean", "number")
+    if given is None and of_labels and column.distinct == (0, 1):
         given = "label"
     each = declared_kind(column, likelihood if given is None else given)
     several = likelihood.levels if isinstance(likelihood, Ordinal) else likelihood.width

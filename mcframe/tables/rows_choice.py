@@ -371,6 +371,8 @@ def scores_of(values: Array, missing: Mask, owners: IntArray, rng: np.random.Gen
     parts = rng.permutation(len(values)) % FOLDS
     for k in range(FOLDS):
         fitted = parts != k
+        if not fitted.any():  # of a single row
+            break
         centre = np.mean(design[fitted], axis=0)
         centred = design[fitted] - centre
         inverse = np.linalg.inv(centred.T @ centred + RIDGE * np.eye(centred.shape[1]))
