@@ -1,5 +1,6 @@
 """Data far from 0, very large or very small: certified answers are optimal, others say why not."""
 
+import decimal
 import warnings
 
 import attrs
@@ -303,3 +304,26 @@ def test_sums_over_effects_count_of_the_point_that_a_bound_is_of(monkeypatch):
     after = certify(program, Point(latent))
     worth = 8 * off * np.sum(np.abs(after.effects["x"]))
     assert after.rounding.bound - before.rounding.bound == pytest.approx(worth, rel=1e-6, abs=0.0)
+
+
+@pytest.mark.parametrize("rows", [1, 10])
+@pytest.mark.parametrize("weight", [1.0, 5.0, 17.2, 30.0])
+@pytest.mark.parametrize("main", [mc.NuclearNorm, mc.MaxNorm])
+def test_the_bound_of_one_label_is_below_the_optimum(main, weight, rows):
+    """One entry z > 0 has either norm z, and the optimum w h + a z is where a = w / (1 + e^z).
+
+    h = log(1 + e^-z) at a label of weight w. In 50 digits, beside the bound's own rounding.
+    """
+    labels = np.full((rows, 2), np.nan)
+    labels[rows // 2, 1] = 1.0
+    block = mc.Block("b", mc.Bernoulli(), weight=74.7, reduce="mean")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a column is empty, and 0 cannot be reached
+        fit = mc.fit(mc.Model([block], [main(weight)]), {"b": labels}, tol=0.0, max_iter=300)
+    with decimal.localcontext() as context:
+        context.prec = 50
+        whole, own = decimal.Decimal(block.weight), decimal.Decimal(weight)
+        z = ((whole - own) / own).ln()
+        optimum = whole * (1 + (-z).exp()).ln() + own * z
+        assert decimal.Decimal(fit.bound) <= optimum
+    assert fit.objective - fit.bound <= 1e-10 * fit.objective

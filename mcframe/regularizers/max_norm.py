@@ -108,15 +108,17 @@ class MaxNorm(Regularizer, Factored, Norm):
     def feasible_scale(self, dual: Matrix, multipliers: Array | None = None) -> float:
         """The weight over a bound on the dual norm, at most 1.
 
-        It is tried at the scaled dual matrix, since the bound varies by its accuracy.
+        It is tried at the scaled dual matrix, since the bound varies by its accuracy. What passes
+        the weight by rounding alone is scaled once more without a trial: the bound on the optimum
+        would be too high by as much.
         """
         scale = 1.0
         while True:
             scaled = None if multipliers is None else scale * multipliers
             norm = dual_max_norm_bound(scale * dual, scaled)
+            scale *= min(self.weight / norm, 1.0) if norm else 1.0
             if norm <= self.weight * (1.0 + DUAL_ROUNDING):
                 return scale
-            scale *= self.weight / norm
 
     def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
         """weight * max(diag W) with [[W1, Z], [Z', W2]] = W positive semidefinite."""
