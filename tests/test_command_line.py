@@ -155,9 +155,10 @@ def test_csv_is_read_as_its_cells_are_written(place):
     assert done["a;b"][3].as_py() != 3.5
 
 
-def test_intervals_and_draws_stand_beside_the_table(place):
+@pytest.mark.parametrize("model", [[], ["--model", "model.toml", "--method", "posterior"]])
+def test_intervals_and_draws_stand_beside_the_table(model, place):
     command = ["impute", "table.csv", "--out", "done.csv", "--intervals", "0.9", "--draws", "2"]
-    assert main([*command, "--save", "answer.npz"]) == 0
+    assert main([*command, *model, "--save", "answer.npz"]) == 0
     lower, done, upper = (read(f"done{k}.csv")[1:] for k in (".lower", "", ".upper"))
     for low, row, high in zip(lower, done, upper, strict=True):
         assert float(low[0]) <= float(row[1]) <= float(high[0])
@@ -403,9 +404,8 @@ MISTAKES = [
     ([*IMPUTE, "--types", "types.toml"], "types['height'] is 'numbr'"),
     ([*IMPUTE, "--types", "likelihood.toml"], "delta=-1"),
     ([*IMPUTE, "--types", "none.toml"], "there is no file 'none.toml'"),
-    ([*IMPUTE, "--model", "model.toml", "--draws", "2"], "leave --model and"),
-    ([*IMPUTE, "--model", "model.toml", "--method", "optimum"], "give one of them"),
-    ([*IMPUTE, "--method", "optimum", "--intervals", "0.9"], "need the posterior of the rows"),
+    ([*IMPUTE, "--model", "model.toml", "--draws", "2"], "add --method posterior"),
+    ([*IMPUTE, "--method", "optimum", "--intervals", "0.9"], "need a posterior, and this is an"),
     ([*FIT, "no.toml"], "cannot be read as TOML or JSON"),
     ([*FIT, "list.json"], "holds a list"),
     ([*FIT, "blockless.toml"], "a list of blocks and a list of terms are needed"),

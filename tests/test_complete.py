@@ -32,7 +32,17 @@ def by_posterior():
     return mc.complete(mixed(), TYPES)
 
 
-@pytest.fixture(params=["by_posterior", "by_optimum"])
+@pytest.fixture(scope="module")
+def by_declared():
+    declared = mc.declare(mixed(), TYPES)
+    return mc.Completion.of(declared, mc.posterior(declared.model, declared.data))
+
+
+# The answers of ``complete``, which chooses on held-out entries.
+CHOSEN = pytest.mark.parametrize("completed", ["by_posterior", "by_optimum"], indirect=True)
+
+
+@pytest.fixture(params=["by_posterior", "by_optimum", "by_declared"])
 def completed(request):
     return request.getfixturevalue(request.param)
 
@@ -72,8 +82,28 @@ def test_the_methods_are_two_models(by_posterior, by_optimum):
         by_posterior.fit  # noqa: B018
     with pytest.raises(mc.ModelError, match="has no posterior"):
         by_optimum.posterior  # noqa: B018
-    with pytest.raises(mc.ModelError, match="standard deviations need the distribution of rows"):
+    with pytest.raises(mc.ModelError, match="standard deviations need a posterior"):
         by_optimum.sd  # noqa: B018
+
+
+def test_the_posterior_of_a_declared_model_has_intervals_and_draws(by_declared):
+    completed, frame = by_declared, mixed()
+    lower, upper = completed.interval(0.8)
+    draws = completed.draws(200, random_state=3)
+    for name in ("length", "visits"):
+        holes = frame[name].isna()
+        drawn = np.stack([table.loc[holes, name].to_numpy(dtype=float) for table in draws])
+        low, high = (end.loc[holes, name].to_numpy(dtype=float) for end in (lower, upper))
+        assert 0.75 < np.mean((low <= drawn) & (drawn <= high)) < 0.95
+        middle = completed.table.loc[holes, name].to_numpy(dtype=float)
+        spread = completed.sd.loc[holes, name].to_numpy(dtype=float)
+        assert (np.abs(drawn.mean(axis=0) - middle) < 0.3 * spread + 0.5).all()
+    holes = frame["sex"].isna()
+    likely = completed.predict("sex").loc[holes]
+    for value in likely:
+        share = np.mean([table.loc[holes, "sex"] == value for table in draws], axis=0)
+        np.testing.assert_allclose(share, likely[value], atol=0.15)
+    assert [list(table.dtypes) for table in draws[:1]] == [list(frame.dtypes)]
 
 
 @pytest.mark.parametrize("method", ["gaussian", "likelihoods"])
@@ -201,6 +231,7 @@ def test_rows_of_a_group_are_held_out_together(method, monkeypatch):
         mc.complete(frame, types, groups=np.arange(60) % 2)
 
 
+@CHOSEN
 def test_the_report_says_how_well_columns_are_predicted(completed):
     report = completed.report()
     assert isinstance(report, pd.DataFrame)
@@ -245,6 +276,7 @@ def test_held_out_errors_are_those_of_fits_that_have_not_seen_them():
     assert (report["loss"] > 0.95).all()
 
 
+@CHOSEN
 def test_what_is_printed(completed):
     lines = str(completed).splitlines()
     n_holes = int(mixed().isna().to_numpy().sum())

@@ -32,7 +32,7 @@ from mcframe.commands.parsing import (
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.datasets.readers import choose_columns, find_file
 from mcframe.fitting import fit
-from mcframe.posterior.answer import Posterior
+from mcframe.posterior.answer import Posterior, posterior
 from mcframe.storage import load
 from mcframe.tables import Completion, Declared, complete, declare
 from mcframe.verification import explain, verify
@@ -67,11 +67,14 @@ def add_verbs(commands: Any) -> None:
     """Declare the commands among the others."""
     command = added(commands, impute, "fill the missing entries of a table")
     add_table(command)
-    command.add_argument("--model", metavar="FILE", help="fit this model to its optimum instead")
+    command.add_argument(
+        "--model", metavar="FILE", help="fill by this model; without --method by its optimum"
+    )
     command.add_argument(
         "--method",
         choices=("posterior", "optimum"),
-        help="the posterior of the rows (default), or the certified model of each type",
+        help="the posterior (of the rows, or of --model), or the certified optimum (of --model, or"
+        " of a model with a likelihood for each type)",
     )
     command.add_argument(
         "--intervals",
@@ -203,12 +206,11 @@ def one_character(text: str) -> str:
 
 def impute(given: argparse.Namespace) -> Report:
     """Fill the missing entries of a table with the posterior of its rows, or by a model."""
-    if given.model and given.method:
-        raise ModelError("--model and --method were both given; give one of them")
-    if (given.model or given.method == "optimum") and (given.intervals or given.draws):
+    method = given.method or ("optimum" if given.model else "posterior")
+    if method == "optimum" and (given.intervals or given.draws):
         raise ModelError(
-            "--intervals and --draws need the posterior of the rows; leave --model and --method"
-            " optimum out"
+            "--intervals and --draws need a posterior, and this is an optimum; add --method"
+            " posterior"
         )
     out = output(given, given.out)
     names = ["lower", "upper"] * bool(given.intervals)
@@ -217,8 +219,10 @@ def impute(given: argparse.Namespace) -> Report:
     saved = None if given.save is None else output(given, given.save, SAVED)
     if given.model:
         declared = declared_of(given)
-        answer = fit(declared.model, declared.data, random_state=given.seed)
-        completed = completion(declared, answer)
+        read = posterior if method == "posterior" else fit
+        completed = Completion.of(
+            declared, read(declared.model, declared.data, random_state=given.seed)
+        )
     else:
         completed = complete(
             table_of(given),
@@ -247,7 +251,7 @@ def fit_table(given: argparse.Namespace) -> Report:
         random_state=given.seed,
         checkpoint=given.checkpoint,
     )
-    completed = completion(declared, answer)
+    completed = Completion.of(declared, answer)
     completed.save(out)
     return report_of(completed, f"{declared}\n\n{answer.model}\n\n{answer}", [out])
 
@@ -345,13 +349,6 @@ def declared_of(given: argparse.Namespace) -> Declared:
         for block, told in wanted.items()
     }
     return declare(table, types, model=model, columns=columns)
-
-
-def completion(declared: Declared, answer: Fit) -> Completion:
-    """The table as a fit of its own model fills it."""
-    return Completion(
-        declared.table(answer), answer, declared, None, (None,) * len(declared.columns)
-    )
 
 
 def report_of(completed: Completion, text: str, written: Sequence[Path]) -> Report:

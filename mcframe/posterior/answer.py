@@ -196,7 +196,8 @@ class Posterior:
         """m draws of new observations of a block, (m x rows x columns), for all rows or for some.
 
         Rows are drawn jointly, so a statistic computed from each draw has the right spread. The
-        factors of the columns are drawn once for all rows of a draw.
+        factors of the columns are drawn once for all rows of a draw, and draw k of one block
+        belongs to draw k of every other one.
         """
         self.model.block(block)  # which names the blocks there are
         table, likelihood = self.tables[block], self.engine.observed.likelihood(block)
@@ -204,8 +205,11 @@ class Posterior:
         m = whole(m, "m", least=1)
         chosen = np.arange(n_rows) if rows is None else np.asarray(rows)
         checked_places(self.problem, block, chosen, np.zeros(chosen.size, dtype=int))
-        rng = np.random.default_rng((self.random_state, m))
-        z = self.engine.draws(chosen, rng, m)[:, :, self.problem.columns(block)]
+        # The same z for every block, and noise of its own.
+        z = self.engine.draws(chosen, np.random.default_rng((self.random_state, m)), m)
+        z = z[:, :, self.problem.columns(block)]
+        place = [each.name for each in self.model.blocks].index(block)
+        rng = np.random.default_rng((self.random_state, m, place))
         z = z.reshape(m * chosen.size, -1)
         cells = np.tile(np.repeat(chosen, n_columns), m), np.tile(np.arange(n_columns), z.shape[0])
         noise = noise_of(self.engine, self.problem, block, cells[1])

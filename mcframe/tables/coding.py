@@ -10,9 +10,9 @@ import numpy as np
 import scipy
 from scipy.special import logsumexp, softmax, xlogy
 
-from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.machine import limits_blas
+from mcframe.posterior.answer import Posterior
 from mcframe.tables.columns import Column
 
 DAY = 86_400e6  # microseconds
@@ -49,9 +49,13 @@ class Coded(ABC):
     def predicted(self, answer: Array) -> Array:
         """The codes that entries are filled with, of an answer."""
 
-    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """What a fit says of some entries of a block: one row, or one number, for each."""
-        means = [fit.predict(block, rows, columns + k) for k in range(self.width)]
+    def means(self, fit: Any, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """The mean responses of a fit or a posterior at some entries."""
+        return np.asarray(fit.predict(block, rows, columns))
+
+    def answer(self, fit: Any, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """What a fit or a posterior says of some entries: one row, or one number, for each."""
+        means = [self.means(fit, block, rows, columns + k) for k in range(self.width)]
         return self.read(np.column_stack(means))
 
     def filled_codes(self, filled: Array, place: int) -> Array:
@@ -234,8 +238,10 @@ class Levels(Choice):
 
     measure = "mean levels off"
 
-    def answer(self, fit: Fit, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """exp(-loss) of each level: the loss is the whole negative log-likelihood."""
+    def means(self, fit: Any, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """The probability of each level; of a fit exp(-loss), the negative log-likelihood."""
+        if isinstance(fit, Posterior):
+            return fit.probabilities(block, rows, columns)
         likelihood, z = fit.likelihood(block), np.asarray(fit.natural(block, rows, columns))
         levels = np.arange(float(len(self.places)))
         losses = [likelihood.value(z, np.full(z.shape, level)) for level in levels]
@@ -293,7 +299,7 @@ class Indicator(Choice):
     fill: float | None = None
 
     # Answers come from means, as those of numbers.
-    answer = Coded.answer
+    means = Coded.means
     filled_codes = Coded.filled_codes
 
     def scores(self, means: Array) -> Array:

@@ -1,8 +1,9 @@
 """The answer of ``complete``: the table as rows of numbers, its draws, and errors of columns."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,7 @@ from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows
 from mcframe.selection import CrossValidation
 from mcframe.storage import save
-from mcframe.tables.coding import BLOCK, Choice, Numbers
+from mcframe.tables.coding import BLOCK, Choice, Coded, Numbers
 from mcframe.tables.columns import listed
 from mcframe.tables.declared_column import DeclaredColumn, members_of
 from mcframe.tables.declaring import Declared, like_frame, lines_of
@@ -33,46 +34,57 @@ from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, stan
 
 @attrs.frozen(eq=False)
 class TableModel:
-    """A table whose columns are numbers of one block, and the posterior of its rows.
+    """A table and the posterior that fills it: of rows of numbers, or of a model of its own.
 
     Attributes
     ----------
     declared : Declared
-        With probabilities of values that fit what was held out.
+        Of rows of numbers with probabilities of values that fit what was held out.
     posterior : Posterior
     """
 
     declared: Declared
     posterior: Posterior
 
-    @cached_property
-    def holes(self) -> tuple[IntArray, IntArray]:
-        """Rows and columns of the block at all holes, those of one column after the other."""
-        rows, columns = [np.zeros(0, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
-        for each in self.declared.columns:
-            if each.place is not None:
-                missing, width = np.flatnonzero(each.column.missing), each.modelled[0].width
-                rows.append(np.repeat(missing, width))
-                columns.append(np.tile(each.place + np.arange(width), missing.size))
-        return np.concatenate(rows), np.concatenate(columns)
+    def at_holes(
+        self, ask: Callable[..., Array], sort: type = Coded
+    ) -> Iterator[tuple[DeclaredColumn, Array]]:
+        """An answer at all missing entries, column by column that has some.
 
-    def by_column(self, numbers: Any) -> Iterator[tuple[DeclaredColumn, Array]]:
-        """Numbers at all holes, column by column that has some (n_holes x width)."""
-        numbers, first = np.asarray(numbers), 0
-        for each in self.declared.columns:
-            if each.place is not None and each.column.missing.any():
-                width = each.modelled[0].width
-                end = first + width * int(np.count_nonzero(each.column.missing))
-                yield each, numbers[first:end].reshape(-1, width)
-                first = end
+        Parameters
+        ----------
+        ask : function of a coding, a block, rows and columns
+            It is asked once for all entries of a block, whose columns have one sort of coding.
+        sort : type of coding
+            Columns of other codings are left out.
+        """
+        for block, members in members_of(self.declared.columns).items():
+            asked = [each for each in members if isinstance(each.coding, sort)]
+            asked = [each for each in asked if each.column.missing.any()]
+            if not asked:
+                continue
+            cells = [each.holes for each in asked]
+            rows, columns = map(np.concatenate, zip(*cells, strict=True))
+            found = ask(asked[0].coding, block, rows, columns)
+            ends = np.cumsum([own.size for own, _ in cells])[:-1]
+            for each, own in zip(asked, np.split(found, ends), strict=True):
+                yield each, own.reshape(np.count_nonzero(each.column.missing), -1)
+
+    def answers(self, sort: type = Coded) -> Iterator[tuple[DeclaredColumn, Array]]:
+        """Means or probabilities at the missing entries, column by column that has some."""
+
+        def ask(coding: Coded, *cells: Any) -> Array:
+            return coding.means(self.posterior, *cells)
+
+        for each, means in self.at_holes(ask, sort):
+            yield each, each.modelled[0].read(means)
 
     def table(self) -> Any:
         """The table with its missing entries filled, as ``Declared.table``."""
-        codes = {}
-        for each, means in self.by_column(self.posterior.predict(BLOCK, *self.holes)):
-            coding = each.modelled[0]
-            codes[each.name] = coding.predicted(coding.read(means))
-        return self.declared.with_codes(codes)
+        answers = self.answers()
+        return self.declared.with_codes(
+            {each.name: each.modelled[0].predicted(answer) for each, answer in answers}
+        )
 
     @cached_property
     def sd(self) -> dict[Any, Array]:
@@ -82,32 +94,49 @@ class TableModel:
         value of a label, level or category.
         """
         found = {}
-        spreads = self.by_column(self.posterior.sd(BLOCK, *self.holes))
-        for each, means in self.by_column(self.posterior.predict(BLOCK, *self.holes)):
-            coding, (_, spread) = each.modelled[0], next(spreads)
-            if isinstance(coding, Choice):
-                answer = coding.read(means)
-                places = coding.predicted(answer).astype(np.intp)
-                found[each.name] = 1.0 - answer[np.arange(places.size), places]
-            else:
-                found[each.name] = coding.unit * spread[:, 0]
+        for each, answer in self.answers(Choice):
+            places = each.modelled[0].predicted(answer).astype(np.intp)
+            found[each.name] = 1.0 - answer[np.arange(places.size), places]
+        for each, spreads in self.at_holes(lambda _, *cells: self.posterior.sd(*cells), Numbers):
+            coding = each.modelled[0]
+            assert isinstance(coding, Numbers)
+            found[each.name] = coding.unit * spreads[:, 0]
         return found
 
     def interval(self, level: float) -> tuple[Any, Any]:
         """The table twice, holes filled with lower and with upper ends; see ``Completion``."""
-        kept = [
-            k for k, each in enumerate(self.declared.columns) if isinstance(each.coding, Numbers)
-        ]
+
+        def ask(_: Coded, block: str, *cells: IntArray) -> Array:
+            return np.column_stack(self.posterior.interval(block, level, *cells))
+
+        columns = self.declared.columns
+        kept = [k for k, each in enumerate(columns) if isinstance(each.coding, Numbers)]
+        ends = list(self.at_holes(ask, Numbers))
         tables = []
-        ends = self.posterior.interval(BLOCK, level, *self.holes)
-        for end, outwards in zip(ends, (np.floor, np.ceil), strict=True):
+        for end, outwards in enumerate((np.floor, np.ceil)):
             codes = {}
-            for each, own in self.by_column(end):
-                coding = each.modelled[0]
+            for each, both in ends:
+                coding, own = each.modelled[0], both[:, [end]]
                 whole = isinstance(coding, Numbers) and coding.whole is not None
                 codes[each.name] = coding.predicted(coding.read(outwards(own) if whole else own))
             tables.append(nw.from_native(self.declared.with_codes(codes))[:, kept].to_native())
         return tables[0], tables[1]
+
+    def draws(self, m: int, seed: int) -> list[Any]:
+        """m tables completed by new observations of a model of its own, drawn row by row."""
+        posterior = attrs.evolve(self.posterior, random_state=seed)
+        members = members_of(self.declared.columns)
+        drawn = {block: posterior.sample(block, m) for block in members}
+        tables = []
+        for k in range(m):
+            codes = {}
+            for each in chain.from_iterable(members.values()):
+                coding, block = each.modelled
+                own = drawn[block][k, each.column.missing, each.place]
+                is_place = isinstance(coding, Choice)
+                codes[each.name] = own if is_place else coding.predicted(coding.read(own[:, None]))
+            tables.append(self.declared.with_codes(codes))
+        return tables
 
 
 # The prior of draws counts as this share of the rows at most, where columns are few.
@@ -249,7 +278,7 @@ class Completion:
     answer : Posterior or Fit
         See ``posterior`` and ``fit``.
     declared : Declared
-        The type of each column. For the posterior all columns are numbers of one block.
+        The type of each column. In the posterior of ``complete`` all are numbers of one block.
     chosen : RowsChoice, CrossValidation or None
         The choice of the prior or of the weight: ``best_weight``, and ``means``, the mean losses
         of all candidates. None where the model was given.
@@ -265,16 +294,40 @@ class Completion:
 
     plot = pictures
 
+    @classmethod
+    def of(cls, declared: Declared, answer: Posterior | Fit) -> "Completion":
+        """The table as the posterior or a fit of its declared model fills it.
+
+        Parameters
+        ----------
+        declared : Declared
+            What ``mc.declare`` returned.
+        answer : Posterior or Fit
+            ``mc.posterior`` or ``mc.fit`` of ``declared.model`` and ``declared.data``.
+
+        Examples
+        --------
+        >>> import pandas as pd, mcframe as mc
+        >>> frame = pd.DataFrame({"height": [1.5, 1.6, None, 1.9] * 6, "visits": [3, 4, 8, 9] * 6})
+        >>> declared = mc.declare(frame, {"visits": "count"})
+        >>> posterior = mc.posterior(declared.model, declared.data)
+        >>> completed = mc.Completion.of(declared, posterior)
+        >>> lower, upper = completed.interval(0.9)
+        >>> bool(lower["height"][2] < completed.table["height"][2] < upper["height"][2])
+        True
+        """
+        return cls(declared.table(answer), answer, declared, None, (None,) * len(declared.columns))
+
     @cached_property
     def table_model(self) -> TableModel | None:
-        """The table as rows of numbers; None for ``method="optimum"``."""
+        """The table and its posterior; None for an optimum."""
         if isinstance(self.answer, Posterior):
             return TableModel(self.declared, self.answer)
         return None
 
     @property
     def posterior(self) -> Posterior:
-        """The posterior of the rows; a ``ModelError`` for ``method="optimum"``."""
+        """The posterior; a ``ModelError`` for ``method="optimum"``."""
         if not isinstance(self.answer, Posterior):
             raise ModelError("method='optimum' has no posterior; leave method out in complete")
         return self.answer
@@ -326,8 +379,7 @@ class Completion:
         Raises
         ------
         ModelError
-            For ``method="optimum"``, which has no distribution of rows, or if the level is not
-            between 0 and 1.
+            For an optimum, which has no distribution, or if the level is not between 0 and 1.
 
         Examples
         --------
@@ -343,11 +395,11 @@ class Completion:
         return self.rows_of("intervals").interval(level)
 
     def rows_of(self, what: str) -> TableModel:
-        """The table as rows of numbers, or a ``ModelError``."""
+        """The table and its posterior, or a ``ModelError``."""
         if self.table_model is None:
             raise ModelError(
-                f"{what} need the distribution of rows, which method='optimum' does not"
-                " estimate; take method='posterior' in complete"
+                f"{what} need a posterior, which an optimum does not estimate; take"
+                " method='posterior' in complete"
             )
         return self.table_model
 
@@ -463,6 +515,8 @@ class Completion:
         the observed entries. Rows are assumed to be independent. The draws do not model entries
         that are missing because of their own value; see ``report``.
 
+        For the posterior of a declared model (``Completion.of``) they are ``Posterior.sample``.
+
         Parameters
         ----------
         m : int
@@ -473,7 +527,7 @@ class Completion:
         Raises
         ------
         ModelError
-            For ``method="optimum"``, which has no distribution of rows.
+            For an optimum, which has no distribution.
 
         Examples
         --------
@@ -487,7 +541,8 @@ class Completion:
         """
         m, seed = whole(m, "m", least=1), whole(random_state, "random_state", 0)
         rows, chosen = self.rows_of("draws"), self.chosen
-        assert isinstance(chosen, RowsChoice)
+        if not isinstance(chosen, RowsChoice):
+            return rows.draws(m, seed)
         return DrawnRows.of(rows.declared, rows.posterior, chosen).tables(m, seed)
 
     def report(self) -> Any:

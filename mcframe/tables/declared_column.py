@@ -12,7 +12,7 @@ import attrs
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.contracts.validators import plain
@@ -89,6 +89,13 @@ class DeclaredColumn:
         assert self.coding is not None
         assert self.block is not None
         return self.coding, self.block
+
+    @property
+    def holes(self) -> tuple[IntArray, IntArray]:
+        """Rows and columns of its block at all missing entries, row by row."""
+        assert self.place is not None
+        missing, width = np.flatnonzero(self.column.missing), self.modelled[0].width
+        return np.repeat(missing, width), np.tile(self.place + np.arange(width), missing.size)
 
     @property
     def is_filled(self) -> bool:

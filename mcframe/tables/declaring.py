@@ -313,7 +313,7 @@ class Declared:
         changed = [
             each.filled_with(codes.get(each.name, np.zeros(0)))
             for each in self.columns
-            if each.column.missing.any()
+            if each.column.missing.any() and (each.place is None or each.name in codes)
         ]
         return self.frame.with_columns(*changed).to_native() if changed else self.frame.to_native()
 
