@@ -188,9 +188,9 @@ class Verification:
         Beyond ``Fit.allowed_excess``: rounding, and the feasibility tolerance of constraints.
         """
         allowed = max(self.fast.allowed_excess, self.reference.allowed_excess)
-        readings = {"fast": self.fast, "reference": self.reference}
-        for name, lower in readings.items():
-            for other, upper in readings.items():
+        answers = {"fast": self.fast, "reference": self.reference}
+        for name, lower in answers.items():
+            for other, upper in answers.items():
                 if not lower.bound <= upper.objective + allowed:
                     return (
                         f"the {name} bound {lower.bound!r} lies above the {other} objective"
@@ -200,7 +200,7 @@ class Verification:
 
     @property
     def inexact(self) -> tuple[str, ...]:
-        """The readings whose objective is not within ``tol`` of the larger bound."""
+        """The answers whose objective is not within ``tol`` of the larger bound."""
         best = max(self.fast, self.reference, key=lambda fit: fit.bound)
         backends = []
         for name, fit in (("reference", self.reference), ("fast reading", self.fast)):
@@ -211,14 +211,14 @@ class Verification:
 
     @property
     def verdict(self) -> Literal["agree", "differ", "too inexact"]:
-        """The verdict: the readings confirm or contradict each other, or neither is proven."""
+        """The verdict: the two answers confirm or contradict each other, or neither is proven."""
         if self.overstated is not None:
             return "differ"
         return "too inexact" if self.inexact else "agree"
 
     @property
     def agrees(self) -> bool:
-        """True where the two readings confirm each other."""
+        """True where the two answers confirm each other."""
         return self.verdict == "agree"
 
     def __bool__(self) -> bool:
@@ -235,8 +235,8 @@ class Verification:
             )
         inexact = " and the ".join(self.inexact)
         said = {
-            "agree": "the readings agree",
-            "differ": f"THE READINGS DIFFER ({self.overstated})",
+            "agree": "the two solvers agree",
+            "differ": f"THE TWO SOLVERS DIFFER ({self.overstated})",
             "too inexact": f"no verdict, the {inexact} is too inexact to compare",
         }
         lines.append(

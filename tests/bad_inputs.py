@@ -699,7 +699,7 @@ CASES = {
     "words": WORDS,
     "`mc.fit`: options": FITS,
     "answers": ANSWERS,
-    "other verbs": OTHERS,
+    "other functions": OTHERS,
     "`mc.posterior`": POSTERIORS,
     "tables": TABLES,
     "`datasets`": READERS,

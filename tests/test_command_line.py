@@ -234,7 +234,7 @@ def test_the_text_of_a_model_takes_columns(place):
 def test_verify_and_explain(place, capsys):
     model = ["--model", "model.toml", "--types", STAGES]
     assert main(["verify", "table.csv", *model, "--rows", "12", "--tol", "1e-3"]) == 0
-    assert "the readings agree" in capsys.readouterr().out
+    assert "the two solvers agree" in capsys.readouterr().out
     assert main(["explain", "table.csv", *model, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["chosen"] in [each["name"] for each in told["backends"] if each["can_run"]]

@@ -230,5 +230,5 @@ def test_a_model_says_what_r_and_c_are():
     text = str(model_of([norm(2.0), mc.NuclearBall(4.0, count_share=SHARE)]))
     assert "+ 2 ‖R Z C‖_*" in text
     assert "subject to ‖R Z C‖_* ≤ 4" in text
-    assert "R_ii = √(0.2 + 0.8 n_i / mean of n), n_i = number of losses in row i of Z" in text
+    assert "R_ii = √(0.2 + 0.8 n_i / mean of n), n_i = observed entries of row i" in text
     assert r"R_{ii} = \surd(0.2 + 0.8" in model_of([norm(2.0)])._repr_latex_()

@@ -510,7 +510,7 @@ def test_several_criteria_are_judged_and_the_first_decides():
     printed = repr(found).splitlines()
     assert any(line.startswith(f"mean {names[0]} ± standard error over folds") for line in printed)
     there = found.means_of(names[1])[found.best]
-    assert any(f"there the others are: {names[1]} {there:.4g}" in line for line in printed)
+    assert any(f"the other criteria there: {names[1]} {there:.4g}" in line for line in printed)
 
 
 @pytest.mark.parametrize(

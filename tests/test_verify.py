@@ -28,7 +28,7 @@ def verified():
 
 def test_readings_that_agree(verified):
     assert (verified.verdict, verified.agrees, bool(verified)) == ("agree", True, True)
-    assert repr(verified).splitlines()[-1].startswith("the readings agree: ")
+    assert repr(verified).splitlines()[-1].startswith("the two solvers agree: ")
 
 
 @pytest.mark.parametrize("which", ["fast", "reference"])
@@ -41,7 +41,7 @@ def test_a_bound_above_an_objective_is_a_contradiction(verified, which, other):
     found = attrs.evolve(verified, **{which: lifted})
     assert (found.verdict, bool(found)) == ("differ", False)
     assert f"the {which} bound" in found.overstated
-    assert "THE READINGS DIFFER" in repr(found)
+    assert "THE TWO SOLVERS DIFFER" in repr(found)
 
 
 def test_a_reference_that_is_too_inexact_is_no_evidence(verified):

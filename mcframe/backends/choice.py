@@ -200,7 +200,7 @@ def choice_of(compiled: CompiledProblem) -> tuple[str | None, str]:
     if len(backends) == 1:
         return name, f"auto takes {name}: none of the others that it may take can run this problem"
     operations = decomposition(compiled)
-    more = "more than" if operations > DECOMPOSITION else "at most"
+    more = "more than" if operations > DECOMPOSITION else "not more than"
     on_factors = works_on_factors(backends[0]) and operations > DECOMPOSITION
     which = "the first that works on factors" if on_factors else "the first that can run it"
     return name, (

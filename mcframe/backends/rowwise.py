@@ -381,7 +381,7 @@ class Rowwise(Solver[Program, RowwiseState]):
     def refusal(self, program: Program) -> str | None:
         """The reason against all but smooth losses under a square of each row, or None."""
         if not isinstance(program.penalty, RowPenalty):
-            return "rows by themselves need a term that takes each by itself, such as GaussianRows"
+            return "it solves row by row, which needs a prior of single rows, such as GaussianRows"
         if program.terms:
             return f"terms other than {program.main.word} are left to the other backends"
         if not program.loss.smooth:

@@ -309,7 +309,7 @@ def text_of(model: "Model") -> str:
     for share in count_shares(model.terms)[:1]:
         squares = f"{1.0 - share:g} + {share:g} n_i / mean of n"
         explained.append(
-            f"R_ii = √({squares}), n_i = number of losses in row i of Z; C_jj alike of columns"
+            f"R_ii = √({squares}), n_i = observed entries of row i; C_jj alike of columns"
         )
     return "\n".join([*lines, *(f"      {line}" for line in explained)])
 

@@ -339,9 +339,8 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         if min(n_positive, n_negative) == 0:
             raise DataError(
                 f"RiskMixture: missing_rate=None cannot be estimated from {n_positive} labels 1"
-                f" and {n_negative} labels 0: an unlabeled entry may then be of the kind that is"
-                " never labeled, and the share of unlabeled entries is not the rate at which"
-                " labels are missing; give missing_rate"
+                f" and {n_negative} labels 0: if one kind of label is never recorded, the share of"
+                " unlabeled entries is not the rate at which labels are missing; give missing_rate"
             )
         rate = 1.0 - (n_positive + n_negative) / (shape[0] * shape[1])
         return attrs.evolve(self, missing_rate=rate)

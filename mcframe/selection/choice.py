@@ -259,7 +259,7 @@ class CrossValidation:
         said = [f"mean {what} ± standard error over {over}; * is the lowest"]
         if others:
             there = ", ".join(f"{name} {self.means_of(name)[self.best]:.4g}" for name in others)
-            said.append(f"there the others are: {there}")
+            said.append(f"the other criteria there: {there}")
         if self.partial:
             missing = int(np.count_nonzero(np.isnan(self.scores)))
             said.append(

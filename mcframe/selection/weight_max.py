@@ -141,8 +141,8 @@ def largest_weight(compiled: CompiledProblem, place: int) -> float:
         )
     if weight == 0.0:
         raise NoInfluence(
-            f"the weight of {name} has no influence: the gradient of all else is 0 at Z = 0, or at"
-            " the point next to it that meets all constraints, so that the answer is the same at"
+            f"the weight of {name} has no influence: at Z = 0, or at the feasible point nearest to"
+            " it, the gradient of the rest of the objective is 0, so the answer is the same at"
             f" every weight; {remedy(name)}"
         )
     return weight
