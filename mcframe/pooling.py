@@ -15,18 +15,18 @@ from mcframe.contracts.validators import NotANumber, floats_of, number, probabil
 class Pooled:
     """An estimate from m completed tables, with the uncertainty of what was missing.
 
-    Attributes are numbers for scalar estimates, and arrays (p,) for vectors.
+    Attributes are numbers for scalar estimates, arrays (p,) for vectors, and Series for Series.
 
     Attributes
     ----------
-    estimate : float or array
+    estimate : float, array or Series
         The mean of the m estimates.
-    sd : float or array
+    sd : float, array or Series
         The standard deviation of the estimate: the root of W + (1 + 1/m) B with W the mean of the
         variances and B the variance of the m estimates.
-    degrees_of_freedom : float or array
+    degrees_of_freedom : float, array or Series
         Those of the t distribution of ``(estimate - truth) / sd``.
-    fraction_missing : float or array
+    fraction_missing : float, array or Series
         The share of the information on the estimate that is missing, from 0 to 1.
     n_tables : int
         m.
@@ -69,8 +69,12 @@ class Pooled:
         columns = [np.atleast_1d(own) for own in (*shown, self.fraction_missing)]
         header = ("estimate", "sd", "2.5 %", "97.5 %", "df", "missing")
         rows = [" ".join(f"{value:>10.4g}" for value in row) for row in zip(*columns, strict=True)]
-        head = [f"Pooled: {self.n_tables} completed tables", " ".join(f"{n:>10}" for n in header)]
-        return "\n".join([*head, *rows])
+        lines = [" ".join(f"{name:>10}" for name in header), *rows]
+        if is_labelled(self.estimate):
+            names = ["", *map(str, self.estimate.index)]
+            width = max(map(len, names))
+            lines = [f"{name:<{width}} {line}" for name, line in zip(names, lines, strict=True)]
+        return "\n".join([f"Pooled: {self.n_tables} completed tables", *lines])
 
 
 def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np.inf) -> Pooled:
@@ -86,7 +90,8 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
     Parameters
     ----------
     estimates : array (m,) or (m x p), or a sequence of m numbers, arrays or Series
-        What was estimated on each completed table.
+        What was estimated on each completed table. Series of pandas, such as the ``params`` of a
+        model of statsmodels, are matched by their labels, in the order of the first one.
     variances : like ``estimates``
         The squared standard errors of each analysis, at least 0.
     complete_degrees_of_freedom : float, default inf
@@ -99,8 +104,8 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
     Raises
     ------
     DataError
-        If there are fewer than two tables, shapes differ, or a number is missing, infinite or,
-        of a variance, negative.
+        If there are fewer than two tables, shapes or labels differ, or a number is missing,
+        infinite or, of a variance, negative.
     ModelError
         Where ``complete_degrees_of_freedom`` is not above 0.
 
@@ -117,6 +122,10 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
       estimate         sd      2.5 %     97.5 %         df    missing
      1.033     0.2728     0.4211      1.646      9.505      0.511
     """
+    first = next(iter(estimates), None) if np.iterable(estimates) else None
+    if is_labelled(first):
+        estimates = in_order_of(first, estimates, "estimates")
+        variances = in_order_of(first, variances, "variances")
     points, squares = checked(estimates, "estimates"), checked(variances, "variances")
     if points.shape != squares.shape:
         raise DataError(
@@ -149,7 +158,33 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
             inverse = inverse + 1.0 / observed
         freedom = 1.0 / inverse
     missing = share + (1.0 - share) * 2.0 / (freedom + 3.0)
-    return Pooled(scalar(estimate), scalar(np.sqrt(total)), scalar(freedom), scalar(missing), m)
+    found = map(scalar, (estimate, np.sqrt(total), freedom, missing))
+    if is_labelled(first):
+        found = (type(first)(values, index=first.index) for values in found)
+    return Pooled(*found, m)
+
+
+def is_labelled(values: Any) -> bool:
+    """Whether numbers have labels: a Series of pandas."""
+    return hasattr(values, "reindex")
+
+
+def in_order_of(first: Any, given: Any, what: str) -> list[Any]:
+    """Estimates of each table in the order of the first one's labels, or a ``DataError``."""
+    rows = list(given)
+    for k, row in enumerate(rows):
+        if is_labelled(row):
+            other = [
+                *first.index.symmetric_difference(row.index),
+                *row.index[row.index.duplicated()],
+            ]
+            if other:
+                raise DataError(
+                    f"{what}[{k}] and estimates[0] do not both have the label {other[0]!r} once;"
+                    " Series are matched by their labels, so each needs the same ones"
+                )
+            rows[k] = row.reindex(first.index)
+    return rows
 
 
 def checked(given: Any, what: str) -> Array:

@@ -89,6 +89,22 @@ def test_series_are_pooled_and_printed():
     assert len(str(pooled).splitlines()) == 4
 
 
+def test_series_are_matched_by_their_labels():
+    points = [pd.Series({"c": 1.0, "x": 2.0}), pd.Series({"x": 2.1, "c": 1.2})]
+    squares = [pd.Series({"x": 0.2, "c": 0.1}), pd.Series({"c": 0.1, "x": 0.2})]
+    pooled = pool(points, squares)
+    assert pooled.estimate.to_dict() == {"c": 1.1, "x": 2.05}
+    lower, upper = pooled.interval()
+    assert (lower["x"] < 2.05 < upper["x"])
+    assert (lower.index == ["c", "x"]).all()
+    assert [line.split()[0] for line in str(pooled).splitlines()[2:]] == ["c", "x"]
+    bare = pool([[1.0, 2.0], [1.2, 2.1]], [[0.1, 0.2]] * 2)
+    np.testing.assert_array_equal(pooled.sd, bare.sd)
+    for wrong in (pd.Series({"c": 0.1, "y": 0.2}), pd.Series([0.1, 0.2, 0.3], ["c", "x", "x"])):
+        with pytest.raises(mc.DataError, match=r"variances\[1\] and estimates\[0\] do not both"):
+            pool(points, [squares[0], wrong])
+
+
 def test_intervals_cover_a_mean_with_missing_entries():
     """Proper draws of a Gaussian with half of 30 entries missing, known in closed form."""
     rng, covered = np.random.default_rng(0), 0
