@@ -122,7 +122,7 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
       estimate         sd      2.5 %     97.5 %         df    missing
      1.033     0.2728     0.4211      1.646      9.505      0.511
     """
-    first = next(iter(estimates), None) if np.iterable(estimates) else None
+    first: Any = next(iter(estimates), None) if np.iterable(estimates) else None
     if is_labelled(first):
         estimates = in_order_of(first, estimates, "estimates")
         variances = in_order_of(first, variances, "variances")
@@ -158,10 +158,10 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
             inverse = inverse + 1.0 / observed
         freedom = 1.0 / inverse
     missing = share + (1.0 - share) * 2.0 / (freedom + 3.0)
-    found = map(scalar, (estimate, np.sqrt(total), freedom, missing))
+    found: list[Any] = [scalar(each) for each in (estimate, np.sqrt(total), freedom, missing)]
     if is_labelled(first):
-        found = (type(first)(values, index=first.index) for values in found)
-    return Pooled(*found, m)
+        found = [type(first)(values, index=first.index) for values in found]
+    return Pooled(found[0], found[1], found[2], found[3], m)
 
 
 def is_labelled(values: Any) -> bool:

@@ -106,6 +106,49 @@ def test_the_posterior_of_a_declared_model_has_intervals_and_draws(by_declared):
     assert [list(table.dtypes) for table in draws[:1]] == [list(frame.dtypes)]
 
 
+def counted():
+    """A column of counts as floats, and one of numbers above 0."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(60)
+    frame = pd.DataFrame({"k": rng.poisson(np.exp(0.3 * x)), "y": np.exp(x)}, dtype=float)
+    frame = frame.mask(rng.random(frame.shape) < 0.3)
+    return frame.assign(x=x), {"k": "count", "y": ("number", 0, None)}
+
+
+def test_draws_and_intervals_of_counts_are_counts():
+    frame, types = counted()
+    completed = mc.complete(frame, types)
+    holes = frame["k"].isna()
+    for table in (*completed.draws(3), *completed.interval()):
+        drawn = table.loc[holes, "k"].to_numpy()
+        assert (drawn >= 0.0).all()
+        np.testing.assert_array_equal(drawn, np.round(drawn))
+    lower, upper = completed.interval()
+    assert (lower["k"] <= upper["k"]).all()
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"k": [1.0, -1.0]}, "declared 'count', but holds the value -1 in row 1; counts are 0"),
+        ({"k": [1.5, 2.0]}, "holds the value 1.5 in row 0; counts are 0, 1, 2"),
+        ({"y": [-5.0, 2.0]}, "declared numbers from 0, but holds the value -5 in row 0"),
+    ],
+)
+def test_new_rows_hold_to_what_was_declared(row, message):
+    frame, types = counted()
+    completed = mc.complete(frame, types)
+    with pytest.raises(mc.DataError, match=message):
+        completed.complete_rows(pd.DataFrame(row))
+
+
+def test_a_number_far_from_all_others_is_named():
+    frame, _ = counted()
+    frame.loc[5, "y"] = -999.0
+    with pytest.warns(UserWarning, match=r"dominate means .*: -999.0 in row 5 of column 'y'"):
+        mc.complete(frame)
+
+
 @pytest.mark.parametrize("method", ["gaussian", "likelihoods"])
 def test_methods_are_named_where_another_one_is_asked_for(method):
     with pytest.raises(mc.ModelError, match="'posterior' or 'optimum' is needed"):

@@ -381,12 +381,13 @@ def test_twenty_workers_killed_at_random_moments_change_no_bit():
         killer = threading.Thread(target=kill)
         killer.start()
         try:
-            fit = mc.fit(model_of(*KIND), data_of(), **budget, client=client)
+            while killer.is_alive():  # a fast machine has ended a fit before all are killed
+                fit = mc.fit(model_of(*KIND), data_of(), **budget, client=client)
+                assert bits(fit) == alone
         finally:
             over.set()
             killer.join()
     assert len(killed) == 20
-    assert bits(fit) == alone
 
 
 def test_collections_are_read_and_fitted_by_the_client_of_an_address(alone, threads):

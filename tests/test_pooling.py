@@ -95,7 +95,7 @@ def test_series_are_matched_by_their_labels():
     pooled = pool(points, squares)
     assert pooled.estimate.to_dict() == {"c": 1.1, "x": 2.05}
     lower, upper = pooled.interval()
-    assert (lower["x"] < 2.05 < upper["x"])
+    assert lower["x"] < 2.05 < upper["x"]
     assert (lower.index == ["c", "x"]).all()
     assert [line.split()[0] for line in str(pooled).splitlines()[2:]] == ["c", "x"]
     bare = pool([[1.0, 2.0], [1.2, 2.1]], [[0.1, 0.2]] * 2)
@@ -190,8 +190,11 @@ def test_columns_set_aside_keep_their_holes_and_constants_their_value():
         {"x": [1.0, 2.0, None, 4.0] * 5, "one": [7, 7, 7, None] * 5, "note": [None, "?"] * 10}
     )
     frame["y"] = np.random.default_rng(0).standard_normal(20)
-    table = mc.complete(frame, {"note": "skip"}).draws(1)[0]
+    with pytest.warns(UserWarning, match=r"a single observed value are filled .*: 'one' \(7.0\)"):
+        completed = mc.complete(frame, {"note": "skip"})
+    table = completed.draws(1)[0]
     assert (table["one"] == 7).all()
+    assert completed.sd["one"].isna().sum() == 5
     assert table["note"].isna().sum() == 10
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.validators import is_missing
 from mcframe.estimators.base import TableEstimator
 from mcframe.estimators.columns import FrameColumns
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
@@ -339,7 +340,7 @@ def read_labels(y: Any) -> tuple[Array, Any, bool]:
             )
         return numbers, np.array([0, 1]), True
     single = column_or_1d(y, warn=True, dtype=given.dtype)
-    missing = np.array([value is None or value != value for value in single], dtype=bool)
+    missing = np.array([is_missing(v) or v != v for v in single], dtype=bool)
     known = single[~missing]
     if single.dtype.kind == "f" and np.isinf(known).any():
         raise DataError(

@@ -172,6 +172,12 @@ def three_columns(
     else:
         library, names = None, ("row", "column")
         three = [sequence(*pair) for pair in zip(("row", "column", "value"), given, strict=True)]
+        indexes = [each.index for each in three if hasattr(each, "reindex")]  # Series of pandas
+        if any(not index.equals(indexes[0]) for index in indexes):
+            raise DataError(
+                f"{HERE}: row, column and value are Series with different indexes; give columns of"
+                " one frame, or arrays (series.to_numpy()) if they belong together by position"
+            )
     lengths = [len(column) for column in three]
     if len(set(lengths)) > 1:
         raise DataError(

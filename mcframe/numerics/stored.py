@@ -240,10 +240,11 @@ class Reader:
         for field in attrs.fields(kind):
             if field.name == FOUND_ANEW.get(name) and field.default is attrs.NOTHING:
                 parts[field.name] = None
-        made = kind(**parts)
+        # Before it is made: a converter would read a range of labels to its end.
         for field, hint in hints_of(kind).items():
-            if not fits(getattr(made, field), hint):
+            if field in parts and not fits(parts[field], hint):
                 raise ValueError(f"{field} of {name} is no {hint}")
+        made = kind(**parts)
         if hasattr(kind, "_check_read"):
             made._check_read()
         return made

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from scipy.special import logsumexp, softmax, xlogy
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.numerics.machine import limits_blas
 from mcframe.posterior.answer import Posterior
 from mcframe.tables.columns import Column
@@ -89,6 +89,16 @@ class Numbers(Coded):
     unit: float = 1.0
 
     measure = "root mean square"
+    rule: ClassVar[str] = ""  # of the numbers that are allowed
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the values are whole numbers."""
+        return self.whole is not None
+
+    def outside(self, numbers: Array) -> Mask:
+        """Which numbers are not allowed."""
+        return (numbers < self.lower) | (numbers > self.upper)
 
     @classmethod
     def of(cls, column: Column, lower: float = -np.inf, upper: float = np.inf) -> "Numbers":
@@ -141,6 +151,17 @@ class Numbers(Coded):
 @attrs.frozen
 class Counts(Numbers):
     """Counts; the loss is half the deviance of Poisson, ``y log(y / mean) - y + mean``."""
+
+    rule = "; counts are 0, 1, 2, ..."
+
+    @property
+    def is_whole(self) -> bool:
+        """True."""
+        return True
+
+    def outside(self, numbers: Array) -> Mask:
+        """Which numbers are not counts."""
+        return (numbers < 0.0) | (np.floor(numbers) != numbers)
 
     def losses(self, answer: Array, codes: Array) -> Array:
         """Half the deviance, at means that are kept off 0."""

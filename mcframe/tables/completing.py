@@ -25,7 +25,8 @@ from mcframe.selection import (
 )
 from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.splitters import check_length, fewest_free
-from mcframe.tables.coding import BLOCK
+from mcframe.tables.coding import BLOCK, Numbers
+from mcframe.tables.columns import listed
 from mcframe.tables.completion import Completion, TableModel
 from mcframe.tables.declared_column import (
     DeclaredColumn,
@@ -150,7 +151,41 @@ def complete(
         else:
             completed = fit_table(columns, table, seed=seed, groups=groups)
     warn_of_aside(ASIDE, aside(completed.declared.columns))
+    warn_of_columns(completed.declared.columns)
     return completed
+
+
+# Numbers that lie this many interquartile ranges beyond the quartiles are named.
+FAR = 20.0
+
+
+def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
+    """A ``UserWarning`` of constants that fill entries, and one of numbers that are far out."""
+    constants = [
+        f"{plain(each.name)!r} ({plain(each.constant[0])!r})"
+        for each in columns
+        if each.constant and each.column.missing.any()
+    ]
+    if constants:
+        told = "columns with a single observed value are filled with it, which may say nothing of"
+        warnings.warn(f"{told} their missing entries: {listed(constants)}", stacklevel=3)
+    far = []
+    for each in columns:
+        if isinstance(each.coding, Numbers):
+            numbers = each.column.numbers / each.coding.unit
+            low, high = np.nanquantile(numbers, [0.25, 0.75])
+            away = np.fmax(low - numbers, numbers - high)
+            row = int(np.nanargmax(away))
+            if away[row] > FAR * (high - low) > 0.0:
+                value = each.column.values[row]
+                far.append(f"{plain(value)!r} in row {row} of column {plain(each.name)!r}")
+    if far:
+        warnings.warn(
+            f"numbers more than {FAR:g} interquartile ranges beyond the quartiles dominate means"
+            f" and correlations: {listed(far)}; correct them, make them missing, or transform the"
+            " column, as by a logarithm",
+            stacklevel=3,
+        )
 
 
 # Weights that are tried, and how many clearly worse ones end the search.

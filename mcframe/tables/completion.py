@@ -117,8 +117,9 @@ class TableModel:
             codes = {}
             for each, both in ends:
                 coding, own = each.modelled[0], both[:, [end]]
-                whole = isinstance(coding, Numbers) and coding.whole is not None
-                codes[each.name] = coding.predicted(coding.read(outwards(own) if whole else own))
+                assert isinstance(coding, Numbers)
+                answer = coding.predicted(coding.read(own))
+                codes[each.name] = outwards(answer) if coding.is_whole else answer
             tables.append(nw.from_native(self.declared.with_codes(codes))[:, kept].to_native())
         return tables[0], tables[1]
 
@@ -243,8 +244,8 @@ class DrawnRows:
             cells = np.ix_(missing, own)
             if not isinstance(coding, Choice):
                 known[cells] = drawn[cells]
-                answer = coding.read(self.units.natural(drawn[cells], own))
-                codes[each.name] = coding.predicted(answer)
+                answer = coding.predicted(coding.read(self.units.natural(drawn[cells], own)))
+                codes[each.name] = np.round(answer) if coding.is_whole else answer
                 continue
             if found is None:
                 at = (grid.ravel() for grid in np.broadcast_arrays(*cells))
@@ -348,13 +349,13 @@ class Completion:
 
         For numbers, counts and dates this is the standard deviation of the entry, in its unit
         (days for dates). For labels, levels and categories it is 1 minus the probability of the
-        filled value. It is 0 at observed entries and missing where nothing was filled in. See
-        ``interval`` for both ends of an interval.
+        filled value. It is 0 at observed entries. It is missing where nothing was filled in, and
+        where a constant was. See ``interval`` for both ends of an interval.
         """
         found, columns = self.rows_of("standard deviations").sd, []
         for each in self.declared.columns:
             missing = each.column.missing
-            numbers = np.where(missing & (not each.is_filled), np.nan, 0.0)
+            numbers = np.where(missing, np.nan, 0.0)
             if each.name in found:
                 numbers[missing] = found[each.name]
             columns.append(numbers)

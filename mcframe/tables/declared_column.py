@@ -346,9 +346,9 @@ def kind_of_numbers(column: Column) -> DeclaredColumn:
 def kind_of_text(column: Column) -> DeclaredColumn:
     """Labels, categories, or text that identifies, says something, or should be numbers."""
     n_observed, n_distinct = column.n_observed, column.n_distinct
-    if n_distinct == 2 < n_observed:
-        return label(column, "text")
     row, why = with_comma(column.values), ""
+    if n_distinct == 2 < n_observed and row is None:
+        return label(column, "text")
     if row is not None:
         why = (
             f" of numbers with commas ({column.values[row]!r} in row {row}), which may stand"
@@ -398,8 +398,9 @@ def declared_kind(column: Column, given: Any) -> DeclaredColumn:
     if isinstance(given, Likelihood):
         return declared_likelihood(column, given)
     if isinstance(given, Bounds):
-        outside = (column.numbers < given.lower) | (column.numbers > given.upper)
-        refuse_numbers(column, given, outside)
+        refuse_numbers(
+            column, given, Numbers(None, given.lower, given.upper).outside(column.numbers)
+        )
         return number(column, "declared", given)
     if not isinstance(given, str):
         for row, value in enumerate(column.values):
@@ -412,11 +413,9 @@ def declared_kind(column: Column, given: Any) -> DeclaredColumn:
             number(column, "declared") if given == "number" else date(column, "declared, in days")
         )
     if given == "count":
-        wrong = (column.numbers < 0.0) | (np.floor(column.numbers) != column.numbers)
-        refuse_numbers(column, given, wrong, "; counts are 0, 1, 2, ...")
-        return DeclaredColumn(
-            column, "count", "declared", Counts(column.whole), Poisson(), "counts"
-        )
+        counts = Counts(column.whole)
+        refuse_numbers(column, given, counts.outside(column.numbers), counts.rule)
+        return DeclaredColumn(column, "count", "declared", counts, Poisson(), "counts")
     if given == "label":
         if column.n_distinct != 2 and column.form != "boolean":
             raise contradiction(

@@ -45,6 +45,7 @@ from mcframe.tables.declared_column import (
     detected_kind,
     in_block,
     placed_columns,
+    refuse_numbers,
     set_aside,
     what,
 )
@@ -172,6 +173,10 @@ def codes_of(each: DeclaredColumn, column: Column) -> Array:
         wanted = {"boolean", "number", "text", "category", "ordered"}
     if column.form not in wanted:
         raise contradiction(column, each.kind, column.trouble or f"its values are {what(column)}")
+    if isinstance(coding, Numbers) and column.form == "number":
+        bounds = Bounds(coding.lower, coding.upper)
+        kind = each.kind if bounds == Bounds() else bounds
+        refuse_numbers(column, kind, coding.outside(column.numbers), coding.rule)
     return coding.codes(column)
 
 
