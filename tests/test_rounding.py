@@ -327,3 +327,18 @@ def test_the_bound_of_one_label_is_below_the_optimum(main, weight, rows):
         optimum = whole * (1 + (-z).exp()).ln() + own * z
         assert decimal.Decimal(fit.bound) <= optimum
     assert fit.objective - fit.bound <= 1e-10 * fit.objective
+
+
+@pytest.mark.parametrize("shape", [(60, 10), (200, 150)])
+def test_a_tolerance_of_0_ends_where_rounding_does(shape):
+    """The bound on the norm of the gradient is above it by its own rounding."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((shape[0], 3)) @ rng.standard_normal((3, shape[1]))
+    x += 0.3 * rng.standard_normal(shape)
+    x[rng.random(shape) < 0.2] = np.nan
+    weight = 0.3 * np.sqrt(max(shape))
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(weight)])
+    with pytest.warns(mc.NotCertifiedWarning):
+        fit = mc.fit(model, {"x": x}, tol=0.0, max_iter=5000)
+    assert fit.status == "limited_by_rounding"
+    assert fit.gap < 1e-10

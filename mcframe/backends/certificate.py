@@ -15,7 +15,13 @@ from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING
 from mcframe.contracts.solver import Candidate
 from mcframe.contracts.term import Composed, Constraint, Factored
 from mcframe.numerics.machine import OutOfTime
-from mcframe.numerics.norms import NEAREST, norm_bound, norm_upper_bound, singular_value_bounds
+from mcframe.numerics.norms import (
+    NEAREST,
+    bounds_excess,
+    norm_bound,
+    norm_upper_bound,
+    singular_value_bounds,
+)
 from mcframe.numerics.operators import Dense, LowRank, Operator
 from mcframe.numerics.unlabeled import BackgroundAt
 
@@ -198,11 +204,14 @@ class MainConjugate:
         The largest scale up to 1 at which R* is sure to be finite.
     rounding : function of a scale
         Bound on how far rounding moves that, beyond that of a short sum.
+    excess : float
+        The relative amount by which the norm that limits the scale may be too large.
     """
 
     conjugate: Callable[[float], float]
     largest: float = 1.0
     rounding: Callable[[float], float] = lambda scale: 0.0
+    excess: float = 0.0
 
 
 def main_conjugate(point: DualPoint, latent: LowRank, aim: Aim) -> MainConjugate:
@@ -235,11 +244,13 @@ def of_singular_values(point: DualPoint, excess: float) -> MainConjugate:
     penalty, largest = point.program.penalty, 1.0
     radius = penalty.dual_radius
     if np.isfinite(radius):
-        norm = norm_of(point, radius, excess)
+        norm, known = norm_of(point, radius, excess)
         bounds, largest = np.array([norm]), 1.0 if norm <= radius else radius / norm
     else:
-        bounds = singular_value_bounds(point.matrix.dense())
-    return MainConjugate(lambda scale: penalty.conjugate(scale * bounds), largest)
+        dense = point.matrix.dense()
+        bounds = singular_value_bounds(dense)
+        known = bounds_excess(dense, float(np.max(bounds, initial=0.0)))
+    return MainConjugate(lambda scale: penalty.conjugate(scale * bounds), largest, excess=known)
 
 
 def of_rows(point: DualPoint, penalty: RowPenalty) -> MainConjugate:
@@ -264,26 +275,32 @@ def of_rows(point: DualPoint, penalty: RowPenalty) -> MainConjugate:
     )
 
 
-def norm_of(point: DualPoint, radius: float, excess: float) -> float:
-    """An upper bound on ||S||_2, which need not be close where it is below the radius."""
+def norm_of(point: DualPoint, radius: float, excess: float) -> tuple[float, float]:
+    """An upper bound on ||S||_2, and its relative excess by rounding.
+
+    It need not be close where it is below the radius.
+    """
     matrix = point.matrix
     n_rows, n_columns = matrix.shape
     if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= LARGEST_GRAM:
-        return norm_upper_bound(matrix.array)
-    return norm_bound(matrix, radius, excess, point.program.entries.seed)
+        norm = norm_upper_bound(matrix.array)
+        return norm, bounds_excess(matrix.array, norm)
+    return norm_bound(matrix, radius, excess, point.program.entries.seed), NORM_ERROR
 
 
 @attrs.frozen(eq=False)
 class Bound:
     """A lower bound, and the amount by which it was lowered for rounding.
 
-    ``point`` is the dual point that gave it, ``taken`` the value of R* there.
+    ``point`` is the dual point that gave it, ``taken`` the value of R* there, ``excess`` that of
+    the norm which its scale is limited by.
     """
 
     value: float
     rounding: float
     taken: float = 0.0
     point: DualPoint | None = None
+    excess: float = 0.0
 
     def room(self, length: float) -> float:
         """Bound on the change of the optimum by a Z of that length that is close to its sets."""
@@ -309,7 +326,8 @@ def fenchel_bound(point: DualPoint, latent: LowRank, aim: Aim) -> Bound:
     scaled = scaled_bound(point, main)
     if not np.isfinite(scaled.value):
         scaled = bound_in_every_domain(point, main.largest, latent, aim)
-    return scaled if scaled.value >= nothing.value else nothing
+    found = scaled if scaled.value >= nothing.value else nothing
+    return attrs.evolve(found, excess=main.excess)
 
 
 def scaled_bound(point: DualPoint, main: MainConjugate) -> Bound:
@@ -398,8 +416,9 @@ class Rounding:
         fits a column exactly, predictors may be off by 1e-9 of their unit instead.
     resolved : float
         The gap that may remain for two reasons: singular vectors give each entry of Z only up to
-        the rounding of the whole Z; and the norm of a sparse gradient is bounded up to a relative
-        1e-9, which lowers the bound by that share of the main regularizer.
+        the rounding of the whole Z; and the norm of a gradient is bounded up to its rounding, of a
+        sparse one up to a relative 1e-9, which lowers the bound by that share of the main
+        regularizer.
     room : float
         Bound on the change of the optimum by the feasibility tolerance of constraints, 1e-9 of
         their size.
@@ -539,8 +558,7 @@ class PrimalValues:
         for attached in self.program.terms:
             moved += attached.rounding(at.place.columns(attached.columns))
         resolved = float(self.resolved)
-        if self.program.entries.sparse and np.isfinite(self.program.penalty.dual_radius):
-            resolved += NORM_ERROR * self.main  # the cost of scaling the gradient down by as much
+        resolved += bound.excess * self.main  # the cost of scaling the gradient down by as much
         # A bound that is not close to 0 proves that the optimum is not 0.
         small = bound.value <= 0.5 * self.objective
         nothing = self.objective + moved if small and self.vanishes else 0.0

@@ -61,12 +61,19 @@ def singular_value_bounds(matrix: Array) -> Array:
     n_rows, n_columns = matrix.shape
     if min(n_rows, n_columns) <= SVD_SIDE:
         values = np.linalg.svd(matrix, compute_uv=False)
-        return values + 10 * max(n_rows, n_columns) * EPS * values[:1]
+        return values + bounds_excess(matrix, 1.0) * values[:1]
     # Whichever Gram matrix is smaller.
     eigenvalues = np.linalg.eigvalsh(gram(matrix if n_rows >= n_columns else matrix.T))
-    summed = max(n_rows, n_columns) + 10 * min(n_rows, n_columns)
-    rounding = summed * EPS * float(np.vdot(matrix, matrix))
+    rounding = 2.0 * bounds_excess(matrix, 1.0)
     return np.sqrt(np.maximum(eigenvalues[::-1], 0.0) + rounding)
+
+
+def bounds_excess(matrix: Array, norm: float) -> float:
+    """The relative amount by which ``singular_value_bounds`` raises a largest value ``norm``."""
+    longer, shorter = max(matrix.shape), min(matrix.shape)
+    if shorter <= SVD_SIDE or norm == 0.0:
+        return 10 * longer * EPS
+    return (longer + 10 * shorter) * EPS * float(np.vdot(matrix, matrix)) / (2.0 * norm**2)
 
 
 def norm_upper_bound(matrix: Array) -> float:
