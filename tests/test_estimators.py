@@ -193,7 +193,7 @@ def test_wrong_weights_are_named():
     with pytest.raises(mc.ModelError, match="weight=None was given, which is that of terms"):
         MatrixCompletionImputer(weight=None).fit(given)
     with pytest.raises(
-        mc.ModelError, match=r"weight=-1\.0 was given; a finite number above 0 is needed"
+        mc.ModelError, match=r"weight=-1 was given; a finite number above 0 is needed"
     ):
         MatrixCompletionImputer(weight=-1).fit(given)
 
