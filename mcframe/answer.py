@@ -27,6 +27,7 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
 from mcframe.contracts.term import Sums
+from mcframe.contracts.validators import a_type
 from mcframe.model import Model, Problem
 from mcframe.model.table import LeftBehind
 from mcframe.new_rows import NewRows
@@ -738,7 +739,7 @@ def checked_start(start: Fit | None, problem: Problem) -> Start | None:
     if start is None:
         return None
     if not isinstance(start, Fit):
-        raise DataError(f"start is a {type(start).__name__}; a Fit is needed")
+        raise DataError(f"start is {a_type(start)}; a Fit is needed")
     if start.latent.shape != problem.shape:
         raise DataError(
             f"start has a latent matrix of {start.latent.shape}, this problem one of"

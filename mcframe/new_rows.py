@@ -12,7 +12,7 @@ from mcframe.backends.rowwise import batches
 from mcframe.compile import Piece
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning
-from mcframe.contracts.validators import plain
+from mcframe.contracts.validators import a_type, plain
 from mcframe.model import Layout, Problem
 from mcframe.model.binding import origin_of, row_counts, same_rows
 from mcframe.model.labels import AxisLabels, pandas_index
@@ -249,7 +249,7 @@ def tables_of_new_rows(problem: Problem, data: Mapping[str, Any]) -> dict[str, T
     refuse_partitions(data)
     if not isinstance(data, Mapping):
         raise DataError(
-            f"the data of new rows are a {type(data).__name__}; a dict with some of {known} is"
+            f"the data of new rows are {a_type(data)}; a dict with some of {known} is"
             f" needed, such as {{{problem.model.blocks[0].name!r}: rows}}"
         )
     if not data:

@@ -37,7 +37,7 @@ from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.contracts.validators import is_word
 from mcframe.keeping import resumed
 from mcframe.model import Model
-from mcframe.model.binding import worth_a_warning
+from mcframe.model.binding import check_model, worth_a_warning
 from mcframe.model.chunks.from_dask import tables_from_dask
 from mcframe.model.partitioned import PartitionedData
 from mcframe.numerics.machine import memory_gigabytes
@@ -69,8 +69,7 @@ def fit_partitions(
     With a ``checkpoint`` the best point of each certificate is written into that file, and a
     better one between certificates that are far apart; a fit continues from such a file.
     """
-    if not isinstance(model, Model):
-        raise ModelError(f"{type(model).__name__} was given where a Model is needed")
+    check_model(model)
     demand_determined(model)
     solver = solver_for(backend)
     demand_partitions(model)

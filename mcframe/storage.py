@@ -16,6 +16,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, DataError, ModelError
+from mcframe.contracts.validators import a_type
 from mcframe.numerics.machine import held
 from mcframe.numerics.stored import FORMAT, put_together, said, taken_apart
 
@@ -122,7 +123,7 @@ class Archive:
             facts = json.loads(file.read(f"{name}/facts.json"))
             found = put_together(arrays, facts, given)
             if type(found).__name__ != kind:
-                raise TypeError(f"it is a {type(found).__name__}, and a {kind} is needed")
+                raise TypeError(f"it is {a_type(found)}, and a {kind} is needed")
             return found
 
     def add(self, name: str, value: object, **given: object) -> None:

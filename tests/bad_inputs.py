@@ -144,6 +144,7 @@ VALUES = [
 
 DICTS = [
     "mc.fit(model(), x)",
+    "mc.fit(mc.declare(frame), x)",
     "mc.fit(model(), None)",
     'mc.fit(model(), [("x", x)])',
     "mc.fit(model(), {})",
@@ -372,6 +373,7 @@ ANSWERS = [
     'fitted.predict_pairs("x", [(0, 1)], unknown="skip")',
     'fitted.top("x", 9)',
     'fitted.top("x", 0, n=0)',
+    'fitted.top("x", 0, n="3")',
     'fitted.top("y", 0)',
     'fitted.bias("x")',
     'fitted.row_effects("x")',
@@ -499,6 +501,7 @@ POSTERIORS = [
     'posterior.conformalize(0.9, random_state="a")',
     'intervals.interval("y")',
     'intervals.interval("x", 1.5)',
+    'intervals.interval("x", "0.9")',
     'intervals.set("x")',
     "mc.verify_posterior(model(), x)",
 ]
@@ -524,6 +527,8 @@ TABLES = [
     'mc.complete(frame, {"size": "count"})',
     'mc.complete(frame, {"size": ("number", 1, 0)})',
     'mc.complete(frame, {"size": ("number", 100, 200)})',
+    'mc.complete(frame, {"kind": ["small", "big", "small"]})',
+    "mc.complete(frame, {'size': mc.Huber})",
     'mc.complete(frame, {"kind": ["small"]})',
     'mc.complete(frame, {"size": mc.Poisson()})',
     'mc.complete(frame, {"size": mc.Gaussian})',
@@ -632,6 +637,9 @@ ESTIMATORS = [
     "imputer.transform(X[:, :2])",
     "MatrixCompletionImputer().transform(X)",
     "MatrixCompletionImputer(weight=-1).fit(X)",
+    "MatrixCompletionImputer(weight=0).fit(X)",
+    "MatrixCompletionImputer().fit(frame.to_numpy())",
+    "MatrixCompletionImputer(likelihoods={2: mc.Poisson()}).fit(X)",
     'MatrixCompletionImputer(weight="best").fit(X)',
     "MatrixCompletionImputer(weight=None).fit(X)",
     'MatrixCompletionImputer(likelihoods="poisson").fit(X)',

@@ -43,12 +43,12 @@ def read(request, completed):
     [
         (
             table().to_numpy(),
-            "a ndarray was given; a DataFrame of pandas or polars or a Table of pyarrow is needed"
+            "an ndarray was given; a DataFrame of pandas or polars or a Table of pyarrow is needed"
             " (collect a lazy one first, make a pandas.DataFrame of an array)",
         ),
         (
             table().rename(columns={"weight": "length"}),
-            "column name 'length' stands 2 times in the table; rename or drop one of them",
+            "2 columns of the table have the name 'length'; rename or drop all but one",
         ),
         (
             table().iloc[:0],

@@ -285,7 +285,9 @@ def test_help_says_what_exit_codes_mean(capsys):
         with pytest.raises(SystemExit) as caught:
             main([command, "--help"])
         assert caught.value.code == 0
-        assert "2 a mistake in what was given" in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert "2 a mistake in what was given" in told
+        assert ("NAME=KIND" in told) == ("a model: a file" in told) == (command != "predict")
 
 
 # Files that stay whole
@@ -347,6 +349,8 @@ def bad_files():
         "twice.csv": "a,a\n1,2\n3,4\n",
         "semicolons.csv": "a;b\n1;2\n",
         "latin.csv": "town,n\nK\xf6ln,1\n",
+        "latin_later.csv": "town,n\n" + 9999 * "Bonn,1\n" + "K\xf6ln,1\n",
+        "inf.csv": "a,b\n1.5,2\n3,4\n-Inf,6\n",
         "infinite.csv": "a,b\n1e999,2\n3,4\n5,6\n",
         "names.csv": "who\nann\nbob\ncid\n",
         "text.parquet": "no parquet",
@@ -358,6 +362,10 @@ def bad_files():
         "columnless.toml": MODEL.replace('columns = ["smokes"]', ""),
         "unknown.toml": MODEL.replace('"Gaussian"', '"Gausian"'),
         "argument.toml": MODEL.replace("standardize = true", "standardise = true"),
+        "nameless.toml": MODEL.replace('name = "smokers"', 'nam = "smokers"'),
+        "term.toml": MODEL.replace("weight = 0.5", "wieght = 0.5"),
+        "wordless.toml": MODEL.replace('is = "NuclearNorm", ', ""),
+        "lacking.toml": MODEL.replace("0.5 }", '0.5 }, { is = "Calibration", block = "sizes" }'),
         "column.toml": MODEL.replace('"height"', '"hight"'),
         "again.toml": MODEL.replace('["smokes"]', '["height"]'),
         "weight.toml": MODEL.replace("0.5", "-0.5"),
@@ -370,7 +378,7 @@ def bad_files():
         "broken.npz": "no archive",
     }
     for name, text in texts.items():
-        Path(name).write_text(text, encoding="latin-1" if name == "latin.csv" else "utf-8")
+        Path(name).write_text(text, encoding="latin-1" if "latin" in name else "utf-8")
     Path("folder.csv").mkdir()
 
 
@@ -380,10 +388,15 @@ MISTAKES = [
     (["impute", "folder.csv", "--out", "done.csv"], "is a folder"),
     (["impute", "empty.csv", "--out", "done.csv"], "the first line is empty"),
     (["impute", "header.csv", "--out", "done.csv"], "0 rows"),
-    (["impute", "ragged.csv", "--out", "done.csv"], "Expected 2 columns, got 1"),
-    (["impute", "twice.csv", "--out", "done.csv"], "column name 'a' stands 2 times"),
+    (
+        ["impute", "ragged.csv", "--out", "done.csv"],
+        "line 3 has 1 cell, and the first line has 2; add",
+    ),
+    (["impute", "twice.csv", "--out", "done.csv"], "2 columns of the table have the name 'a'"),
     (["impute", "semicolons.csv", "--out", "done.csv"], "such as --delimiter ';'"),
-    (["impute", "latin.csv", "--out", "done.csv"], "cannot be read as csv"),
+    (["impute", "latin.csv", "--out", "done.csv"], "such as --encoding latin-1"),
+    (["impute", "latin_later.csv", "--out", "done.csv"], "such as --encoding latin-1"),
+    (["impute", "inf.csv", "--out", "done.csv"], "value -inf in row 2 (counted from 0, without"),
     ([*IMPUTE, "--encoding", "utf-9"], "unknown encoding: utf-9"),
     (["impute", "infinite.csv", "--out", "done.csv"], "every observed value must be finite"),
     (["impute", "names.csv", "--out", "done.csv"], "no column is left for a model"),
@@ -399,6 +412,9 @@ MISTAKES = [
     ([*IMPUTE, "--types", "hight=number"], "'hight', which is no column"),
     ([*IMPUTE, "--types", "height=numbr"], "types['height'] is 'numbr'"),
     ([*IMPUTE, "--types", "stage=[low"], "is no JSON"),
+    ([*IMPUTE, "--types", "stage=[low,mid]"], 'double quotes, as in \'stage=["I","II"]\''),
+    ([*IMPUTE, "--types", "height=mc.Huber()"], 'a likelihood such as {"is": "Huber"} is'),
+    ([*IMPUTE, "--types", 'height={"is":"Hubert"}'], "column 'height': is = 'Hubert' is no word"),
     ([*IMPUTE, "--types", 'stage=["low","mid"]'], "holds the value 'high'"),
     ([*IMPUTE, "--types", "smokes=number"], "its values are text ('"),
     ([*IMPUTE, "--types", "types.toml"], "types['height'] is 'numbr'"),
@@ -410,8 +426,12 @@ MISTAKES = [
     ([*FIT, "list.json"], "holds a list"),
     ([*FIT, "blockless.toml"], "a list of blocks and a list of terms are needed"),
     ([*FIT, "columnless.toml"], "block 'smokers' has no columns"),
-    ([*FIT, "unknown.toml"], "'Gausian'"),
-    ([*FIT, "argument.toml"], "'standardise'"),
+    ([*FIT, "nameless.toml"], "block 2 has no name; add name = ..."),
+    ([*FIT, "unknown.toml"], "'sizes': is = 'Gausian' is no word of mcframe; did you mean 'Gauss"),
+    ([*FIT, "argument.toml"], "'sizes' has no 'standardise'; did you mean 'standardize'?"),
+    ([*FIT, "term.toml"], "NuclearNorm has no 'wieght'; did you mean 'weight'?"),
+    ([*FIT, "wordless.toml"], "{'weight': 0.5} does not say what it is; add is = ..."),
+    ([*FIT, "lacking.toml"], "Calibration needs a value of 'A'; add it"),
     ([*FIT, "column.toml"], "did you mean 'height'?"),
     ([*FIT, "again.toml"], "column 'height' is in block 'sizes' and again in 'smokers'"),
     ([*FIT, "weight.toml"], "weight=-0.5"),
@@ -453,7 +473,8 @@ def test_a_mistake_is_exit_code_2_and_one_line(place, capsys, arguments, remedy)
         ([*IMPUTE, "--draws", "0"], "a whole number from 1 is needed"),
         ([*IMPUTE, "--method", "magic"], "invalid choice: 'magic'"),
         ([*IMPUTE, "--delimiter", "tab"], "one character is needed"),
-        ([*IMPUTE, "other.csv"], "unrecognized arguments: other.csv"),
+        ([*IMPUTE, "other.csv"], "unrecognized arguments: other.csv; see mcframe impute --help"),
+        (["--bogus"], "unrecognized arguments: --bogus; see mcframe --help"),
         (["fit", "table.csv", "--out", "f.npz", "--tol", "0"], "a number above 0 is needed"),
         (["fit", "table.csv", "--out", "f.npz", "--max-seconds", "-1"], "a number above 0"),
         (["fit", "table.csv", "--out", "f.npz", "--seed", "1.5"], "a whole number from 0"),

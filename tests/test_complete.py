@@ -581,3 +581,9 @@ def test_blas_has_one_thread_while_a_table_is_filled(monkeypatch):
         mc.complete(mixed(), TYPES)
     assert len(counts) > 10
     assert all(found == {1} for found in counts)
+
+
+def test_one_entry_is_said_in_the_singular():
+    frame = mixed()[["length", "ill"]].dropna()
+    frame.iloc[0, 0] = NAN
+    assert str(mc.complete(frame)).startswith("Completion: 1 entry filled, ")

@@ -484,7 +484,7 @@ def test_losses_without_a_deviance_are_refused(likelihood, named):
 
 
 def test_a_deviance_needs_to_know_what_was_fitted():
-    with pytest.raises(mc.ModelError, match="path gave a int, which does not have"):
+    with pytest.raises(mc.ModelError, match="path gave an int, which does not have"):
         RelativeDeviance()(3, HELD)
 
 

@@ -199,10 +199,10 @@ def test_chunks_that_are_no_blocks_of_rows_are_refused_before_any_work(table):
         ({"y": dask.delayed(never)(0)}, "a Delayed of Dask was given"),
         ({"y": mc.Observations(y, offset=table)}, "offset of shape .* are in memory as a whole"),
         ({"y": mc.Observations(frame_of(TRIPLES), weights=2.0)}, "Observations of a frame"),
-        ({"y": table}, "a ndarray was given; a dask.array"),
+        ({"y": table}, "an ndarray was given; a dask.array"),
         ({"x": y, "y": pd.DataFrame(table)}, r"'y': a DataFrame was given.*from_array\(array"),
         ({"x": y, "y": frame_of(TRIPLES)}, "'x' has 3, 'y' has 2"),
-        (table, "a ndarray was given; a dict"),
+        (table, "an ndarray was given; a dict"),
     ]:
         with pytest.raises(mc.DataError, match=sentence):
             datasets.from_dask(data)
@@ -405,8 +405,8 @@ def test_what_cannot_be_fitted_is_refused_before_a_chunk_is_computed(table):
     for model, data, kind, sentence in [
         (MODEL, {"y": y, "x": y}, mc.DataError, "hold 'x', which no block is named"),
         (TWO, {"y": y}, mc.DataError, "block 'x' has no data"),
-        (TWO, {"y": y, "x": table}, mc.DataError, "block 'x': a ndarray was given; a dask.array"),
-        (TWO, {"y": table, "x": y}, mc.DataError, "block 'y': a ndarray was given; a dask.array"),
+        (TWO, {"y": y, "x": table}, mc.DataError, "block 'x': an ndarray was given; a dask.array"),
+        (TWO, {"y": table, "x": y}, mc.DataError, "block 'y': an ndarray was given; a dask.array"),
         (ball, {"y": y}, mc.BackendError, "one NuclearNorm is needed"),
     ]:
         with pytest.raises(kind, match=sentence):

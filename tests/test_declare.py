@@ -462,12 +462,17 @@ def test_types_are_checked():
     )
     assert refusal(frame, {"x": "nominal"}, mc.ModelError) == (
         "types['x'] is 'nominal'; one of 'number', 'count', 'label', 'category', 'ordinal',"
-        " 'date', 'skip', bounds of a number such as ('number', 0, None), a list of different"
+        " 'date', 'skip', bounds of a number such as ['number', 0, 100], a list of different"
         " levels from the lowest to the highest, or a likelihood such as mc.Huber() is needed"
     )
-    wrong = [("number", 2, 1), ("number", 0), ("number",), ("number", 0, "a"), ("count", 0, 5)]
-    for given in (*wrong, (0, None), [], ["a"], [["a"], ["a"]], None, mc.Huber):
-        assert "bounds of a number such as" in refusal(frame, {"x": given}, mc.ModelError)
+    wrong = {"bounds of a number such as": [("number",), (0, None), [], ["a"], None]}
+    wrong["with lower below upper"] = [("number", 2, 1), ("number", 0), ("number", 0, "a")]
+    wrong["with lower below upper"] += [("count", 0, 5)]
+    wrong["stands twice; give each level once"] = [[["a"], ["a"]], ["I", "II", "I"]]
+    wrong["write Huber() with parentheses"] = [mc.Huber]
+    for said, types in wrong.items():
+        for given in types:
+            assert said in refusal(frame, {"x": given}, mc.ModelError)
     assert "types is a list; a dict from column names" in refusal(frame, ["x"], mc.ModelError)
 
 
@@ -497,11 +502,11 @@ def test_types_are_checked():
         ),
         (
             pd.DataFrame([[1.0, 2.0, 3.0]], columns=["x", "y", "x"]),
-            "column name 'x' stands 2 times in the table; rename or drop one of them",
+            "2 columns of the table have the name 'x'; rename or drop all but one",
         ),
         (
             pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["x", "x"]),
-            "column name 'x' stands 2 times in the table; rename or drop one of them",
+            "2 columns of the table have the name 'x'; rename or drop all but one",
         ),
         (
             pd.DataFrame({"x": [1.0, -np.inf, 2.0]}),
@@ -517,8 +522,12 @@ def test_types_are_checked():
         (
             pd.DataFrame({"x": [2, 2], "y": ["a", "b"]}),
             "no column is left for a model ('x': every observed value is 2; 'y': text, and all 2"
-            " values differ, as of an identifier); a column with two different observed values is"
-            " needed, and types={name: kind} declares what it is",
+            " values differ, as of an identifier); give a column with two different observed"
+            " values, or declare what a column holds by types={name: kind}",
+        ),
+        (
+            pd.DataFrame(np.ones((2, 2)), columns=[None, None]),
+            "2 columns of the table have no name; rename or drop all but one",
         ),
     ],
     ids=lambda given: given if isinstance(given, str) else "",

@@ -281,11 +281,11 @@ def test_columns_in_another_order_or_absent_are_refused_as_elsewhere(estimator):
     [
         (
             pd.DataFrame([[1.0, "a", 3.0]] * 60, columns=["x", "y", "x"]),
-            "column name 'x' stands 2 times in the table; rename or drop one of them",
+            "2 columns of the table have the name 'x'; rename or drop all but one",
         ),
         (
             pd.DataFrame([[1.0, 2.0]] * 60, columns=["x", "x"]),
-            "column name 'x' stands 2 times in the table; rename or drop one of them",
+            "2 columns of the table have the name 'x'; rename or drop all but one",
         ),
         (
             mixed().iloc[:0],
@@ -304,7 +304,7 @@ def test_columns_in_another_order_or_absent_are_refused_as_elsewhere(estimator):
         ),
         (
             mixed().to_numpy(),
-            "a ndarray was given; a DataFrame of pandas or polars or a Table of pyarrow is needed"
+            "an ndarray was given; a DataFrame of pandas or polars or a Table of pyarrow is needed"
             " (collect a lazy one first, make a pandas.DataFrame of an array)",
         ),
     ],

@@ -333,6 +333,10 @@ X = np.random.default_rng(0).standard_normal((6, 4))
             "n_splits=3 was given, and there are 2 g",
         ),
         (lambda: RowFolds(2, groups=list("ab")), r"groups has the shape \(2,\); one value for"),
+        (
+            lambda: RowFolds(2, groups="town"),
+            r"groups='town' was given; .* such as frame\['town'\]",
+        ),
         (lambda: RowFolds(2, groups=["a", "b", "a", None, "b", "b"]), "row 3 has no group"),
         (lambda: RowFolds(2, groups=[1, 2, np.nan, 1, 2, 1]), "row 2 has no group"),
         (lambda: RowFolds(2, order=np.arange(5)), r"order has the shape \(5,\)"),
@@ -378,7 +382,7 @@ def test_a_fold_that_leaves_nothing_of_a_block_is_said():
 
 
 def test_folds_of_rows_need_fits():
-    with pytest.raises(mc.ModelError, match="path gave a int, which has no answer for new rows"):
+    with pytest.raises(mc.ModelError, match="path gave an int, which has no answer for new rows"):
         mc.cross_validate(
             GAUSSIAN, {"x": X}, criterion=HeldOutLoss(), cv=RowFolds(2), weights=[1.0],
             path=lambda *_: [1],

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
@@ -292,6 +294,14 @@ def test_a_long_list_of_entries_is_no_table(names):
     triples = mc.from_triples(frame, row=row, column=column, value=value)
     assert table_of(triples).shape == (12, 8)
     assert table_of(frame.to_numpy()).shape == (len(frame), 3)
+
+
+@pytest.mark.parametrize("of", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+def test_complete_warns_of_a_long_list_without_a_hole(of):
+    frame = long_list(["user", "item", "stars"])
+    named = of(frame.assign(user=[f"user {code}" for code in frame["user"]]))
+    with pytest.warns(UserWarning, match="nothing is missing, and .* fit mc.from_triples"):
+        mc.complete(named)
 
 
 def test_a_long_list_with_text_and_with_times():

@@ -113,7 +113,7 @@ def test_names_of_new_rows_are_kept_and_columns_checked():
 def test_new_rows_that_are_no_dict_and_blocks_that_are_not_there_are_named(verb):
     fit = mc.fit(mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)]), {"x": np.eye(3)})
     ask = getattr(fit, verb)
-    with pytest.raises(mc.DataError, match=r"are a ndarray; a dict .* such as {'x': rows}"):
+    with pytest.raises(mc.DataError, match=r"are an ndarray; a dict .* such as {'x': rows}"):
         ask("x", np.ones((1, 3)))
     for block in ("y", {"x": np.ones((1, 3))}):
         with pytest.raises(mc.ModelError, match=r"no block .*; the blocks are 'x'"):

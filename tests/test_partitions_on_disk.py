@@ -326,7 +326,7 @@ FAULTS = {
     "empty": ([], "its source is empty"),
     "all missing": ([np.full((2, 2), np.nan)], "not one entry was given"),
     "a longer tuple": ([(0, 0, 1.0), (0, 1, 1.0, 2.0)], "among triples; each is a tuple"),
-    "something else": ([object()], "chunk 0 is a object; a matrix of rows"),
+    "something else": ([object()], "chunk 0 is an object; a matrix of rows"),
 }
 
 

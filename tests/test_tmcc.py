@@ -137,7 +137,7 @@ def test_it_refuses_what_it_is_not_for(drawn):
     exact = tmcc(drawn.n_cells, None, 0.01, drawn.A, drawn.B)
     with pytest.raises(mc.ModelError, match="calibration with a weight"):
         tmcc_accelerated(exact, drawn.data)
-    with pytest.raises(mc.ModelError, match="must be above 0"):
+    with pytest.raises(mc.ModelError, match="a finite number above 0"):
         TmccAccelerated(0.0)
     with pytest.raises(mc.ModelError, match="kappa"):
         TmccAccelerated(kappa=-1.0)

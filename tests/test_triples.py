@@ -296,7 +296,7 @@ def test_what_gives_no_triples_is_refused():
         "from_triples: a list was given for a column of the frame; give its name"
     )
     assert refusal(sequences, 3) == (
-        "from_triples: row is a int; a sequence is needed, one element for each triple"
+        "from_triples: row is an int; a sequence is needed, one element for each triple"
     )
     assert refusal(sequences, np.ones((7, 2))) == (
         "from_triples: row is an array of shape (7, 2); one dimension is needed"
@@ -462,7 +462,7 @@ def test_pairs_of_frames_lists_and_arrays(fit, library):
 def test_unknown_labels_are_named_or_have_no_prediction(fit):
     pairs = [("eve", "Up"), ("zed", "Up"), ("ann", "Tron"), ("zed", "Jaws"), ("yan", "Tron")]
     assert refusal(fit.predict_pairs, "stars", pairs) == (
-        "block 'stars': the fit has no user 'zed', 'yan'; predict_rows takes new rows"
+        "block 'stars': the fit has no user 'zed', 'yan'; predict_rows and top_rows take new rows"
     )
     assert refusal(fit.predict_pairs, "stars", [("ann", film) for film in "abcde"]) == (
         "block 'stars': the fit has no film 'a', 'b', 'c' and 2 more;"
@@ -485,7 +485,9 @@ def test_pairs_of_a_posterior():
     columns = [triples.column_labels.index(film) for film in "zx"]
     np.testing.assert_array_equal(answers[[0, 2]], found.predict("stars", rows, columns))
     assert np.isnan(answers[1])
-    with pytest.raises(mc.DataError, match="the fit has no row 'e'; predict_rows takes new rows"):
+    with pytest.raises(
+        mc.DataError, match="the fit has no row 'e'; predict_rows and top_rows take new rows"
+    ):
         found.predict_pairs("stars", [("e", "x")])
 
 
@@ -592,9 +594,17 @@ def test_equal_predictions_come_in_the_order_of_the_columns():
     assert largest(numbers[:0], 2).tolist() == []
 
 
+@pytest.mark.parametrize("of", [pd.DataFrame, pa.Table.from_pylist])
+def test_a_frame_of_new_rows_is_to_be_triples_as_those_of_the_fit(fit, of):
+    new = of([{"user": "zed", "film": "Up", "stars": 4.0}])
+    said = refusal(fit.top_rows, "stars", {"stars": new})
+    assert "the new rows are a frame without a column of the fit" in said
+    assert f"mc.from_triples(frame, row={fit.problem.tables['stars'].index.name!r}" in said
+
+
 def test_wrong_questions_for_rankings_are_refused(fit):
     assert refusal(fit.top, "stars", ["ann", "zed"]) == (
-        "block 'stars': the fit has no user 'zed'; predict_rows takes new rows"
+        "block 'stars': the fit has no user 'zed'; predict_rows and top_rows take new rows"
     )
     for n in (0, 1.5, "many"):
         with pytest.raises(mc.ModelError, match="n="):

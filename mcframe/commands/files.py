@@ -14,6 +14,7 @@ import narwhals.stable.v2 as nw
 
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.validators import a_type, counted
 from mcframe.datasets.readers import MISSING, find_file
 from mcframe.model import Model
 from mcframe.numerics.machine import held
@@ -31,7 +32,8 @@ KINDS = {".csv": "csv", ".parquet": "parquet", ".arrow": "feather", ".feather": 
 # Texts of a column of CSV that are all numbers, or all dates, and what they become. Numbers that
 # begin with 0, as "007", are codes and stay text.
 WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
-NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$"
+# An infinite number is one, so that it is refused by its row, as in a frame.
+NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$|^[-+]?(?i:inf(inity)?)$"
 DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 FORMS = {
     WHOLE: "int64",
@@ -84,6 +86,8 @@ def read_table(
         if isinstance(error, DataError):
             raise
         reason = getattr(error, "strerror", None) or str(error)
+        if isinstance(error, UnicodeError) or "UTF8" in reason:
+            reason += "; give the encoding of the file, such as --encoding latin-1"
         raise DataError(f"{path} cannot be read as {kind}: {reason}") from None
 
 
@@ -92,25 +96,36 @@ def read_csv(
 ) -> Any:
     """Read a table of Arrow whose columns are text, or numbers and dates where all cells are."""
     with file.open(encoding="utf-8-sig" if encoding == "utf-8" else encoding, newline="") as text:
-        names = next(csv.reader(text, delimiter=delimiter), [])
-    if not any(names):
-        raise DataError(f"{file}: the first line is empty; it must name the columns")
-    if len(names) == 1 and any(mark in names[0] for mark in ",;\t|"):
-        raise DataError(
-            f"{file} has a single column, called {names[0]!r}; give what stands between two cells,"
-            " such as --delimiter ';'"
-        )
-    keys = [str(place) for place in range(len(names))]
-    cells = pa_csv.read_csv(  # with the header as its first row, so that names may repeat
-        file,
-        pa_csv.ReadOptions(column_names=keys, encoding=encoding),
-        pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        pa_csv.ConvertOptions(
-            column_types=dict.fromkeys(keys, pa.string()),
-            null_values=missing,
-            strings_can_be_null=True,
-        ),
-    ).slice(1)
+        rows = csv.reader(text, delimiter=delimiter)
+        names = next(rows, [])
+        if not any(names):
+            raise DataError(f"{file}: the first line is empty; it must name the columns")
+        if len(names) == 1 and any(mark in names[0] for mark in ",;\t|"):
+            raise DataError(
+                f"{file} has a single column, called {names[0]!r}; give what stands between two"
+                " cells, such as --delimiter ';'"
+            )
+        keys = [str(place) for place in range(len(names))]
+        try:
+            cells = pa_csv.read_csv(  # with the header as its first row, so that names may repeat
+                file,
+                pa_csv.ReadOptions(column_names=keys, encoding=encoding),
+                pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                pa_csv.ConvertOptions(
+                    column_types=dict.fromkeys(keys, pa.string()),
+                    null_values=missing,
+                    strings_can_be_null=True,
+                ),
+            ).slice(1)
+        except pa.ArrowInvalid:  # which names no line
+            for row in rows:
+                if row and len(row) != len(names):
+                    raise DataError(
+                        f"{file}: line {rows.line_num} has {counted(len(row), 'cell')}, and the"
+                        f" first line has {len(names)}; add or remove cells (an empty one is a"
+                        " missing value), and quote a cell that holds the delimiter"
+                    ) from None
+            raise
     columns = [typed(cells[key], like.get(name)) for key, name in zip(keys, names, strict=True)]
     return pa.Table.from_arrays(columns, names=names)
 
@@ -215,7 +230,7 @@ def read_document(path: str) -> dict[str, Any]:
     except (OSError, ValueError) as error:  # of which errors of TOML and JSON are a kind
         raise DataError(f"{path} cannot be read as TOML or JSON: {error}") from None
     if not isinstance(told, dict):
-        raise DataError(f"{path} holds a {type(told).__name__}; names with values are needed")
+        raise DataError(f"{path} holds {a_type(told)}; names with values are needed")
     return told
 
 
@@ -248,13 +263,13 @@ def read_types(given: Sequence[str]) -> dict[str, Any] | None:
         try:
             types[name] = json.loads(kind) if kind[0] in "[{" else kind
         except ValueError as error:
-            raise DataError(f"--types {text!r}: {kind} is no JSON ({error})") from None
+            raise DataError(
+                f"--types {text!r}: {kind} is no JSON ({error}); texts in it need double quotes,"
+                f' as in \'{name}=["I","II"]\''
+            ) from None
     for name, kind in types.items():
         if isinstance(kind, dict):
-            try:
-                types[name] = put_together({}, kind)
-            except Exception as error:
-                raise DataError(f"--types: column {name!r}: {said(error)}") from None
+            types[name] = made(f"--types: column {name!r}", kind)
     return types or None
 
 
@@ -277,14 +292,24 @@ def read_model(path: str) -> tuple[Model, dict[str, Any]]:
         if not isinstance(facts.get("blocks"), list) or not isinstance(facts.get("terms"), list):
             raise DataError("a list of blocks and a list of terms are needed")
         blocks = [dict(block) for block in facts["blocks"]]
-        for block in blocks:
-            name = block.get("name")
-            if not block.get("columns"):
-                raise DataError(f"block {name!r} has no columns; add columns = [...]")
+        for place, block in enumerate(blocks, 1):
+            name = block.get("name", place)
+            for key in ("name", "columns"):
+                if not block.get(key):
+                    raise DataError(f"block {name!r} has no {key}; add {key} = ...")
             columns[str(name)] = block.pop("columns")
-            block |= {"is": "Block", "likelihood": word(block.get("likelihood"))}
+            likelihood = made(f"block {name!r}", word(block.get("likelihood")))
+            block |= {"is": "Block", "likelihood": likelihood}
         terms = [word(term) for term in facts["terms"]]
         model = put_together({}, {"is": "Model", "blocks": blocks, "terms": terms})
     except Exception as error:  # whatever other hands have written into it
         raise DataError(f"{path} holds no model: {said(error)}") from None
     return model, columns
+
+
+def made(what: str, told: Any) -> Any:
+    """Return a value from what a file says of it; errors name what it is of."""
+    try:
+        return put_together({}, told)
+    except Exception as error:  # whatever other hands have written
+        raise DataError(f"{what}: {said(error)}") from None

@@ -104,9 +104,15 @@ def reporting(work: Callable[[argparse.Namespace], Report]) -> Callable[[Any], i
 
 
 def in_one_line(message: object) -> str:
-    """Return a message in one line, with types as ``--types`` takes them; a list stays one."""
+    """Return a message in one line, as of files and ``--types``; a list stays one.
+
+    Python's words for types and likelihoods are turned into those of files, and rows are said to
+    be counted, since a file has lines.
+    """
     text, *others = str(message).split("\n\n", 1)
     text = re.sub(r"types=\{'?(.+?)'?: '?(.+?)'?\}", r"--types \1=\2", " ".join(text.split()))
+    text = re.sub(r"(?<!')mc\.(\w+)\(\)", r'{"is": "\1"}', text)
+    text = re.sub(r"(in row \d+)\b", r"\1 (counted from 0, without the header)", text, count=1)
     return "\n\n".join([text, *others])
 
 
@@ -128,7 +134,10 @@ def run_command(commands: Parser, arguments: Sequence[str] | None = None) -> int
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal without mathematical signs shows question marks instead of a traceback.
         sys.stdout.reconfigure(errors="replace")
-    given = commands.parse_args(arguments)
+    given, strange = commands.parse_known_args(arguments)
+    if strange:
+        commands.prog = f"{commands.prog} {given.command or ''}".rstrip()  # whose help is named
+        commands.error(f"unrecognized arguments: {' '.join(strange)}")
     if "run" not in given:
         commands.print_help()
         return DONE

@@ -30,6 +30,7 @@ from mcframe.commands.parsing import (
     whole,
 )
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.validators import a_type, counted
 from mcframe.datasets.readers import choose_columns, find_file
 from mcframe.fitting import fit
 from mcframe.posterior.answer import Posterior, posterior
@@ -38,10 +39,7 @@ from mcframe.tables import Completion, Declared, complete, declare
 from mcframe.verification import explain, verify
 
 SAVED = (".npz",)
-NOTES = """\
-tables: .csv, .parquet, .arrow and .feather, by the ending. In CSV the first line names the
-columns; an empty cell, NA, NaN and nan are missing.
-
+MODELS = """\
 types: --types visits=count, --types 'stage=["I","II","III"]', --types 'income=["number",0,null]',
 or a file of TOML or JSON with such names and values. The kinds are number, count, label,
 category, ordinal, date and skip; other columns are detected.
@@ -55,7 +53,12 @@ a model: a file of TOML or JSON, with the columns of each block:
     columns = ["age", "weight"]      # or "gene_*", all that this fits
     likelihood = "Gaussian"          # or { is = "Huber", delta = 1.5 }
     standardize = true
+"""
+NOTES = f"""\
+tables: .csv, .parquet, .arrow and .feather, by the ending. In CSV the first line names the
+columns; an empty cell, NA, NaN and nan are missing.
 
+{MODELS}
 exit codes: 0 certified or converged (verify: the answers agree); 1 not, and the output says why;
 2 a mistake in what was given; 130 interrupted before there was an answer, and nothing is written
 
@@ -102,6 +105,7 @@ def add_verbs(commands: Any) -> None:
     add_seed(command)
 
     command = added(commands, predict, "predict by a saved fit: its own table, or new rows")
+    command.epilog = NOTES.replace(f"{MODELS}\n", "")
     command.add_argument("fit", help="what fit, or impute --save, has written")
     command.add_argument("rows", nargs="?", help="new rows (default: the table of the fit)")
     command.add_argument(
@@ -262,7 +266,7 @@ def predict(given: argparse.Namespace) -> Report:
     completed = load(find_file(given.fit))
     if not isinstance(completed, Completion):
         raise DataError(
-            f"{given.fit} holds a {type(completed).__name__} without the columns of a table; give"
+            f"{given.fit} holds {a_type(completed)} without the columns of a table; give"
             " what mcframe fit, mcframe impute --save or completed.save has written"
         )
     name, rows = given.column, None
@@ -278,7 +282,7 @@ def predict(given: argparse.Namespace) -> Report:
     n_rows = len(nw.from_native(table))
     return Report(
         DONE,
-        f"{n_rows} rows predicted\n{files_said([out])}",
+        f"{counted(n_rows, 'row')} predicted\n{files_said([out])}",
         {"status": completed.answer.status, "rows": n_rows, "outputs": [out]},
     )
 

@@ -1,9 +1,10 @@
 """Checks of parameters and of real numbers: the message names word, value and remedy."""
 
+import difflib
 import math
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -93,37 +94,65 @@ def plain(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def a_type(value: object) -> str:
+    """The class of a value with its article: "a list", "an int"."""
+    return with_article(type(value).__name__)
+
+
+def with_article(word: str) -> str:
+    """A word behind "a" or "an"."""
+    return f"a{'n' * word.lower().startswith(('a', 'e', 'i', 'o', 'nd'))} {word}"
+
+
+def counted(count: float, one: str, more: str = "") -> str:
+    """A number of things: "1 row", "2 rows", "2 entries"."""
+    return f"{count:.15g} {one if count == 1 else more or f'{one}s'}"
+
+
+def meant(word: str, known: Sequence[str], what: str) -> str:
+    """The end of a message about an unknown word: the nearest known one, or some of them."""
+    near = difflib.get_close_matches(word, known, n=9, cutoff=0.0)  # the nearest one first
+    if difflib.get_close_matches(word, known, n=1):
+        return f"did you mean {near[0]!r}?"
+    return f"the {what} are {some_names(near)}"
+
+
+def some_names(names: Sequence[str]) -> str:
+    """A list of names, the first eight of them where there are more."""
+    return ", ".join(names[:8]) + ", ..." * (len(names) > 8)
+
+
 # Parameters of losses from here to there have finite squares and inverses.
 LEAST, LARGEST = 1e-150, 1e150
 
 
-def number(value: object, what: str) -> float:
-    """A finite float, or a ``ModelError`` that says what was given instead."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        try:
-            value = float(value.item())  # type: ignore[attr-defined]  # a numpy scalar
-        except (AttributeError, TypeError, ValueError):
-            raise ModelError(f"{what}={value!r} was given; a finite number is needed") from None
-    if not math.isfinite(value):
-        raise ModelError(f"{what}={value!r} was given; a finite number is needed")
-    return float(value)
+def number(
+    value: Any,
+    what: str,
+    needed: str = "a finite number is needed",
+    holds: Callable[[float], bool] = math.isfinite,
+) -> float:
+    """A finite float for which ``holds`` is true, or a ``ModelError`` that ends in ``needed``."""
+    is_plain = isinstance(value, int | float) and not isinstance(value, bool)
+    try:  # a numpy scalar has a Python number
+        found = float(value if is_plain else value.item())
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not (math.isfinite(found) and holds(found)):
+        raise ModelError(f"{what}={plain(value)!r} was given; {needed}")
+    return found
 
 
 def whole(value: object, what: str, least: float = -math.inf) -> int:
     """A Python integer that is at least ``least``, or a ``ModelError``."""
-    found = number(value, what)
-    if found != math.floor(found) or found < least:
-        bound = f" of at least {least:g}" if math.isfinite(least) else ""
-        raise ModelError(f"{what}={value!r} was given; a whole number{bound} is needed")
-    return int(found)
+    bound = f" of at least {least:g}" if math.isfinite(least) else ""
+    needed = f"a whole number{bound} is needed"
+    return int(number(value, what, needed, lambda x: x == math.floor(x) and x >= least))
 
 
 def probability(value: object, what: str) -> float:
     """A number strictly between 0 and 1, or a ``ModelError``."""
-    found = number(value, what)
-    if not 0.0 < found < 1.0:
-        raise ModelError(f"{what}={value!r} was given; a number between 0 and 1 is needed")
-    return found
+    return number(value, what, "a number between 0 and 1 is needed", lambda x: 0.0 < x < 1.0)
 
 
 def is_word(value: object, *words: str) -> bool:
@@ -152,18 +181,13 @@ def checked_seed(random_state: int | None) -> int:
 
 def above_zero(value: object, what: str, remedy: str = "") -> float:
     """A finite number above 0, or a ``ModelError``."""
-    found = number(value, what)
-    if found <= 0.0:
-        raise ModelError(f"{what}={value!r} was given; it must be above 0{remedy}")
-    return found
+    return number(value, what, f"a finite number above 0 is needed{remedy}", lambda x: x > 0.0)
 
 
 def within(value: object, what: str, least: float, most: float) -> float:
     """A number from ``least`` to ``most``, or a ``ModelError``."""
-    found = number(value, what)
-    if not least <= found <= most:
-        raise ModelError(f"{what}={value!r} was given; {least:g} to {most:g} is needed")
-    return found
+    needed = f"a number from {least:g} to {most:g} is needed"
+    return number(value, what, needed, lambda x: least <= x <= most)
 
 
 def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -175,7 +199,7 @@ def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object)
     word = word_of(instance)
     name = getattr(instance, "name", None)
     word = f"{word} {name!r}" if isinstance(name, str) and word == "Block" else word
-    off = f" (to switch {word} off, leave it out of the model)" * (attribute.name == "weight")
+    off = f". To do without {word}, leave it out of the model" * (attribute.name == "weight")
     found = above_zero(value, f"{word}: {attribute.name}", off)
     object.__setattr__(instance, attribute.name, found)
 
@@ -188,10 +212,7 @@ def satisfies(holds: Callable[[float], bool], needed: str) -> Any:
 
     def check(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
         what = f"{word_of(instance)}: {attribute.name}"
-        found = number(value, what)
-        object.__setattr__(instance, attribute.name, found)
-        if not holds(found):
-            raise ModelError(f"{what}={value!r} was given; {needed}")
+        object.__setattr__(instance, attribute.name, number(value, what, needed, holds))
 
     return check
 
@@ -199,7 +220,7 @@ def satisfies(holds: Callable[[float], bool], needed: str) -> Any:
 #: An attrs validator: a share that is not the whole.
 share = satisfies(lambda s: 0.0 <= s < 1.0, "a number from 0 (none) to below 1 is needed")
 #: An attrs validator: a number that is not negative.
-at_least_0 = satisfies(lambda x: x >= 0.0, "it must be at least 0")
+at_least_0 = satisfies(lambda x: x >= 0.0, "a number of at least 0 is needed")
 
 
 def moderate(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -269,7 +290,7 @@ def read_only_matrix(value: object, what: str) -> Array:
     """A copy as float64 numbers that cannot be changed; a vector becomes one row."""
     if hasattr(value, "index") and hasattr(value, "to_numpy"):
         raise ModelError(
-            f"{what}: a {type(value).__name__} was given, whose labels would be ignored; put its"
+            f"{what}: {a_type(value)} was given, whose labels would be ignored; put its"
             " rows and columns in the order of the block and give .to_numpy()"
         )
     if hasattr(value, "toarray"):

@@ -14,13 +14,13 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.validators import some_names
 from mcframe.datasets.readers import (
     as_number,
     find_file,
     read_arrays,
     read_text,
     refuse_repeated,
-    some_names,
 )
 from mcframe.selection.splitters import generator
 

@@ -1,7 +1,6 @@
 """Data files: where they are, their text and arrays; tables as blocks, and ratings."""
 
 import csv
-import difflib
 import math
 import os
 import re
@@ -19,6 +18,7 @@ from scipy import sparse
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.validators import meant
 from mcframe.storage import path_of
 
 VARIABLE = "MCFRAME_DATA"
@@ -87,11 +87,6 @@ def refuse_repeated(file: Path, names: list[str], kind: str) -> None:
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
         raise DataError(f"{file}: two {kind} are called {repeated!r}; rename one of them")
-
-
-def some_names(names: Sequence[str]) -> str:
-    """List names, the first eight of them where there are more."""
-    return ", ".join(names[:8]) + ", ..." * (len(names) > 8)
 
 
 def read_arrays(
@@ -251,15 +246,14 @@ def choose_columns(
         names = [name for name in header if pattern.fullmatch(name)]
     else:
         names = [wanted]
-    known = f"the columns are {some_names(header)}"
-    if not names:
+    if not names:  # that fit a pattern
+        known = meant(str(wanted), header, "columns")
         raise DataError(f"{file}: no column fits block {block!r}, {wanted!r}; {known}")
     for name in names:
         if name not in header:
-            near = difflib.get_close_matches(name, header, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else known
             raise DataError(
-                f"{file}: block {block!r} names the column {name!r}, which is not there; {hint}"
+                f"{file}: block {block!r} names the column {name!r}, which is not there;"
+                f" {meant(name, header, 'columns')}"
             )
     return names
 

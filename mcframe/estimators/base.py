@@ -10,8 +10,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning
-from mcframe.contracts.validators import checked_seed, is_word, number, whole
+from mcframe.contracts.errors import DataError, ModelError, NoInfluence, UnobservedWarning
+from mcframe.contracts.validators import (
+    NotANumber,
+    above_zero,
+    checked_seed,
+    floats_of,
+    is_word,
+    whole,
+)
 from mcframe.estimators.columns import FrameColumns, NumberColumns, holds_more_than_numbers
 from mcframe.fitting import fit
 from mcframe.likelihoods import Gaussian
@@ -76,9 +83,22 @@ class TableEstimator(BaseEstimator):
         self, X: Any, reset: bool, dtype: Any = np.float64, copy: bool = False
     ) -> Any:
         """X as floats, NaN where missing."""
-        return validate_data(
-            self, X, dtype=dtype, copy=copy, ensure_all_finite="allow-nan", reset=reset
-        )
+        try:
+            return validate_data(
+                self, X, dtype=dtype, copy=copy, ensure_all_finite="allow-nan", reset=reset
+            )
+        except ValueError as error:
+            if not str(error).startswith("could not convert"):
+                raise
+            try:
+                floats_of(X)
+            except NotANumber as found:
+                row, column = (*found.position, 0)[:2]
+                raise DataError(
+                    f"column {column} of X holds {found.value!r} in row {row}, which is no number;"
+                    " give a DataFrame, whose columns may hold text, or an array of numbers"
+                ) from None
+            raise
 
     def read_columns(self, table: Any) -> NumberColumns | FrameColumns:
         """The columns of a table that was read, as blocks, after a check of the options."""
@@ -183,13 +203,7 @@ class TableEstimator(BaseEstimator):
         """The given number of rows that the prior counts as, or None."""
         if is_word(self.weight, "cv"):
             return None
-        given = number(self.weight, "weight")
-        if not 0.0 < given < np.inf:
-            raise ModelError(
-                f"weight={self.weight!r} was given, how many rows a prior counts as; a number"
-                " above 0 is needed"
-            )
-        return given
+        return above_zero(self.weight, "weight", ": how many rows a prior counts as")
 
     def keep_rows(self, chosen: Any, found: Posterior) -> None:
         """Keep the posterior of rows, and the choice of its prior."""
@@ -218,7 +232,7 @@ class TableEstimator(BaseEstimator):
             return model
         place = chosen_place(model, None)
         if not isinstance(self.weight, str):
-            weight = number(self.weight, "weight")
+            weight = above_zero(self.weight, "weight")
         elif self.weight != "cv":
             raise ModelError(
                 f"weight={self.weight!r} was given; 'cv', a number, or None for that of the terms"

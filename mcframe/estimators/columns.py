@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import ModelError
+from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
@@ -91,6 +91,13 @@ class NumberColumns:
                 raise ModelError(
                     f"likelihoods={likelihoods!r} was given; 'auto', a likelihood such as"
                     " mc.Gaussian(), or a dict from columns to likelihoods is needed"
+                )
+            wrong = found.invalid(table[:, position]) & ~np.isnan(table[:, position])
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                raise DataError(
+                    f"column {called[position]!r}: value {table[row, position]:g} in row {row};"
+                    f" {type(found).__name__} needs {found.needs}. {found.remedy}"
                 )
             # Thresholds that are fitted are those of one column.
             together.setdefault((found, place if fits_parameters(found) else -1), []).append(place)

@@ -10,7 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
-from mcframe.contracts.validators import is_missing
+from mcframe.contracts.validators import a_type, is_missing
 from mcframe.model.model import Block, Model
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
@@ -181,10 +181,16 @@ FROM_UNLABELED = "learnt from its unlabeled entries alone"
 NOT_RANKED = f"{FROM_UNLABELED}, and which of its columns come first may be rounding"
 
 
+def check_model(model: object) -> None:
+    """Raise a ``ModelError`` where something else was given, as all that ``declare`` returns."""
+    if not isinstance(model, Model):
+        both = "; give its .model and its .data" * hasattr(model, "data")
+        raise ModelError(f"{a_type(model)} was given where a Model is needed{both}")
+
+
 def tables_of(model: Model, data: Mapping[str, Any]) -> dict[str, Table]:
     """Return the table of each block, read and checked, or raise a ``DataError``."""
-    if not isinstance(model, Model):
-        raise ModelError(f"{type(model).__name__} was given where a Model is needed")
+    check_model(model)
     refuse_partitions(data)
     if not isinstance(data, Mapping):
         raise DataError(

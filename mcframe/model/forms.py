@@ -14,11 +14,13 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import (
     REAL_KINDS,
     NotANumber,
+    a_type,
     as_float,
     floats_of,
     plain,
     reads_as_number,
 )
+from mcframe.model.labels import code_labels, nw
 from mcframe.model.model import Block
 from mcframe.model.table import Table
 
@@ -111,7 +113,7 @@ def table_of_array(block: Block, given: Any) -> Table:
         ) from None
     if array.ndim == 0:
         raise DataError(
-            f"block {block.name!r}: a {type(given).__name__} was given; an array, a DataFrame or"
+            f"block {block.name!r}: {a_type(given)} was given; an array, a DataFrame or"
             " a scipy.sparse matrix is needed"
         )
     if array.ndim == 1 and array.size:
@@ -163,7 +165,12 @@ def numbers_of(block: Block, given: Any) -> Array:
             f"block {block.name!r}: column name {plain(repeated[0])!r} stands twice in the"
             " DataFrame; rename or drop one of them"
         )
-    refuse_long_list(block, frame)
+    said = long_list(frame)
+    if said:
+        raise DataError(
+            f"block {block.name!r}: {said}; to complete its own {frame.shape[1]} columns, give"
+            " frame.to_numpy()"
+        )
     check_stored_zeros(block, frame, "frame" if given.ndim == 2 else "series.to_frame()")
     numbers = np.empty(frame.shape)
     for position, name in enumerate(frame.columns):
@@ -292,32 +299,30 @@ OF_KEYS = frozenset({"id", "key"})
 EXPECTED_EQUALS = 3.0
 
 
-def refuse_long_list(block: Block, frame: Any) -> None:
-    """A ``DataError`` where a DataFrame reads as a list of entries: (user, item, rating).
+def long_list(frame: Any) -> str:
+    """What a frame is that reads as a list of entries: (user, item, rating); "" of a table.
 
     It reads so if two of its three or four columns are named as keys are, hold whole numbers or
     text without a gap, and pair up differently in every row although their values repeat: so
-    often that equal pairs would be expected. Whether it is one nevertheless cannot be known, so
-    that the message says how to give either reading.
+    often that equal pairs would be expected. Whether it is one nevertheless cannot be known.
     """
-    if frame.shape[1] not in WIDTHS:
-        return
-    for first, second in itertools.combinations(range(frame.shape[1]), 2):
-        keys = [frame.columns[first], frame.columns[second]]
+    table = nw.from_native(frame, eager_only=True)
+    names = table.columns
+    for keys in itertools.combinations(names if len(names) in WIDTHS else (), 2):
         if not are_keys(*keys):
             continue
-        rows, columns = (codes_of(frame.iloc[:, place]) for place in (first, second))
+        rows, columns = (codes_of(table.get_column(key)) for key in keys)
         if rows is None or columns is None or not list_cells(rows, columns):
             continue
-        value = next(name for name in frame.columns if name not in keys)
-        raise DataError(
-            f"block {block.name!r}: the DataFrame of {frame.shape[0]} rows and columns"
-            f" {', '.join(repr(name) for name in frame.columns)} has every pair of {keys[0]!r}"
-            f" and {keys[1]!r} once, as a long list of entries has, one in a row. To complete the"
-            f" table of {rows.max() + 1} x {columns.max() + 1} entries that it lists, give"
-            f" mc.from_triples(frame, row={keys[0]!r}, column={keys[1]!r}, value={value!r}); to"
-            f" complete its own {frame.shape[1]} columns, give frame.to_numpy()"
+        value = next(name for name in names if name not in keys)
+        return (
+            f"the DataFrame of {rows.size} rows and columns {', '.join(map(repr, names))} has"
+            f" every pair of {keys[0]!r} and {keys[1]!r} once, as a long list of entries has, one"
+            f" in a row. To complete the table of {rows.max() + 1} x {columns.max() + 1} entries"
+            f" that it lists, fit mc.from_triples(frame, row={keys[0]!r},"
+            f" column={keys[1]!r}, value={value!r})"
         )
+    return ""
 
 
 def may_list_entries(names: Sequence[object], kinds: Sequence[str]) -> bool:
@@ -348,16 +353,15 @@ def words_of(name: object) -> set[str]:
     return words | glued | ({"id"} if glued else set())
 
 
-def codes_of(series: Any) -> Any:
+def codes_of(series: Any) -> IntArray | None:
     """A column of whole numbers or text without a gap as codes from 0; None for any other."""
-    pandas = sys.modules["pandas"]
-    if series.empty or series.hasnans:
+    dtype = series.dtype
+    if len(series) == 0 or series.null_count():
         return None
-    kind = pandas.api.types.infer_dtype(series)
-    whole = kind == "floating" and bool(np.all(series % 1 == 0))
-    if not whole and kind not in ("integer", "string", "categorical"):
+    whole = dtype.is_integer() or (dtype.is_float() and bool((series % 1 == 0).all()))
+    if not whole and dtype not in (nw.String, nw.Categorical, nw.Enum):
         return None
-    return pandas.factorize(series)[0]
+    return code_labels(series, series.name)[1]
 
 
 def list_cells(rows: IntArray, columns: IntArray) -> bool:

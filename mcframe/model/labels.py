@@ -11,7 +11,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.validators import REAL_KINDS, floats_of, is_missing, plain
+from mcframe.contracts.validators import REAL_KINDS, a_type, floats_of, is_missing, plain
 
 nw = Deferred("narwhals", "reading columns of frames")
 
@@ -46,15 +46,14 @@ def columns_of_frame(frame: Any, names: Sequence[Any], what: str) -> tuple[str, 
         raise DataError(f"{what}: the frame is lazy; give frame.collect()")
     if not isinstance(table, nw.DataFrame):
         raise DataError(
-            f"{what}: a {type(frame).__name__} was given where a DataFrame of pandas or polars or"
+            f"{what}: {a_type(frame)} was given where a DataFrame of pandas or polars or"
             " a table of pyarrow is needed"
         )
     there = list(table.columns)
     for name in names:
         if not isinstance(name, Hashable):
             raise DataError(
-                f"{what}: a {type(name).__name__} was given for a column of the frame; give its"
-                " name"
+                f"{what}: {a_type(name)} was given for a column of the frame; give its name"
             )
         if name not in there:
             shown = ", ".join(map(repr, there))
@@ -330,7 +329,7 @@ def not_hashable(labels: list[Any], what: Any) -> DataError:
             hash(label)
         except TypeError:
             return DataError(
-                f"{what} label {label!r} is a {type(label).__name__}, which cannot be looked up;"
+                f"{what} label {label!r} is {a_type(label)}, which cannot be looked up;"
                 " give text, numbers, times or tuples"
             )
     raise AssertionError("unreachable: a label has just failed")

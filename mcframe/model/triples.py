@@ -8,7 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import NotANumber, is_word
+from mcframe.contracts.validators import NotANumber, a_type, is_word
 from mcframe.model.labels import (
     AxisLabels,
     code_labels,
@@ -207,8 +207,7 @@ def sequence(what: str, given: Any) -> Any:
         return list(series)
     except TypeError:
         raise DataError(
-            f"{HERE}: {what} is a {type(given).__name__}; a sequence is needed, one element for"
-            " each triple"
+            f"{HERE}: {what} is {a_type(given)}; a sequence is needed, one element for each triple"
         ) from None
 
 
@@ -327,6 +326,14 @@ def in_columns_of(fitted: Table, name: str, given: Any) -> Any:
     if isinstance(given, Observations):
         return attrs.evolve(given, values=in_columns_of(fitted, name, given.values))
     if not isinstance(given, Triples):
+        columns = getattr(given, "column_names", getattr(given, "columns", ()))  # of a frame
+        columns, known = list(columns), fitted.names
+        if columns and isinstance(known, AxisLabels) and np.all(known.find(columns) < 0):
+            raise DataError(
+                f"block {name!r}: the new rows are a frame without a column of the fit, whose data"
+                f" are triples; give mc.from_triples(frame, row={fitted.index.name!r},"
+                f" column={known.name!r}, value=...)"
+            )
         return given
     names = AxisLabels.of(fitted.names, fitted.shape[1], given.names.name)
     places = places_among(given.names, names, f"block {name!r}: the new rows", "fit has")

@@ -15,6 +15,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, McframeError, ModelError
+from mcframe.contracts.validators import a_type, meant
 from mcframe.numerics import stored_frames
 
 # Changes where files of earlier versions are not read any more.
@@ -217,7 +218,7 @@ class Reader:
         if not isinstance(plain, dict):
             return plain
         parts = dict(plain)
-        name = parts.pop("is")
+        name = parts.pop("is", None)
         if name == "float":
             return float(parts["of"])
         if name == "given":
@@ -235,11 +236,23 @@ class Reader:
         if name in PUT_TOGETHER:
             return PUT_TOGETHER[name](**parts)
         kind = class_of(name)
+        if name is None:
+            raise DataError(f"{parts} does not say what it is; add is = ..., a word of mcframe")
         if kind is None:
-            raise ValueError(f"{name!r} is nothing that a file may name")
-        for field in attrs.fields(kind):
+            words = [each for own in WORDS for each in import_module(f"mcframe.{own}").__all__]
+            known = meant(str(name), words, "words")
+            raise DataError(f"is = {name!r} is no word of mcframe; {known}")
+        fields = {field.alias or field.name: field for field in attrs.fields(kind) if field.init}
+        called = f"{name} {parts['name']!r}" if "name" in parts else name
+        for key in parts:
+            if key not in fields:
+                known = meant(key, list(fields), "names")
+                raise DataError(f"{called} has no {key!r}; {known}")
+        for key, field in fields.items():
             if field.name == FOUND_ANEW.get(name) and field.default is attrs.NOTHING:
-                parts[field.name] = None
+                parts[key] = None
+            elif key not in parts and field.default is attrs.NOTHING:
+                raise DataError(f"{called} needs a value of {key!r}; add it")
         # Before it is made: a converter would read a range of labels to its end.
         for field, hint in hints_of(kind).items():
             if field in parts and not fits(parts[field], hint):
@@ -309,7 +322,7 @@ def from_text(text: str, kind: type) -> Any:
             raise ValueError(f"its format is {told['format']!r}, and {FORMAT} is read")
         found = put_together({}, told[name])
         if not isinstance(found, kind):
-            raise ValueError(f"it is a {type(found).__name__}")
+            raise ValueError(f"it is {a_type(found)}")
         return found
     except Exception as error:  # whatever other hands have written into it
         raise DataError(
@@ -376,7 +389,7 @@ def flat(of: Any) -> tuple[Any, ...]:
     Labels of rows that are counted may be 1e15, and nothing here counts them one by one.
     """
     if not isinstance(of, tuple):
-        raise TypeError(f"a {type(of).__name__} stands where a list is needed")
+        raise TypeError(f"{a_type(of)} stands where a list is needed")
     return of
 
 

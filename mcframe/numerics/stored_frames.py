@@ -10,6 +10,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.deferred import Deferred
+from mcframe.contracts.validators import a_type
 
 nw: Any = Deferred("narwhals.stable.v2", "reading columns of frames")
 pa: Any = Deferred("pyarrow", "reading tables of Arrow")
@@ -66,7 +67,7 @@ def column_of(of: Any) -> Any:
         return of
     if isinstance(of, pandas.api.extensions.ExtensionArray):
         return of
-    raise TypeError(f"a {type(of).__name__} stands where an array is needed")
+    raise TypeError(f"{a_type(of)} stands where an array is needed")
 
 
 def scalars(of: Any) -> list[Any]:

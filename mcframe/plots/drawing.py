@@ -11,6 +11,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.showing import one_line
+from mcframe.contracts.validators import a_type
 
 Drawn = TypeVar("Drawn", bound=Callable[..., Any])
 
@@ -76,13 +77,12 @@ class Pictures:
             raise AttributeError(name)
         if name not in dir(self):
             raise AttributeError(
-                f"a {type(self._answer).__name__} has no picture {name!r}; it has"
-                f" {', '.join(dir(self))}"
+                f"{a_type(self._answer)} has no picture {name!r}; it has {', '.join(dir(self))}"
             )
         return MethodType(PICTURES[name][0], self._answer)
 
     def __repr__(self) -> str:
-        return f"Pictures of a {type(self._answer).__name__}: {', '.join(dir(self))}"
+        return f"Pictures of {a_type(self._answer)}: {', '.join(dir(self))}"
 
 
 # The attribute ``plot`` of answers.
@@ -106,7 +106,7 @@ def axes_for(name: str, ax: Any, size: tuple[float, float]) -> Any:
         _, ax = plt.subplots(figsize=size, layout="constrained")
     elif not isinstance(ax, Axes):
         raise ModelError(
-            f"{name}: ax is a {type(ax).__name__}; Axes of matplotlib are needed, as from"
+            f"{name}: ax is {a_type(ax)}; Axes of matplotlib are needed, as from"
             " matplotlib.pyplot.subplots(), or None for a new figure"
         )
     ax.spines[["top", "right"]].set_visible(False)

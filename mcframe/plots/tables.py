@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import plain
+from mcframe.contracts.validators import plain, with_article
 from mcframe.plots.drawing import (
     BLUE,
     GREY,
@@ -181,7 +181,7 @@ def filled_column(each: Any, completed: Any, sds: Any, ax: Any) -> Any:
     """Draw the filled values of a column with their standard deviations."""
     name = plain(each.name)
     if each.name not in sds or hasattr(each.coding, "places"):
-        why = "has no filled cell" if each.name not in sds else f"is a {each.kind}"
+        why = "has no filled cell" if each.name not in sds else f"is {with_article(each.kind)}"
         raise ModelError(
             f"filled: column {name!r} {why}; a column of numbers, counts or dates with filled"
             " cells is needed, or none for a map of the whole table"

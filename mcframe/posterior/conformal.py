@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
-from mcframe.contracts.validators import checked_seed, probability
+from mcframe.contracts.validators import a_type, checked_seed, probability
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model, Observations, Problem
 from mcframe.model.table import Table
@@ -359,7 +359,7 @@ def given_odds(name: str, how: Any, shape: tuple[int, int]) -> Odds:
         missing = np.broadcast_to(np.asarray(how, dtype=np.float64), shape)
     except (TypeError, ValueError):
         raise DataError(
-            f"missingness of block {name!r}: a {type(how).__name__} was given; probabilities of"
+            f"missingness of block {name!r}: {a_type(how)} was given; probabilities of"
             f" shape {shape} are needed, or a row or a column of them"
         ) from None
     wrong = ~((missing > 0.0) & (missing < 1.0))

@@ -21,7 +21,7 @@ from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import is_word, whole
 from mcframe.keeping import Checkpoint
 from mcframe.model import Block, Model, Problem
-from mcframe.model.binding import worth_a_warning
+from mcframe.model.binding import check_model, worth_a_warning
 from mcframe.model.partitioned import in_partitions, refuse_options_of_partitions
 from mcframe.numerics.machine import OutOfTime, blas_alone, checked_jobs, stop_at, thread_limit
 from mcframe.numerics.progress import checked_progress, current, stage
@@ -179,8 +179,7 @@ def estimate(
         budget = checked_budget(options["tol"], options["max_iter"], options["max_seconds"])
         ascent = CoordinateAscent(budget, began)
         if in_partitions(data):
-            if not isinstance(model, Model):
-                raise ModelError(f"{type(model).__name__} was given where a Model is needed")
+            check_model(model)
             demand_posterior(model, model.terms)
             reason = refusal_of_partitions(model)
             if reason is not None:

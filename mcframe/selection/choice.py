@@ -12,6 +12,7 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.showing import card, remarks, table_as_html
+from mcframe.contracts.validators import counted
 from mcframe.model import Model
 from mcframe.model.model import terms_with_weight
 from mcframe.plots.drawing import pictures
@@ -233,8 +234,8 @@ class CrossValidation:
         n_models, n_weights, n_folds = self.scores.shape
         each = "" if self.common_grid else " each"
         return (
-            f"CrossValidation: {n_models} model{'s' * (n_models > 1)},"
-            f" {n_weights} weight{'s' * (n_weights > 1)} of {self.term}{each}, {n_folds} folds"
+            f"CrossValidation: {counted(n_models, 'model')},"
+            f" {counted(n_weights, 'weight')} of {self.term}{each}, {n_folds} folds"
         )
 
     def _columns(self) -> Iterator[tuple[str, list[str]]]:

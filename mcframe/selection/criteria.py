@@ -22,7 +22,7 @@ from mcframe.contracts.likelihood import (
     Parametric,
     TwiceDifferentiable,
 )
-from mcframe.contracts.validators import block_name
+from mcframe.contracts.validators import a_type, block_name
 from mcframe.model import Block, Model, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.operators import LowRank
@@ -407,7 +407,7 @@ class RelativeDeviance(OfBlocks):
         """The ratio on this fold, of several blocks their mean."""
         if not isinstance(fit, Fit):
             raise ModelError(
-                f"criterion {criterion_name(self)}: path gave a {type(fit).__name__}, which does"
+                f"criterion {criterion_name(self)}: path gave {a_type(fit)}, which does"
                 " not have the data that it was fitted to; a Fit is needed"
             )
         ratios = [relative_deviance(fit, *each) for each in self.entries(fit, held).items()]

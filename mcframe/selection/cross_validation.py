@@ -16,7 +16,7 @@ from mcframe.backends import FROM_OUTSIDE, BackendLike, checked_backend, checked
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning, UnobservedWarning
-from mcframe.contracts.validators import number, whole
+from mcframe.contracts.validators import a_type, number, whole
 from mcframe.model import Model, Problem
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.progress import checked_progress, stage
@@ -450,7 +450,7 @@ def fits_of(given: Any) -> Iterator[Any]:
         fits = iter(given)
     except TypeError:
         raise ModelError(
-            f"path gave a {type(given).__name__}; an iterable with a fit for each weight is needed"
+            f"path gave {a_type(given)}; an iterable with a fit for each weight is needed"
         ) from None
     for fit in fits:
         if isinstance(fit, Fit) and fit.message == FROM_OUTSIDE:

@@ -23,7 +23,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning
 from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import checked_seed, number, whole
+from mcframe.contracts.validators import checked_seed, counted, number, whole
 from mcframe.fitting import solve_with
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.digest import digest_of
@@ -74,7 +74,7 @@ class Path:
         return card(self._title(), table_as_html(TITLES, self._rows()))
 
     def _title(self) -> str:
-        return f"Path: {len(self)} weight{'s' * (len(self) != 1)} of {self.term}"
+        return f"Path: {counted(len(self), 'weight')} of {self.term}"
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [cells(weight, fit) for weight, fit in zip(self.weights, self.fits, strict=True)]

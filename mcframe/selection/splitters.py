@@ -13,7 +13,7 @@ from mcframe.backends import Point
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import checked_seed, number, whole
+from mcframe.contracts.validators import a_type, checked_seed, number, whole
 from mcframe.likelihoods import Ordinal
 from mcframe.model import Model, Observations, Problem
 from mcframe.model.table import Table
@@ -402,10 +402,10 @@ class RowFolds(Splitter):
 def check_length(what: str, given: Any, n_items: int) -> None:
     """Raise a ``DataError`` unless there is one value for each row."""
     if given.shape != (n_items,):
-        raise DataError(
-            f"RowFolds: {what} has the shape {given.shape}; one value for each of the {n_items}"
-            " rows is needed"
-        )
+        shown, such = f" has the shape {given.shape}", ""
+        if given.ndim == 0:
+            shown, such = f"={given.item()!r} was given", f", such as frame[{given.item()!r}]"
+        raise DataError(f"{what}{shown}; one value for each of the {n_items} rows is needed{such}")
 
 
 def codes_of(groups: Any, n_items: int) -> IntArray:
@@ -598,7 +598,7 @@ class Fold:
             return fit
         if not isinstance(fit, Fit):
             raise ModelError(
-                f"folds of rows: path gave a {type(fit).__name__}, which has no answer for new"
+                f"folds of rows: path gave {a_type(fit)}, which has no answer for new"
                 " rows; a Fit is needed"
             )
         answer, problem, effects = new_rows(fit, self.known), fit.problem, dict(fit.effects)

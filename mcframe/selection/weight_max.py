@@ -25,6 +25,7 @@ from mcframe.contracts.term import (
     Term,
 )
 from mcframe.model import Model, Problem
+from mcframe.model.binding import check_model
 from mcframe.numerics.norms import norm_upper_bound
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.quasi_newton import descent
@@ -260,8 +261,7 @@ def without_subgradient(term: Attached, dense: Array, direction: Array, program:
 
 def chosen_place(model: Model, term: object) -> int:
     """Return the place, among the model's terms, of the one whose weight changes."""
-    if not isinstance(model, Model):
-        raise ModelError(f"{type(model).__name__} was given where a Model is needed")
+    check_model(model)
     weighted = [k for k, each in enumerate(model.terms) if has_weight(each)]
     if term is None:
         norms = [k for k in weighted if isinstance(model.terms[k], Norm)]

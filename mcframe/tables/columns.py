@@ -19,8 +19,8 @@ from narwhals.exceptions import DuplicateError
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import as_float, is_missing, plain
-from mcframe.model.labels import numbers_of_column
+from mcframe.contracts.validators import a_type, as_float, is_missing, plain
+from mcframe.model.labels import absent, numbers_of_column
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.selection.splitters import kinds_of
 
@@ -180,7 +180,7 @@ def read_frame(frame: Any) -> Any:
         raise repeated_name(frame) from None
     except TypeError:
         raise DataError(
-            f"a {type(frame).__name__} was given; a DataFrame of pandas or polars or a Table of"
+            f"{a_type(frame)} was given; a DataFrame of pandas or polars or a Table of"
             " pyarrow is needed (collect a lazy one first, make a pandas.DataFrame of an array)"
         ) from None
     names = table.columns
@@ -198,10 +198,8 @@ def repeated_name(frame: Any) -> DataError:
     """The error of a table with a column name that stands twice."""
     names = frame.column_names if hasattr(frame, "column_names") else frame.columns
     name, times = Counter(names).most_common(1)[0]
-    return DataError(
-        f"column name {plain(name)!r} stands {times} times in the table; rename or drop one of"
-        " them"
-    )
+    said = "no name" if absent(name) else f"the name {plain(name)!r}"
+    return DataError(f"{times} columns of the table have {said}; rename or drop all but one")
 
 
 def read_columns(table: Any) -> list[Column]:

@@ -12,6 +12,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import is_word, plain, whole
 from mcframe.fitting import fit
+from mcframe.model.forms import long_list
 from mcframe.numerics.progress import checked_progress, current, stage
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import (
@@ -146,6 +147,9 @@ def complete(
     seed = whole(random_state, "random_state", 0)
     with stage("complete", checked_progress(progress)):
         table, columns = typed_columns(frame, types)
+        said = long_list(table)
+        if said and not any(each.column.missing.any() for each in columns):
+            warnings.warn(f"nothing is missing, and {said}", UserWarning, stacklevel=2)
         if method == "optimum" or (method is None and given):
             completed = optimum(columns, table, seed, groups)
         else:

@@ -15,7 +15,7 @@ from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.showing import card, remarks, table_as_html
-from mcframe.contracts.validators import plain, whole
+from mcframe.contracts.validators import counted, plain, whole
 from mcframe.model import Model
 from mcframe.model.table import AffineUnits
 from mcframe.numerics.progress import stage
@@ -618,7 +618,7 @@ class Completion:
             how = "the given model, without held-out entries"
         else:
             how += ", chosen by held-out entries; loss 1 is no better than a constant"
-        return f"Completion: {sum(missing)} entries filled, {status}", how
+        return f"Completion: {counted(sum(missing), 'entry', 'entries')} filled, {status}", how
 
     def _cells(self) -> list[list[str]]:
         """The report as text, a header and a row for each column of the table."""

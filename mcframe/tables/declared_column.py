@@ -15,7 +15,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
-from mcframe.contracts.validators import plain
+from mcframe.contracts.validators import counted, plain
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
 from mcframe.model import Block
 from mcframe.selection.splitters import kinds_of, places_by_content
@@ -419,7 +419,9 @@ def declared_kind(column: Column, given: Any) -> DeclaredColumn:
     if given == "label":
         if column.n_distinct != 2 and column.form != "boolean":
             raise contradiction(
-                column, given, f"holds {different(column.n_distinct)}; a label has two"
+                column,
+                given,
+                f"holds {counted(column.n_distinct, 'different value')}; a label has two",
             )
         return label(column, "declared")
     if column.n_distinct < 2:
@@ -524,7 +526,7 @@ def places_of(column: Column, likelihood: Likelihood, count: int) -> tuple[Any, 
         return levels
     places = (False, True) if column.form == "boolean" else column.distinct
     if len(places) != count:
-        raise contradiction(column, likelihood, f"holds {different(len(places))}")
+        raise contradiction(column, likelihood, f"holds {counted(len(places), 'different value')}")
     return places
 
 
@@ -549,8 +551,3 @@ def what(column: Column) -> str:
     row, value = next((row, v) for row, v in enumerate(column.values) if v is not None)
     shown = plain(value) if column.form != "date" else str(value)
     return f"{forms[column.form]} ({shown!r} in row {row})"
-
-
-def different(count: int) -> str:
-    """How many different values there are, in words."""
-    return f"{count} different value{'s' * (count != 1)}"

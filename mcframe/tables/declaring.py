@@ -13,7 +13,7 @@ from mcframe.answer import Fit, new_rows
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import is_word, plain
+from mcframe.contracts.validators import a_type, counted, is_word, plain
 from mcframe.likelihoods import Ordinal
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
@@ -301,7 +301,7 @@ class Declared:
         """A fit or a posterior of this table, or an error."""
         if not isinstance(fit, Fit | Posterior):
             raise ModelError(
-                f"fit is a {type(fit).__name__}; a Fit or a Posterior of declared.model and"
+                f"fit is {a_type(fit)}; a Fit or a Posterior of declared.model and"
                 " declared.data is needed"
             )
         own = {name: np.shape(values) for name, values in self.data.items()}
@@ -481,8 +481,8 @@ class Declared:
         modelled = sum(each.place is not None for each in self.columns)
         blocks = len(self.model.blocks)
         lines = [
-            f"Declared: {n_rows} rows, {modelled} of {n_columns} columns in {blocks}"
-            f" block{'s' * (blocks != 1)}"
+            f"Declared: {n_rows} rows, {modelled} of {n_columns} columns in"
+            f" {counted(blocks, 'block')}"
         ]
         rows = [
             (str(plain(each.name)), f"{each.share_missing:.0%}", each.kind, each.why)
@@ -700,8 +700,8 @@ def typed_columns(
     if all(each.place is None for each in placed):
         said = listed([f"{plain(each.name)!r}: {each.why}" for each in placed], between="; ")
         raise DataError(
-            f"no column is left for a model ({said}); a column with two different observed values"
-            " is needed, and types={name: kind} declares what it is"
+            f"no column is left for a model ({said}); give a column with two different observed"
+            " values, or declare what a column holds by types={name: kind}"
         )
     warn_of_text(columns, given)
     for each in placed:
@@ -723,7 +723,7 @@ def checked_types(types: Any, names: Sequence[Any]) -> dict[Any, Any]:
         return {}
     if not isinstance(types, Mapping):
         raise ModelError(
-            f"types is a {type(types).__name__}; a dict from column names is needed, such as"
+            f"types is {a_type(types)}; a dict from column names is needed, such as"
             ' types={"visits": "count"}'
         )
     checked = {}
@@ -732,20 +732,31 @@ def checked_types(types: Any, names: Sequence[Any]) -> dict[Any, Any]:
             known = listed([repr(plain(each)) for each in names], most=20)
             raise ModelError(f"types names {name!r}, which is no column; the columns are {known}")
         checked[name] = Bounds.of(given) or given
-        if not is_kind(checked[name]):
-            words = ", ".join(map(repr, KINDS))
-            raise ModelError(
-                f"types[{name!r}] is {given!r}; one of {words}, bounds of a number such as"
-                " ('number', 0, None), a list of different levels from the lowest to the highest,"
-                " or a likelihood such as mc.Huber() is needed"
-            )
+        needed = needed_instead(checked[name])
+        if needed:
+            raise ModelError(f"types[{name!r}] is {given!r}; {needed}")
     return checked
 
 
-def is_kind(given: Any) -> bool:
-    """Whether a column can be declared so."""
-    if isinstance(given, list | tuple):
-        bounds = given[:1] and given[0] in KINDS and not all(isinstance(v, str) for v in given)
-        differ = all(value not in given[:k] for k, value in enumerate(given))
-        return len(given) > 1 and differ and not bounds and None not in given
-    return isinstance(given, Likelihood | Bounds) or (isinstance(given, str) and given in KINDS)
+def needed_instead(given: Any) -> str:
+    """What a column can be declared instead of what was given; "" where that is right."""
+    if isinstance(given, Likelihood | Bounds) or is_word(given, *KINDS):
+        return ""
+    if isinstance(given, type) and issubclass(given, Likelihood):
+        return f"write {given.__name__}() with parentheses"
+    if isinstance(given, list | tuple) and len(given) > 1:
+        if given[0] in KINDS and not all(isinstance(value, str) for value in given):
+            return (
+                "bounds are ['number', lower, upper], with lower below upper; give None (in JSON"
+                " null) where there is none"
+            )
+        twice = [value for k, value in enumerate(given) if value in given[:k]]
+        if twice:
+            return f"the level {plain(twice[0])!r} stands twice; give each level once"
+        if None not in given:
+            return ""
+    return (
+        f"one of {', '.join(map(repr, KINDS))}, bounds of a number such as ['number', 0, 100], a"
+        " list of different levels from the lowest to the highest, or a likelihood such as"
+        " mc.Huber() is needed"
+    )

@@ -10,6 +10,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import UnobservedWarning
+from mcframe.contracts.validators import counted
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.model.table import AffineUnits, affine_units
@@ -175,7 +176,7 @@ class RowsChoice:
         if self.components is None:
             return "Gaussian factors of rows and columns"
         several = f" of {self.components} components" * (self.components > 1)
-        return f"Gaussian rows{several}, a prior of {self.prior_rows:g} rows"
+        return f"Gaussian rows{several}, a prior of {counted(self.best_weight, 'row')}"
 
 
 @limits_blas
@@ -203,8 +204,8 @@ def choose_rows(
         tried.append((components, prior))
         losses.append([fold.loss(own) for fold, own in zip(folds, predictions, strict=True)])
         found = np.mean(losses, axis=1)
-        several = f"{components} Gaussian{'s' * (components > 1)}"
-        current().report(f"{several}, prior of {prior:g} rows: loss {found[-1]:.4g}")
+        tried_now = f"{counted(components, 'Gaussian')}, prior of {counted(prior, 'row')}"
+        current().report(f"{tried_now}: loss {found[-1]:.4g}")
         better = len(found) == 1 or bool(found[-1] < np.min(found[:-1]))
         best = predictions if better else best
         return better

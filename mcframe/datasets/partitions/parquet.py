@@ -15,7 +15,7 @@ from mcframe.compile.partitions.part import read_part
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import is_word
+from mcframe.contracts.validators import a_type, is_word
 from mcframe.datasets.partitions.on_disk import FolderLayout, path_of, workshop
 from mcframe.model.model import Observations
 from mcframe.model.partitioned import PartitionedData, is_partitioned
@@ -237,7 +237,7 @@ def refuse_other_data(fit: Fit, data: PartitionedData, name: str) -> None:
     fit.model.block(name)  # which names the blocks there are
     if not is_partitioned(data):
         raise DataError(
-            f"a {type(data).__name__} was given; the rows of the fit in partitions are needed, of"
+            f"{a_type(data)} was given; the rows of the fit in partitions are needed, of"
             " mcframe.datasets.on_disk(folder) or from_dask(collections). Of a table in memory"
             " fit.impute(name) is the whole answer"
         )

@@ -12,7 +12,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import is_word, whole
+from mcframe.contracts.validators import a_type, is_word, whole
 from mcframe.datasets.partitions.on_disk import (
     PARTITIONS,
     PartitionsOnDisk,
@@ -466,8 +466,7 @@ def check_options(
     """Refuse options that cannot be meant, before anything is read."""
     if not isinstance(data, Mapping) or not data:
         raise DataError(
-            f"a {type(data).__name__} was given; a dict from the name of each block to its source"
-            " is needed"
+            f"{a_type(data)} was given; a dict from the name of each block to its source is needed"
         )
     for name in data:
         if not isinstance(name, str):

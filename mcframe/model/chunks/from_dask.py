@@ -9,6 +9,7 @@ import numpy as np
 
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.validators import a_type
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
 from mcframe.model.chunks.sources import (
@@ -176,7 +177,7 @@ def array_of(name: str, what: str, collection: Any) -> Any:
     here = f"block {name!r}:{what}"
     if not dask.is_dask_collection(collection):
         raise DataError(
-            f"{here} a {type(collection).__name__} was given; a dask.array or a dask.dataframe is"
+            f"{here} {a_type(collection)} was given; a dask.array or a dask.dataframe is"
             " needed for every block. dask.array.from_array(array, chunks=(rows, -1)) makes one"
         )
     refuse_persisted(name, collection)
@@ -184,7 +185,7 @@ def array_of(name: str, what: str, collection: Any) -> Any:
         collection = array_of_frame(name, collection)
     if not hasattr(type(collection), "chunks"):
         raise DataError(
-            f"{here} a {type(collection).__name__} of Dask was given; a dask.array or a"
+            f"{here} {a_type(collection)} of Dask was given; a dask.array or a"
             " dask.dataframe is needed"
         )
     if collection.ndim not in (1, 2):
@@ -514,7 +515,7 @@ def from_dask(
     """
     if not isinstance(data, Mapping) or not data:
         raise DataError(
-            f"a {type(data).__name__} was given; a dict from the name of each block to its"
+            f"{a_type(data)} was given; a dict from the name of each block to its"
             " collection of Dask is needed"
         )
     shapes = shapes or {}

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.validators import NotANumber, floats_of
+from mcframe.contracts.validators import NotANumber, a_type, floats_of
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
 from mcframe.model.forms import UNCLEAR_FORMATS
@@ -237,14 +237,14 @@ def elements_of(name: str, source: Any) -> Iterator[Any]:
     whole = is_rows(source) or is_frame(source) or isinstance(source, Mapping)
     if whole or isinstance(source, str | bytes):
         raise DataError(
-            f"block {name!r}: a {type(source).__name__} was given where an iterable of blocks of"
+            f"block {name!r}: {a_type(source)} was given where an iterable of blocks of"
             f" rows or of triples is needed; {remedy_for(source)}"
         )
     try:
         elements = iter(source)
     except TypeError:
         raise DataError(
-            f"block {name!r}: a {type(source).__name__} was given, which cannot be iterated over;"
+            f"block {name!r}: {a_type(source)} was given, which cannot be iterated over;"
             " give an iterable of blocks of rows, or of triples (row, column, value)"
         ) from None
     for element in elements:
@@ -408,7 +408,7 @@ def columns_by_name(here: str, given: Any) -> dict[str, Any]:
         names = [*PLACES, *(key for key in ADDITIONS if key in there)]
         return dict(zip(names, columns_of_frame(given, names, here)[1], strict=True))
     raise DataError(
-        f"{here} is a {type(given).__name__}; a matrix of rows, a tuple (rows, columns, values),"
+        f"{here} is {a_type(given)}; a matrix of rows, a tuple (rows, columns, values),"
         " or a dict or a frame with 'row', 'column' and 'value' is needed"
     )
 
