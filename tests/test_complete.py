@@ -216,7 +216,7 @@ def test_progress_is_printed(capsys):
     mc.complete(frame, progress=True)
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.splitlines()[0].startswith("complete: 1 Gaussian, prior of 1 rows: loss ")
+    assert said.err.splitlines()[0].startswith("complete: 1 Gaussian, prior of 1 row: loss ")
     mc.complete(frame)
     assert capsys.readouterr().err == ""
 

@@ -83,7 +83,7 @@ def test_the_first_line_of_a_docstring_stands_for_the_word(word):
 
 
 def written_calls():
-    kinds = ("likelihoods", "risks", "regularizers", "constraints", "either")
+    kinds = ("likelihoods", "risks", "regularizers", "constraints", "regularizer or constraint")
     cells = [readme_row(kind) for kind in kinds]
     cells += first_cells(LIKELIHOOD_PAGE, "All likelihoods")
     cells += first_cells(TERM_PAGE, "All terms")
