@@ -290,5 +290,5 @@ def test_rows_without_a_label_have_a_note():
     model = mc.Model([mc.Block("y", risk)], [mc.NuclearNorm(0.1)])
     for data in ({"y": labels}, RowsInMemory({"y": labels}, 2)):
         (note,) = mc.fit(model, data, tol=1e-3).notes
-        assert note.startswith("row 1 and 1 more rows without one observed entry")
+        assert note.startswith("row 1 and 1 more row without one observed entry")
         assert note.endswith("which of its columns come first may be rounding")

@@ -214,7 +214,7 @@ def test_a_pair_that_stands_twice_is_refused_with_both_values(library):
     )
     assert refusal(read, frame) == (
         "from_triples: user 'ann' and film 'Up' stand together more than once, with the values 5"
-        " and 2.5 (1 more such pairs); leave one of them, or choose their common value by"
+        " and 2.5 (1 more such pair); leave one of them, or choose their common value by"
         ' duplicates="mean", "last" or "sum"'
     )
     for way, wanted in {"mean": 3.75, "last": 2.5, "sum": 7.5}.items():
@@ -419,7 +419,7 @@ def test_weights_are_triples_too():
     np.testing.assert_array_equal(found.predict("stars"), wanted.predict("stars"))
     missing = mc.Observations(triples, weights=read(given[given["user"] != "bob"]))
     assert refusal(mc.fit, MODEL, {"stars": missing}) == (
-        "block 'stars': weights have no number at user 'bob', film 'Up' and at 1 more pairs; give"
+        "block 'stars': weights have no number at user 'bob', film 'Up' and at 1 more pair; give"
         " one for each value"
     )
     other = mc.Observations(triples, weights=read(given.replace({"film": {"Heat": "Tron"}})))

@@ -10,7 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
-from mcframe.contracts.validators import a_type, is_missing
+from mcframe.contracts.validators import a_type, counted, is_missing
 from mcframe.model.model import Block, Model
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
@@ -448,7 +448,7 @@ def notes_on_gaps(
         empty = np.flatnonzero(of_columns == 0)
         if empty.size:
             first = tables[name].column_label(int(empty[0]))
-            others = f" and {empty.size - 1} more columns" if empty.size > 1 else ""
+            others = f" and {counted(empty.size - 1, 'more column')}" if empty.size > 1 else ""
             notes.append(
                 f"block {name!r}: column {first}{others} without one observed entry;"
                 f" what is predicted there is"
@@ -456,7 +456,7 @@ def notes_on_gaps(
             )
     if not seen.all():
         first_row = int(np.flatnonzero(~seen)[0])
-        others = f" and {int((~seen).sum()) - 1} more rows" if (~seen).sum() > 1 else ""
+        others = f" and {counted(int((~seen).sum()) - 1, 'more row')}" if (~seen).sum() > 1 else ""
         unlabeled = any(block.likelihood.reads_unlabeled for block in model.blocks)
         predicted = NOT_RANKED if unlabeled else "not learnt from that row"
         notes.append(

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import NotANumber, a_type, is_word
+from mcframe.contracts.validators import NotANumber, a_type, counted, is_word
 from mcframe.model.labels import (
     AxisLabels,
     code_labels,
@@ -299,7 +299,7 @@ def repeated(triples: Triples, cells: Any, values: Array, fresh: Mask) -> DataEr
     second = int(np.argmin(fresh))
     row, column = (int(place) for place in divmod(cells[second], len(triples.names)))
     count = int(np.unique(cells[~fresh]).size)
-    others = f" ({count - 1} more such pairs)" if count > 1 else ""
+    others = f" ({counted(count - 1, 'more such pair')})" if count > 1 else ""
     return DataError(
         f"{HERE}: {triples.index.name} {in_words(triples.index[row])} and {triples.names.name}"
         f" {in_words(triples.names[column])} stand together more than once, with the values"
@@ -356,7 +356,7 @@ def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
     without = np.flatnonzero(~np.isin(table.cells, moved.cells, assume_unique=True))
     if without.size:
         row, column = index[table.rows[without[0]]], names[table.columns[without[0]]]
-        others = f" and at {without.size - 1} more pairs" if without.size > 1 else ""
+        others = f" and at {counted(without.size - 1, 'more pair')}" if without.size > 1 else ""
         raise DataError(
             f"{what} have no number at {index.name} {in_words(row)}, {names.name}"
             f" {in_words(column)}{others}; give one for each value"
