@@ -149,7 +149,7 @@ def test_rows_are_gaussian_where_nothing_else_is_said():
         assert isinstance(nuclear.model_.terms[0], mc.NuclearNorm)
     with pytest.raises(mc.ModelError, match="terms='ridge' was given; 'gaussian', a list"):
         MatrixCompletionImputer(terms="ridge").fit(X)
-    with pytest.raises(mc.ModelError, match="weight=-1 was given, how many rows a prior counts"):
+    with pytest.raises(mc.ModelError, match="weight=-1 was given; a finite number above 0"):
         MatrixCompletionImputer(terms="gaussian", weight=-1).fit(X)
     with pytest.raises(mc.ModelError, match="cv=1 was given; a whole number of at least 2"):
         MatrixCompletionImputer(cv=1).fit(X)

@@ -118,9 +118,9 @@ def test_the_classes_are_those_of_equations_10_and_11():
 
 
 def test_what_is_no_parameter_is_refused_by_name():
-    with pytest.raises(mc.ModelError, match=r"gamma=1\.5 was given; 0 to 1"):
+    with pytest.raises(mc.ModelError, match=r"gamma=1\.5 was given; a number from 0 to 1"):
         papers.punu(1.5, 2.0)
-    with pytest.raises(mc.ModelError, match="eta=-2 was given; -1 to 1"):
+    with pytest.raises(mc.ModelError, match="eta=-2 was given; a number from -1 to 1"):
         papers.pnu(-2, 2.0)
     with pytest.raises(mc.ModelError, match="norm='nuclear' was given; 'max' or 'trace'"):
         papers.pn(2.0, norm="nuclear")

@@ -111,10 +111,8 @@ def counted(count: float, one: str, more: str = "") -> str:
 
 def meant(word: str, known: Sequence[str], what: str) -> str:
     """The end of a message about an unknown word: the nearest known one, or some of them."""
-    near = difflib.get_close_matches(word, known, n=9, cutoff=0.0)  # the nearest one first
-    if difflib.get_close_matches(word, known, n=1):
-        return f"did you mean {near[0]!r}?"
-    return f"the {what} are {some_names(near)}"
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"the {what} are {some_names(known)}"
 
 
 def some_names(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
-from mcframe.contracts.rounding import DUAL_ROUNDING
+from mcframe.contracts.rounding import DUAL_ROUNDING, EPS
 from mcframe.contracts.term import Factored, Norm, Regularizer
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import ScaledSpheres
@@ -108,17 +108,18 @@ class MaxNorm(Regularizer, Factored, Norm):
     def feasible_scale(self, dual: Matrix, multipliers: Array | None = None) -> float:
         """The weight over a bound on the dual norm, at most 1.
 
-        It is tried at the scaled dual matrix, since the bound varies by its accuracy. What passes
-        the weight by rounding alone is scaled once more without a trial: the bound on the optimum
-        would be too high by as much.
+        The norm of the scaled matrix is at most the weight, without the tolerance of
+        ``conjugate``: the bound on the optimum would be too high by as much. It is computed at
+        each scale that is tried, since it varies by its accuracy.
         """
-        scale = 1.0
+        scale, shorter = 1.0, 0.0
         while True:
             scaled = None if multipliers is None else scale * multipliers
             norm = dual_max_norm_bound(scale * dual, scaled)
-            scale *= min(self.weight / norm, 1.0) if norm else 1.0
-            if norm <= self.weight * (1.0 + DUAL_ROUNDING):
+            if norm <= self.weight:
                 return scale
+            scale *= self.weight / norm * (1.0 - shorter)
+            shorter = 2.0 * shorter + EPS  # where rounding alone is in the way
 
     def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
         """weight * max(diag W) with [[W1, Z], [Z', W2]] = W positive semidefinite."""
