@@ -234,9 +234,16 @@ def test_facts_that_other_hands_have_written(answers, file, name, n_examples, re
     assert np.mean(refused) > 0.5
 
 
+ENDLESS = {"is": "pandas.RangeIndex", "start": 0, "stop": 10**15, "step": 1, "name": None}
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        json.dumps({"is": "objects", "shape": ENDLESS, "of": [1]}),
+        json.dumps({"is": "Model", "blocks": ENDLESS, "terms": []}),
+        json.dumps({"is": "Ordinal", "levels": 3, "thresholds": ENDLESS, "lowest": 0}),
+        json.dumps({"is": "pandas.MultiIndex", "arrays": [], "names": ENDLESS}),
         "[" * 200_000 + "]" * 200_000,
         "1" * 100_000,
         "{}",

@@ -203,6 +203,10 @@ class Writer:
         return "array", {"at": name}
 
 
+# Parts that may be ranges of labels.
+INDEXED = {"index", "columns", "categories"}
+
+
 @attrs.define(eq=False)
 class Reader:
     """Makes values whole again that a ``Writer`` has turned into JSON and arrays."""
@@ -234,6 +238,9 @@ class Reader:
         if name == "array":
             return self.arrays[parts["at"]] if "at" in parts else array_of(**parts)
         if name in PUT_TOGETHER:
+            for key, part in parts.items():
+                if key not in INDEXED and type(part).__name__ == "RangeIndex":
+                    raise TypeError(f"{key} of {name} is no range")  # which may be endless
             return PUT_TOGETHER[name](**parts)
         kind = class_of(name)
         if name is None:
@@ -398,7 +405,7 @@ def objects_of(shape: tuple[int, ...], of: tuple[Any, ...]) -> Any:
     made = np.empty(len(flat(of)), dtype=object)
     for place, value in enumerate(stored_frames.scalars(of)):
         made[place] = value
-    return made.reshape(shape)
+    return made.reshape(flat(shape))
 
 
 # What values of other classes consist of, by the first package and the name of the class; and
