@@ -244,6 +244,7 @@ ENDLESS = {"is": "pandas.RangeIndex", "start": 0, "stop": 10**15, "step": 1, "na
         json.dumps({"is": "Model", "blocks": ENDLESS, "terms": []}),
         json.dumps({"is": "Ordinal", "levels": 3, "thresholds": ENDLESS, "lowest": 0}),
         json.dumps({"is": "pandas.MultiIndex", "arrays": [], "names": ENDLESS}),
+        json.dumps({"is": "Block", "name": "x", "likelihood": None, "reduce": ENDLESS}),
         "[" * 200_000 + "]" * 200_000,
         "1" * 100_000,
         "{}",

@@ -292,8 +292,8 @@ def fits(value: Any, hint: Any) -> bool:
         return value is None
     if origin in (Union, UnionType):
         return any(fits(value, each) for each in inner)
-    if origin is Literal:
-        return value in inner
+    if origin is Literal:  # arrays compare element by element
+        return any(type(value) is type(each) and value == each for each in inner)
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
