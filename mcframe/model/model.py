@@ -350,21 +350,11 @@ def text_of_ridge(block: Block) -> str:
 
 
 def as_tuple(value: object) -> tuple[Any, ...]:
-    """An attrs converter: a tuple of the given blocks or terms, or of a single one.
-
-    It ends with the first value that is neither, which the validator names: a sequence may be
-    endless, or nearly so in a file that was tampered with.
-    """
+    """An attrs converter: a tuple of the given blocks or terms, or of a single one."""
     if isinstance(value, Block | Term):
         return (value,)
-    parts: list[Any] = []
-    given: Any = None if isinstance(value, str) else value
     try:
-        for part in given:
-            parts.append(part)
-            if not isinstance(part, Block | Term):
-                break
-        return tuple(parts)
+        return tuple(None if isinstance(value, str) else value)  # type: ignore[arg-type]
     except TypeError:
         raise ModelError(
             f"Model: {value!r} was given; a list of blocks, then a list of terms is needed"

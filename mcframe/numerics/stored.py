@@ -261,9 +261,10 @@ class Reader:
             elif key not in parts and field.default is attrs.NOTHING:
                 raise DataError(f"{called} needs a value of {key!r}; add it")
         # Before it is made: a converter would read a range of labels to its end.
-        for field, hint in hints_of(kind).items():
-            if field in parts and not fits(parts[field], hint):
-                raise ValueError(f"{field} of {name} is no {hint}")
+        hints = hints_of(kind)
+        for key, part in parts.items():
+            if fields[key].name in hints and not fits(part, hint := hints[fields[key].name]):
+                raise ValueError(f"{key} of {name} is no {hint}")
         made = kind(**parts)
         if hasattr(kind, "_check_read"):
             made._check_read()
@@ -405,7 +406,7 @@ def objects_of(shape: tuple[int, ...], of: tuple[Any, ...]) -> Any:
     made = np.empty(len(flat(of)), dtype=object)
     for place, value in enumerate(stored_frames.scalars(of)):
         made[place] = value
-    return made.reshape(flat(shape))
+    return made.reshape(shape)
 
 
 # What values of other classes consist of, by the first package and the name of the class; and
