@@ -28,7 +28,7 @@ from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.splitters import check_length, fewest_free
 from mcframe.tables.coding import BLOCK, Numbers
 from mcframe.tables.columns import listed
-from mcframe.tables.completion import Completion, TableModel
+from mcframe.tables.completion import Completion
 from mcframe.tables.declared_column import (
     DeclaredColumn,
     as_numbers,
@@ -330,4 +330,4 @@ def fit_table(
     declared = Declared.of([*own, *outside], frame, chosen.model([number_block(BLOCK)]))
     found = chosen.posterior(declared.model, declared.data, random_state=seed)
     by_column = tuple(scores.get(each.name) for each in declared.columns)
-    return Completion(TableModel(declared, found).table(), found, declared, chosen, by_column)
+    return Completion(declared.table(found), found, declared, chosen, by_column)

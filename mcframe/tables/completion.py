@@ -1,7 +1,6 @@
 """The answer of ``complete``: the table as rows of numbers, its draws, and errors of columns."""
 
 import os
-from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -27,7 +26,7 @@ from mcframe.selection import CrossValidation
 from mcframe.storage import save
 from mcframe.tables.coding import BLOCK, Choice, Coded, Numbers
 from mcframe.tables.columns import listed
-from mcframe.tables.declared_column import DeclaredColumn, members_of
+from mcframe.tables.declared_column import members_of
 from mcframe.tables.declaring import Declared, like_frame, lines_of
 from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, standard_units
 
@@ -46,46 +45,6 @@ class TableModel:
     declared: Declared
     posterior: Posterior
 
-    def at_holes(
-        self, ask: Callable[..., Array], sort: type = Coded
-    ) -> Iterator[tuple[DeclaredColumn, Array]]:
-        """An answer at all missing entries, column by column that has some.
-
-        Parameters
-        ----------
-        ask : function of a coding, a block, rows and columns
-            It is asked once for all entries of a block, whose columns have one sort of coding.
-        sort : type of coding
-            Columns of other codings are left out.
-        """
-        for block, members in members_of(self.declared.columns).items():
-            asked = [each for each in members if isinstance(each.coding, sort)]
-            asked = [each for each in asked if each.column.missing.any()]
-            if not asked:
-                continue
-            cells = [each.holes for each in asked]
-            rows, columns = map(np.concatenate, zip(*cells, strict=True))
-            found = ask(asked[0].coding, block, rows, columns)
-            ends = np.cumsum([own.size for own, _ in cells])[:-1]
-            for each, own in zip(asked, np.split(found, ends), strict=True):
-                yield each, own.reshape(np.count_nonzero(each.column.missing), -1)
-
-    def answers(self, sort: type = Coded) -> Iterator[tuple[DeclaredColumn, Array]]:
-        """Means or probabilities at the missing entries, column by column that has some."""
-
-        def ask(coding: Coded, *cells: Any) -> Array:
-            return coding.means(self.posterior, *cells)
-
-        for each, means in self.at_holes(ask, sort):
-            yield each, each.modelled[0].read(means)
-
-    def table(self) -> Any:
-        """The table with its missing entries filled, as ``Declared.table``."""
-        answers = self.answers()
-        return self.declared.with_codes(
-            {each.name: each.modelled[0].predicted(answer) for each, answer in answers}
-        )
-
     @cached_property
     def sd(self) -> dict[Any, Array]:
         """Expected errors of the filled entries, column by column.
@@ -94,10 +53,14 @@ class TableModel:
         value of a label, level or category.
         """
         found = {}
-        for each, answer in self.answers(Choice):
+        for each, answer in self.declared.answers(self.posterior, Choice):
             places = each.modelled[0].predicted(answer).astype(np.intp)
             found[each.name] = 1.0 - answer[np.arange(places.size), places]
-        for each, spreads in self.at_holes(lambda _, *cells: self.posterior.sd(*cells), Numbers):
+
+        def ask(_: Coded, *cells: Any) -> Array:
+            return np.asarray(self.posterior.sd(*cells))
+
+        for each, spreads in self.declared.at_holes(ask, Numbers):
             coding = each.modelled[0]
             assert isinstance(coding, Numbers)
             found[each.name] = coding.unit * spreads[:, 0]
@@ -111,7 +74,7 @@ class TableModel:
 
         columns = self.declared.columns
         kept = [k for k, each in enumerate(columns) if isinstance(each.coding, Numbers)]
-        ends = list(self.at_holes(ask, Numbers))
+        ends = list(self.declared.at_holes(ask, Numbers))
         tables = []
         for end, outwards in enumerate((np.floor, np.ceil)):
             codes = {}

@@ -102,13 +102,6 @@ class DeclaredColumn:
         """True if missing entries are filled."""
         return self.place is not None or bool(self.constant)
 
-    def answered(self, fit: Any) -> Array:
-        """The codes of the missing entries of a column that stands in a block, by a fit."""
-        rows = np.flatnonzero(self.column.missing)
-        coding, block = self.modelled
-        answer = coding.answer(fit, block, rows, np.full(rows.size, self.place))
-        return coding.predicted(answer)
-
     def filled_with(self, codes: Array) -> Any:
         """The column with these codes at its missing entries, and a constant one with that."""
         rows = np.flatnonzero(self.column.missing)

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -19,7 +19,7 @@ from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.weight_max import weight_max
-from mcframe.tables.coding import Choice, Dates, Numbers
+from mcframe.tables.coding import Choice, Coded, Dates, Numbers
 from mcframe.tables.columns import (
     Bounds,
     Column,
@@ -44,6 +44,7 @@ from mcframe.tables.declared_column import (
     declared_kind,
     detected_kind,
     in_block,
+    members_of,
     placed_columns,
     refuse_numbers,
     set_aside,
@@ -289,13 +290,43 @@ class Declared:
         fit : Fit or Posterior
             Of this model, or of a changed one with the same blocks, to this data.
         """
+        answers = self.answers(self.checked(fit))
         return self.with_codes(
-            {
-                each.name: each.answered(self.checked(fit))
-                for each in self.columns
-                if each.place is not None and each.column.missing.any()
-            }
+            {each.name: each.modelled[0].predicted(answer) for each, answer in answers}
         )
+
+    def answers(self, fit: Any, sort: type = Coded) -> Iterator[tuple[DeclaredColumn, Array]]:
+        """What a fit or a posterior says of all missing entries, as ``at_holes``."""
+
+        def ask(coding: Coded, *cells: Any) -> Array:
+            return coding.means(fit, *cells)
+
+        for each, means in self.at_holes(ask, sort):
+            yield each, each.modelled[0].read(means)
+
+    def at_holes(
+        self, ask: Callable[..., Array], sort: type = Coded
+    ) -> Iterator[tuple[DeclaredColumn, Array]]:
+        """Something at all missing entries, column by column that has some (n_holes x width).
+
+        Parameters
+        ----------
+        ask : function of a coding, a block, rows and columns
+            It is asked once for all entries of a block, whose columns have one sort of coding.
+        sort : type of coding
+            Columns of other codings are left out.
+        """
+        for block, members in members_of(self.columns).items():
+            asked = [each for each in members if isinstance(each.coding, sort)]
+            asked = [each for each in asked if each.column.missing.any()]
+            if not asked:
+                continue
+            cells = [each.holes for each in asked]
+            rows, columns = map(np.concatenate, zip(*cells, strict=True))
+            found = ask(asked[0].coding, block, rows, columns)
+            ends = np.cumsum([own.size for own, _ in cells])[:-1]
+            for each, own in zip(asked, np.split(found, ends), strict=True):
+                yield each, own.reshape(np.count_nonzero(each.column.missing), -1)
 
     def checked(self, fit: Any) -> Any:
         """A fit or a posterior of this table, or an error."""
