@@ -77,6 +77,10 @@ def faults_of_sets(posterior, name, cells, mean):
         yield f"{name}: probabilities {probabilities}"
     if not np.all(np.sum(probabilities * chosen, axis=1) >= 0.8 - 1e-9):
         yield f"{name}: sets {chosen}"
+    average = posterior.set(name, 0.8, *cells, on_average=True)
+    held = np.sum(probabilities * average, axis=1)
+    if held.mean() < 0.8 - 1e-9 or average.sum() > chosen.sum() or not np.all(average.any(axis=1)):
+        yield f"{name}: sets on average {average}"
     if likelihood.width == 1 and not np.allclose(probabilities @ values, mean, atol=1e-8):
         yield f"{name}: mean {mean}, of probabilities {probabilities @ values}"
     for k, value in enumerate(values):

@@ -716,6 +716,14 @@ def test_quantiles_and_distribution_functions_agree():
         sets[:, :, 1], probabilities, 0.0
     )
     assert np.all(chance >= 0.8)
+    # No other choice of as few values has as much probability.
+    average = found.set("y", 0.8, on_average=True)
+    both = np.stack([1.0 - probabilities, probabilities], axis=2)
+    most = np.maximum(probabilities, 1.0 - probabilities)
+    n_more, others = average.sum() - 150, np.sort((1.0 - most).ravel())[::-1]
+    assert both[average].sum() == pytest.approx(most.sum() + others[:n_more].sum())
+    assert most.sum() + others[: n_more - 1].sum() < 0.8 * 150 <= both[average].sum()
+    assert found.set("y", 0.8, [], [], on_average=True).size == 0
 
 
 @pytest.mark.parametrize("standardize", [False, True])

@@ -271,6 +271,34 @@ def test_the_evidence_lower_bound_lies_below_the_evidence():
     assert found.evidence == pytest.approx(evidence, abs=1e-3)
 
 
+def test_few_labels_beside_many_numbers_are_learned():
+    """Steps towards their covariance are small, and few of the entries are theirs."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((300, 2))
+    features = z @ rng.standard_normal((2, 40)) + rng.standard_normal((300, 40))
+    truth = (3.0 * z[:, :1] > 1.5 + rng.logistic(size=(300, 1))).astype(float)
+    labels = np.where(rng.random(truth.shape) < 0.5, truth, np.nan)
+    blocks = [mc.Block("x", mc.Gaussian(variance=None)), mc.Block("y", mc.Bernoulli())]
+    model = mc.Model(blocks, [mc.GaussianRows()])
+    found = mc.posterior(model, {"x": features, "y": labels})
+    longer = mc.posterior(model, {"x": features, "y": labels}, tol=1e-7, max_iter=5000)
+    assert longer.evidence - found.evidence < 10.0
+    assert len(found.history) < 60
+    assert np.max(np.abs(found.predict("y") - longer.predict("y"))) < 0.1
+
+
+def test_extrapolated_steps_end_where_plain_ones_do(monkeypatch):
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((200, 1)) + 0.5 * rng.standard_normal((200, 6))
+    values[rng.random(values.shape) < 0.7] = np.nan
+    options = {"prior_rows": 5.0, "tol": 1e-9, "max_steps": 3000}
+    fast = fit_rows(values, np.full(6, 100.0), **options)
+    monkeypatch.setattr(posterior_rows, "LENGTHENED", 1.0)
+    plain = fit_rows(values, np.full(6, 100.0), **options)
+    assert fast.evidence == pytest.approx(plain.evidence, abs=1e-3)
+    assert len(fast.history) < 0.6 * len(plain.history)
+
+
 @pytest.mark.parametrize("components", [1, 2, "auto"])
 def test_the_order_and_the_units_of_columns_do_not_matter(components):
     _, values, hidden, _ = two_groups()

@@ -114,7 +114,7 @@ def test_what_failed_has_the_last_rank_and_unfinished_tables_none(script):  # no
 
 
 # What needs no other package than mcframe does.
-OWN = ("mc.complete", "MatrixCompletionImputer", "mean and mode", "KNNImputer")
+OWN = ("mc.complete", "mean and mode", "KNNImputer")
 OWN += ("IterativeImputer", "IterativeImputer, forests", "missForest")
 
 

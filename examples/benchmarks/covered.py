@@ -1,4 +1,6 @@
-"""Coverage of 90 % intervals and sets on hidden entries: of the posterior, and conformal ones.
+"""Coverage of 90 % intervals and sets on hidden entries.
+
+Of the posterior, at the level of each entry and on average, and conformal ones.
 
     MCFRAME_DATA=... python examples/benchmarks/covered.py [--page] [--repetitions 5] [names ...]
 
@@ -42,14 +44,17 @@ def rating_table(seed, likelihood):
     return [block], {"stars": table}, {"stars": ((users[test], films[test]), values[test])}
 
 
-def emotions(seed):
+def emotions(seed, bias):
     """Features and labels of the emotions data."""
     kept = np.load(os.path.join(os.environ["MCFRAME_DATA"], "emotions.npz"))
     rng = np.random.default_rng(seed)
     features, _ = hide(rng, kept["X"], 0.2)
     labels = kept["Y"].astype(float)
     seen, cells = hide(rng, labels, 0.4)
-    blocks = [mc.Block("features", LEARNED, standardize=True), mc.Block("labels", mc.Bernoulli())]
+    blocks = [
+        mc.Block("features", LEARNED, standardize=True, bias=bias),
+        mc.Block("labels", mc.Bernoulli(), bias=bias),
+    ]
     return blocks, {"features": features, "labels": seen}, {"labels": (cells, labels[cells])}
 
 
@@ -73,22 +78,22 @@ MIXED = {"numbers": LEARNED, "labels": mc.Bernoulli(), "counts": mc.Poisson(), "
 TABLES = {
     "ratings": lambda seed: rating_table(seed, LEARNED),
     "ratings as levels": lambda seed: rating_table(seed, mc.Ordinal(5)),
-    "emotions, Gaussian rows": emotions,
-    "emotions, factors": emotions,
+    "emotions, Gaussian rows": lambda seed: emotions(seed, bias=False),
+    "emotions, factors": lambda seed: emotions(seed, bias=True),
     "drawn counts": lambda seed: drawn(seed, COUNTS),
     "drawn mixed table": lambda seed: drawn(seed, MIXED),
 }
 
 
-def covered(answers, name, likelihood, cells, values):
+def covered(answers, name, likelihood, cells, values, **options):
     """Coverage and mean size of intervals and sets, those that a block has."""
     found = {}
-    if likelihood.width == 1 and not isinstance(likelihood, mc.Bernoulli):
+    if likelihood.width == 1 and not isinstance(likelihood, mc.Bernoulli) and not options:
         lower, upper = answers.interval(name, LEVEL, *cells)
         inside = (lower <= values) & (values <= upper)
         found["intervals"] = np.mean(inside), np.mean(upper - lower)
     if isinstance(likelihood, mc.Bernoulli | mc.Ordinal | mc.Multinomial):
-        chosen = answers.set(name, LEVEL, *cells)
+        chosen = answers.set(name, LEVEL, *cells, **options)
         places = values.astype(int) - getattr(likelihood, "lowest", 0)
         inside = chosen[np.arange(places.size), places]
         found["sets"] = np.mean(inside), np.mean(chosen.sum(axis=1))
@@ -102,18 +107,23 @@ def rows_of(name, repetitions):
         blocks, data, hidden = TABLES[name](seed)
         prior = mc.GaussianRows() if name.endswith("rows") else mc.NuclearNorm()
         posterior = mc.posterior(mc.Model(blocks, [prior]), data)
-        ways = posterior, posterior.conformalize(LEVEL, random_state=seed)
+        conformal = posterior.conformalize(LEVEL, random_state=seed)
+        ways = (posterior, {}), (posterior, {"on_average": True}), (conformal, {})
         for block in blocks:
             if block.name in hidden:
                 likelihood = posterior.engine.observed.likelihood(block.name)
-                for way, answers in enumerate(ways):
-                    own = covered(answers, block.name, likelihood, *hidden[block.name])
+                for way, (answers, options) in enumerate(ways):
+                    cells, values = hidden[block.name]
+                    own = covered(answers, block.name, likelihood, cells, values, **options)
                     for kind, numbers in own.items():
-                        found.setdefault((block.name, kind), ([], []))[way].append(numbers)
+                        found.setdefault((block.name, kind), ([], [], []))[way].append(numbers)
     print(f"{name}: {time.process_time() - began:.0f} s of CPU", flush=True)
     for (block, kind), ways in found.items():
         row = [name, f"{block}, {kind}"]
         for numbers in ways:
+            if not numbers:
+                row += ["", ""]
+                continue
             share, size = np.array(numbers).T
             spread = np.std(share, ddof=1) / np.sqrt(share.size) if share.size > 1 else np.nan
             row += [f"{np.mean(share):.3f} ± {spread:.3f}", f"{np.mean(size):.3g}"]
@@ -130,7 +140,9 @@ def main():
     warnings.simplefilter("ignore", mc.UnobservedWarning)
     names = given.names or list(TABLES)
     rows = [row for name in names for row in rows_of(name, given.repetitions)]
-    header = ["data", "hidden entries", "posterior covers", "size", "conformal covers", "size"]
+    header = ["data", "hidden entries"]
+    for way in ("posterior covers", "on average", "conformal covers"):
+        header += [way, "size"]
     lines = markdown(header, rows)
     print("\n".join(lines))
     if given.page:

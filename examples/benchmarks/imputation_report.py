@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 from imputation_scores import score
-from imputers import METHODS, NOT_MEASURED
+from imputers import METHODS
 from mixed_tables import CATEGORY, NUMBER, ORDINAL, SET_ASIDE, TABLES
 from pages import markdown
 from runs import Runs, seeds_of
@@ -67,11 +67,11 @@ def section(runs, about):
         failed = [run for run in own if "failed" in run]
         row += [f"{len(failed)} of {len(own)}" if failed else "", notes()[name]]
         rows.append(row)
-    absent = NOT_MEASURED | {k: v for k, v in about["absent"].items() if k not in names}
+    absent = {k: v for k, v in about["absent"].items() if k not in names}
     rows += [[name, *[""] * (len(header) - 2), why] for name, why in absent.items()]
     told = [
-        f"Seeds {seeds_of(runs)}. Ranks are means over the {n_cells} masked tables on which every"
-        " method here was run.",
+        f"{seeds_of(runs).capitalize()}. Ranks are means over the {n_cells} masked tables on"
+        " which every method here was run.",
         "",
         *markdown(header, rows),
         "",

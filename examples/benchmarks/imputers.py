@@ -10,14 +10,10 @@ import warnings
 import numpy as np
 import pandas as pd
 
-__all__ = ["METHODS", "NOT_MEASURED", "Imputer", "method"]
+__all__ = ["METHODS", "Imputer", "method"]
 
 # Columns of at most so many values are levels to gcimpute. Its own rule fails on some columns.
 MOST_LEVELS = 20
-NOT_MEASURED = {
-    "missMDA": "runs in R, which was not at hand",
-    "mimi": "runs in R, which was not at hand",
-}
 
 
 class Imputer:
@@ -350,24 +346,8 @@ class Complete(Imputer):
             return mc.complete(frame).table
 
 
-class Estimator(Imputer):
-    """``MatrixCompletionImputer`` with its defaults, on the table as it is."""
-
-    name = "MatrixCompletionImputer"
-    package = "mcframe"
-    ours = True
-    note = "defaults"
-
-    def filled(self, frame):
-        """Categories of pandas are read as such, ordered ones as levels."""
-        from mcframe.estimators import MatrixCompletionImputer
-
-        return MatrixCompletionImputer().set_output(transform="pandas").fit_transform(frame)
-
-
 METHODS = (
     Complete(),
-    Estimator(),
     Constant(),
     Neighbours(),
     Iterative(),

@@ -167,7 +167,7 @@ def report(runs):
             for share in sorted({run["share"] for run in runs if run["data"] == data}):
                 cells = [means(runs, data, share, name, measure) for name in METHODS]
                 rows.append([data, f"{share:.0%}", *cells])
-        lines += [f"{title}, means over seeds {seeds_of(runs)}:", ""]
+        lines += [f"{title}, means over {seeds_of(runs)}:", ""]
         lines += [*markdown(["data", "hidden", *METHODS], rows), ""]
     seconds = [
         [data, *(means(runs, data, None, name, "seconds") for name in METHODS)]

@@ -334,7 +334,7 @@ def report(runs):
         "settings chosen, first seed",
     ]
     return [
-        f"Means over seeds {seeds_of(runs)}; seconds of the processor.",
+        f"Means over {seeds_of(runs)}; seconds of the processor.",
         "",
         *markdown(header, rows),
     ]

@@ -61,4 +61,5 @@ class Runs:
 
 def seeds_of(runs):
     """The seeds of some runs, in words."""
-    return ", ".join(map(str, sorted({run["seed"] for run in runs})))
+    seeds = sorted({run["seed"] for run in runs})
+    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"

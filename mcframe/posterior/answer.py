@@ -24,6 +24,7 @@ from mcframe.posterior.predictive import (
     Predictive,
     cells_of,
     has_few_values,
+    likeliest_on_average,
     noise_of,
     predictive_at,
     units_of,
@@ -150,8 +151,22 @@ class Posterior:
         lower, upper = (self._wrapped(block, of_cells[:, end], shape) for end in (0, 1))
         return lower, upper
 
-    def set(self, block: str, level: float = 0.9, rows: Any = None, columns: Any = None) -> Array:
+    def set(
+        self,
+        block: str,
+        level: float = 0.9,
+        rows: Any = None,
+        columns: Any = None,
+        *,
+        on_average: bool = False,
+    ) -> Array:
         """The smallest sets of labels, levels or classes with at least this probability.
+
+        A set that has a level of .9 for each entry holds both labels unless one has a probability
+        of .9, so more than nine in ten sets hold the true one. With ``on_average`` the sets of the
+        entries that are asked for have this probability on average (Sadinle, Lei and Wasserman,
+        Least ambiguous set-valued classifiers, 2019): they are smaller, and a set of one entry
+        depends on the others that are asked for. Each has at least the most probable value.
 
         Returns
         -------
@@ -160,6 +175,8 @@ class Posterior:
             levels and classes they are all values in their order.
         """
         level = probability(level, "level")
+        if on_average:
+            return likeliest_on_average(self.probabilities(block, rows, columns), level)
         return self._of_values(block, rows, columns, lambda here: here.likeliest(level))
 
     def probabilities(self, block: str, rows: Any = None, columns: Any = None) -> Array:
@@ -555,7 +572,7 @@ def posterior(
     data: Any,
     *,
     factors: int | str = "auto",
-    tol: float = 1e-3,
+    tol: float | None = None,
     max_iter: int = 500,
     max_seconds: float = np.inf,
     random_state: int | None = 0,
@@ -594,10 +611,11 @@ def posterior(
     factors : "auto" or int, default "auto"
         The largest number of factors. "auto" is 24, or the length of the shorter side if that is
         less. An error with ``GaussianRows``, which has no factors.
-    tol : float, default 1e-3
+    tol : float, optional
         Stop after a sweep that raises the bound on the log evidence by less than this for each
-        entry. A smaller value finds more evidence with fewer factors; on ratings it predicts less
-        well (see the guide).
+        entry. The default is 1e-3 for factors; a smaller value finds more evidence with fewer
+        factors, and on ratings it predicts less well (see the guide). It is 1e-5 for
+        ``GaussianRows``, whose sweeps are smaller steps.
     max_iter : int, default 500
         The largest number of sweeps. The steps that estimate ``GaussianRows()`` are not sweeps;
         each estimate makes 100 at most.

@@ -27,7 +27,7 @@ Odds = Callable[[IntArray, IntArray], Array]
 MOST_OBSERVED = 0.995
 # Factors of the logistic model of which cells are observed, and the options of its posterior.
 FACTORS = 2
-OPTIONS = {"tol": 1e-3, "max_iter": 500, "max_seconds": np.inf, "n_jobs": None}
+OPTIONS = {"tol": None, "max_iter": 500, "max_seconds": np.inf, "n_jobs": None}
 # What a block holds that has no intervals, or no sets.
 HELD_OUT = {"interval": "labels or classes", "set": "numbers"}
 # By how much rounding may move sums of odds, relative to them.

@@ -40,6 +40,9 @@ from mcframe.regularizers import GaussianRows, NuclearNorm
 
 # The number of factors where none is given, if the table has so many rows and columns.
 FACTORS = 24
+# The tolerances where none is given. Steps towards a covariance are small, and a few labels beside
+# many numbers have few of the entries by which the rise is divided.
+FACTORS_TOL, ROWS_TOL = 1e-3, 1e-5
 # How far rounding may move the bound, over the sum of the sizes of its terms.
 ROUNDING = 1e4 * EPS
 # Seconds after which a sweep is written to a checkpoint at the latest, and how many times as long
@@ -176,7 +179,11 @@ def estimate(
     shown = stage("posterior", checked_progress(progress))
     with thread_limit(checked_jobs(options["n_jobs"])), shown, blas_alone():
         began, factors = time.perf_counter(), options["factors"]
-        budget = checked_budget(options["tol"], options["max_iter"], options["max_seconds"])
+        tol = options["tol"]
+        if tol is None:
+            has_rows = any(isinstance(term, GaussianRows) for term in model.terms)
+            tol = ROWS_TOL if has_rows else FACTORS_TOL
+        budget = checked_budget(tol, options["max_iter"], options["max_seconds"])
         ascent = CoordinateAscent(budget, began)
         if in_partitions(data):
             check_model(model)

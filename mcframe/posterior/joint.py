@@ -8,7 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.posterior.observed import LOG_TWO_PI, Observed
-from mcframe.posterior.rows import RowsPosterior, fit_rows, given_rows
+from mcframe.posterior.rows import LENGTHENED, RowsPosterior, fit_rows, given_rows
 from mcframe.regularizers import GaussianRows
 
 # The noise variance of a Gaussian block that does not declare it, over the variance of the
@@ -132,13 +132,20 @@ def joint_sweeps(
         converged = len(rows.history) <= max_steps
         yield JointPosterior(observed, rows, rows.evidence + constant, noise, converged)
         return
+    plain, length, highest = rows, 1.0, -np.inf
     while True:
         moments = rows.moments()
         mean, variance = (array[observed.cells] for array in moments)
-        observed = observed.fitted(mean, np.sqrt(variance))
-        values, precisions, constant = dense_observations(observed, noise, moments)
-        rows = rows.step(values, precisions)
-        yield JointPosterior(observed, rows, rows.evidence + constant, noise)
+        fitted = observed.fitted(mean, np.sqrt(variance))
+        values, precisions, constant = dense_observations(fitted, noise, moments)
+        after = rows.step(values, precisions)
+        evidence = after.evidence + constant
+        if rows is not plain and not evidence >= highest:
+            rows, length = plain, 1.0  # it went too far
+            continue
+        yield JointPosterior(fitted, after, evidence, noise)
+        rows, length = plain.beyond(after, length), LENGTHENED * length
+        observed, plain, highest = fitted, after, evidence
 
 
 def column_variances(observed: Observed) -> Array:

@@ -305,6 +305,24 @@ class Predictive:
         return chosen
 
 
+def likeliest_on_average(probabilities: Array, level: float) -> Array:
+    """Which values form the smallest sets whose probabilities have this mean (... x V).
+
+    The largest probability of each entry is in its set, and the largest of the others are.
+    """
+    if not probabilities.size:
+        return np.zeros(probabilities.shape, dtype=bool)
+    flat = probabilities.reshape(-1, probabilities.shape[-1])
+    first = np.zeros(flat.shape, dtype=bool)
+    first[np.arange(len(flat)), np.argmax(flat, axis=1)] = True
+    order = np.argsort(np.where(first, -np.inf, -flat).ravel(), kind="stable")
+    sums = np.cumsum(flat.ravel()[order])
+    n_chosen = max(len(flat), int(np.searchsorted(sums, level * len(flat))) + 1)
+    chosen = np.zeros(flat.size, dtype=bool)
+    chosen[order[:n_chosen]] = True
+    return chosen.reshape(probabilities.shape)
+
+
 def has_few_values(likelihood: Likelihood) -> bool:
     """Whether observations are labels, levels or classes."""
     return isinstance(likelihood, Bernoulli | Multinomial | Ordinal)
