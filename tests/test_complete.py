@@ -61,7 +61,7 @@ def test_the_losses_that_were_compared_are_at_hand(by_posterior, by_optimum):
     chosen = by_posterior.chosen
     assert chosen.means.shape == (len(chosen.tried),)
     best = chosen.tried[int(np.argmin(chosen.means))]
-    assert best == (chosen.components, chosen.prior_rows)
+    assert best == (chosen.components, chosen.prior_rows, chosen.feature_noise)
     for each in (by_posterior, by_optimum):
         assert np.nanmin(each.chosen.means) < 1.0
 

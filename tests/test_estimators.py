@@ -140,7 +140,7 @@ def test_rows_are_gaussian_where_nothing_else_is_said():
     imputer = MatrixCompletionImputer().fit(X)
     assert imputer.completion_.status == "converged"
     search = imputer.prior_search_
-    assert (search.components, imputer.prior_rows_) in search.tried
+    assert (search.components, imputer.prior_rows_, search.feature_noise) in search.tried
     assert imputer.model_.terms[0].prior_rows == imputer.prior_rows_
     given = MatrixCompletionImputer(terms="gaussian", weight=2.5).fit(X)
     assert (given.prior_rows_, hasattr(given, "prior_search_")) == (2.5, False)

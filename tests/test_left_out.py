@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from mcframe.estimators import MatrixCompletionClassifier
+from mcframe.estimators.base import folds_of_numbers
 from mcframe.numerics import row_mixtures
 from mcframe.numerics.row_mixtures import Incomplete, RowMixture, conditionals, left_out_means
 from mcframe.tables.rows_choice import RowsFold, choose_rows, dealt_entries, folds_of_parts
@@ -86,7 +88,8 @@ def test_what_is_dealt_depends_on_no_order_of_columns():
 def test_the_choice_is_the_least_loss():
     values = drawn(n=100)
     chosen, means = choose_rows(folds(values))
-    assert (chosen.components, chosen.prior_rows) == chosen.tried[int(np.argmin(chosen.means))]
+    best = chosen.tried[int(np.argmin(chosen.means))]
+    assert (chosen.components, chosen.prior_rows, chosen.feature_noise) == best
     assert chosen.losses.shape == (len(chosen.tried), 3)
     assert chosen.means.min() < 0.7
     for fold, own in zip(folds(values), means, strict=True):
@@ -105,6 +108,40 @@ def test_independent_columns_have_a_strong_prior_and_clusters_several_components
     values[rng.random(values.shape) < 0.1] = np.nan
     clustered, _ = choose_rows(folds(values))
     assert clustered.components >= 2
+
+
+def test_features_that_tell_nothing_get_noise_where_targets_tell_of_each_other():
+    rng = np.random.default_rng(0)
+    targets = rng.standard_normal((80, 1)) + 0.5 * rng.standard_normal((80, 6))
+    targets[rng.random(targets.shape) < 0.4] = np.nan
+    useless = rng.standard_normal((80, 30))
+    useful = np.nanmean(targets, axis=1, keepdims=True) + 0.1 * rng.standard_normal((80, 1))
+    found = {}
+    for name, features in (("useless", useless), ("useful", useful)):
+        folds = folds_of_numbers(np.hstack([features, targets]), 6, 3, np.random.default_rng(0))
+        found[name], _ = choose_rows(folds, components=())
+    assert found["useless"].feature_noise >= 3.0
+    assert found["useful"].feature_noise <= 0.1
+    # Where all targets of a row are asked for, none tells of another.
+    whole = np.where(np.isnan(targets), 0.0, targets)
+    folds = folds_of_numbers(np.hstack([useless, whole]), 6, 3, np.random.default_rng(0))
+    chosen, _ = choose_rows(folds, components=())
+    assert {noise for _, _, noise in chosen.tried} == {0.01}
+
+
+def test_the_posterior_has_the_chosen_noise_of_features():
+    rng = np.random.default_rng(0)
+    labels = (rng.standard_normal((80, 1)) + 0.5 * rng.standard_normal((80, 6)) > 0.0).astype(
+        float
+    )
+    labels[rng.random(labels.shape) < 0.4] = np.nan
+    x = rng.standard_normal((80, 30))
+    model = MatrixCompletionClassifier().fit(x, labels)
+    noise = model.prior_search_.feature_noise
+    assert noise >= 3.0
+    [features, targets] = model.model_.blocks
+    assert (features.likelihood.variance, targets.likelihood.variance) == (noise, None)
+    np.testing.assert_allclose(model.completion_.noise(features.name), noise * np.var(x, axis=0))
 
 
 @pytest.mark.parametrize(("scale", "offset"), [(1e-12, 0.0), (1.0, 1e9), (1e12, -1e13)])
@@ -127,7 +164,7 @@ def test_targets_are_predicted_from_what_was_seen():
     held[:60, 1:] = True
     seen = np.where(held, np.nan, values)
     loss = {}
-    for from_seen in (False, True):
-        fold = RowsFold(values, seen, held, np.arange(3), from_seen)
-        loss[from_seen] = fold.loss(fold.predictions(fold.estimated(1, 3.0)))
-    assert loss[False] < 0.1 < 0.4 < loss[True]
+    for n_features in (0, 1):
+        fold = RowsFold(values, seen, held, np.arange(3), n_features)
+        loss[n_features] = fold.loss(fold.predictions(fold.estimated(1, 3.0)))
+    assert loss[0] < 0.1 < 0.4 < loss[1]

@@ -191,9 +191,16 @@ class TableEstimator(BaseEstimator):
                     f" {block.name!r} has {block.likelihood}; leave likelihoods='auto', or give"
                     " terms such as [mc.NuclearNorm(1.0)]"
                 )
-        noise = Gaussian(variance=None)
         model = chosen.model(
-            [attrs.evolve(b, likelihood=noise, bias=False, standardize=True) for b in blocks]
+            [
+                attrs.evolve(
+                    block,
+                    likelihood=Gaussian(variance=chosen.noise_of(block.name == target)),
+                    bias=False,
+                    standardize=True,
+                )
+                for block in blocks
+            ]
         )
         options: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs}
         self.keep_rows(chosen, chosen.posterior(model, data, **options))
@@ -270,7 +277,7 @@ def folds_of_numbers(
         return folds_of_parts(values, dealt_entries(values, count, rng), owners, count)
     parts = np.full(values.shape, -1)
     parts[:, -n_targets:] = dealt_targets(values[:, -n_targets:], count, rng)
-    return folds_of_parts(values, parts, owners, count, from_seen=True)
+    return folds_of_parts(values, parts, owners, count, n_features=owners.size - n_targets)
 
 
 def dealt_targets(targets: Array, count: int, rng: np.random.Generator) -> IntArray:

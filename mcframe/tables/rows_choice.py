@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -36,11 +36,15 @@ USUAL_PRIOR = 3.0
 # many columns they have together at most.
 COMPONENTS = (2, 3, 4, 6, 8)
 MOST_COLUMNS = 200
+# The variances of the noise of features that are tried where targets of a row tell of each other,
+# and the second with which the search begins. Noise keeps small what features tell by chance.
+FEATURE_NOISES = (NOISE, 0.1, 0.3, 1.0, 3.0, 10.0)
+FIRST_FEATURE_NOISE = 3.0
 # The tolerance of the estimate from all numbers: where few columns have holes, much of what is
 # missing changes little of the evidence.
 FINAL_TOLERANCE = 1e-5
 # Of the steps on a fold: what raises the evidence by less for each number is the last.
-TOLERANCE = 1e-3
+TOLERANCE = 1e-4
 
 
 @attrs.define(eq=False)
@@ -56,29 +60,41 @@ class RowsFold:
     held : mask (n x number of owners)
     owners : array of integers (d,)
         The column of the table that each number belongs to, in ascending order.
-    from_seen : bool
-        If True, held-out numbers are predicted from ``seen`` alone, as where all targets of a row
-        are held out; otherwise from all other numbers of their row.
+    n_features : int
+        The number of first columns, from which the others, the targets, are to be predicted; 0
+        where none are targets. Held-out targets are predicted from ``seen`` alone, as where all
+        targets of a row are held out; otherwise from all other numbers of their row.
     """
 
     values: Array
     seen: Array
     held: Mask
     owners: IntArray
-    from_seen: bool = False
+    n_features: int = 0
     last: RowsPosterior | None = None
 
     @property
-    def precisions(self) -> Array:
-        """One over the variance of the noise of each number."""
-        return np.full(self.owners.size, 1.0 / NOISE)
+    def tells_of_targets(self) -> bool:
+        """Whether held-out targets have others beside them in their rows that are seen."""
+        if not self.n_features:
+            return False
+        held, seen = self.held[:, self.n_features :], ~np.isnan(self.seen[:, self.n_features :])
+        return bool(np.any(held.any(axis=1) & seen.any(axis=1)))
 
-    def estimated(self, components: int, prior_rows: float) -> RowsPosterior:
+    def precisions(self, feature_noise: float = NOISE) -> Array:
+        """One over the variance of the noise of each number."""
+        noise = np.full(self.owners.size, NOISE)
+        noise[: self.n_features] = feature_noise
+        return 1.0 / noise
+
+    def estimated(
+        self, components: int, prior_rows: float, feature_noise: float = NOISE
+    ) -> RowsPosterior:
         """The posterior of the rows by ``seen``; it starts from the last one of one Gaussian."""
         fitted = ~np.all(np.isnan(self.seen), axis=1)
         found = fit_rows(
             standardized(self.seen)[fitted],
-            self.precisions,
+            self.precisions(feature_noise),
             components=components,
             prior_rows=prior_rows,
             tol=TOLERANCE,
@@ -88,13 +104,13 @@ class RowsFold:
             self.last = found
         return found
 
-    def predictions(self, found: RowsPosterior) -> Array:
+    def predictions(self, found: RowsPosterior, feature_noise: float = NOISE) -> Array:
         """The predictions of the held-out numbers (n x d), NaN elsewhere."""
         rows, columns = np.flatnonzero(self.held.any(axis=1)), np.arange(self.owners.size)
         units = standard_units(self.seen)
-        if self.from_seen:
+        if self.n_features:
             standard = units.standard(self.seen[rows], columns)
-            cells = found.condition(standard, self.precisions).cells
+            cells = found.condition(standard, self.precisions(feature_noise)).cells
             predicted = np.einsum("nc,cnd->nd", cells.responsibilities, cells.means)
         else:
             standard = units.standard(self.values[rows], columns)
@@ -131,7 +147,7 @@ class RowsFold:
 
 @attrs.frozen(eq=False)
 class RowsChoice:
-    """The number of Gaussians in the mixture of rows, and the strength of the prior covariance.
+    """The mixture of rows: how many Gaussians, the strength of their prior, noise of features.
 
     Attributes
     ----------
@@ -139,14 +155,17 @@ class RowsChoice:
         None where rows have Gaussian factors, for the table is wide.
     prior_rows : float or None
         How many rows the prior of the covariance of one Gaussian counts as.
-    tried : tuple of (components, prior_rows)
+    feature_noise : float
+        The variance of the noise of features in standard units, where targets are predicted.
+    tried : tuple of (components, prior_rows, feature_noise)
     losses : array (n_tried x n_folds)
         Mean over columns of the squared errors of held-out numbers, over the variance.
     """
 
     components: int | None = None
     prior_rows: float | None = None
-    tried: tuple[tuple[int, float], ...] = ()
+    feature_noise: float = NOISE
+    tried: tuple[tuple[int, float, float], ...] = ()
     losses: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
 
     @property
@@ -158,6 +177,10 @@ class RowsChoice:
     def best_weight(self) -> float:
         """The number of rows that the prior counts as, NaN for factors."""
         return np.nan if self.prior_rows is None else self.prior_rows
+
+    def noise_of(self, is_target: bool) -> float | None:
+        """The variance of the noise of a block, in standard units; None for the usual one."""
+        return None if is_target or self.feature_noise == NOISE else self.feature_noise
 
     def model(self, blocks: Sequence[Block]) -> Model:
         """The model of rows of these blocks of numbers."""
@@ -176,7 +199,8 @@ class RowsChoice:
         if self.components is None:
             return "Gaussian factors of rows and columns"
         several = f" of {self.components} components" * (self.components > 1)
-        return f"Gaussian rows{several}, a prior of {counted(self.best_weight, 'row')}"
+        noisy = f", features with noise {self.feature_noise:g}" * (self.feature_noise > NOISE)
+        return f"Gaussian rows{several}, a prior of {counted(self.best_weight, 'row')}{noisy}"
 
 
 @limits_blas
@@ -188,20 +212,26 @@ def choose_rows(
 ) -> tuple[RowsChoice, list[Array]]:
     """Return the choice with the least loss on held-out numbers, and its predictions of each fold.
 
-    The search has two parts. With one Gaussian, the prior first counts as half as many rows as
-    there are columns, then as more rows while the loss falls, or else as fewer. With the best of
-    these priors, mixtures of 2, 3, ... components are tried while the loss falls. Nothing is tried
-    without a fold, or for a ``wide`` table, which has factors. If ``prior_rows`` is given, one
-    Gaussian has that prior.
+    With one Gaussian, the prior first counts as half as many rows as there are columns, then as
+    more rows while the loss falls, or else as fewer. Where targets of a row tell of each other,
+    this is done with two variances of the noise of features; then features get more noise while
+    the loss falls, or else less, and the prior is searched again. Last, mixtures of 2, 3, ...
+    components are tried while the loss falls.
+    Nothing is tried without a fold, or for a ``wide`` table, which has factors. If ``prior_rows``
+    is given, one Gaussian has that prior.
     """
-    tried: list[tuple[int, float]] = []
+    tried: list[tuple[int, float, float]] = []
     losses: list[list[float]] = []
     best: list[Array] = []
 
-    def improves(components: int, prior: float) -> bool:
+    def improves(components: int, prior: float, noise: float) -> bool:
         nonlocal best
-        predictions = [fold.predictions(fold.estimated(components, prior)) for fold in folds]
-        tried.append((components, prior))
+        if (components, prior, noise) in tried:
+            return False
+        predictions = [
+            fold.predictions(fold.estimated(components, prior, noise), noise) for fold in folds
+        ]
+        tried.append((components, prior, noise))
         losses.append([fold.loss(own) for fold, own in zip(folds, predictions, strict=True)])
         found = np.mean(losses, axis=1)
         tried_now = f"{counted(components, 'Gaussian')}, prior of {counted(prior, 'row')}"
@@ -210,27 +240,42 @@ def choose_rows(
         best = predictions if better else best
         return better
 
+    def least() -> tuple[int, float, float]:
+        return tried[int(np.argmin(np.mean(losses, axis=1)))]
+
     if wide:
         return RowsChoice(), [fold.predictions_by_factors() for fold in folds]
     if not folds:
         return RowsChoice(1, prior_rows or USUAL_PRIOR), []
-    if prior_rows is not None:
-        improves(1, prior_rows)
-        return RowsChoice(1, prior_rows, tuple(tried), np.array(losses)), best
-    first = int(np.argmin(np.abs(np.log(PRIORS) - np.log(0.5 * folds[0].owners.size))))
-    improves(1, PRIORS[first])
-    for priors in (PRIORS[first + 1 :], PRIORS[:first][::-1]):
-        better = [*itertools.takewhile(lambda prior: improves(1, prior), priors)]
-        if better:
-            break
-    prior = tried[int(np.argmin(np.mean(losses, axis=1)))][1]
-    for fold in folds:
-        fold.estimated(1, prior)
-    for number in components:
-        if number * folds[0].owners.size > MOST_COLUMNS or not improves(number, prior):
-            break
-    number, prior = tried[int(np.argmin(np.mean(losses, axis=1)))]
-    return RowsChoice(number, prior, tuple(tried), np.array(losses)), best
+
+    def search(values: Sequence[float], first: int, is_better: Callable[[float], bool]) -> None:
+        """Try the first value, then larger ones while they are better, or else smaller ones."""
+        is_better(values[first])
+        for others in (values[first + 1 :], values[:first][::-1]):
+            if [*itertools.takewhile(is_better, others)]:
+                break
+
+    priors = PRIORS if prior_rows is None else (prior_rows,)
+
+    def search_priors(first: int, noise: float) -> None:
+        search(priors, first, lambda prior: improves(1, prior, noise))
+
+    first = int(np.argmin(np.abs(np.log(priors) - np.log(0.5 * folds[0].owners.size))))
+    search_priors(first, NOISE)
+    _, prior, noise = least()
+    if folds[0].tells_of_targets:
+        search_priors(priors.index(prior), FIRST_FEATURE_NOISE)
+        _, prior, noise = least()
+        search(FEATURE_NOISES, FEATURE_NOISES.index(noise), lambda own: improves(1, prior, own))
+        search_priors(priors.index(least()[1]), least()[2])
+        _, prior, noise = least()
+    if prior_rows is None and components:
+        for fold in folds:
+            fold.estimated(1, prior, noise)
+        for number in components:
+            if number * folds[0].owners.size > MOST_COLUMNS or not improves(number, prior, noise):
+                break
+    return RowsChoice(*least(), tuple(tried), np.array(losses)), best
 
 
 def takes_factors(shape: tuple[int, int]) -> bool:
