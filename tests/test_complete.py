@@ -57,6 +57,16 @@ def test_a_table_is_completed(completed):
     pd.testing.assert_frame_equal(completed.table, expected, rtol=1e-9)
 
 
+def test_standard_deviations_have_the_columns_of_the_table():
+    rng = np.random.default_rng(0)
+    columns = pd.MultiIndex.from_tuples([("a", "x"), ("a", "y"), ("b", "x")], names=["one", "two"])
+    frame = pd.DataFrame(rng.standard_normal((30, 3)), columns=columns)
+    frame.iloc[:3, 0] = np.nan
+    completed = mc.complete(frame)
+    pd.testing.assert_index_equal(completed.sd.columns, columns)
+    assert completed.sd["a", "x"].iloc[:4].gt(0.0).tolist() == [True, True, True, False]
+
+
 def test_the_losses_that_were_compared_are_at_hand(by_posterior, by_optimum):
     chosen = by_posterior.chosen
     assert chosen.means.shape == (len(chosen.tried),)

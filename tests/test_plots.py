@@ -290,6 +290,16 @@ def test_dates_are_drawn_as_filled(answers):
     assert sum("2024" in text for text in texts(ax)) > 1
 
 
+def test_cells_filled_with_constants_are_counted():
+    x, y = np.arange(21.0), np.arange(21.0) ** 2
+    x[0], c = np.nan, [1.0] * 19 + [np.nan] * 2
+    frame = pd.DataFrame({"x": x, "y": y, "c": c})
+    with pytest.warns(UserWarning, match="single observed value"):
+        completed = mc.complete(frame)
+    title = completed.plot.filled(ax=small_axes()).get_title()
+    assert title == "1 filled cell of 21 x 3, without 2 of constants"
+
+
 def test_the_page_has_the_pictures_that_its_code_saves():
     page = (ROOT / "docs" / "pictures.md").read_text(encoding="utf-8")
     saved = re.findall(r'savefig\("(.*?)"\)', "".join(each.code for each in examples_of(page)))

@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import plain, with_article
+from mcframe.contracts.validators import counted, plain, with_article
 from mcframe.plots.drawing import (
     BLUE,
     GREY,
@@ -165,7 +165,10 @@ def filled(completed: Any, column: Any = None, *, ax: Any = None) -> Any:
     image = draw_map(ax, shape, np.where(counts > 0.0, means, np.nan), cmap=MAP, vmin=0, vmax=1)
     ax.set_facecolor(PALE)
     name_places(ax.xaxis, [each.name for each in columns], across=True)
-    ax.set(ylabel="row", title=f"{at[0].size} filled cells of {shape[0]} x {shape[1]}")
+    title = f"{counted(at[0].size, 'filled cell')} of {shape[0]} x {shape[1]}"
+    n_constants = sum(int(np.sum(each.column.missing)) for each in columns if each.constant)
+    title += f", without {n_constants} of constants" * (n_constants > 0)
+    ax.set(ylabel="row", title=title)
     extend = "max" if np.max(means, initial=0.0) > 1.0 else "neither"
     ax.figure.colorbar(image, ax=ax, label="expected error (1: a constant)", extend=extend)
     return ax

@@ -529,7 +529,9 @@ def like_frame(table: Any, names: list[Any], numbers: Array) -> Any:
     columns = {str(name): own for name, own in zip(told, numbers.T, strict=True)}
     made = nw.from_dict(columns, backend=table.implementation).to_native()
     if pandas:
-        made.columns, made.index = names, table.to_native().index
+        given = table.to_native()
+        made.columns = given.columns if list(given.columns) == names else names
+        made.index = given.index
     return made
 
 
