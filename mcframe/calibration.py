@@ -7,7 +7,7 @@ from typing import Any, Self
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape, svd
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS, SET_ROUNDING
 from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Sums, Term
@@ -38,7 +38,7 @@ class LinearEquations:
         cls, rows: IntArray, columns: IntArray, coefficients: Array, values: Array
     ) -> "LinearEquations":
         """The equations, decomposed once."""
-        left, s, right = np.linalg.svd(coefficients, full_matrices=False)
+        left, s, right = svd(coefficients)
         rank = int(np.count_nonzero(s > RANK_TOLERANCE * s[0]))
         return cls(rows, columns, values, left[:, :rank], s[:rank], right[:rank].T)
 

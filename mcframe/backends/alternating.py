@@ -12,7 +12,7 @@ from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
 from mcframe.compile import SHARES, Evaluation, Program, factor_rows_near
 from mcframe.compile.iterates import difference, inner
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Factored
 from mcframe.numerics.charts import Flat
@@ -292,7 +292,7 @@ def align(left: Array, right: Array, like_left: Array, like_right: Array) -> tup
     Their product stays as it is, unless the others have fewer columns: then it loses the part that
     is least like them.
     """
-    u, _, v = np.linalg.svd(left.T @ like_left + right.T @ like_right, full_matrices=False)
+    u, _, v = svd(left.T @ like_left + right.T @ like_right)
     rotation = u @ v
     return left @ rotation, right @ rotation
 

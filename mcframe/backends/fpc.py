@@ -8,7 +8,7 @@ import numpy as np
 from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
 from mcframe.compile import Evaluation, Program
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import is_word, positive
@@ -286,7 +286,7 @@ def published_start(program: Program) -> tuple[LowRank, float]:
     filled = np.zeros(program.shape)
     start = program.entries.times_scales(program.loss.start(), -1)
     filled.ravel()[program.entries.flat] = start
-    left, values, right = np.linalg.svd(filled, full_matrices=False)
+    left, values, right = svd(filled)
     return LowRank(left[:, :1] * values[:1], right[:1].T), float(values[0])
 
 

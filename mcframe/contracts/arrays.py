@@ -1,8 +1,9 @@
-"""The array types that every floor shares."""
+"""The array types that every floor shares, and the singular values of arrays."""
 
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
@@ -14,3 +15,31 @@ Shape: TypeAlias = tuple[int, int]
 #: A matrix by its products, ``A @ V`` and ``A.T @ U``, and its multiples: an array, or SciPy's
 #: ``LinearOperator``, of which only some entries may be known.
 Matrix: TypeAlias = Array | LinearOperator
+
+
+def svd(matrix: Array) -> tuple[Array, Array, Array]:
+    """Return U, the singular values and V' of a matrix, U S V' with as many as its shorter side.
+
+    LAPACK's fast algorithm (gesdd) does not converge for some rare matrices of ordinary numbers;
+    these are decomposed by the slower one (gesvd).
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If a number is not finite.
+    """
+    try:
+        return np.linalg.svd(matrix, full_matrices=False)
+    except np.linalg.LinAlgError:
+        if not np.all(np.isfinite(matrix)):
+            raise
+        left, values, right = scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
+        return left, values, right
+
+
+def singular_values(matrix: Array) -> Array:
+    """Return the singular values of a matrix, as ``svd`` does."""
+    try:
+        return np.asarray(np.linalg.svd(matrix, compute_uv=False))
+    except np.linalg.LinAlgError:
+        return svd(matrix)[1]

@@ -4,9 +4,8 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import attrs
-import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Matrix, Shape
+from mcframe.contracts.arrays import Array, IntArray, Matrix, Shape, singular_values, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.rounding import SET_ROUNDING
 
@@ -287,15 +286,15 @@ class Spectral(Term, Prox):
 
     def value(self, latent: Array) -> float:
         """The term at a dense Z, through its singular values."""
-        return self.of_singular_values(np.linalg.svd(latent, compute_uv=False))
+        return self.of_singular_values(singular_values(latent))
 
     def conjugate(self, dual: Array) -> float:
         """The conjugate at a dense matrix, through its singular values."""
-        return self.conjugate_of_singular_values(np.linalg.svd(dual, compute_uv=False))
+        return self.conjugate_of_singular_values(singular_values(dual))
 
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
         """The prox at a dense Z: its singular values shrunk, its singular vectors kept."""
-        left, singular_values, right = np.linalg.svd(latent, full_matrices=False)
+        left, singular_values, right = svd(latent)
         shrunk = self.shrink(singular_values, step)
         return (left * shrunk) @ right, self.of_singular_values(shrunk)
 

@@ -8,7 +8,7 @@ S is dense, or a ``Sampled`` of which only some entries are not 0.
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, Mask, Matrix
+from mcframe.contracts.arrays import Array, Mask, Matrix, svd
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.machine import check_time
 from mcframe.numerics.norms import spectral_bound
@@ -72,7 +72,7 @@ def without_zeros(dense: Array) -> Array:
 def best_factors(dense: Array, threshold: float) -> tuple[Array, float]:
     """Stacked factors with the least largest row norms that were found, and a lower bound."""
     n_rows, n_columns = dense.shape
-    left, values, right = np.linalg.svd(dense, full_matrices=False)
+    left, values, right = svd(dense)
     rank = int(np.count_nonzero(values > RANK_TOLERANCE * values[0]))
     root = np.sqrt(values[:rank])
     basis = np.vstack([left[:, :rank] * root, right[:rank].T * root])
@@ -112,7 +112,7 @@ def balanced_factors(basis: Array, weights: Array, n_rows: int) -> tuple[Array, 
     root = np.sqrt(weights)[:, None]
     first = triangular(root[:n_rows] * basis[:n_rows])
     second = triangular(root[n_rows:] * basis[n_rows:])
-    turn, values, _ = np.linalg.svd(first @ second.T)
+    turn, values, _ = svd(first @ second.T)
     change = np.linalg.solve(first, turn * np.sqrt(values))
     inverse = np.linalg.inv(change)
     return np.vstack([basis[:n_rows] @ change, basis[n_rows:] @ inverse.T]), values

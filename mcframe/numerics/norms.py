@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from scipy.special import betaincinv
 
-from mcframe.contracts.arrays import Array, Matrix
+from mcframe.contracts.arrays import Array, Matrix, singular_values, svd
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.machine import check_time, gram
 from mcframe.numerics.operators import Dense, Operator, as_operator, without
@@ -60,7 +60,7 @@ def singular_value_bounds(matrix: Array) -> Array:
     """
     n_rows, n_columns = matrix.shape
     if min(n_rows, n_columns) <= SVD_SIDE:
-        values = np.linalg.svd(matrix, compute_uv=False)
+        values = singular_values(matrix)
         return values + bounds_excess(matrix, 1.0) * values[:1]
     # Whichever Gram matrix is smaller.
     eigenvalues = np.linalg.eigvalsh(gram(matrix if n_rows >= n_columns else matrix.T))
@@ -110,7 +110,7 @@ def outside(block: Array, basis: Array, shortest: float) -> tuple[Array, Array]:
     Twice where the remainder is short, since rounding is as large as before.
     """
     rest = without(block, basis)
-    fresh, s, turn = np.linalg.svd(rest, full_matrices=False)
+    fresh, s, turn = svd(rest)
     new = s > shortest
     new[max(basis.shape[0] - basis.shape[1], 0) :] = False
     fresh, rest = fresh[:, new], s[new, None] * turn[new]
@@ -207,7 +207,7 @@ class Lanczos:
         """
         vectors = self.ritz()[1]
         short = self.basis @ vectors[:, :count]
-        long, s, turn = np.linalg.svd(self.tall @ short, full_matrices=False)
+        long, s, turn = svd(self.tall @ short)
         short = short @ turn.T
         return (short, s, long) if self.turned else (long, s, short)
 

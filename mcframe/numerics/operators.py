@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, singular_values, svd
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics import kernels
 from mcframe.numerics.machine import matmul
@@ -288,7 +288,7 @@ class LowRank(Operator):
     @classmethod
     def of(cls, dense: Array) -> "LowRank":
         """A dense matrix in factors, by a full singular value decomposition."""
-        left, singular_values, right = np.linalg.svd(dense, full_matrices=False)
+        left, singular_values, right = svd(dense)
         smallest = max(dense.shape) * np.finfo(float).eps * np.max(singular_values, initial=0.0)
         kept = singular_values > smallest
         return cls(left[:, kept] * singular_values[kept], right[kept].T)
@@ -367,10 +367,10 @@ class LowRank(Operator):
         if self.width == 0:
             return np.zeros(0)
         if self.width >= min(self.shape):
-            return np.linalg.svd(self.dense(), compute_uv=False)
+            return singular_values(self.dense())
         left: Any = np.linalg.qr(self.left, mode="r")
         right: Any = np.linalg.qr(self.right, mode="r")
-        return np.linalg.svd(left @ right.T, compute_uv=False)
+        return singular_values(left @ right.T)
 
     @property
     def length(self) -> float:
@@ -398,7 +398,7 @@ class LowRank(Operator):
 def orthogonal_factors(left: Array, right: Array) -> tuple[Array, Array, Array]:
     """Factors of U V' with orthogonal columns, equally long on both sides, none negligible."""
     (left, upper), (right, lower) = np.linalg.qr(left), np.linalg.qr(right)
-    turned, s, across = np.linalg.svd(upper @ lower.T, full_matrices=False)
+    turned, s, across = svd(upper @ lower.T)
     kept = s > NEGLIGIBLE * float(np.max(s, initial=0.0))
     roots = np.sqrt(s[kept])
     return (left @ turned[:, kept]) * roots, s[kept], (right @ across[kept].T) * roots

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, svd
 from mcframe.numerics.machine import check_time, gram, matmul
 from mcframe.numerics.operators import Dense, LowRank, Operator
 
@@ -285,7 +285,7 @@ def orthonormal(tall: Array) -> Array:
 
 def shrink_full(matrix: Array, shrink: Callable[[Array], Array]) -> Shrunk:
     """Shrink singular values by a full decomposition."""
-    left, values, right = np.linalg.svd(matrix, full_matrices=False)
+    left, values, right = svd(matrix)
     shrunk = shrink(values)
     kept = int(np.count_nonzero(shrunk > 0.0))
     return Shrunk(left[:, :kept], shrunk[:kept], right[:kept].T)

@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.answer import Fit
 from mcframe.backends import Budget, Settings, run
 from mcframe.compile import Evaluation, Program, compile_problem
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.model import Model, Problem
@@ -55,7 +55,7 @@ class DenseState:
 
 def shrunk(program: Program, target: Array, step: float) -> LowRank:
     """The matrix with the singular values of ``target`` shrunk by the penalty."""
-    left, values, right = np.linalg.svd(target, full_matrices=False)
+    left, values, right = svd(target)
     values = program.penalty.shrink(values, step)
     kept = values > 0.0
     return LowRank(left[:, kept] * values[kept], right[kept].T)

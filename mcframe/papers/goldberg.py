@@ -21,7 +21,7 @@ from mcframe.backends.fpc import continuation, gradient_step, published_steps
 from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.compile.loss import Solved
 from mcframe.constraints import OnesColumn
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, singular_values, svd
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
@@ -133,7 +133,7 @@ class FixedPoint:
         filled = np.zeros(problem.shape)
         filled.ravel()[program.entries.flat] = program.loss.start()
         filled[:, problem.n_block_columns :] = 1.0
-        left, values, right = np.linalg.svd(filled, full_matrices=False)
+        left, values, right = svd(filled)
         iterate = values[0] * np.outer(left[:, 0], right[0])
         if ones:
             iterate[:, -1] = 1.0
@@ -185,7 +185,7 @@ def shrink_singular_values(target: Array, threshold: float) -> tuple[Array, floa
 def nuclear_norm(matrix: Array, exact: bool) -> float:
     """The sum of singular values; from those of Z'Z where 7 digits will do."""
     if exact:
-        return float(np.sum(np.linalg.svd(matrix, compute_uv=False)))
+        return float(np.sum(singular_values(matrix)))
     square = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
     return float(np.sum(np.sqrt(np.maximum(np.linalg.eigvalsh(square), 0.0))))
 

@@ -14,7 +14,7 @@ from mcframe.answer import Fit
 from mcframe.backends import Dual, Point
 from mcframe.calibration import Calibration
 from mcframe.compile import Program
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
@@ -280,7 +280,7 @@ def nuclear_subgradient(matrix: Array) -> tuple[float, Array]:
     tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
     if eigenvalues[0] <= GRAM_SPAN**2 * eigenvalues[-1]:
-        left, values, right = np.linalg.svd(matrix, full_matrices=False)
+        left, values, right = svd(matrix)
         kept = values > RANK_ROUNDING * max(float(values[0]), np.finfo(float).tiny)
         return float(np.sum(values)), left[:, kept] @ right[kept]
     values = np.sqrt(eigenvalues)

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.rounding import EPS
 from mcframe.model import Problem
@@ -110,7 +110,7 @@ def axes_of_factors(rows: Gaussians, columns: Gaussians, k: int) -> AxisMoments:
     u, v = rows.means[:, :k], columns.means[:, :k]
     n = len(u)
     of_u, of_v = np.linalg.qr(u), np.linalg.qr(v)
-    left, sizes, right = np.linalg.svd(of_u.R @ of_v.R.T)
+    left, sizes, right = svd(of_u.R @ of_v.R.T)
     kept = np.flatnonzero(sizes > SWITCHED_OFF * max(sizes[0] if sizes.size else 0.0, 0.0))
     p, q, sizes = of_u.Q @ left[:, kept], of_v.Q @ right.T[:, kept], sizes[kept]
     of_rows = np.sqrt(n) * (v.T @ q) / sizes
