@@ -265,17 +265,19 @@ def report(lines, size):
 
 def projection(speed, task):
     """What the page says of tables and clusters that nobody measured."""
-    latencies = f"{1e3 * LATENCY:g} ms a round and a level of its sums, and {1e3 * task:.2g} ms"
     return [
         f"**A projection, not a measurement**, by the model of cost: {speed / 1e6:.0f} million"
         " operations a second of a core, as in the largest table in one process above; workers of"
         f" one core each; {BANDWIDTH / 1e9:g} GB/s at the driver and at each worker; answers of"
-        f" more than {TOGETHER / 1e6:g} MB together are added up on the cluster, {FAN} by a task,"
-        f" and their sum comes to the driver; {latencies} a task beside its arithmetic, one task"
-        " after the other (from the largest table on one worker above, where it was measured);"
-        f" 100 entries a row, 20 columns of the factors, {LANCZOS} Lanczos steps; a partition for"
-        " each worker, and of 1e8 entries at most. Of a second copy by columns the network alone"
-        " is told: its factors through the driver, and all of U from workers to each worker.",
+        f" more than {TOGETHER / 1e6:g} MB together are added up on the cluster, {FAN} in each"
+        f" task, and their sum comes to the driver; each round takes {1e3 * LATENCY:g} ms, and so"
+        f" does each level of its tree of sums; each task takes {1e3 * task:.2g} ms in addition to"
+        " its arithmetic, and tasks start one after the other (measured on the largest table with"
+        f" one worker above); 100 entries a row, 20 columns of the factors, {LANCZOS} Lanczos"
+        " steps; one partition for each worker, or more, so that no partition has more than 1e8"
+        " entries. The last column is about a second copy of the entries, partitioned by columns."
+        " Only its network time is given: the factors go through the driver, and all of U goes to"
+        " each worker.",
         "",
         *projected_lines(speed, task),
     ]

@@ -117,7 +117,9 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
     weight : "cv", float or None, default "cv"
         The weight of the norm: the one with the least held-out loss of labels, a number, or that
         of ``terms`` or ``model``. With Gaussian rows: the number of rows of independent columns
-        that the prior counts as.
+        that the prior counts as. Where most samples have some of several labels and miss others,
+        "cv" chooses a variance of the noise of the features, too: the larger it is, the less they
+        count beside the observed labels.
     n_weights, cv : int, default 12 and 3
         The number of weights of a norm that are tried, and of folds.
     tol, max_iter : as in ``mcframe.fit``, for an optimum
@@ -135,7 +137,7 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
     cross_validation_ : CrossValidation
         The choice of the weight of a norm.
     prior_rows_, prior_search_ : float and RowsChoice
-        For Gaussian rows: the size of the prior, and its choice.
+        For Gaussian rows: the size of the prior, and its choice, with ``feature_noise``.
     n_iter_, n_features_in_, feature_names_in_ : as elsewhere in scikit-learn
 
     Examples
@@ -256,7 +258,9 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
     weight : "cv", float or None, default "cv"
         The weight of the norm: the one with the least held-out loss of targets, a number, or that
         of ``terms`` or ``model``. With Gaussian rows: the number of rows of independent columns
-        that the prior counts as.
+        that the prior counts as. Where most samples have some of several targets and miss others,
+        "cv" chooses a variance of the noise of the features, too: the larger it is, the less they
+        count beside the observed targets.
     n_weights, cv : int, default 12 and 3
         The number of weights of a norm that are tried, and of folds.
     tol, max_iter : as in ``mcframe.fit``, for an optimum
@@ -272,7 +276,7 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
     cross_validation_ : CrossValidation
         The choice of the weight of a norm.
     prior_rows_, prior_search_ : float and RowsChoice
-        For Gaussian rows: the size of the prior, and its choice.
+        For Gaussian rows: the size of the prior, and its choice, with ``feature_noise``.
     n_iter_, n_features_in_, feature_names_in_ : as elsewhere in scikit-learn
 
     Examples
