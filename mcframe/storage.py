@@ -63,7 +63,7 @@ class Archive:
         DataError
             If the file is no archive, or of other work, or cannot be written.
         """
-        archive = cls(path_of(path, "checkpoint"))
+        archive = cls(path_of_file(path, "checkpoint"))
         header = header_of(kind, identity)
         if archive.path.exists():
             archive.refuse_another(header)
@@ -288,9 +288,17 @@ def path_of(path: object, name: str) -> Path:
     return Path(os.fsdecode(path))
 
 
+def path_of_file(path: object, name: str) -> Path:
+    """The path of a file that was given, or a ``ModelError``."""
+    found = path_of(path, name)
+    if not found.name:
+        raise ModelError(f"{name}={path!r} was given; the path of a file is needed")
+    return found
+
+
 def save(answer: object, path: object) -> Path:
     """Write an answer into a file, which takes the place of one that is there; see ``load``."""
-    archive = Archive(path_of(path, "path"), "file")
+    archive = Archive(path_of_file(path, "path"), "file")
     header = json.dumps(header_of(type(answer).__name__, {}))
     archive.write({HEADER: header, **members_of(ANSWER, answer, {})}, keep=False)
     return archive.path
@@ -331,7 +339,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> print(fit.status, fit.predict("x").round(1)[2])
     certified [3. 6.]
     """
-    archive = Archive(path_of(path, "path"), "file")
+    archive = Archive(path_of_file(path, "path"), "file")
     if not archive.path.exists():
         raise DataError(f"there is no file {archive.path}; give the path that save was given")
     kind = archive.header()["kind"]

@@ -57,6 +57,35 @@ def test_a_table_is_completed(completed):
     pd.testing.assert_frame_equal(completed.table, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize(("unit", "years"), [("us", (1, 9999)), ("ns", (1677, 2262))])
+def test_dates_that_are_far_away_are_moved_to_the_nearest_that_there_are(unit, years):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(40)
+    days = pd.to_datetime("2020-01-01") + pd.to_timedelta((100.0 * x).round(), unit="D")
+    frame = pd.DataFrame({"x": x, "day": days.astype(f"datetime64[{unit}]")})
+    frame.loc[:5, "day"] = pd.NaT
+    completed = mc.complete(frame, types={"day": "date"})
+    with pytest.warns(UserWarning, match="count as missing: 'day'"):
+        new = completed.complete_rows(pd.DataFrame({"x": [-1e9, 1e9]}))
+    assert tuple(new["day"].dt.year) == years
+
+
+def test_intervals_of_whole_numbers_may_hold_all_of_them():
+    rng = np.random.default_rng(0)
+    counts = pd.Series(rng.poisson(3.0, 40), dtype="Int64")
+    frame = pd.DataFrame({"x": rng.standard_normal(40), "count": counts})
+    frame.loc[:2, "count"] = pd.NA
+    lower, upper = mc.complete(frame).interval(1.0 - 1e-16)
+    assert (lower["count"][:3] < counts.min()).all()
+    assert (upper["count"][:3] > counts.max()).all()
+
+
+@pytest.mark.parametrize("path", ["", ".", "/"])
+def test_the_path_of_an_answer_has_a_name(by_posterior, path):
+    with pytest.raises(mc.ModelError, match="the path of a file is needed"):
+        by_posterior.save(path)
+
+
 def test_standard_deviations_have_the_columns_of_the_table():
     rng = np.random.default_rng(0)
     columns = pd.MultiIndex.from_tuples([("a", "x"), ("a", "y"), ("b", "x")], names=["one", "two"])

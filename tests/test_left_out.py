@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from mcframe.estimators import MatrixCompletionClassifier
+import mcframe as mc
+from mcframe.estimators import MatrixCompletionClassifier, MatrixCompletionRegressor
 from mcframe.estimators.base import folds_of_numbers
 from mcframe.numerics import row_mixtures
 from mcframe.numerics.row_mixtures import Incomplete, RowMixture, conditionals, left_out_means
@@ -168,3 +169,12 @@ def test_targets_are_predicted_from_what_was_seen():
         fold = RowsFold(values, seen, held, np.arange(3), n_features)
         loss[n_features] = fold.loss(fold.predictions(fold.estimated(1, 3.0)))
     assert loss[0] < 0.1 < 0.4 < loss[1]
+
+
+@pytest.mark.parametrize("estimator", [MatrixCompletionClassifier, MatrixCompletionRegressor])
+def test_targets_without_a_value_are_refused(estimator):
+    rng = np.random.default_rng(0)
+    targets = (rng.random((40, 3)) > 0.5).astype(float)
+    targets[:, 1] = np.nan
+    with pytest.raises(mc.DataError, match="column 1 of y holds nothing but missing values"):
+        estimator().fit(rng.standard_normal((40, 4)), targets)

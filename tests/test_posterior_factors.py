@@ -724,6 +724,8 @@ def test_quantiles_and_distribution_functions_agree():
     assert both[average].sum() == pytest.approx(most.sum() + others[:n_more].sum())
     assert most.sum() + others[: n_more - 1].sum() < 0.8 * 150 <= both[average].sum()
     assert found.set("y", 0.8, [], [], on_average=True).size == 0
+    with pytest.raises(mc.ModelError, match="on_average='yes' was given"):
+        found.set("y", on_average="yes")
 
 
 @pytest.mark.parametrize("standardize", [False, True])

@@ -46,6 +46,12 @@ class Prediction(TableEstimator):
             )
         if np.isnan(targets).all():
             raise DataError("y holds nothing but missing values; at least one target is needed")
+        empty = np.flatnonzero(np.isnan(targets).all(axis=0))
+        if empty.size:
+            raise DataError(
+                f"column {empty[0]} of y holds nothing but missing values, from which nothing can"
+                " be learnt; drop it"
+            )
         if TARGETS in [block.name for block in self.columns_.blocks]:
             raise ModelError(
                 f"model has a block {TARGETS!r}, the name of the block of y, which is put beside"

@@ -12,7 +12,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
-from mcframe.contracts.validators import checked_seed, probability, whole
+from mcframe.contracts.validators import checked_seed, checked_switch, probability, whole
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.new_rows import tables_of_new_rows
@@ -175,7 +175,7 @@ class Posterior:
             levels and classes they are all values in their order.
         """
         level = probability(level, "level")
-        if on_average:
+        if checked_switch(on_average, "on_average"):
             return likeliest_on_average(self.probabilities(block, rows, columns), level)
         return self._of_values(block, rows, columns, lambda here: here.likeliest(level))
 

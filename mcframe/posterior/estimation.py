@@ -264,7 +264,7 @@ def number_of_factors(factors: int | str, problem: Problem) -> int:
         return min(FACTORS, *problem.shape)
     if isinstance(factors, str):
         raise ModelError(f'factors={factors!r} was given; "auto" or a whole number is needed')
-    return whole(factors, "factors", least=0)
+    return min(whole(factors, "factors", least=0), *problem.shape)
 
 
 def demand_posterior(model: Model, terms: tuple[Any, ...]) -> None:

@@ -12,6 +12,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood, TwiceDifferentiable
+from mcframe.contracts.rounding import EPS
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal
 from mcframe.model import Problem
 from mcframe.model.table import AffineUnits
@@ -227,7 +228,7 @@ class Predictive:
         ``cdf``, these contain more than ``level``; one end then moves in, the one that can move
         farther.
         """
-        tail = 0.5 * (1.0 - level)
+        tail = max(0.5 * (1.0 - level), EPS)  # 1 - tail must be below 1
         lower, upper = self.quantile(tail), self.quantile(1.0 - tail)
         if self.is_whole:
             least = self.quantile(level + self.cdf(lower - 1.0))

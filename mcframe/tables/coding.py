@@ -20,6 +20,11 @@ LEAST_PROBABILITY = 1e-4
 # Between these the squares of the numbers of a column, and of what they differ by, are exact.
 SAFE = (1e-100, 1e100)
 EPOCH = dt.datetime(1970, 1, 1)
+# The first and the last moment that a date can have but for a day, in microseconds.
+FIRST, LAST = (
+    (dt.datetime(*day) - EPOCH) / dt.timedelta(microseconds=1)
+    for day in ((1, 1, 2), (9999, 12, 30))
+)
 
 
 class Coded(ABC):
@@ -121,7 +126,8 @@ class Numbers(Coded):
             lowest = math.ceil(self.lower)
         if self.upper < highest:
             highest = math.floor(self.upper)
-        return [min(max(round(code), lowest), highest) for code in codes.tolist()]
+        inside = np.clip(codes, float(lowest), float(highest)).tolist()  # infinities, too
+        return [min(max(round(code), lowest), highest) for code in inside]
 
     def read(self, means: Array) -> Array:
         """The mean response, within the bounds."""
@@ -179,10 +185,13 @@ class Dates(Numbers):
         Microseconds since 1970, in UTC where the dates have a time zone.
     form : "date", "time" or "zoned time"
         Days alone; points in time without a zone, and with one.
+    furthest : float
+        The largest distance from 1970 that the dtype of the column holds, in microseconds.
     """
 
     centre: float = attrs.field(kw_only=True)
     form: str = attrs.field(kw_only=True)
+    furthest: float = attrs.field(default=LAST, kw_only=True)
 
     measure = "root mean square, days"
 
@@ -192,10 +201,9 @@ class Dates(Numbers):
 
     def values(self, codes: Array) -> list[Any]:
         """Dates, or points in time, in UTC where there is a zone."""
-        times = [
-            EPOCH + dt.timedelta(microseconds=round(self.centre + DAY * code))
-            for code in codes.tolist()
-        ]
+        ends = max(FIRST, -self.furthest), min(LAST, self.furthest)
+        moments = np.clip(self.centre + DAY * codes, *ends).tolist()
+        times = [EPOCH + dt.timedelta(microseconds=round(moment)) for moment in moments]
         if self.form == "date":
             half = dt.timedelta(hours=12)
             return [(time + half).date() for time in times]

@@ -21,6 +21,8 @@ from mcframe.model import Block
 from mcframe.selection.splitters import kinds_of, places_by_content
 from mcframe.tables.coding import (
     BLOCK,
+    DAY,
+    LAST,
     Choice,
     Coding,
     CountedNumbers,
@@ -239,6 +241,10 @@ NAMES_OF_IDENTIFIERS = {"id", "ids", "identifier", "uuid", "guid", "rownames"}
 WORDS_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
+# Microseconds that 64 bits hold in nanoseconds, but for a day.
+MOST_NANOSECONDS = 2.0**63 / 1e3 - DAY
+
+
 def set_aside(column: Column, why: str) -> DeclaredColumn:
     """A column that the model does not use."""
     return DeclaredColumn(column, "set aside", why)
@@ -260,7 +266,11 @@ def date(column: Column, why: str) -> DeclaredColumn:
     dtype, observed = column.series.dtype, np.sort(column.numbers[~column.missing])
     zoned = getattr(dtype, "time_zone", None) is not None
     form = "date" if dtype == nw.Date else "zoned time" if zoned else "time"
-    coding = Dates(centre=float(observed[observed.size // 2]), form=form)
+    centre, nanoseconds = (
+        float(observed[observed.size // 2]),
+        getattr(dtype, "time_unit", "") == "ns",
+    )
+    coding = Dates(centre=centre, form=form, furthest=MOST_NANOSECONDS if nanoseconds else LAST)
     return DeclaredColumn(column, "date", why, coding, Gaussian(), "numbers")
 
 

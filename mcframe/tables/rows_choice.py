@@ -138,7 +138,8 @@ class RowsFold:
             known = ~np.isnan(squares)
             counts = np.count_nonzero(known, axis=0)
             errors = np.sum(np.where(known, squares, 0.0), axis=0) / counts
-            variances = np.where(counts > 0, np.nanvar(self.values, axis=0), 0.0)
+            variances = np.zeros(counts.size)
+            variances[counts > 0] = np.nanvar(self.values[:, counts > 0], axis=0)
             errors = np.bincount(self.owners, np.where(counts > 0, errors, 0.0))
             relative = errors / np.bincount(self.owners, variances)
         relative = relative[np.isfinite(relative)]
