@@ -178,3 +178,16 @@ def test_targets_without_a_value_are_refused(estimator):
     targets[:, 1] = np.nan
     with pytest.raises(mc.DataError, match="column 1 of y holds nothing but missing values"):
         estimator().fit(rng.standard_normal((40, 4)), targets)
+
+
+def test_text_and_dates_are_no_targets():
+    x = np.arange(6.0)[:, None]
+    text = np.array([["yes", "no"]] * 6)
+    for estimator, targets in (
+        (MatrixCompletionClassifier, text),
+        (MatrixCompletionRegressor, text),
+    ):
+        with pytest.raises(mc.DataError, match="y holds 'yes' where numbers"):
+            estimator().fit(x, targets)
+    with pytest.raises(mc.DataError, match="y holds datetime64"):
+        MatrixCompletionRegressor().fit(x, np.arange(6).astype("datetime64[D]"))

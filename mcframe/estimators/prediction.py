@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import is_missing
+from mcframe.contracts.validators import is_missing, reads_as_number
 from mcframe.estimators.base import TableEstimator
 from mcframe.estimators.columns import FrameColumns
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
@@ -329,8 +329,22 @@ def read_targets(y: Any) -> Array:
         raise DataError(
             "requires y to be passed, but the target y is None; give a label for each row"
         )
+    given = np.asarray(y)
+    if given.dtype.kind in "mM":
+        raise DataError(f"y holds {given.dtype.name}; give numbers, such as days since a date")
     options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "input_name": "y", "copy": True}
-    return check_array(y, dtype=np.float64, ensure_2d=False, **options)
+    try:
+        return check_array(y, dtype=np.float64, ensure_2d=False, **options)
+    except ValueError as error:
+        texts = [
+            v for v in given.ravel().tolist() if isinstance(v, str) and not reads_as_number(v)
+        ]
+        if not texts:
+            raise
+        raise DataError(
+            f"y holds {texts[0]!r} where numbers are needed; recode each as a number, labels of"
+            " several columns as 0 or 1, with NaN where one is missing"
+        ) from error
 
 
 def read_labels(y: Any) -> tuple[Array, Any, bool]:
