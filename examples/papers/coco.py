@@ -6,7 +6,7 @@ from typing import Any, Self
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, singular_values
 from mcframe.datasets import MultiLabel, read_multilabel
 from mcframe.fitting import fit
 from mcframe.numerics.operators import LowRank
@@ -207,7 +207,7 @@ class CocoFig1(Experiment):
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """All singular values, and how many of them hold 90 % of the sum of squares."""
         labels = read_multilabel(DATA_FILE).labels[: self.rows]
-        values = np.linalg.svd(labels, compute_uv=False)
+        values = singular_values(labels)
         held = np.cumsum(values**2) / np.sum(values**2)
         found = {f"singular value {k}": float(value) for k, value in enumerate(values, 1)}
         return found | {"values for 90 % of the squares": float(1 + np.searchsorted(held, 0.9))}

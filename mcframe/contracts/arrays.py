@@ -18,8 +18,9 @@ Matrix: TypeAlias = Array | LinearOperator
 
 
 def svd(matrix: Array) -> tuple[Array, Array, Array]:
-    """Return U, the singular values and V' of a matrix, U S V' with as many as its shorter side.
+    """Return U (n x k), s (k,) and V' (k x d) with ``matrix = U diag(s) V'`` and k = min(n, d).
 
+    U and V have orthonormal columns; singular values s fall.
     LAPACK's fast algorithm (gesdd) does not converge for some rare matrices of ordinary numbers;
     these are decomposed by the slower one (gesvd).
 
@@ -38,7 +39,7 @@ def svd(matrix: Array) -> tuple[Array, Array, Array]:
 
 
 def singular_values(matrix: Array) -> Array:
-    """Return the singular values of a matrix, as ``svd`` does."""
+    """Return the singular values (min(n, d),) of a matrix (n x d), with errors as ``svd``."""
     try:
         return np.asarray(np.linalg.svd(matrix, compute_uv=False))
     except np.linalg.LinAlgError:

@@ -294,8 +294,8 @@ class Spectral(Term, Prox):
 
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
         """The prox at a dense Z: its singular values shrunk, its singular vectors kept."""
-        left, singular_values, right = svd(latent)
-        shrunk = self.shrink(singular_values, step)
+        left, values, right = svd(latent)
+        shrunk = self.shrink(values, step)
         return (left * shrunk) @ right, self.of_singular_values(shrunk)
 
 

@@ -288,10 +288,10 @@ class LowRank(Operator):
     @classmethod
     def of(cls, dense: Array) -> "LowRank":
         """A dense matrix in factors, by a full singular value decomposition."""
-        left, singular_values, right = svd(dense)
-        smallest = max(dense.shape) * np.finfo(float).eps * np.max(singular_values, initial=0.0)
-        kept = singular_values > smallest
-        return cls(left[:, kept] * singular_values[kept], right[kept].T)
+        left, values, right = svd(dense)
+        smallest = max(dense.shape) * np.finfo(float).eps * np.max(values, initial=0.0)
+        kept = values > smallest
+        return cls(left[:, kept] * values[kept], right[kept].T)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -239,8 +239,6 @@ FEW = 20
 # Words of a name, such as PassengerId or user_id, that say that whole numbers identify.
 NAMES_OF_IDENTIFIERS = {"id", "ids", "identifier", "uuid", "guid", "rownames"}
 WORDS_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-
-
 # Microseconds that 64 bits hold in nanoseconds, but for a day.
 MOST_NANOSECONDS = 2.0**63 / 1e3 - DAY
 
@@ -266,11 +264,8 @@ def date(column: Column, why: str) -> DeclaredColumn:
     dtype, observed = column.series.dtype, np.sort(column.numbers[~column.missing])
     zoned = getattr(dtype, "time_zone", None) is not None
     form = "date" if dtype == nw.Date else "zoned time" if zoned else "time"
-    centre, nanoseconds = (
-        float(observed[observed.size // 2]),
-        getattr(dtype, "time_unit", "") == "ns",
-    )
-    coding = Dates(centre=centre, form=form, furthest=MOST_NANOSECONDS if nanoseconds else LAST)
+    furthest = MOST_NANOSECONDS if getattr(dtype, "time_unit", "") == "ns" else LAST
+    coding = Dates(centre=float(observed[observed.size // 2]), form=form, furthest=furthest)
     return DeclaredColumn(column, "date", why, coding, Gaussian(), "numbers")
 
 

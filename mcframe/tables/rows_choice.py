@@ -217,9 +217,8 @@ def choose_rows(
     more rows while the loss falls, or else as fewer. Where targets of a row tell of each other,
     this is done with two variances of the noise of features; then features get more noise while
     the loss falls, or else less, and the prior is searched again. Last, mixtures of 2, 3, ...
-    components are tried while the loss falls.
-    Nothing is tried without a fold, or for a ``wide`` table, which has factors. If ``prior_rows``
-    is given, one Gaussian has that prior.
+    components are tried while the loss falls. Nothing is tried without a fold, or for a ``wide``
+    table, which has factors. If ``prior_rows`` is given, one Gaussian has that prior.
     """
     tried: list[tuple[int, float, float]] = []
     losses: list[list[float]] = []
@@ -268,7 +267,8 @@ def choose_rows(
         search_priors(priors.index(prior), FIRST_FEATURE_NOISE)
         _, prior, noise = least()
         search(FEATURE_NOISES, FEATURE_NOISES.index(noise), lambda own: improves(1, prior, own))
-        search_priors(priors.index(least()[1]), least()[2])
+        _, prior, noise = least()
+        search_priors(priors.index(prior), noise)
         _, prior, noise = least()
     if prior_rows is None and components:
         for fold in folds:

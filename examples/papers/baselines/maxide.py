@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends import relative_gap
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, Mask, singular_values, svd
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import number, whole
@@ -247,7 +247,7 @@ class Completion:
 
     def objective(self, core: Array) -> float:
         """The loss and the nuclear norm."""
-        nuclear = float(np.sum(np.linalg.svd(core, compute_uv=False))) if core.any() else 0.0
+        nuclear = float(np.sum(singular_values(core))) if core.any() else 0.0
         return self.loss(core) + self.weight * nuclear
 
     def objective_and_bound(self, core: Array) -> tuple[float, float]:
@@ -302,7 +302,7 @@ def side_of(side: Any, what: str, length: int, orthonormal: bool) -> Array | Non
         raise DataError(f"{what}: every value is 0, which says nothing; leave {what} out")
     if not orthonormal:
         return matrix
-    left, values, _ = np.linalg.svd(matrix, full_matrices=False)
+    left, values, _ = svd(matrix)
     return left[:, values > max(matrix.shape) * EPS * values[0]]
 
 
