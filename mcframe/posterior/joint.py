@@ -13,7 +13,7 @@ from mcframe.regularizers import GaussianRows
 
 # The noise variance of a Gaussian block that does not declare it, over the variance of the
 # column's values. It is fixed, since an estimated covariance and noise cannot be identified both.
-NOISE = 0.01
+NOISE = 0.001
 # Steps in which the bounds and the rows are found given each other, at most, for new rows.
 ROUNDS = 100
 

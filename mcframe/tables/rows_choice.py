@@ -30,7 +30,7 @@ MOST_WORK = 1e11
 
 # The numbers of rows that a prior may count as. The first that is tried is the one nearest to half
 # the number of columns.
-PRIORS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+PRIORS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 USUAL_PRIOR = 3.0
 # How many Gaussians are mixed beside one, in this order, as long as they predict better; and how
 # many columns they have together at most.
