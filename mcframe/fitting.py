@@ -2,7 +2,6 @@
 
 import os
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +22,7 @@ from mcframe.backends import (
     with_ladder,
 )
 from mcframe.compile import CompiledProblem
-from mcframe.contracts.errors import ModelError, NotCertifiedWarning
+from mcframe.contracts.errors import ModelError, NotCertifiedWarning, warn_caller
 from mcframe.contracts.validators import checked_seed, checked_switch, is_word
 from mcframe.keeping import resumed
 from mcframe.model import Model, Problem
@@ -206,11 +205,10 @@ def warned(answer: Fit, settings: Settings) -> Fit:
     """The answer, with a warning where it is not certified."""
     if answer.status != "certified":
         current().hide()
-        warnings.warn(
+        warn_caller(
             f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e},"
             f" tol={settings.budget.tol:g}",
             NotCertifiedWarning,
-            stacklevel=4,
         )
     return answer
 

@@ -1,7 +1,6 @@
 """Checkpoints of a fit or of a posterior while it runs, of data in memory and in partitions."""
 
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from mcframe.answer import Fit, checked_start
 from mcframe.backends import Outcome, Settings
-from mcframe.contracts.errors import DataError
+from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.numerics.digest import digest_of
 from mcframe.storage import Archive
 
@@ -65,10 +64,8 @@ class Checkpoint:
         try:
             self.archive.replace(LATEST, state, **given)
         except DataError as error:
-            warnings.warn(
+            warn_caller(
                 f"{error}. The work goes on, and the checkpoint keeps what it held before",
-                UserWarning,
-                stacklevel=2,
             )
         self.written = time.monotonic()
         self.took = self.written - began

@@ -1,6 +1,5 @@
 """Predictions of new items, which were not among the rows of a fit."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,12 @@ from mcframe.backends.new_rows import RowSpace, best_rows
 from mcframe.backends.rowwise import batches
 from mcframe.compile import Piece
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning
+from mcframe.contracts.errors import (
+    DataError,
+    NotCertifiedWarning,
+    UnobservedWarning,
+    warn_caller,
+)
 from mcframe.contracts.validators import a_type, plain
 from mcframe.model import Layout, Problem
 from mcframe.model.binding import origin_of, row_counts, same_rows
@@ -200,11 +204,10 @@ def report(problem: Problem, tables: Mapping[str, Table], off: Mask, index: Any)
                 f" observed entries, which {type(likelihood).__name__} asks for; refit with the"
                 " new rows among the data, or take a Gaussian block"
             )
-    warnings.warn(
+    warn_caller(
         f"new rows: {np.count_nonzero(off)} of {off.size} are not exactly the best ones, the first"
         f" of them row {row}",
         NotCertifiedWarning,
-        stacklevel=5,
     )
 
 
@@ -292,10 +295,9 @@ def with_columns_of_fit(problem: Problem, name: str, table: Table) -> Table:
     absent = [known[k] for k in np.setdiff1d(np.arange(fitted.shape[1]), places)]
     if absent:
         is_missing = "it counts as missing" if len(absent) == 1 else "they count as missing"
-        warnings.warn(
+        warn_caller(
             f"block {name!r}: new rows lack {listed(absent)} of the fit; {is_missing}",
             UnobservedWarning,
-            stacklevel=6,
         )
     elif np.array_equal(places, np.arange(places.size)):
         return table

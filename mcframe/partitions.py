@@ -1,7 +1,6 @@
 """``fit`` and ``explain`` of data whose rows come in partitions."""
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -33,7 +32,7 @@ from mcframe.compile.partitions.part import (
     bytes_of_equations,
     held,
 )
-from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
+from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
 from mcframe.contracts.validators import is_word
 from mcframe.keeping import resumed
 from mcframe.model import Model
@@ -79,7 +78,7 @@ def fit_partitions(
         if reason is not None:
             raise BackendError(f"rows in partitions: {reason}")
         for note in worth_a_warning(problem.notes):
-            warnings.warn(note, UnobservedWarning, stacklevel=3)
+            warn_caller(note, UnobservedWarning)
 
         def fit_of(outcome: Outcome) -> Fit:
             return Fit.of(problem, outcome, solver.name, settings.random_state)

@@ -148,8 +148,14 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
         )
     m = len(points)
     estimate, within = np.mean(points, axis=0), np.mean(squares, axis=0)
-    between = (1.0 + 1.0 / m) * np.var(points, axis=0, ddof=1)
-    total = within + between
+    with np.errstate(over="ignore", invalid="ignore"):
+        between = (1.0 + 1.0 / m) * np.var(points, axis=0, ddof=1)
+        total = within + between
+    if not np.all(np.isfinite(total)):
+        raise DataError(
+            f"estimates up to {np.max(np.abs(points)):g} were given, whose variance overflows;"
+            " divide them by a larger unit"
+        )
     share = np.divide(between, total, out=np.zeros_like(total), where=total > 0.0)
     with np.errstate(divide="ignore"):
         inverse = np.square(share) / (m - 1)
@@ -202,6 +208,8 @@ def checked(given: Any, what: str) -> Array:
             f"{what} of shape {values.shape} were given; (m,) or (m x p) of m completed tables is"
             " needed"
         )
+    if not values.size:
+        raise DataError(f"{what} of shape {values.shape} were given; there is nothing to combine")
     refuse(~np.isfinite(values), values, what, "finite numbers are needed")
     return values
 

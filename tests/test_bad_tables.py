@@ -304,3 +304,22 @@ def test_wrong_inputs_have_the_answers_of_the_page(verb, prepared, monkeypatch):
         for case in bad_inputs.CASES[verb]
     ]
     assert found == [line for line in page if line.startswith(f"| {verb} |")]
+
+
+def test_warnings_name_the_line_that_called():
+    """However deep in the package they arise."""
+    frame = table().assign(other=NAN)
+    data = {"y": np.array([[1.0, 0.0], [NAN, NAN], [0.0, 1.0]])}
+    model = mc.Model([mc.Block("y", mc.Bernoulli())], [mc.NuclearNorm(1.0)])
+    calls = [
+        lambda: mc.complete(frame),
+        lambda: mc.fit(model, data),
+        lambda: mc.posterior(model, data),
+        lambda: mc.path(model, data, weights=[0.2, 0.1]),
+        lambda: mc.fit(model, data, max_iter=1, tol=1e-12),
+    ]
+    for call in calls:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            call()
+        assert {each.filename for each in told} == {__file__}

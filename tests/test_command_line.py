@@ -155,6 +155,18 @@ def test_csv_is_read_as_its_cells_are_written(place):
     assert done["a;b"][3].as_py() != 3.5
 
 
+def test_csv_with_tabs_and_decimal_commas(place):
+    table = [["length", "points", "note"]]
+    table += [[f"{k},5" if k else "", f"1.{k}00", f"a,{k}"] for k in range(8)]
+    write("other.csv", table, delimiter="\t")
+    out = ["--out", "done.parquet", "--types", "points=skip", "--types", "note=skip"]
+    assert main(["impute", "other.csv", "--delimiter", r"\t", "--decimal", ",", *out]) == 0
+    done = pa.parquet.read_table("done.parquet").to_pydict()
+    assert done["length"][1:] == [k + 0.5 for k in range(1, 8)]
+    assert done["points"] == [f"1.{k}00" for k in range(8)]
+    assert done["note"] == [f"a,{k}" for k in range(8)]
+
+
 @pytest.mark.parametrize("model", [[], ["--model", "model.toml", "--method", "posterior"]])
 def test_intervals_and_draws_stand_beside_the_table(model, place):
     command = ["impute", "table.csv", "--out", "done.csv", "--intervals", "0.9", "--draws", "2"]

@@ -723,7 +723,9 @@ def test_quantiles_and_distribution_functions_agree():
     n_more, others = average.sum() - 150, np.sort((1.0 - most).ravel())[::-1]
     assert both[average].sum() == pytest.approx(most.sum() + others[:n_more].sum())
     assert most.sum() + others[: n_more - 1].sum() < 0.8 * 150 <= both[average].sum()
-    assert found.set("y", 0.8, [], [], on_average=True).size == 0
+    for sets in (found.set("y", 0.8, [], []), found.set("y", 0.8, [], [], on_average=True)):
+        assert sets.shape == (0, 2)
+        assert sets.dtype == bool
     with pytest.raises(mc.ModelError, match="on_average='yes' was given"):
         found.set("y", on_average="yes")
 

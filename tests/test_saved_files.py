@@ -35,6 +35,8 @@ FRAME = pd.DataFrame(
         "town": pd.Categorical(RNG.choice(["Bonn", "Ulm"], 12)),
         "day": pd.Timestamp("2020-02-29", tz="UTC") + pd.to_timedelta(RNG.integers(0, 9, 12), "D"),
         "level": pd.array(RNG.choice(["a", "b", None], 12), dtype="string"),
+        "month": pd.period_range("2020-01", periods=12, freq="M"),
+        "range": pd.interval_range(0, 12),
         "any": np.array([1.5, "a", True, 7] * 3, dtype=object),
     },
     index=pd.MultiIndex.from_product([[1, 2, 3], list("abcd")], names=["k", None]),

@@ -36,6 +36,9 @@ FALLING = (
     "no lower bound was found: the objective may fall without end; a larger weight, a ball or"
     " a box bounds it"
 )
+# Without a bound at this many certificates, Z is tried at this multiple. If the convex objective
+# is lower there, it is taken to fall without end.
+CHECKS_WITHOUT_BOUND, FAR_OUT = 5, 1e9
 # Seconds that inner loops may take beyond the time limit.
 GRACE = 3.0
 # The most iterations without a feasible point.
@@ -274,11 +277,23 @@ class SolverRun:
             return "limited_by_rounding", LIMITED
         if self.stopped:
             return "interrupted", ASKED_TO_STOP
+        if self.falls_far_out():
+            further = f"the objective is lower where Z is {FAR_OUT:g} times as large"
+            return "interrupted", f"{further}, and {FALLING}"
         if not self.program.loss.convex and self.state.residual <= small:
             return "local", LOCAL
         if self.state.finished is not None:
             return "interrupted", f"stopped by its own rule: {self.state.finished}"
         return None
+
+    def falls_far_out(self) -> bool:
+        """Whether a certificate has no bound and a multiple of Z has a lower objective."""
+        if not self.endless or self.answer is None or len(self.records) < CHECKS_WITHOUT_BOUND:
+            return False
+        if self.records[-1].iteration < self.iteration:
+            return False
+        far = Point(self.answer.latent.multiple(FAR_OUT))
+        return bool(uncertified(self.program, far).objective < self.certificate.objective)
 
     def status_when_spent(self, in_time: bool) -> tuple[str, str]:
         """The status where the budget is spent: its time, or its iterations."""

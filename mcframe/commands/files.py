@@ -54,6 +54,7 @@ def read_table(
     path: str,
     *,
     delimiter: str = ",",
+    decimal: str = ".",
     encoding: str = "utf-8",
     missing: Sequence[str] = (),
     like: Mapping[str, Any] | None = None,
@@ -63,8 +64,9 @@ def read_table(
     Parameters
     ----------
     path : str
-    delimiter, encoding, missing
-        Of CSV: what stands between two cells, and further texts of missing entries.
+    delimiter, decimal, encoding, missing
+        Of CSV: what stands between two cells and before decimals, and further texts of missing
+        entries.
     like : dict from column name to a dtype of narwhals, optional
         The columns of a fitted table, which those of new rows in CSV are read like.
 
@@ -78,7 +80,8 @@ def read_table(
     kind = kind_of(file)
     try:
         if kind == "csv":
-            return read_csv(file, delimiter, encoding, [*MISSING, *missing], like or {})
+            given = delimiter, decimal, encoding
+            return read_csv(file, *given, [*MISSING, *missing], like or {})
         if kind == "parquet":
             return parquet.ParquetFile(file).read()
         return feather.read_table(file)
@@ -92,7 +95,12 @@ def read_table(
 
 
 def read_csv(
-    file: Path, delimiter: str, encoding: str, missing: list[str], like: Mapping[str, Any]
+    file: Path,
+    delimiter: str,
+    decimal: str,
+    encoding: str,
+    missing: list[str],
+    like: Mapping[str, Any],
 ) -> Any:
     """Read a table of Arrow whose columns are text, or numbers and dates where all cells are."""
     with file.open(encoding="utf-8-sig" if encoding == "utf-8" else encoding, newline="") as text:
@@ -126,11 +134,13 @@ def read_csv(
                         " missing value), and quote a cell that holds the delimiter"
                     ) from None
             raise
-    columns = [typed(cells[key], like.get(name)) for key, name in zip(keys, names, strict=True)]
+    columns = [
+        typed(cells[key], like.get(name), decimal) for key, name in zip(keys, names, strict=True)
+    ]
     return pa.Table.from_arrays(columns, names=names)
 
 
-def typed(cells: Any, like: Any) -> Any:
+def typed(cells: Any, like: Any, decimal: str = ".") -> Any:
     """Return a column of text as numbers or dates where all of its cells read as these.
 
     Like a fitted column, text stays text, and numbers that need not be whole are read as such.
@@ -138,6 +148,8 @@ def typed(cells: Any, like: Any) -> Any:
     text = compute.utf8_trim_whitespace(cells)
     if like in (nw.String, nw.Categorical, nw.Enum, nw.Object) or text.null_count == len(text):
         return cells
+    if decimal != ".":  # a point may mark thousands: such text is no number
+        text = compute.replace_substring(compute.replace_substring(text, ".", "_"), decimal, ".")
     for pattern, kind in FORMS.items():
         if pattern == WHOLE and like is not None and like.is_float():
             continue

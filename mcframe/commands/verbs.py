@@ -158,6 +158,9 @@ def add_csv(command: Any) -> None:
         "--delimiter", metavar="C", type=one_character, default=",", help="of CSV (default: ,)"
     )
     command.add_argument(
+        "--decimal", metavar="C", type=one_character, default=".", help="of CSV (default: .)"
+    )
+    command.add_argument(
         "--encoding", metavar="NAME", default="utf-8", help="of CSV (default: utf-8)"
     )
     command.add_argument(
@@ -202,7 +205,9 @@ def add_seed(command: Any) -> None:
 
 
 def one_character(text: str) -> str:
-    """Read a delimiter."""
+    """Read a delimiter; a backslash and t, as many shells pass it on, are a tab."""
+    if text == r"\t":
+        return "\t"
     if len(text) != 1:
         raise argparse.ArgumentTypeError(f"{text!r} was given; one character is needed")
     return text
@@ -335,6 +340,7 @@ def table_of(given: argparse.Namespace, path: str = "", like: Any = None) -> Any
     return read_table(
         path or given.table,
         delimiter=given.delimiter,
+        decimal=given.decimal,
         encoding=given.encoding,
         missing=given.missing,
         like=like,

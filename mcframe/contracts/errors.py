@@ -1,5 +1,8 @@
 """What mcframe raises and warns. Each message names block, column, value and remedy."""
 
+import sys
+import warnings
+
 __all__ = [
     "BackendError",
     "DataError",
@@ -47,3 +50,11 @@ class NotCertifiedWarning(UserWarning):
 
 class UnobservedWarning(UserWarning):
     """A row or column has no observed entry: what is predicted there is not learnt from data."""
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn with the line outside the package that led here, however deep the call is."""
+    frame, level, own = sys._getframe(1), 2, ("mcframe.", "contextlib")
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(own):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -1,6 +1,5 @@
 """A model bound to data, checked once, and its objective."""
 
-import warnings
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import takewhile
@@ -11,7 +10,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import DataError, UnobservedWarning
+from mcframe.contracts.errors import DataError, UnobservedWarning, warn_caller
 from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.contracts.term import Constraint, Factored, Spectral, Term
 from mcframe.model.binding import (
@@ -82,7 +81,7 @@ class Problem:
         problem = cls.of_tables(model, tables)
         unobserved = notes_on_unobserved(model, tables, problem.n_items)
         for note in worth_a_warning(unobserved):
-            warnings.warn(note, UnobservedWarning, stacklevel=3)
+            warn_caller(note, UnobservedWarning)
         return attrs.evolve(problem, notes=(*unobserved, *notes_on_sums(model, tables)))
 
     @classmethod

@@ -163,8 +163,16 @@ TAKEN_APART: dict[tuple[str, str], Callable[[Any], Parts]] = {
     ("pandas", "DataFrame"): of_frame,
     ("pandas", "ExtensionArray"): of_extension,
     ("pandas", "Index"): of_index,
+    ("pandas", "Interval"): lambda value: (
+        "pandas.Interval",
+        {"left": value.left, "right": value.right, "closed": value.closed},
+    ),
     ("pandas", "NAType"): lambda value: ("pandas.NA", {}),
     ("pandas", "NaTType"): lambda value: ("pandas.NaT", {}),
+    ("pandas", "Period"): lambda value: (
+        "pandas.Period",
+        {"of": value.ordinal, "freq": value.freqstr},
+    ),
     ("pandas", "Series"): lambda value: (
         "pandas.Series",
         {"of": held(value), "index": value.index, "name": value.name},
@@ -197,11 +205,13 @@ PUT_TOGETHER: dict[str, Callable[..., Any]] = {
         pandas.DatetimeIndex(column_of(of)).tz_localize("UTC").astype(dtype).array
     ),
     "pandas.Index": lambda of, name: pandas.Index(column_of(of), dtype=of.dtype, name=name),
+    "pandas.Interval": lambda left, right, closed: pandas.Interval(left, right, closed),
     "pandas.MultiIndex": lambda arrays, names: pandas.MultiIndex.from_arrays(
         [column_of(each) for each in arrays], names=names
     ),
     "pandas.NA": lambda: pandas.NA,
     "pandas.NaT": lambda: pandas.NaT,
+    "pandas.Period": lambda of, freq: pandas.Period(ordinal=of, freq=freq),
     "pandas.RangeIndex": lambda start, stop, step, name: pandas.RangeIndex(
         start, stop, step, name=name
     ),

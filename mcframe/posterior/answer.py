@@ -514,7 +514,9 @@ class Posterior:
     def _of_values(self, block: str, rows: Any, columns: Any, ask: Ask) -> Array:
         """Something of each label, level or class of cells."""
         numbers, shape = self._at_cells(block, rows, columns, ask)
-        return numbers.reshape(*shape, -1 if numbers.size else 0)
+        if not numbers.size:  # of no cells, whose kind and width those of any cell have
+            numbers = self._at_cells(block, [0], [0], ask)[0][:0]
+        return numbers.reshape(*shape, numbers.shape[-1])
 
     def _answer(self, block: str, rows: Any, columns: Any, ask: Ask) -> Any:
         """A number for each cell, of all in the form of the data."""

@@ -2,7 +2,6 @@
 
 import os
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ from mcframe.compile.partitions.binding import (
     refusal_of_reading,
 )
 from mcframe.compile.partitions.executor import Partitions
-from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
+from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import is_word, whole
@@ -194,7 +193,7 @@ def estimate(
             with executor_of(model, data, client, scratch, observed_of_part) as executor:
                 bound, _ = problem_of_partitions(model, executor)
                 for note in worth_a_warning(bound.notes):
-                    warnings.warn(note, UnobservedWarning, stacklevel=4)
+                    warn_caller(note, UnobservedWarning)
                 parts = bound.partitions
                 run_on_factors(ascent, bound, seed, factors, checkpoint, parts)
                 # Parts, and what a cluster was sent, are not kept for as long as the answer.

@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import ModelError, UnobservedWarning
+from mcframe.contracts.errors import ModelError, UnobservedWarning, warn_caller
 from mcframe.contracts.validators import number, whole
 from mcframe.model import Model, Problem
 from mcframe.numerics.progress import checked_progress, stage
@@ -299,7 +299,7 @@ def search_block_weights(
         warnings.simplefilter("ignore", UnobservedWarning)  # the first has warned of the same
         search = walk(first, data, tried, most, common)
     if search.chosen.grids.shape[1] > 2 and search.chosen.at_edge:
-        warnings.warn(AT_EDGE[search.chosen.at_edge], UserWarning, stacklevel=2)
+        warn_caller(AT_EDGE[search.chosen.at_edge])
     return search
 
 

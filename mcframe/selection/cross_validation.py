@@ -15,7 +15,12 @@ from mcframe.answer import Fit
 from mcframe.backends import FROM_OUTSIDE, BackendLike, checked_backend, checked_budget
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.errors import ModelError, NotCertifiedWarning, UnobservedWarning
+from mcframe.contracts.errors import (
+    ModelError,
+    NotCertifiedWarning,
+    UnobservedWarning,
+    warn_caller,
+)
 from mcframe.contracts.validators import a_type, number, whole
 from mcframe.model import Model, Problem
 from mcframe.numerics.digest import digest_of
@@ -226,7 +231,7 @@ def cross_validate(
     if scores.interrupted and np.count_nonzero(~np.isnan(answer.means)) < min(2, grids.size):
         raise KeyboardInterrupt  # there is nothing to compare
     for category, text in remarks_on(answer, scores, budget.tol if path is None else None):
-        warnings.warn(text, category, stacklevel=2)
+        warn_caller(text, category)
     return answer
 
 

@@ -1,7 +1,6 @@
 """The verb ``path``: one model at a descending sequence of weights, each fit from the last."""
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from mcframe.backends import (
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning
+from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning, warn_caller
 from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import checked_seed, counted, number, whole
@@ -180,7 +179,7 @@ def path(
             f" gap is {max(fit.gap for fit in open_fits):.1e}, tol={tol:g}"
         )
     if said:
-        warnings.warn("; ".join(said), NotCertifiedWarning, stacklevel=2)
+        warn_caller("; ".join(said), NotCertifiedWarning)
     return Path(model.terms[place].word, sequence[: len(fits)], tuple(fits))
 
 

@@ -3,7 +3,6 @@
 import datetime as dt
 import re
 import sys
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
@@ -17,7 +16,7 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.errors import DataError
+from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import a_type, as_float, is_missing, plain
 from mcframe.model.labels import absent, numbers_of_column
@@ -151,12 +150,13 @@ class Bounds:
         """The bounds that were given, None where there are none: a word, levels, a likelihood."""
         if not isinstance(given, list | tuple) or given[:1] not in (["number"], ("number",)):
             return None
-        ends = [end for end in map(as_float, given[1:]) if end is not None]  # NaN for None
-        if (len(given), len(ends)) != (3, 2):
+        if len(given) != 3:
             return None
-        lower = -np.inf if np.isnan(ends[0]) else ends[0]
-        upper = np.inf if np.isnan(ends[1]) else ends[1]
-        return cls(lower, upper) if lower < upper else None
+        lower, upper = (
+            default if end is None else as_float(end)
+            for end, default in zip(given[1:], (-np.inf, np.inf), strict=True)
+        )
+        return None if lower is None or upper is None or not lower < upper else cls(lower, upper)
 
     def __str__(self) -> str:
         lowest = f" from {self.lower:g}" if self.lower > -np.inf else ""
@@ -504,9 +504,7 @@ def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
             if column.name not in declared or strange:
                 said.append(repr(plain(column.name)) + (f" ({'; '.join(parts)})" if parts else ""))
     if said:
-        warnings.warn(
+        warn_caller(
             f"columns of text are read as numbers: {listed(said)}; types={{name: 'number'}}"
             " confirms this, 'category' or 'skip' prevents it",
-            UserWarning,
-            stacklevel=5,
         )

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
-from mcframe.contracts.errors import ModelError
+from mcframe.contracts.errors import ModelError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import is_word, plain, whole
 from mcframe.fitting import fit
@@ -76,9 +76,9 @@ def complete(
     - The rows are draws from one Gaussian distribution, or from a mixture of 2, 3, 4, 6 or 8
       (``GaussianRows``). Mean and covariance have distributions themselves, found by variational
       Bayes. Two things are chosen on 3 folds of held-out entries of every column: the number of
-      rows that the prior of the covariance counts as (1, 3, 10, ... or 1,000), and the number of
-      Gaussians. The criterion is the mean over columns of the squared error divided by the
-      variance.
+      rows that the prior of the covariance counts as (.03, .1, .3, 1, ... or 1,000), and the
+      number of Gaussians. The criterion is the mean over columns of the squared error divided by
+      the variance.
     - Tables whose number of rows times the cube of the number of columns (as numbers) is more than
       1e11, as 1,000 rows of 465 columns, have Gaussian factors of rows and columns
       (``NuclearNorm()`` without a weight). The evidence keeps as many factors as are needed.
@@ -149,7 +149,7 @@ def complete(
         table, columns = typed_columns(frame, types)
         said = long_list(table)
         if said and not any(each.column.missing.any() for each in columns):
-            warnings.warn(f"nothing is missing, and {said}", UserWarning, stacklevel=2)
+            warn_caller(f"nothing is missing, and {said}")
         if method == "optimum" or (method is None and given):
             completed = optimum(columns, table, seed, groups)
         else:
@@ -172,7 +172,7 @@ def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
     ]
     if constants:
         told = "columns with a single observed value are filled with it, which may say nothing of"
-        warnings.warn(f"{told} their missing entries: {listed(constants)}", stacklevel=3)
+        warn_caller(f"{told} their missing entries: {listed(constants)}")
     far = []
     for each in columns:
         if isinstance(each.coding, Numbers):
@@ -184,11 +184,10 @@ def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
                 value = each.column.values[row]
                 far.append(f"{plain(value)!r} in row {row} of column {plain(each.name)!r}")
     if far:
-        warnings.warn(
+        warn_caller(
             f"numbers more than {FAR:g} interquartile ranges beyond the quartiles dominate means"
             f" and correlations: {listed(far)}; correct them, make them missing, or transform the"
             " column, as by a logarithm",
-            stacklevel=3,
         )
 
 

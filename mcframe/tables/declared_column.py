@@ -1,7 +1,6 @@
 """A column of a table: its type, detected or declared, and its position in the model."""
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -13,7 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.errors import DataError
+from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.contracts.validators import counted, plain
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
@@ -124,11 +123,9 @@ def warn_of_aside(said: str, columns: Iterable[DeclaredColumn]) -> None:
     """A ``UserWarning`` that names columns that are set aside, each with the reason."""
     named = [f"{plain(each.name)!r} ({each.why})" for each in columns]
     if named:
-        warnings.warn(
+        warn_caller(
             f"{said}: {listed(named)}; types={{name: kind}} declares them, types={{name: 'skip'}}"
             " confirms this",
-            UserWarning,
-            stacklevel=4,
         )
 
 

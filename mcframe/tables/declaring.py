@@ -11,7 +11,13 @@ import numpy as np
 
 from mcframe.answer import Fit, new_rows
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import DataError, ModelError, NoInfluence, UnobservedWarning
+from mcframe.contracts.errors import (
+    DataError,
+    ModelError,
+    NoInfluence,
+    UnobservedWarning,
+    warn_caller,
+)
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import a_type, counted, is_word, plain
 from mcframe.likelihoods import Ordinal
@@ -124,7 +130,7 @@ class CodedRows:
                 raise DataError(f"{unknown}; unseen='missing' takes them as missing")
             said.append(f"{unknown}; they count as missing there, and stay as they are")
         for message in said:
-            warnings.warn(message, UserWarning, stacklevel=4)
+            warn_caller(message)
         return cls(declared, table, given, codes)
 
     def completed(self, filled: Mapping[str, Array]) -> Any:
@@ -740,12 +746,10 @@ def typed_columns(
     for each in placed:
         if isinstance(each.coding, Choice) and len(each.coding.places) < each.column.n_distinct:
             n_rare = np.count_nonzero(np.isnan(each.codes) & ~each.column.missing)
-            warnings.warn(
+            warn_caller(
                 f"column {plain(each.name)!r} has {each.column.n_distinct} categories: the"
                 f" {MOST_CLASSES} most frequent are classes, and the {n_rare} entries of others"
                 " count as missing for the model, and stay as they are",
-                UserWarning,
-                stacklevel=3,
             )
     return table, placed
 

@@ -4,7 +4,6 @@ import itertools
 import math
 import threading
 import time
-import warnings
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
@@ -45,7 +44,7 @@ from mcframe.compile.partitions.part import (
     with_arrays,
 )
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import BackendError, McframeError
+from mcframe.contracts.errors import BackendError, McframeError, warn_caller
 from mcframe.numerics.machine import thread_limit
 from mcframe.numerics.progress import current
 from mcframe.numerics.scratch import Scratch
@@ -208,7 +207,7 @@ class OnDask(Partitions):
         if fresh:
             self.arithmetic.update(arithmetic_of(self.client, fresh))
         if self.notes and not noted:
-            warnings.warn(self.notes[0], UserWarning, stacklevel=2)
+            warn_caller(self.notes[0])
 
     @property
     def notes(self) -> tuple[str, ...]:
