@@ -33,7 +33,7 @@ from mcframe.storage import Archive
 
 from .strategies import damaged
 
-pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean stands at")
+pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean score is at")
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((12, 2)) @ RNG.standard_normal((2, 6)) + 0.1 * RNG.standard_normal((12, 6))

@@ -76,7 +76,7 @@ def test_a_gain_within_the_error_of_the_differences_is_not_gone_to():
     assert not any(step.taken for step in found.steps[1:])
 
 
-@pytest.mark.filterwarnings("ignore:the lowest mean stands at")
+@pytest.mark.filterwarnings("ignore:the lowest mean score is at")
 def test_every_step_is_a_cross_validation_on_the_same_folds(model, table):
     options = {"criterion": HeldOutLoss("features"), "count": 3, "cv": 2, "tol": 1e-2}
     found = search_block_weights(model, table, factors=[0.5], rounds=1, random_state=3, **options)

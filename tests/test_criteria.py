@@ -328,7 +328,7 @@ def test_the_best_constants_are_found_once_along_a_path(monkeypatch):
     x = np.where(np.isnan(DATA["x"]), 50.0, DATA["x"])
     options = {"weights": [4.0, 2.0, 1.0], "cv": 3, "patience": None}
     model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(1.0)])
-    with pytest.warns(UserWarning, match="the lowest mean stands at"):
+    with pytest.warns(UserWarning, match="the lowest mean score is at"):
         mc.cross_validate(model, {"x": x}, criterion=RelativeDeviance(), **options)
     assert found == ["x"] * 3
 
@@ -493,7 +493,7 @@ def test_log_losses_refuse_what_has_no_distribution():
         LogLoss("v").check(constant_model(mc.Hinge()))
 
 
-@pytest.mark.filterwarnings("ignore:the lowest mean stands at")
+@pytest.mark.filterwarnings("ignore:the lowest mean score is at")
 def test_several_criteria_are_judged_and_the_first_decides():
     several = [RelativeDeviance(), LabelError("y"), OneMinusAUC("y")]
     options = {"weights": [9.0, 3.0], "cv": 2, "tol": 1e-2}

@@ -21,7 +21,7 @@ from mcframe.selection import (
 )
 
 # A best weight at an edge is said by a warning, which has tests of its own below.
-pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean stands at")
+pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean score is at")
 
 WEIGHTS = [0.3, 0.1, 0.03, 0.01]
 
@@ -513,12 +513,12 @@ def test_a_best_weight_at_an_edge_is_said(means, edge, said):
     assert repr(found).splitlines()[-1].endswith(said)
 
 
-@pytest.mark.filterwarnings("default:the lowest mean stands at")
+@pytest.mark.filterwarnings("default:the lowest mean score is at")
 @pytest.mark.parametrize(
     ("means", "named"),
     [
-        ([1.0, 2.0, 3.0], "stands at the largest weight: .* give weights that begin higher"),
-        ([3.0, 2.0, 1.0], "stands at the smallest weight that was tried: .* a smaller ratio"),
+        ([1.0, 2.0, 3.0], "score is at the largest weight: .* give weights that begin higher"),
+        ([3.0, 2.0, 1.0], "score is at the smallest weight that was tried: .* a smaller ratio"),
     ],
 )
 def test_a_best_weight_at_an_edge_is_warned_of_once(means, named):

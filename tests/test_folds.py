@@ -20,7 +20,7 @@ from mcframe.selection import (
 )
 from mcframe.selection.cross_validation import checked_splitter
 
-EDGE = "ignore:the lowest mean stands at"
+EDGE = "ignore:the lowest mean score is at"
 GAUSSIAN = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
 MIXED = mc.Model(
     [mc.Block("x", mc.Gaussian()), mc.Block("y", mc.Bernoulli(), bias=True)],

@@ -14,7 +14,7 @@ from mcframe.backends import loop
 from mcframe.numerics.machine import check_time
 from mcframe.selection import HeldOutLoss, jobs
 
-pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean stands at")
+pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean score is at")
 
 WEIGHTS = [1.0, 0.5, 0.25]
 X = np.random.default_rng(0).standard_normal((12, 8))

@@ -60,7 +60,7 @@ def answers():
         )
     ]
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the lowest mean stands at", UserWarning)
+        warnings.filterwarnings("ignore", "the lowest mean score is at", UserWarning)
         chosen = mc.cross_validate(
             mixtures, labels, criterion=LabelError("y"), count=4, ratio=0.2, cv=2
         )

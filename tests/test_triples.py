@@ -386,7 +386,7 @@ def test_frames_of_features_stand_beside_triples():
         assert fit.predict("x").index.tolist() == ["eve", "bob", "ann"]
 
 
-@pytest.mark.filterwarnings("ignore:the lowest mean stands at")
+@pytest.mark.filterwarnings("ignore:the lowest mean score is at")
 def test_verbs_over_many_fits_take_triples():
     rng = np.random.default_rng(0)
     rows, names = np.nonzero(rng.random((20, 12)) < 0.6)

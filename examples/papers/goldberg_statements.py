@@ -83,7 +83,7 @@ def meta_averages(name: str, kind: str, variants: Sequence[str] = ()) -> str:
 
 
 def best_methods(name: str, kind: str, methods: Sequence[str]) -> str:
-    """Write in how many settings each method is the best, or not to be told from it.
+    """Write in how many settings each method is the best, or not significantly different.
 
     As the paper's bold entries: by paired two-sided t-tests at the level 0.05.
     """
@@ -100,13 +100,13 @@ def best_methods(name: str, kind: str, methods: Sequence[str]) -> str:
             same = np.allclose(row, best) or ttest_rel(row, best).pvalue > LEVEL
             wins[method] += int(same)
     if not settings:
-        return f"No setting has {FEWEST} trials of all of these yet, so that nothing is tested."
+        return f"No setting has {FEWEST} trials of all of these yet, so nothing is tested."
     lines = [[method, f"{count} of {settings}"] for method, count in wins.items()]
-    return "\n".join(ruled(["method", "best, or not to be told from it"], lines))
+    return "\n".join(ruled(["method", "best, or not significantly different"], lines))
 
 
 def bias_said() -> str:
-    """Say whether the model without a bias errs more than MC-b and MC-1, setting by setting."""
+    """Say by how much the model without a bias differs from MC-b and MC-1 in each setting."""
     name, said = "goldberg-nobias", []
     for setting in NUMBERS.report(name).experiment.settings():
         bare, biased, ones = (
@@ -115,11 +115,13 @@ def bias_said() -> str:
         )
         if bare:
             gaps = [np.mean([bare[k] - other[k] for k in bare]) for other in (biased, ones)]
-            said.append(
-                f"with {setting} it errs by {gaps[0]:+.1f} points against MC-b and by"
-                f" {gaps[1]:+.1f} against MC-1 ({len(bare)} trial{'s' * (len(bare) > 1)})"
-            )
-    return f"The model without a bias: {'; '.join(said)}."
+            than = [
+                f"{abs(gap):.1f} points {'lower' if gap < 0 else 'higher'} than that of {model}"
+                for gap, model in zip(gaps, ("MC-b", "MC-1"), strict=True)
+            ]
+            trials = f"{len(bare)} trial{'s' * (len(bare) > 1)}"
+            said.append(f"with {setting} it is {' and '.join(than)} ({trials})")
+    return f"The label error of the model without a bias: {'; '.join(said)}."
 
 
 def verdict(probability: float, difference: float, wanted: int) -> str:
@@ -185,7 +187,10 @@ def optimum_columns(model: str) -> dict[str, str]:
 
 
 def paper_rows(name: str, methods: Sequence[str]) -> str:
-    """Write label and feature errors of methods in each setting, as words in a sentence."""
+    """Write label and feature errors of methods in each setting, as words in a sentence.
+
+    A variant is called by the name of its method, since the sentence says which variant it is.
+    """
     said = []
     for method in methods:
         found = []
@@ -195,8 +200,10 @@ def paper_rows(name: str, methods: Sequence[str]) -> str:
             ]
             if all(cells):
                 label, feature = (float(np.mean(list(each.values()))) for each in cells)
-                found.append(f"{label:.1f} % and {feature:.2f} at {setting} observed")
-        said.append(f"{method}: {', '.join(found) or 'not computed'}")
+                share = setting.replace("%", " %")
+                found.append(f"{label:.1f} % and {feature:.2f} at {share} observed")
+        model = method.partition(",")[0]
+        said.append(f"{model} has {', '.join(found)}" if found else f"{model} has not been run")
     return "; ".join(said)
 
 

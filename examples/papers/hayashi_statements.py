@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 
 from papers.hayashi_movielens import AVERAGE, INSIDE, SETTING, WIDE, HayashiAlpha
-from papers.pages import Numbers
+from papers.pages import Numbers, listed
 from papers.picture import Bars
 from papers.report import ruled
 from papers.ternary import named_triple, parsed_triple
@@ -56,7 +56,7 @@ def by_alpha() -> str:
 
 
 def alpha_said() -> str:
-    """Say which class is best for PN and for the mixtures, and where the mixtures gain."""
+    """Say which alpha is best for PN and for the mixtures, and where the mixtures gain."""
     places = range(len(EXPERIMENT.points))
     errors = {
         (alpha, steps, place): NUMBERS.mean(ALPHA, SETTING, measure(alpha, steps, place, "0"))
@@ -67,16 +67,16 @@ def alpha_said() -> str:
         for first in (True, False)
     )
     gains = [
-        f"{alpha:g} with {steps} steps"
+        f"{alpha:g} ({steps} steps)"
         for alpha, steps in product(computed_alphas(), EXPERIMENT.steps)
         if errors[alpha, steps, 0] > min(errors[alpha, steps, k] for k in places[1:])
     ]
     return (
-        f"By the sign of Z the least error of PN is {errors[pn]:.4f}, at alpha = {pn[0]:g} with"
-        f" {pn[1]} steps; that of the mixtures is {errors[other]:.4f},"
+        f"With the sign of Z the smallest error of PN is {errors[pn]:.4f}, at alpha = {pn[0]:g}"
+        f" with {pn[1]} steps. The smallest error of the mixtures is {errors[other]:.4f}, that of"
         f" {named_triple(EXPERIMENT.points[other[2]])} at alpha = {other[0]:g} with {other[1]}"
-        " steps. In the same class and with as many steps some mixture is better than PN at"
-        f" alpha = {'; '.join(gains) or 'none of these'}."
+        " steps. If PN and the mixtures have the same alpha and as many steps, some mixture is"
+        f" better than PN at alpha = {', '.join(gains) or 'none of these'}."
     )
 
 
@@ -89,7 +89,7 @@ def agreeing(method: str, near: bool = True) -> str:
         if row.measure.startswith(start) and row.distance is not None
     ]
     found = [row.measure.removeprefix(start) for row in rows if row.is_far != near]
-    return ", ".join(found) or "none"
+    return listed(found) if found else "none"
 
 
 def by_width(name: str, widths: Sequence[int]) -> str:

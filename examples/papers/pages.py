@@ -215,7 +215,7 @@ class Numbers:
         seconds = sum(result.seconds for result in results.values())
         return (
             f"`{report.command}`, seed {header.seed}; {trials_of(report)}; begun {header.begun}"
-            f" with commit {' and '.join(commits)}, {duration(seconds)} in all"
+            f" with commit{'s' * (len(commits) > 1)} {listed(commits)}, {duration(seconds)} in all"
         )
 
     def trials(self, name: str) -> str:
@@ -291,10 +291,15 @@ def trials_of(report: Report) -> str:
     for part in parts_of(experiment):
         number = span(counted(report, part))
         words = f"{number} trial{'s' * (number != '1')} a setting"
-        named.setdefault(words, []).append(part or "the main part")
+        named.setdefault(words, []).append(f'"{part}"' if part else "the main part")
     if len(named) == 1:
         return next(iter(named))
-    return "; ".join(f"{words} of {', '.join(parts)}" for words, parts in named.items())
+    return "; ".join(f"{words} of {listed(parts)}" for words, parts in named.items())
+
+
+def listed(words: Sequence[str]) -> str:
+    """Write words as a list in a sentence."""
+    return " and ".join([", ".join(words[:-1]), *words[-1:]] if len(words) > 1 else words)
 
 
 def parts_of(experiment: Experiment) -> list[str]:

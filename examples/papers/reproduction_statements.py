@@ -20,16 +20,16 @@ EXCESSES = (
 )
 FINDINGS = {
     "goldberg-optimum": {
-        "MC-b": "goes to the optimum; its rule stops it",
-        "MC-1": "keeps an error of its own at larger mu",
+        "MC-b": "converges, but its rule stops it earlier",
+        "MC-1": "does not quite converge to the optimum at larger mu",
     },
     "coco-optimum": {
-        "COCO-1": "far away: its step stays at 40",
-        "COCO-0": "an ordinary proximal gradient",
+        "COCO-1": "far from the optimum: its step stays at 40",
+        "COCO-0": "close: an ordinary proximal gradient method",
     },
-    "tmcc-optimum": {"": "goes to the optimum; kappa decides"},
-    "zheng-optimum": {"": "a small movement is no small distance"},
-    "hayashi-excess": {"": "another problem in effect: the box acts as a penalty"},
+    "tmcc-optimum": {"": "converges; kappa decides how close it gets"},
+    "zheng-optimum": {"": "a small step does not mean that the optimum is near"},
+    "hayashi-excess": {"": "in effect solves another problem: the box acts as a penalty"},
 }
 
 

@@ -125,7 +125,7 @@ class Reference(Backend):
     eps : float, default 1e-9
         SCS's absolute and relative tolerance, for the losses at Z = 0 scaled to 1.
     max_iters : int, default 50,000
-        SCS's limit on its iterations; a tenth of it where Clarabel stands by.
+        SCS's limit on its iterations; a tenth of it if Clarabel can take over.
     force : bool, default False
         Solve however large the estimate of size and time.
     """

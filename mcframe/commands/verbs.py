@@ -50,7 +50,7 @@ a model: a file of TOML or JSON, with the columns of each block:
 
     [[blocks]]
     name = "x"
-    columns = ["age", "weight"]      # or "gene_*", all that this fits
+    columns = ["age", "weight"]      # or "gene_*", all that match
     likelihood = "Gaussian"          # or { is = "Huber", delta = 1.5 }
     standardize = true
 """

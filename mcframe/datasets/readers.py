@@ -147,8 +147,8 @@ def read_csv(
         the folder that the environment variable ``MCFRAME_DATA`` names.
     blocks : dict
         For each block its columns by name, in the order they shall have, or one text in which
-        ``*`` stands for anything, such as ``"gene_*"``: all columns it fits, in the order of the
-        file. Columns in no block are left alone.
+        ``*`` stands for anything, such as ``"gene_*"``: all columns whose names match, in the
+        order of the file. Columns in no block are left alone.
     missing : texts that mean that an entry is missing
         By default an empty cell, NA, NaN and nan.
     delimiter : one character

@@ -30,8 +30,8 @@ class Prediction(TableEstimator):
     """An estimator whose targets are further columns of the table, missing in new rows.
 
     Rows of the fit are predicted by the fit, which uses all observed targets, their own included.
-    Other rows are predicted by the rule for new rows. A row that was in the fit more than once
-    counts as new.
+    Other rows are predicted by the rule for new rows. If several rows of
+    the fit have the same features, such a row is treated as new.
     """
 
     def fit_targets(self, table: Any, block: Block, targets: Array) -> Any:

@@ -205,8 +205,8 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
     So bound Z by a norm ball or a box, as the paper does (Hsieh et al., 2015, keep it in [0, 1]
     with the squared loss), or use a sufficiently strong penalty.
 
-    Nearly every cell has an unlabeled entry. Up to 2e7 cells these are stored. A larger table
-    under a ``NuclearNorm`` alone needs memory for its labels only. With the squared loss Gram
+    Nearly every cell has an unlabeled entry. Up to 2e7 cells these are stored. For a larger
+    table under a ``NuclearNorm`` alone only the labels are stored. With the squared loss Gram
     matrices of the factors are used, at no cost for each cell. With the logistic loss the cells
     are computed in blocks of rows: each pass takes cells x rank operations, and a logarithm and
     an exponential for each cell.

@@ -21,10 +21,10 @@ from mcframe.selection.paths import may_be_infinite
 pandas = Deferred("pandas", "the table of a cross-validation")
 
 AT_EDGE = {
-    "largest": "the lowest mean stands at the largest weight: larger ones may be better, unless"
+    "largest": "the lowest mean score is at the largest weight: larger ones may be better, unless"
     " Z is 0 there already (mc.weight_max); give weights that begin higher",
-    "smallest": "the lowest mean stands at the smallest weight that was tried: smaller ones may be"
-    " better; give a smaller ratio, or smaller weights",
+    "smallest": "the lowest mean score is at the smallest weight that was tried: smaller ones may"
+    " be better; give a smaller ratio, or smaller weights",
 }
 
 
@@ -32,7 +32,7 @@ AT_EDGE = {
 def edges_unsaid() -> Iterator[None]:
     """Ignore the warning of a best weight at an edge, where the caller has chosen the grid."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the lowest mean stands at", UserWarning)
+        warnings.filterwarnings("ignore", "the lowest mean score is at", UserWarning)
         yield
 
 

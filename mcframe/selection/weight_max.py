@@ -68,7 +68,7 @@ def weight_max(
       subgradient at Z = 0: an upper estimate.
     - Where Z = 0 is not feasible (``Equality``, an exact ``Calibration``, a ``Box`` without 0), S
       is that of a feasible point close to 0, less the multipliers of these sets: an estimate of
-      the weight from which Z has no more rank than that point.
+      the weight above which the rank of Z is at most that of this point.
 
     A smooth term (``Ridge``, a ``Calibration`` with a weight) reaches its limit at no weight.
     There the answer is the weight at which its curvature is 100 times that of all losses: under a

@@ -513,7 +513,7 @@ class Completion:
         """Errors of each column on held-out entries, as a table in the library of the table.
 
         There is one row for each column: ``column``, ``type``, ``missing`` (a share), ``loss``
-        (held-out loss relative to filling with the mean or mode: 1 is no better), ``error`` and
+        (held-out loss divided by that of a constant prediction: 1 is no better), ``error`` and
         ``error_of_constant`` by ``measure`` (the root mean square, the share of wrong labels, or
         the mean distance in levels), ``sd`` (the error at missing entries that the posterior
         expects; for levels the probability that one is wrong), ``auc_of_holes``, and the chosen

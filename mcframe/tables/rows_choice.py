@@ -204,6 +204,57 @@ class RowsChoice:
         return f"Gaussian rows{several}, a prior of {counted(self.best_weight, 'row')}{noisy}"
 
 
+@attrs.define(eq=False)
+class PriorSearch:
+    """What was tried on the folds, with the losses, and the best predictions of each fold."""
+
+    folds: Sequence[RowsFold]
+    priors: Sequence[float]
+    tried: list[tuple[int, float, float]] = attrs.field(factory=list)
+    losses: list[list[float]] = attrs.field(factory=list)
+    predictions: list[Array] = attrs.field(factory=list)
+
+    @property
+    def best(self) -> tuple[int, float, float]:
+        """The number of Gaussians, the strength of the prior and the noise with the least loss."""
+        return self.tried[int(np.argmin(np.mean(self.losses, axis=1)))]
+
+    def improves(self, components: int, prior: float, noise: float) -> bool:
+        """Whether these, which were not tried before, have the least loss so far."""
+        if (components, prior, noise) in self.tried:
+            return False
+        predictions = [
+            fold.predictions(fold.estimated(components, prior, noise), noise)
+            for fold in self.folds
+        ]
+        self.tried.append((components, prior, noise))
+        self.losses.append([f.loss(own) for f, own in zip(self.folds, predictions, strict=True)])
+        tried_now = f"{counted(components, 'Gaussian')}, prior of {counted(prior, 'row')}"
+        current().report(f"{tried_now}: loss {np.mean(self.losses[-1]):.4g}")
+        if len(self.tried) > 1 and self.best != self.tried[-1]:
+            return False
+        self.predictions = predictions
+        return True
+
+    def over_priors(self, first: float, noise: float) -> None:
+        """Try strengths of the prior of one Gaussian, from this one on."""
+        walk(self.priors, first, lambda prior: self.improves(1, prior, noise))
+
+    def over_noise(self, first: float) -> None:
+        """Try noises of features, from this one on, with the best prior of one Gaussian."""
+        prior = self.best[1]
+        walk(FEATURE_NOISES, first, lambda noise: self.improves(1, prior, noise))
+
+
+def walk(values: Sequence[float], first: float, is_better: Callable[[float], bool]) -> None:
+    """Try the first value, then larger ones while they are better, or else smaller ones."""
+    is_better(first)
+    at = values.index(first)
+    for others in (values[at + 1 :], values[:at][::-1]):
+        if [*itertools.takewhile(is_better, others)]:
+            break
+
+
 @limits_blas
 def choose_rows(
     folds: Sequence[RowsFold],
@@ -220,63 +271,28 @@ def choose_rows(
     components are tried while the loss falls. Nothing is tried without a fold, or for a ``wide``
     table, which has factors. If ``prior_rows`` is given, one Gaussian has that prior.
     """
-    tried: list[tuple[int, float, float]] = []
-    losses: list[list[float]] = []
-    best: list[Array] = []
-
-    def improves(components: int, prior: float, noise: float) -> bool:
-        nonlocal best
-        if (components, prior, noise) in tried:
-            return False
-        predictions = [
-            fold.predictions(fold.estimated(components, prior, noise), noise) for fold in folds
-        ]
-        tried.append((components, prior, noise))
-        losses.append([fold.loss(own) for fold, own in zip(folds, predictions, strict=True)])
-        found = np.mean(losses, axis=1)
-        tried_now = f"{counted(components, 'Gaussian')}, prior of {counted(prior, 'row')}"
-        current().report(f"{tried_now}: loss {found[-1]:.4g}")
-        better = len(found) == 1 or bool(found[-1] < np.min(found[:-1]))
-        best = predictions if better else best
-        return better
-
-    def least() -> tuple[int, float, float]:
-        return tried[int(np.argmin(np.mean(losses, axis=1)))]
-
     if wide:
         return RowsChoice(), [fold.predictions_by_factors() for fold in folds]
     if not folds:
         return RowsChoice(1, prior_rows or USUAL_PRIOR), []
-
-    def search(values: Sequence[float], first: int, is_better: Callable[[float], bool]) -> None:
-        """Try the first value, then larger ones while they are better, or else smaller ones."""
-        is_better(values[first])
-        for others in (values[first + 1 :], values[:first][::-1]):
-            if [*itertools.takewhile(is_better, others)]:
-                break
-
-    priors = PRIORS if prior_rows is None else (prior_rows,)
-
-    def search_priors(first: int, noise: float) -> None:
-        search(priors, first, lambda prior: improves(1, prior, noise))
-
-    first = int(np.argmin(np.abs(np.log(priors) - np.log(0.5 * folds[0].owners.size))))
-    search_priors(first, NOISE)
-    _, prior, noise = least()
+    width = folds[0].owners.size
+    search = PriorSearch(folds, PRIORS if prior_rows is None else (prior_rows,))
+    half = np.abs(np.log(search.priors) - np.log(0.5 * width))
+    search.over_priors(search.priors[int(np.argmin(half))], NOISE)
     if folds[0].tells_of_targets:
-        search_priors(priors.index(prior), FIRST_FEATURE_NOISE)
-        _, prior, noise = least()
-        search(FEATURE_NOISES, FEATURE_NOISES.index(noise), lambda own: improves(1, prior, own))
-        _, prior, noise = least()
-        search_priors(priors.index(prior), noise)
-        _, prior, noise = least()
+        search.over_priors(search.best[1], FIRST_FEATURE_NOISE)
+        search.over_noise(search.best[2])
+        search.over_priors(*search.best[1:])
     if prior_rows is None and components:
+        _, prior, noise = search.best
         for fold in folds:
             fold.estimated(1, prior, noise)
         for number in components:
-            if number * folds[0].owners.size > MOST_COLUMNS or not improves(number, prior, noise):
+            if number * width > MOST_COLUMNS or not search.improves(number, prior, noise):
                 break
-    return RowsChoice(*least(), tuple(tried), np.array(losses)), best
+    return RowsChoice(
+        *search.best, tuple(search.tried), np.array(search.losses)
+    ), search.predictions
 
 
 def takes_factors(shape: tuple[int, int]) -> bool:

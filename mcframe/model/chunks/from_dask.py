@@ -349,8 +349,8 @@ def refuse_elsewhere(name: str, p: int, facts: ChunkSummary, starts: tuple[int, 
         return
     raise DataError(
         f"block {name!r}: partition {p} has entries in rows {facts.first_row} to {facts.last_row},"
-        f" and its rows are {starts[p]} to {starts[p + 1] - 1}: the entries of an item stand in"
-        " one partition, those of a partition in front of those of the next. Sort them by"
+        f" and its rows are {starts[p]} to {starts[p + 1] - 1}: all entries of an item must be"
+        " in one partition, and partitions in the order of their items. Sort them by"
         " frame.set_index('row'), or write them by write_partitions(folder,"
         f" {{{name!r}: (part.compute() for part in frame.partitions)}})"
     )
@@ -480,9 +480,9 @@ def from_dask(
         observed. ``Observations`` of one have arrays of as many rows as additions, or
         numbers common to all rows.
         A frame with ``row``, ``column``, ``value`` and, where entries have
-        them, ``weight`` and ``offset`` or ``exposure`` has one entry in each row; the entries of
-        an item stand in one partition, those of a partition in front of those of the next. Any
-        other frame is a table with an item in each row, counted from 0 whatever its index, and
+        them, ``weight`` and ``offset`` or ``exposure`` has one entry in each row; all entries of
+        an item are in one partition, and partitions are in the order of their items. Any other
+        frame is a table with an item in each row, counted from 0 whatever its index, and
         its columns keep their names; the lengths of its partitions are computed first.
     shapes : dict from block name to (rows, columns), optional
         Of frames: without it a table ends with the last row and column that occur.
