@@ -27,12 +27,15 @@ from mcframe.contracts.validators import checked_seed, checked_switch, is_word
 from mcframe.keeping import resumed
 from mcframe.model import Model, Problem
 from mcframe.model.partitioned import in_partitions, refuse_options_of_partitions
+from mcframe.model.table import Table, affine_units
 from mcframe.numerics.machine import checked_jobs, thread_limit
 from mcframe.numerics.progress import checked_progress, current, stage
 from mcframe.partitions import fit_partitions
 
 # Least seconds between two checkpoints of data in memory, whose certificates take little time.
 KEPT_EVERY = 10.0
+# A ratio of standard deviations from which a warning recommends to standardize.
+UNLIKE = 1e3
 
 
 @with_ladder
@@ -207,10 +210,28 @@ def warned(answer: Fit, settings: Settings) -> Fit:
         current().hide()
         warn_caller(
             f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e},"
-            f" tol={settings.budget.tol:g}",
+            f" tol={settings.budget.tol:g}{hint_of_scales(answer)}",
             NotCertifiedWarning,
         )
     return answer
+
+
+def hint_of_scales(answer: Fit) -> str:
+    """What to do about columns of very different scales, which make fits slow."""
+    for block in answer.model.blocks:
+        table = answer.problem.tables[block.name]  # which has no values in partitions
+        if block.standardize or not block.likelihood.location or not isinstance(table, Table):
+            continue
+        weights = np.ones(table.values.size)
+        units = affine_units(table.values, table.columns, weights, table.shape[1], robust=False)
+        spread = units.spread[units.spread != 1.0]  # which is that of equal values
+        if spread.size and np.max(spread) > UNLIKE * np.min(spread):
+            return (
+                f". The columns of block {block.name!r} have standard deviations of"
+                f" {np.min(spread):.1e} to {np.max(spread):.1e}; Block(..., standardize=True)"
+                " gives them one scale"
+            )
+    return ""
 
 
 def solve_with(compiled: CompiledProblem, chosen: Backend, settings: Settings) -> Fit:

@@ -585,3 +585,13 @@ def test_a_block_that_is_not_there_is_named(ask):
     fit = mc.fit(model, {"x": np.eye(3)})
     with pytest.raises(mc.ModelError, match="there is no block 'q'"):
         getattr(fit, ask)("q")
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_a_slow_fit_of_unlike_scales_recommends_to_standardize(standardize):
+    block = mc.Block("x", mc.Gaussian(), standardize=standardize, bias=True)
+    model = mc.Model([block], [mc.NuclearNorm(0.1)])
+    x = np.random.default_rng(0).standard_normal((30, 5)) * [1e-3, 1.0, 1.0, 1e3, 0.0]
+    with pytest.warns(mc.NotCertifiedWarning) as told:
+        mc.fit(model, {"x": x}, max_iter=2, tol=1e-14)
+    assert ("standardize=True" in str(told[0].message)) is not standardize
