@@ -75,7 +75,7 @@ def alpha_said() -> str:
         f"With the sign of Z the smallest error of PN is {errors[pn]:.4f}, at alpha = {pn[0]:g}"
         f" with {pn[1]} steps. The smallest error of the mixtures is {errors[other]:.4f}, that of"
         f" {named_triple(EXPERIMENT.points[other[2]])} at alpha = {other[0]:g} with {other[1]}"
-        " steps. If PN and the mixtures have the same alpha and as many steps, some mixture is"
+        " steps. If PN and the mixtures have the same alpha and number of steps, some mixture is"
         f" better than PN at alpha = {', '.join(gains) or 'none of these'}."
     )
 

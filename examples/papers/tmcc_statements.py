@@ -73,7 +73,7 @@ def centred_said() -> str:
     """Say what calibration is worth with centred factors, where that has been run."""
     gap = NUMBERS.difference(TRIALS, f"linear{CENTRED}", "TMCC, features", "MC.0, features", 4)
     if gap[0] not in "+-":
-        return "This setting has too few trials yet to show it."
+        return "Too few trials of this setting have been computed so far to show it."
     return f"There the error of TMCC in the features differs from that of MC.0 by {gap}."
 
 
