@@ -122,6 +122,7 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
       estimate         sd      2.5 %     97.5 %         df    missing
      1.033     0.2728     0.4211      1.646      9.505      0.511
     """
+    estimates, variances = rows_of(estimates), rows_of(variances)
     first: Any = next(iter(estimates), None) if np.iterable(estimates) else None
     if is_labelled(first):
         estimates = in_order_of(first, estimates, "estimates")
@@ -168,6 +169,11 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
     if is_labelled(first):
         found = [type(first)(values, index=first.index) for values in found]
     return Pooled(found[0], found[1], found[2], found[3], m)
+
+
+def rows_of(given: Any) -> Any:
+    """The rows of a DataFrame of pandas, so that columns are matched by their labels."""
+    return [row for _, row in given.iterrows()] if hasattr(given, "iterrows") else given
 
 
 def is_labelled(values: Any) -> bool:

@@ -157,20 +157,20 @@ def test_csv_is_read_as_its_cells_are_written(place):
 
 def test_csv_with_tabs_and_decimal_commas(place):
     table = [["length", "points", "note"]]
-    table += [[f"{k},5" if k else "", f"1.{k}00", f"a,{k}"] for k in range(8)]
+    table += [[f"{k},5" if k else "", f"1.{k}00" if k % 2 else "900", f"a,{k}"] for k in range(8)]
     write("other.csv", table, delimiter="\t")
     out = ["--out", "done.parquet", "--types", "points=skip", "--types", "note=skip"]
     assert main(["impute", "other.csv", "--delimiter", r"\t", "--decimal", ",", *out]) == 0
     done = pa.parquet.read_table("done.parquet").to_pydict()
     assert done["length"][1:] == [k + 0.5 for k in range(1, 8)]
-    assert done["points"] == [f"1.{k}00" for k in range(8)]
+    assert done["points"] == [1000 + 100 * k if k % 2 else 900 for k in range(8)]
     assert done["note"] == [f"a,{k}" for k in range(8)]
 
 
 @pytest.mark.parametrize("model", [[], ["--model", "model.toml", "--method", "posterior"]])
 def test_intervals_and_draws_stand_beside_the_table(model, place):
     command = ["impute", "table.csv", "--out", "done.csv", "--intervals", "0.9", "--draws", "2"]
-    assert main([*command, *model, "--save", "answer.npz"]) == 0
+    assert main([*command, *model, "--types", STAGES, "--save", "answer.npz"]) == 0
     lower, done, upper = (read(f"done{k}.csv")[1:] for k in (".lower", "", ".upper"))
     for low, row, high in zip(lower, done, upper, strict=True):
         assert float(low[0]) <= float(row[1]) <= float(high[0])
@@ -451,8 +451,12 @@ MISTAKES = [
     ([*FIT, "levels.toml", "--types", STAGES], "has the likelihood Ordinal(levels=4"),
     ([*FIT, "words.toml"], "its values are text"),
     ([*FIT, "old.json"], "its format is 1"),
+    ([*FIT, "model.toml"], "the order of its 3 values is not known"),
     ([*FIT, "model.toml", "--types", "stage=skip"], "it stands in block 'stages'"),
-    ([*FIT, "model.toml", "--checkpoint", "table.csv"], "was not written by mcframe"),
+    (
+        [*FIT, "model.toml", "--types", STAGES, "--checkpoint", "table.csv"],
+        "was not written by mcframe",
+    ),
     (["fit", "table.csv", "--out", "fit.csv"], "the ending .npz is needed"),
     (["predict", "none.npz", "--out", "done.csv"], "there is no file 'none.npz'"),
     (["predict", "broken.npz", "--out", "done.csv"], "was not written by mcframe"),

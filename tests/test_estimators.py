@@ -362,3 +362,29 @@ def test_probabilities_of_classes_fit_held_out_ones_for_a_given_prior_too(weight
     features, classes = load_iris(return_X_y=True)
     model = MatrixCompletionClassifier(weight=weight, terms="gaussian")
     assert model.fit(features[::2], classes[::2]).score(features[1::2], classes[1::2]) > 0.93
+
+
+def partly_labelled(seed, n_rows=150, n_new=500):
+    """Features and labels of two factors, labels with holes, and new rows."""
+    rng = np.random.default_rng(seed)
+    of_features, of_labels = rng.standard_normal((2, 20)), rng.standard_normal((2, 6))
+    factors = rng.standard_normal((n_rows + n_new, 2))
+    features = 0.5 * factors @ of_features + 2.0 * rng.standard_normal((n_rows + n_new, 20))
+    scores = factors @ of_labels + 0.3 * rng.standard_normal((n_rows + n_new, 6))
+    labels = (scores > 0.0).astype(float)
+    holes = np.where(rng.random((n_rows, 6)) < 0.4, np.nan, labels[:n_rows])
+    holes[0] = np.nan
+    return features[:n_rows], holes, features[n_rows:], labels[n_rows:]
+
+
+def test_new_rows_have_a_posterior_of_their_own_where_rows_of_the_fit_have_some_labels():
+    features, holes, new, truth = partly_labelled(0)
+    model = MatrixCompletionClassifier().fit(features, holes)
+    assert model.prior_search_.feature_noise > 0.001
+    assert model.new_rows_ is not model.completion_
+    own = np.mean((model.predict_proba(new) - truth) ** 2)
+    # A row of the fit without labels is predicted like a new one.
+    same = model.predict_proba(features[:1] + 1e-12)
+    np.testing.assert_allclose(model.predict_proba(features[:1]), same, atol=1e-9)
+    model.new_rows_, model.codings_ = model.completion_, [model.codings_[0]] * 2
+    assert own <= 1.02 * np.mean((model.predict_proba(new) - truth) ** 2)

@@ -8,6 +8,7 @@ from mcframe.estimators import MatrixCompletionClassifier, MatrixCompletionRegre
 from mcframe.estimators.base import folds_of_numbers
 from mcframe.numerics import row_mixtures
 from mcframe.numerics.row_mixtures import Incomplete, RowMixture, conditionals, left_out_means
+from mcframe.posterior.joint import NOISE as NOISE_OF_TABLES
 from mcframe.tables.rows_choice import RowsFold, choose_rows, dealt_entries, folds_of_parts
 
 NOISE = 0.1
@@ -127,7 +128,7 @@ def test_features_that_tell_nothing_get_noise_where_targets_tell_of_each_other()
     whole = np.where(np.isnan(targets), 0.0, targets)
     folds = folds_of_numbers(np.hstack([useless, whole]), 6, 3, np.random.default_rng(0))
     chosen, _ = choose_rows(folds, components=())
-    assert {noise for _, _, noise in chosen.tried} == {0.01}
+    assert {noise for _, _, noise in chosen.tried} == {NOISE_OF_TABLES}
 
 
 def test_the_posterior_has_the_chosen_noise_of_features():

@@ -280,3 +280,11 @@ def slope(table):
     found = (x @ y) / (x @ x)
     residual = y - found * x
     return found, (residual @ residual) / (len(x) - 2) / (x @ x)
+
+
+def test_frames_are_matched_by_their_columns():
+    estimates = pd.DataFrame({"a": [1.0, 1.1], "b": [5.0, 5.2]})
+    variances = pd.DataFrame({"b": [9.0, 9.0], "a": [1.0, 1.0]})
+    pooled = pool(estimates, variances)
+    assert list(pooled.sd.index) == ["a", "b"]
+    assert pooled.sd["a"] < 1.1 < 3.0 < pooled.sd["b"]

@@ -126,7 +126,8 @@ def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
         raise ModelError(
             f"max_iter={max_iter!r} was given; a whole number of iterations, 0 or more, is needed"
         ) from None
-    if max_seconds != np.inf and (max_seconds is None or number(max_seconds, "max_seconds") <= 0):
+    endless = isinstance(max_seconds, float) and max_seconds == np.inf
+    if not endless and (max_seconds is None or number(max_seconds, "max_seconds") <= 0):
         raise ModelError(
             f"max_seconds={max_seconds!r} was given; a number above 0 is needed, inf for no limit"
         )

@@ -34,6 +34,8 @@ KINDS = {".csv": "csv", ".parquet": "parquet", ".arrow": "feather", ".feather": 
 WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
 # An infinite number is one, so that it is refused by its row, as in a frame.
 NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$|^[-+]?(?i:inf(inity)?)$"
+# Numbers whose points mark thousands, where something else marks decimals.
+THOUSANDS = r"^[-+]?([0-9]{1,3}(\.[0-9]{3})*|[0-9]*)([^0-9.][0-9]*)?$"
 DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 FORMS = {
     WHOLE: "int64",
@@ -148,8 +150,10 @@ def typed(cells: Any, like: Any, decimal: str = ".") -> Any:
     text = compute.utf8_trim_whitespace(cells)
     if like in (nw.String, nw.Categorical, nw.Enum, nw.Object) or text.null_count == len(text):
         return cells
-    if decimal != ".":  # a point may mark thousands: such text is no number
-        text = compute.replace_substring(compute.replace_substring(text, ".", "_"), decimal, ".")
+    if decimal != ".":
+        if compute.all(compute.match_substring_regex(text, THOUSANDS)).as_py():
+            text = compute.replace_substring(text, ".", "")
+        text = compute.replace_substring(text, decimal, ".")
     for pattern, kind in FORMS.items():
         if pattern == WHOLE and like is not None and like.is_float():
             continue

@@ -87,8 +87,9 @@ class TableEstimator(BaseEstimator):
             return validate_data(
                 self, X, dtype=dtype, copy=copy, ensure_all_finite="allow-nan", reset=reset
             )
-        except ValueError as error:
-            if not str(error).startswith("could not convert"):
+        except (ValueError, OverflowError) as error:
+            is_large = isinstance(error, OverflowError)
+            if not is_large and not str(error).startswith("could not convert"):
                 raise
             try:
                 floats_of(X)
@@ -98,6 +99,8 @@ class TableEstimator(BaseEstimator):
                     f"column {column} of X holds {found.value!r} in row {row}, which is no number;"
                     " give a DataFrame, whose columns may hold text, or an array of numbers"
                 ) from None
+            if is_large:
+                raise DataError("X holds a whole number that is too large for a float") from None
             raise
 
     def read_columns(self, table: Any) -> NumberColumns | FrameColumns:
@@ -149,9 +152,9 @@ class TableEstimator(BaseEstimator):
 
         Returns
         -------
-        array (n x d) or None
+        two arrays (n x d) or None
             Of a posterior the means of held-out entries at the best prior, NaN where nothing was
-            held out.
+            held out: of rows of the fit, and of new rows.
         """
         with warnings.catch_warnings():
             # Empty rows and columns have a meaning of their own in scikit-learn.
@@ -172,18 +175,12 @@ class TableEstimator(BaseEstimator):
 
     def fit_rows(
         self, blocks: Sequence[Block], data: Mapping[str, Array], target: str | None
-    ) -> Array:
-        """Find the posterior of the rows of these blocks; see ``fit_blocks``."""
-        values, prior = np.hstack([data[block.name] for block in blocks]), self.given_prior()
-        wide, held_means = takes_factors(values.shape), np.full(values.shape, np.nan)
-        chosen = RowsChoice() if wide else RowsChoice(1, prior)
-        if prior is None or self.calibrates:
-            rng = np.random.default_rng(checked_seed(self.random_state))
-            n_targets = 0 if target is None else data[target].shape[1]
-            folds = folds_of_numbers(values, n_targets, whole(self.cv, "cv", 2), rng)
-            chosen, means = choose_rows(folds, wide, prior, components=self.components_tried)
-            for fold, own in zip(folds, means, strict=True):
-                held_means[fold.held[:, fold.owners]] = own[fold.held[:, fold.owners]]
+    ) -> tuple[Array, Array]:
+        """Find the posterior of the rows of these blocks; see ``fit_blocks``.
+
+        Noise of features is chosen for rows with some of their targets. New rows have none, and
+        get a posterior of their own then.
+        """
         for block in blocks:
             if type(block.likelihood) is not Gaussian:
                 raise ModelError(
@@ -191,6 +188,36 @@ class TableEstimator(BaseEstimator):
                     f" {block.name!r} has {block.likelihood}; leave likelihoods='auto', or give"
                     " terms such as [mc.NuclearNorm(1.0)]"
                 )
+        chosen, found, means = self.posterior_of(blocks, data, target)
+        self.keep_rows(chosen, found)
+        self.new_rows_, new_means = found, means
+        if chosen.noise_of(is_target=False) is not None:
+            _, self.new_rows_, new_means = self.posterior_of(blocks, data, target, also=chosen)
+        return means, new_means
+
+    def posterior_of(
+        self,
+        blocks: Sequence[Block],
+        data: Mapping[str, Array],
+        target: str | None,
+        also: RowsChoice | None = None,
+    ) -> tuple[RowsChoice, Posterior, Array]:
+        """The choice on held-out targets, its posterior, and the means of these targets.
+
+        Given ``also``, the choice for rows with some targets, all targets of a row are held out.
+        """
+        values, prior = np.hstack([data[block.name] for block in blocks]), self.given_prior()
+        wide, held_means = takes_factors(values.shape), np.full(values.shape, np.nan)
+        chosen = RowsChoice() if wide else RowsChoice(1, prior)
+        if prior is None or self.calibrates:
+            rng = np.random.default_rng(checked_seed(self.random_state))
+            n_targets = 0 if target is None else data[target].shape[1]
+            folds = folds_of_numbers(
+                values, n_targets, whole(self.cv, "cv", 2), rng, also is not None
+            )
+            chosen, means = choose_rows(folds, wide, prior, self.components_tried, also)
+            for fold, own in zip(folds, means, strict=True):
+                held_means[fold.held[:, fold.owners]] = own[fold.held[:, fold.owners]]
         model = chosen.model(
             [
                 attrs.evolve(
@@ -203,8 +230,7 @@ class TableEstimator(BaseEstimator):
             ]
         )
         options: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs}
-        self.keep_rows(chosen, chosen.posterior(model, data, **options))
-        return held_means
+        return chosen, chosen.posterior(model, data, **options), held_means
 
     def given_prior(self) -> float | None:
         """The given number of rows that the prior counts as, or None."""
@@ -269,28 +295,30 @@ class TableEstimator(BaseEstimator):
 
 
 def folds_of_numbers(
-    values: Array, n_targets: int, count: int, rng: np.random.Generator
+    values: Array, n_targets: int, count: int, rng: np.random.Generator, by_rows: bool = False
 ) -> list[RowsFold]:
     """Return folds of the entries of a table of numbers (n x d), or of its last columns alone."""
     owners = np.arange(values.shape[1])
     if not n_targets:
         return folds_of_parts(values, dealt_entries(values, count, rng), owners, count)
     parts = np.full(values.shape, -1)
-    parts[:, -n_targets:] = dealt_targets(values[:, -n_targets:], count, rng)
+    parts[:, -n_targets:] = dealt_targets(values[:, -n_targets:], count, rng, by_rows)
     return folds_of_parts(values, parts, owners, count, n_features=owners.size - n_targets)
 
 
-def dealt_targets(targets: Array, count: int, rng: np.random.Generator) -> IntArray:
+def dealt_targets(
+    targets: Array, count: int, rng: np.random.Generator, by_rows: bool = False
+) -> IntArray:
     """Return the fold of each observed target (n x k), -1 of others, as they will be asked for.
 
     Entry by entry where most rows have some of their targets and miss others, which these then
-    tell of. Else row by row; rows with the same value of one target are dealt out in turn, so that
-    each fold has its share of a rare class.
+    tell of. Else, or with ``by_rows``, row by row; rows with the same value of one target are
+    dealt out in turn, so that each fold has its share of a rare class.
     """
     seen = ~np.isnan(targets)
     some = np.any(seen, axis=1)
     partly = ~np.all(seen[some], axis=1)
-    if np.mean(partly) > 0.5:
+    if np.mean(partly) > 0.5 and not by_rows:
         return dealt_entries(targets, count, rng)
     order: IntArray = rng.permutation(len(targets))
     one = int(np.argmin(places_by_content(targets)))

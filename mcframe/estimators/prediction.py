@@ -11,7 +11,7 @@ from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import is_missing, reads_as_number
 from mcframe.estimators.base import TableEstimator
@@ -30,14 +30,15 @@ class Prediction(TableEstimator):
     """An estimator whose targets are further columns of the table, missing in new rows.
 
     Rows of the fit are predicted by the fit, which uses all observed targets, their own included.
-    Other rows are predicted by the rule for new rows. If several rows of
-    the fit have the same features, such a row is treated as new.
+    Other rows are predicted by the rule for new rows. If several rows of the fit have the same
+    features, such a row is treated as new.
     """
 
     def fit_targets(self, table: Any, block: Block, targets: Array) -> Any:
         """Fit features and targets (n_samples x columns of the block) together.
 
-        Returned are the means of targets that were held out, of that shape, of Gaussian rows.
+        Returned are the means of targets that were held out, of that shape, of Gaussian rows: of
+        rows of the fit, and of new rows.
         """
         if len(targets) != len(table):
             raise DataError(
@@ -61,15 +62,22 @@ class Prediction(TableEstimator):
             self.columns_.warn_of_aside("columns that are set aside are not used")
         features = self.columns_.data(table)
         self.n_targets_ = targets.shape[1]
-        keys = row_keys(features, len(targets))
-        counts = Counter(keys)
-        self.known_ = {key: place for place, key in enumerate(keys) if counts[key] == 1}
         blocks, data = [*self.columns_.blocks, block], {**features, TARGETS: targets}
         held_means = self.fit_blocks(blocks, data, TARGETS)
-        return None if held_means is None else held_means[:, -self.n_targets_ :]
+        if not self.gaussian_:
+            self.new_rows_ = self.completion_
+        keys = row_keys(features, len(targets))
+        counts = Counter(keys)
+        known = np.array([counts[key] == 1 for key in keys])
+        if self.new_rows_ is not self.completion_:  # which then serves rows without targets, too
+            known &= ~np.isnan(targets).all(axis=1)
+        self.known_ = {keys[k]: int(k) for k in np.flatnonzero(known)}
+        if held_means is None:
+            return None
+        return [means[:, -self.n_targets_ :] for means in held_means]
 
-    def means(self, X: Any) -> Array:
-        """The mean response of the targets in each row: (n_samples x latent columns of them)."""
+    def means(self, X: Any) -> tuple[Array, Mask]:
+        """The mean response of the targets (n_samples x latent columns); which rows are new."""
         check_is_fitted(self, "completion_")
         table = self.read(X, reset=False)
         features = self.columns_.data(table)
@@ -79,8 +87,8 @@ class Prediction(TableEstimator):
         if new.any():
             data = {name: values[new] for name, values in features.items()}
             data[TARGETS] = np.full((np.count_nonzero(new), self.n_targets_), np.nan)
-            answers[new] = self.completion_.predict_rows(TARGETS, data)
-        return answers
+            answers[new] = self.new_rows_.predict_rows(TARGETS, data)
+        return answers, new
 
     def __sklearn_tags__(self) -> Any:
         """NaN are allowed among the features."""
@@ -180,13 +188,14 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         codings = [kind(places) for _ in codes.T]
         numbers = [coding.numbers(own) for coding, own in zip(codings, codes.T, strict=True)]
         block = Block(TARGETS, Gaussian(), standardize=True)
-        means = self.fit_targets(table, block, np.hstack(numbers))
-        self.codings_ = []  # with probabilities that fit the labels that were held out
-        for coding, own, held in zip(
-            codings, codes.T, np.hsplit(means, len(codings)), strict=True
-        ):
-            known = ~np.isnan(held).any(axis=1) & ~np.isnan(own)
-            self.codings_.append(calibrated(coding, own[known], held[known]))
+        # With probabilities that fit held-out labels: of rows of the fit, and of new ones.
+        self.codings_: list[list[Any]] = [[], []]
+        held_means = self.fit_targets(table, block, np.hstack(numbers))
+        for found, means in zip(self.codings_, held_means, strict=True):
+            parts = zip(codings, codes.T, np.hsplit(means, len(codings)), strict=True)
+            for coding, own, held in parts:
+                known = ~np.isnan(held).any(axis=1) & ~np.isnan(own)
+                found.append(calibrated(coding, own[known], held[known]))
         return self
 
     def probabilities(self, X: Any) -> Array:
@@ -194,14 +203,16 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         check_is_fitted(self, "classes_")
         if len(self.classes_) == 1:
             return np.ones((len(self.read(X, reset=False)), 1))
-        means = self.means(X)
+        means, new = self.means(X)
         if not self.gaussian_:
             return means
-        parts = zip(self.codings_, np.hsplit(means, len(self.codings_)), strict=True)
-        answers = [coding.read(own) for coding, own in parts]
-        return np.hstack(
-            [answer[:, 1:] if len(self.classes_) == 2 else answer for answer in answers]
-        )
+        found = []
+        for of_fit, of_new, own in zip(
+            *self.codings_, np.hsplit(means, len(self.codings_[0])), strict=True
+        ):
+            answer = np.where(new[:, None], of_new.read(own), of_fit.read(own))
+            found.append(answer[:, 1:] if len(self.classes_) == 2 else answer)
+        return np.hstack(found)
 
     def predict(self, X: Any) -> Any:
         """The most probable label of each sample, of each output."""
@@ -306,7 +317,7 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
 
     def predict(self, X: Any) -> Array:
         """The mean of each target (n_samples,) or (n_samples x n_targets), as y was given."""
-        found = self.means(X)
+        found, _ = self.means(X)
         return found[:, 0] if self.flat_ else found
 
     def __sklearn_tags__(self) -> Any:

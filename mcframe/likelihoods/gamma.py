@@ -96,8 +96,9 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLo
 
     def cdf(self, z: Array, y: Array) -> Array:
         """The incomplete gamma function of the shape at shape y / exp(z)."""
-        with np.errstate(over="ignore"):
-            return np.asarray(gammainc(self.shape, self.shape * np.maximum(y, 0.0) * np.exp(-z)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = np.where(y > 0.0, self.shape * y * np.exp(-z), 0.0)
+        return np.asarray(gammainc(self.shape, scaled))
 
     def quantile(self, z: Array, probability: Array) -> Array:
         """The mean, times that of a gamma variable of mean 1."""

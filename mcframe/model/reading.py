@@ -191,7 +191,7 @@ def spreadable(block: Block, given: Any, what: str, shape: Shape) -> Array:
                 f" {shape[0]} items and as many columns; with w = numpy.asarray({what}) write"
                 " w[:, None] for one number for each item, or w[None, :] for one for each column"
             )
-        if numbers.ndim == 1 and shape[1] == 1:
+        if numbers.ndim == 1 and shape[1] == 1 and numbers.size in (1, shape[0]):
             return numbers[:, np.newaxis]  # as the values of one column may be
         if fits(numbers.shape, shape):
             return np.atleast_2d(numbers)

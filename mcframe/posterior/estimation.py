@@ -31,7 +31,7 @@ from mcframe.posterior.factor_rows import (
     observed_of_part,
     without_entries,
 )
-from mcframe.posterior.factor_state import initial_state
+from mcframe.posterior.factor_state import SINGULAR, initial_state
 from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, factor_sweeps
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed
@@ -120,11 +120,7 @@ class CoordinateAscent:
             try:
                 engine = next(sweeps)
             except np.linalg.LinAlgError:
-                raise BackendError(
-                    "no posterior: normal equations are singular in double precision, since"
-                    " columns or effects are of very different sizes; standardise the"
-                    " columns, or take fewer factors"
-                ) from None
+                raise BackendError(SINGULAR) from None
             except OutOfTime:
                 if self.engine is None:
                     raise BackendError(

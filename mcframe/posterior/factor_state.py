@@ -8,10 +8,15 @@ import numpy as np
 
 from mcframe.compile.partitions.part import Sent
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import BackendError
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.observed import Observed
 
 # The noise variance to begin with, over the mean square of a block's values.
+SINGULAR = (
+    "no posterior: normal equations are singular in double precision, since columns or effects"
+    " are of very different sizes; standardise the columns, or take fewer factors"
+)
 FIRST_NOISE = 0.1
 # The smallest weight of the norm, over one by the root mean square of the values. Where a column
 # has fewer entries than factors its covariance is that of the prior in some directions. Under a
@@ -161,6 +166,10 @@ def gaussians_of_groups(
     return gaussians
 
 
+class SingularEquations(BackendError, np.linalg.LinAlgError):
+    """Normal equations that double precision does not solve."""
+
+
 def gaussians_given(
     matrices: Array,
     vectors: Array,
@@ -172,7 +181,7 @@ def gaussians_given(
     """The Gaussians with these normal equations and independent Gaussian priors.
 
     Densities proportional to ``exp(x'b - x'A x / 2)`` times the prior, of the free numbers given
-    the others. Raises ``numpy.linalg.LinAlgError`` where a matrix is not positive definite.
+    the others. Raises ``SingularEquations`` where a matrix is not positive definite.
 
     Parameters
     ----------
@@ -197,7 +206,7 @@ def gaussians_given(
     of_places = np.ascontiguousarray(where[np.ix_(places, places)])
     answers = solved, gaussians.covariances, gaussians.log_determinants
     if not loops.solve_equations(*equations, of_places, *answers):
-        raise np.linalg.LinAlgError("a matrix is not positive definite")
+        raise SingularEquations(SINGULAR)
     means[:, places] = solved
     return gaussians
 

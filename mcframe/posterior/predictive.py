@@ -247,7 +247,8 @@ class Predictive:
         positive = bool(np.all(self.likelihood.invalid(np.array([-0.5]))))
         low = low - 1.0 if whole else low
         for _ in range(HALVINGS):
-            centre = low + 0.5 * (high - low)
+            with np.errstate(invalid="ignore"):  # of two infinite ends
+                centre = low + 0.5 * (high - low)
             if positive:  # over orders of magnitude
                 logs = np.log(np.maximum(low, 0.1 if whole else TINY)) + np.log(
                     np.maximum(high, TINY)
@@ -257,7 +258,9 @@ class Predictive:
                 centre = np.clip(np.floor(centre), low + 1.0, np.maximum(high - 1.0, low + 1.0))
             above = self.cdf(centre) >= level
             low, high = np.where(above, low, centre), np.where(above, centre, high)
-            if np.all(high - low <= (1.0 if whole else 1e-10 * (np.abs(high) + np.abs(low)))):
+            with np.errstate(invalid="ignore"):
+                near = high - low <= (1.0 if whole else 1e-10 * (np.abs(high) + np.abs(low)))
+            if np.all(near):
                 break
         return self.natural(high)
 

@@ -382,6 +382,8 @@ class Intercepts:
             if excess(high) < 0.0:
                 break
             high *= 2.0
+        else:  # numbers so large that no weight exceeds the rounding of the norm
+            return float(high)
         # The norm falls with the weight, as c does, and slowly: the root is close to it.
         low = self.dual_norm(self.best(high, last))
         if excess(low) <= 0.0:

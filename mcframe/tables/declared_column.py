@@ -434,14 +434,19 @@ def declared_ordinal(column: Column) -> DeclaredColumn:
             f"holds {column.n_distinct} different values; more than {MOST_CLASSES} levels are a"
             " number: types={name: 'number'}, or codes of the levels as numbers",
         )
+    check_order(column, "ordinal")
+    return ordinal(column, column.distinct, "declared")
+
+
+def check_order(column: Column, given: Any) -> None:
+    """A ``DataError`` where text or categories have no order."""
     if column.form in ("text", "category"):
         raise contradiction(
             column,
-            "ordinal",
+            given,
             f"the order of its {column.n_distinct} values is not known; give them from the lowest"
             f" to the highest: types={{{plain(column.name)!r}: [lowest, ..., highest]}}",
         )
-    return ordinal(column, column.distinct, "declared")
 
 
 def check_form(column: Column, given: Any) -> None:
@@ -478,6 +483,7 @@ def declared_likelihood(column: Column, likelihood: Likelihood) -> DeclaredColum
         wrong = likelihood.invalid(column.numbers) & ~column.missing
         refuse_numbers(column, likelihood, wrong, f"; it needs {likelihood.needs}")
     elif isinstance(likelihood, Ordinal):
+        check_order(column, likelihood)
         coding = Levels(places_of(column, likelihood, likelihood.levels))
         likelihood = attrs.evolve(likelihood, lowest=0)
     else:

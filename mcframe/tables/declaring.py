@@ -490,7 +490,7 @@ class Declared:
 
     def predicted(self, fit: Any, name: Any, table: Any) -> Any:
         """Predictions of a column in the rows of a ``narwhals.DataFrame``."""
-        each = self.column(name)
+        each, table = self.column(name), read_frame(table)
         if each.place is None:
             raise ModelError(
                 f"column {plain(name)!r} stands in no block, so that nothing is predicted of it:"

@@ -133,7 +133,7 @@ class RowsFold:
 
     def loss(self, predictions: Array) -> float:
         """The mean over columns of the squared errors of held-out numbers, over the variance."""
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             squares = np.square(self.values - predictions)
             known = ~np.isnan(squares)
             counts = np.count_nonzero(known, axis=0)
@@ -223,10 +223,11 @@ class PriorSearch:
         """Whether these, which were not tried before, have the least loss so far."""
         if (components, prior, noise) in self.tried:
             return False
-        predictions = [
-            fold.predictions(fold.estimated(components, prior, noise), noise)
-            for fold in self.folds
-        ]
+        with np.errstate(over="ignore", invalid="ignore"):  # of a held-out number of 1e300
+            predictions = [
+                fold.predictions(fold.estimated(components, prior, noise), noise)
+                for fold in self.folds
+            ]
         self.tried.append((components, prior, noise))
         self.losses.append([f.loss(own) for f, own in zip(self.folds, predictions, strict=True)])
         tried_now = f"{counted(components, 'Gaussian')}, prior of {counted(prior, 'row')}"
@@ -261,6 +262,7 @@ def choose_rows(
     wide: bool = False,
     prior_rows: float | None = None,
     components: Sequence[int] = COMPONENTS,
+    also: RowsChoice | None = None,
 ) -> tuple[RowsChoice, list[Array]]:
     """Return the choice with the least loss on held-out numbers, and its predictions of each fold.
 
@@ -269,7 +271,8 @@ def choose_rows(
     this is done with two variances of the noise of features; then features get more noise while
     the loss falls, or else less, and the prior is searched again. Last, mixtures of 2, 3, ...
     components are tried while the loss falls. Nothing is tried without a fold, or for a ``wide``
-    table, which has factors. If ``prior_rows`` is given, one Gaussian has that prior.
+    table, which has factors. If ``prior_rows`` is given, one Gaussian has that prior. The choice
+    ``also`` is tried, too.
     """
     if wide:
         return RowsChoice(), [fold.predictions_by_factors() for fold in folds]
@@ -279,6 +282,8 @@ def choose_rows(
     search = PriorSearch(folds, PRIORS if prior_rows is None else (prior_rows,))
     half = np.abs(np.log(search.priors) - np.log(0.5 * width))
     search.over_priors(search.priors[int(np.argmin(half))], NOISE)
+    if also is not None and also.prior_rows is not None:
+        search.improves(1, also.prior_rows, also.feature_noise)
     if folds[0].tells_of_targets:
         search.over_priors(search.best[1], FIRST_FEATURE_NOISE)
         search.over_noise(search.best[2])
