@@ -390,4 +390,8 @@ class Intercepts:
             low, high = NEAR_ZERO * high, low
             if excess(low) <= 0.0:
                 return 0.0
-        return float(scipy.optimize.brentq(excess, low, high, rtol=ACCURACY)) * (1.0 + ACCURACY)
+        try:
+            root = float(scipy.optimize.brentq(excess, low, high, rtol=ACCURACY))
+        except ValueError:  # rounding decides on the sign at an end, which is the root then
+            root = max(low, high)
+        return root * (1.0 + ACCURACY)
