@@ -388,3 +388,26 @@ def test_new_rows_have_a_posterior_of_their_own_where_rows_of_the_fit_have_some_
     np.testing.assert_allclose(model.predict_proba(features[:1]), same, atol=1e-9)
     model.new_rows_, model.codings_ = model.completion_, [model.codings_[0]] * 2
     assert own <= 1.02 * np.mean((model.predict_proba(new) - truth) ** 2)
+
+
+@pytest.mark.parametrize("frame", [False, True])
+def test_scores_are_those_of_samples_whose_targets_are_known(frame):
+    features, holes, *_ = partly_labelled(0)
+    table = pd.DataFrame(features) if frame else features
+    one = holes[:, 0]
+    known = ~np.isnan(one)
+    words = np.where(known, np.where(one == 1.0, "yes", "no"), None)
+    for model, targets in [
+        (MatrixCompletionClassifier(weight=10.0), one),
+        (MatrixCompletionClassifier(weight=10.0), words),
+        (MatrixCompletionRegressor(weight=10.0), one),
+    ]:
+        fitted = model.fit(table, targets)
+        expected = fitted.score(table[known] if frame else features[known], targets[known])
+        assert fitted.score(table, targets, np.ones(len(one))) == pytest.approx(expected)
+    several = MatrixCompletionClassifier(weight=10.0).fit(table, holes)
+    whole = ~np.isnan(holes).any(axis=1)
+    right = several.predict(table[whole] if frame else features[whole]) == holes[whole]
+    assert several.score(table, holes) == pytest.approx(np.mean(right.all(axis=1)))
+    with pytest.raises(mc.DataError, match="nothing to score"):
+        several.score(table, np.full(holes.shape, np.nan))

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -48,7 +49,8 @@ FORMS = {
 def kind_of(path: Path) -> str:
     """Return the kind of a table's file by its ending, or raise a ``DataError``."""
     if path.suffix.lower() not in KINDS:
-        raise DataError(f"{path}: the ending {', '.join(KINDS)} is needed for a table")
+        tabs = r"; rename it to .csv and give --delimiter '\t'" * (path.suffix.lower() == ".tsv")
+        raise DataError(f"{path}: the ending {', '.join(KINDS)} is needed for a table{tabs}")
     return KINDS[path.suffix.lower()]
 
 
@@ -83,7 +85,9 @@ def read_table(
     try:
         if kind == "csv":
             given = delimiter, decimal, encoding
-            return read_csv(file, *given, [*MISSING, *missing], like or {})
+            # Programs write -999 in a column of floats as -999.0.
+            also = [f"{text}.0" for text in missing if re.fullmatch(WHOLE, text)]
+            return read_csv(file, *given, [*MISSING, *missing, *also], like or {})
         if kind == "parquet":
             return parquet.ParquetFile(file).read()
         return feather.read_table(file)

@@ -111,7 +111,7 @@ def in_one_line(message: object) -> str:
     """
     text, *others = str(message).split("\n\n", 1)
     text = re.sub(r"types=\{'?(.+?)'?: '?(.+?)'?\}", r"--types \1=\2", " ".join(text.split()))
-    text = text.replace("as by pandas.to_numeric(column.str.replace(...))", "as by --decimal ','")
+    text = text.replace("as by pandas.to_numeric(column.str.replace(...))", "or see --decimal")
     text = re.sub(r"(?<!')mc\.(\w+)\(\)", r'{"is": "\1"}', text)
     text = re.sub(r"(in row \d+)\b", r"\1 (counted from 0, without the header)", text, count=1)
     return "\n\n".join([text, *others])

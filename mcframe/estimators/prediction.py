@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import logit
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils import check_array, column_or_1d
+from sklearn.utils import _safe_indexing, check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -237,6 +237,10 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         levels = logit(np.clip(found, NEAREST, 1.0 - np.finfo(float).epsneg))
         return np.asarray(levels if self.several_ else levels[:, 0])
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy of the samples whose labels are all known."""
+        return float(super().score(*with_known_targets(X, y, sample_weight)))
+
     def __sklearn_tags__(self) -> Any:
         """Several outputs are labels."""
         tags = super().__sklearn_tags__()
@@ -320,6 +324,10 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
         found, _ = self.means(X)
         return found[:, 0] if self.flat_ else found
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2 of the samples whose targets are all known."""
+        return float(super().score(*with_known_targets(X, y, sample_weight)))
+
     def __sklearn_tags__(self) -> Any:
         """There may be several targets."""
         tags = super().__sklearn_tags__()
@@ -332,6 +340,20 @@ def row_keys(features: Mapping[str, Array], n_rows: int) -> list[bytes]:
     """The bits of each row of all blocks, the same ones for every NaN and for both zeros."""
     rows = np.hstack([np.empty((n_rows, 0)), *features.values()])
     return [np.where(np.isnan(row), np.nan, row + 0.0).tobytes() for row in rows]
+
+
+def with_known_targets(X: Any, y: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """Features, targets and weights of the samples whose targets are all known."""
+    targets = np.asarray(y)
+    missing = np.array([is_missing(v) or v != v for v in targets.ravel()], dtype=bool)
+    if not missing.any():
+        return X, y, weights
+    known = np.flatnonzero(~missing.reshape(len(targets), -1).any(axis=1))
+    if not known.size:
+        raise DataError("y has no sample whose targets are all known; there is nothing to score")
+    weights = None if weights is None else np.asarray(weights)[known]
+    plain = np.asarray(targets[known].tolist())  # no objects, where numbers were among None
+    return _safe_indexing(X, known), plain, weights
 
 
 def read_targets(y: Any) -> Array:

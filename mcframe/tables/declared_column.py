@@ -227,6 +227,8 @@ def names_of(column: DeclaredColumn) -> list[Any]:
 
 
 # What ``types`` may say of a column, beside a list of levels and a likelihood.
+# The remedy where numbers are text.
+CONVERT = "convert it, as by pandas.to_numeric(column.str.replace(...))"
 KINDS = ("number", "count", "label", "category", "ordinal", "date", "skip")
 # Classes of a column that the model has at most. A table tells little of rarer ones, and each is a
 # column of the model.
@@ -347,8 +349,7 @@ def kind_of_text(column: Column) -> DeclaredColumn:
     if row is not None:
         why = (
             f" of numbers with commas ({column.values[row]!r} in row {row}), which may stand"
-            " before thousands or decimals; convert it, as by"
-            " pandas.to_numeric(column.str.replace(...))"
+            f" before thousands or decimals; {CONVERT}"
         )
     elif n_distinct == n_observed:
         why = f", and all {n_observed} values differ, as of an identifier"
@@ -465,6 +466,8 @@ def check_form(column: Column, given: Any) -> None:
         needs_numbers = not is_choice(column, given)
     if (needs_numbers and column.form != "number") or (column.form == "date") != (word == "date"):
         hint = "; convert it first, as by pandas.to_datetime" * (word == "date")
+        if needs_numbers and column.form == "text" and with_comma(column.values) is not None:
+            hint = f"; {CONVERT}"
         said = list(word) if isinstance(word, tuple) else word
         raise contradiction(column, said, f"its values are {what(column)}{hint}")
 
