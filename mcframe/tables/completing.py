@@ -177,17 +177,17 @@ def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
     for each in columns:
         if isinstance(each.coding, Numbers):
             numbers = each.column.numbers / each.coding.unit
-            low, high = np.nanquantile(numbers, [0.25, 0.75])
-            away = np.fmax(low - numbers, numbers - high)
-            row = int(np.nanargmax(away))
-            if away[row] > FAR * (high - low) > 0.0:
-                value = each.column.values[row]
-                far.append(f"{plain(value)!r} in row {row} of column {plain(each.name)!r}")
+            for row in (int(np.nanargmin(numbers)), int(np.nanargmax(numbers))):
+                others = numbers[(numbers != numbers[row]) & ~np.isnan(numbers)]
+                low, high = np.quantile(others, [0.25, 0.75]) if others.size else (0.0, 0.0)
+                if max(low - numbers[row], numbers[row] - high) > FAR * (high - low) > 0.0:
+                    value = each.column.values[row]
+                    far.append(f"{plain(value)!r} in row {row} of column {plain(each.name)!r}")
     if far:
         warn_caller(
-            f"numbers more than {FAR:g} interquartile ranges beyond the quartiles dominate means"
-            f" and correlations: {listed(far)}; correct them, make them missing, or transform the"
-            " column, as by a logarithm",
+            f"numbers more than {FAR:g} interquartile ranges beyond the quartiles of the other"
+            f" values dominate means and correlations: {listed(far)}; correct them, make them"
+            " missing, or transform the column, as by a logarithm",
         )
 
 
