@@ -626,3 +626,21 @@ def test_one_entry_is_said_in_the_singular():
     frame = mixed()[["length", "ill"]].dropna()
     frame.iloc[0, 0] = NAN
     assert str(mc.complete(frame)).startswith("Completion: 1 entry filled, ")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.MultiIndex.from_tuples([("a", "x"), ("a", "y"), ("b", "x")], names=["g", "h"]),
+        pd.Index(["a", 1, None], name="n"),
+    ],
+)
+def test_labels_of_columns_keep_their_names(labels):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((30, 3)), columns=labels)
+    completed = mc.complete(frame.mask(rng.random(frame.shape) < 0.2))
+    lower, upper = completed.interval(0.9)
+    drawn = completed.draws(1)[0]
+    new = completed.complete_rows(frame.mask(rng.random(frame.shape) < 0.2))
+    for table in (completed.table, completed.sd, lower, upper, drawn, new):
+        pd.testing.assert_index_equal(table.columns, labels)

@@ -159,7 +159,7 @@ class CodedRows:
                 changed.append(series_like(each.column.series, self.table, written))
             else:
                 changed.append(completed_column(each, column, missing, values, self.table))
-        return self.table.with_columns(*changed).to_native() if changed else self.table.to_native()
+        return with_columns(self.table, changed)
 
 
 def check_unseen(unseen: Any) -> None:
@@ -357,7 +357,7 @@ class Declared:
             for each in self.columns
             if each.column.missing.any() and (each.place is None or each.name in codes)
         ]
-        return self.frame.with_columns(*changed).to_native() if changed else self.frame.to_native()
+        return with_columns(self.frame, changed)
 
     def rows(
         self, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
@@ -526,6 +526,17 @@ class Declared:
             for each in self.columns
         ]
         return "\n".join([*lines, *lines_of([("column", "missing", "taken for", "why"), *rows])])
+
+
+def with_columns(table: Any, changed: Sequence[Any]) -> Any:
+    """A table in its library with some columns replaced or added, and its labels of columns."""
+    given = table.to_native()
+    if not changed:
+        return given
+    made = table.with_columns(*changed).to_native()
+    if table.implementation.is_pandas() and made.shape[1] == given.shape[1]:
+        made.columns = given.columns  # narwhals keeps neither their names nor None
+    return made
 
 
 def like_frame(table: Any, names: list[Any], numbers: Array) -> Any:
