@@ -145,6 +145,9 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         The labels; with several outputs [0, 1].
     completion_ : Posterior or Fit
         The posterior of Gaussian rows, or the fit with its certificate: ``.gap``, ``.bound``.
+    new_rows_ : Posterior or Fit
+        What predicts new rows: ``completion_``, or a posterior of their own where the noise of
+        the features was chosen for rows with some targets.
     model_ : Model
     declared_ : Declared
         The types of the columns, for a DataFrame that is not a table of numbers.
@@ -291,6 +294,9 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
     ----------
     completion_ : Posterior or Fit
         The posterior of Gaussian rows, or the fit with its certificate: ``.gap``, ``.bound``.
+    new_rows_ : Posterior or Fit
+        What predicts new rows: ``completion_``, or a posterior of their own where the noise of
+        the features was chosen for rows with some targets.
     model_ : Model
     declared_ : Declared
         The types of the columns, for a DataFrame that is not a table of numbers.
