@@ -327,10 +327,13 @@ X = np.random.default_rng(0).standard_normal((6, 4))
         (lambda: RowFolds(groups=[1] * 6, order=[1] * 6), "groups and order were both given"),
         (lambda: RowFolds(hidden=1.0), "hidden=1.0 was given; a share between 0 and 1"),
         (lambda: RowFolds(given=[3]), r"given=\[3\] was given; names of blocks are needed"),
-        (lambda: RowFolds(7), "n_splits=7 was given, and there are 6 rows; ask for fewer"),
+        (
+            lambda: RowFolds(7),
+            "7 folds need as many rows, and there are 6; give more rows, or ask for fewer",
+        ),
         (
             lambda: RowFolds(3, groups=list("aabbab")),
-            "n_splits=3 was given, and there are 2 g",
+            "3 folds need as many groups, and there are 2",
         ),
         (lambda: RowFolds(2, groups=list("ab")), r"groups has the shape \(2,\); one value for"),
         (

@@ -264,7 +264,7 @@ class Reader:
         hints = hints_of(kind)
         for key, part in parts.items():
             if fields[key].name in hints and not fits(part, hint := hints[fields[key].name]):
-                raise ValueError(f"{key} of {name} is no {hint}")
+                raise ValueError(f"{key} of {name} is not {in_words(hint)}")
         made = kind(**parts)
         if hasattr(kind, "_check_read"):
             made._check_read()
@@ -344,6 +344,14 @@ def said(error: Exception) -> str:
     if isinstance(error, McframeError):
         return str(error)
     return f"{type(error).__name__}: {error}"
+
+
+def in_words(hint: Any) -> str:
+    """A type as in a sentence: 'bool, "robust" or "ranks"'."""
+    if isinstance(hint, type):
+        return "None" if hint is type(None) else hint.__name__
+    of_parts = repr if get_origin(hint) is Literal else in_words
+    return " or ".join(map(of_parts, get_args(hint))) or str(hint)
 
 
 def class_of(name: str) -> Any:

@@ -367,8 +367,8 @@ class RowFolds(Splitter):
         sizes = np.bincount(labels)
         if sizes.size < self.n_splits:
             raise DataError(
-                f"RowFolds: n_splits={self.n_splits} was given, and there are {sizes.size} {what};"
-                " ask for fewer folds, at least 2"
+                f"RowFolds: {self.n_splits} folds need as many {what}, and there are"
+                f" {sizes.size}; give more {what}, or ask for fewer folds (n_splits=), at least 2"
             )
         if self.groups is None:
             return rng.permutation(n_items) % self.n_splits
