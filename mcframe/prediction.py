@@ -276,7 +276,7 @@ class Axes:
             names = list(dict.fromkeys(given[int(place)] for place in unknown))
             remedy = '; take unknown="nan" for NaN there'
             if labels is self.rows:
-                remedy = "; predict_rows takes new rows (of a posterior, condition)"
+                remedy = "; predict_rows takes new rows"
             raise DataError(
                 f"block {self.block!r}: the fit has no {labels.name} {some_in_words(names)}"
                 f"{remedy}"

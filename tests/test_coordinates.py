@@ -111,7 +111,7 @@ def test_what_was_tried_is_printed():
 
 
 def test_an_edge_is_said_of_the_best_alone():
-    with pytest.warns(UserWarning, match="stands at the largest weight") as said:
+    with pytest.warns(UserWarning, match="score is at the largest weight") as said:
         searched(weights=[0.25, 0.2, 0.1])
     assert len(said) == 1
 

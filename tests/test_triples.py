@@ -462,7 +462,7 @@ def test_pairs_of_frames_lists_and_arrays(fit, library):
 def test_unknown_labels_are_named_or_have_no_prediction(fit):
     pairs = [("eve", "Up"), ("zed", "Up"), ("ann", "Tron"), ("zed", "Jaws"), ("yan", "Tron")]
     assert refusal(fit.predict_pairs, "stars", pairs) == (
-        "block 'stars': the fit has no user 'zed', 'yan'; predict_rows and top_rows take new rows"
+        "block 'stars': the fit has no user 'zed', 'yan'; predict_rows takes new rows"
     )
     assert refusal(fit.predict_pairs, "stars", [("ann", film) for film in "abcde"]) == (
         "block 'stars': the fit has no film 'a', 'b', 'c' and 2 more;"
@@ -486,7 +486,7 @@ def test_pairs_of_a_posterior():
     np.testing.assert_array_equal(answers[[0, 2]], found.predict("stars", rows, columns))
     assert np.isnan(answers[1])
     with pytest.raises(
-        mc.DataError, match="the fit has no row 'e'; predict_rows and top_rows take new rows"
+        mc.DataError, match="the fit has no row 'e'; predict_rows takes new rows"
     ):
         found.predict_pairs("stars", [("e", "x")])
 
@@ -604,7 +604,7 @@ def test_a_frame_of_new_rows_is_to_be_triples_as_those_of_the_fit(fit, of):
 
 def test_wrong_questions_for_rankings_are_refused(fit):
     assert refusal(fit.top, "stars", ["ann", "zed"]) == (
-        "block 'stars': the fit has no user 'zed'; predict_rows and top_rows take new rows"
+        "block 'stars': the fit has no user 'zed'; predict_rows takes new rows"
     )
     for n in (0, 1.5, "many"):
         with pytest.raises(mc.ModelError, match="n="):
