@@ -485,9 +485,7 @@ def test_pairs_of_a_posterior():
     columns = [triples.column_labels.index(film) for film in "zx"]
     np.testing.assert_array_equal(answers[[0, 2]], found.predict("stars", rows, columns))
     assert np.isnan(answers[1])
-    with pytest.raises(
-        mc.DataError, match="the fit has no row 'e'; predict_rows takes new rows"
-    ):
+    with pytest.raises(mc.DataError, match="the fit has no row 'e'; predict_rows takes new rows"):
         found.predict_pairs("stars", [("e", "x")])
 
 
