@@ -64,9 +64,7 @@ class Checkpoint:
         try:
             self.archive.replace(LATEST, state, **given)
         except DataError as error:
-            warn_caller(
-                f"{error}. The work goes on, and the checkpoint keeps what it held before",
-            )
+            warn_caller(f"{error}. The work goes on, and the checkpoint keeps what it held before")
         self.written = time.monotonic()
         self.took = self.written - began
 

@@ -89,9 +89,10 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
 
     Parameters
     ----------
-    estimates : array (m,) or (m x p), or a sequence of m numbers, arrays or Series
+    estimates : array or DataFrame (m,) or (m x p), or a sequence of m numbers, arrays or Series
         What was estimated on each completed table. Series of pandas, such as the ``params`` of a
-        model of statsmodels, are matched by their labels, in the order of the first one.
+        model of statsmodels, and columns of DataFrames are matched by their labels, in the order
+        of the first one.
     variances : like ``estimates``
         The squared standard errors of each analysis, at least 0.
     complete_degrees_of_freedom : float, default inf
@@ -104,8 +105,8 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
     Raises
     ------
     DataError
-        If there are fewer than two tables, shapes or labels differ, or a number is missing,
-        infinite or, of a variance, negative.
+        If there are fewer than two tables, shapes or labels differ, nothing was estimated, a
+        number is missing, infinite or, of a variance, negative, or the variance overflows.
     ModelError
         Where ``complete_degrees_of_freedom`` is not above 0.
 

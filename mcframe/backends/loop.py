@@ -288,9 +288,9 @@ class SolverRun:
 
     def falls_far_out(self) -> bool:
         """Whether a certificate has no bound and a multiple of Z has a lower objective."""
-        if not self.endless or self.answer is None or len(self.records) < CHECKS_WITHOUT_BOUND:
-            return False
-        if self.records[-1].iteration < self.iteration:
+        enough = len(self.records) >= CHECKS_WITHOUT_BOUND
+        between = enough and self.records[-1].iteration < self.iteration
+        if not enough or between or not self.endless or self.answer is None:
             return False
         far = Point(self.answer.latent.multiple(FAR_OUT))
         return bool(uncertified(self.program, far).objective < self.certificate.objective)

@@ -348,10 +348,15 @@ def row_keys(features: Mapping[str, Array], n_rows: int) -> list[bytes]:
     return [np.where(np.isnan(row), np.nan, row + 0.0).tobytes() for row in rows]
 
 
+def missing_in(targets: Array) -> Mask:
+    """Which targets, of any kind, are NaN, None, or pandas' NA or NaT (as many, flat)."""
+    return np.array([is_missing(v) or v != v for v in targets.ravel()], dtype=bool)
+
+
 def with_known_targets(X: Any, y: Any, weights: Any) -> tuple[Any, Any, Any]:
     """Features, targets and weights of the samples whose targets are all known."""
     targets = np.asarray(y)
-    missing = np.array([is_missing(v) or v != v for v in targets.ravel()], dtype=bool)
+    missing = missing_in(targets)
     if not missing.any():
         return X, y, weights
     known = np.flatnonzero(~missing.reshape(len(targets), -1).any(axis=1))
@@ -403,7 +408,7 @@ def read_labels(y: Any) -> tuple[Array, Any, bool]:
             )
         return numbers, np.array([0, 1]), True
     single = column_or_1d(y, warn=True, dtype=given.dtype)
-    missing = np.array([is_missing(v) or v != v for v in single], dtype=bool)
+    missing = missing_in(single)
     known = single[~missing]
     if single.dtype.kind == "f" and np.isinf(known).any():
         raise DataError(

@@ -12,11 +12,11 @@ from mcframe.contracts.errors import BackendError
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.observed import Observed
 
-# The noise variance to begin with, over the mean square of a block's values.
 SINGULAR = (
     "no posterior: normal equations are singular in double precision, since columns or effects"
     " are of very different sizes; standardise the columns, or take fewer factors"
 )
+# The noise variance to begin with, over the mean square of a block's values.
 FIRST_NOISE = 0.1
 # The smallest weight of the norm, over one by the root mean square of the values. Where a column
 # has fewer entries than factors its covariance is that of the prior in some directions. Under a

@@ -70,8 +70,8 @@ def complete(
 
     The type of each column follows from its dtype and values, as in ``declare``. All columns are
     then standardized numbers: a category becomes one indicator for each of its values, a level
-    becomes its position. Missing entries are filled from the posterior of their
-    rows (``mc.posterior``):
+    becomes its position. Missing entries are filled from the posterior of their rows
+    (``mc.posterior``):
 
     - The rows are draws from one Gaussian distribution, or from a mixture of 2, 3, 4, 6 or 8
       (``GaussianRows``). Mean and covariance have distributions themselves, found by variational

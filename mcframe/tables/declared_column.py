@@ -226,9 +226,9 @@ def names_of(column: DeclaredColumn) -> list[Any]:
     return [f"{plain(column.name)} = {plain(value)}" for value in coding.places]
 
 
-# What ``types`` may say of a column, beside a list of levels and a likelihood.
 # The remedy where numbers are text.
 CONVERT = "convert it, as by pandas.to_numeric(column.str.replace(...))"
+# What ``types`` may say of a column, beside a list of levels and a likelihood.
 KINDS = ("number", "count", "label", "category", "ordinal", "date", "skip")
 # Classes of a column that the model has at most. A table tells little of rarer ones, and each is a
 # column of the model.
