@@ -77,6 +77,7 @@ from mcframe.contracts import (
     McframeError,
     ModelError,
     NotCertifiedWarning,
+    NotConvergedWarning,
     UnobservedWarning,
 )
 
@@ -102,6 +103,7 @@ __all__ = [
     "Model",
     "ModelError",
     "NotCertifiedWarning",
+    "NotConvergedWarning",
     "Observations",
     "Path",
     "Pooled",

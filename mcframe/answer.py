@@ -22,7 +22,7 @@ from mcframe.backends import (
 )
 from mcframe.backends.new_rows import RowSpace, refuse_rows
 from mcframe.compile import PartitionedProblem, notes_on_effects
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
@@ -449,15 +449,7 @@ class Fit:
         """
         check_ranked(self.model.block(block))
         table = self.problem.tables[block]
-        axes = Axes.of(block, table)
-
-        def predictions(rows: IntArray) -> Array:
-            columns = np.arange(table.shape[1])
-            cells = np.repeat(rows, columns.size), np.tile(columns, rows.size)
-            return self.predict(block, *cells).reshape(rows.size, columns.size)
-
-        best = best_columns(table, axes.places_of_rows(row), predictions, n, observed)
-        return axes.as_triples(*best)
+        return Axes.of(block, table).top(table, partial(self.predict, block), row, n, observed)
 
     def top_rows(
         self, block: str, data: Mapping[str, Any], n: int = 10, *, observed: bool = False

@@ -19,7 +19,6 @@ from mcframe.backends import (
     checked_callback,
     solve_by,
     solve_by_choice,
-    with_ladder,
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning, warn_caller
@@ -38,7 +37,6 @@ KEPT_EVERY = 10.0
 UNLIKE = 1e3
 
 
-@with_ladder
 def fit(
     model: Model,
     data: Any,
@@ -135,7 +133,18 @@ def fit(
     -----
     "auto" asks these:
 
-    {ladder}
+    1. ``proximal``: smooth losses and terms, one function of singular values;
+    2. ``splitting``: any losses and terms with a gradient or a prox;
+    3. ``alternating``: a nuclear norm alone over smooth losses;
+    4. ``factored``: a nuclear norm or ball, a max norm;
+    5. ``rowwise``: a square of each row, as of GaussianRows, over smooth losses;
+    6. ``reference``: whatever remains and is small.
+
+    Of those that can run a problem it takes the first, but ``alternating`` or ``factored``,
+    which work on factors, where n_items x n_columns x the smaller of the two is more than
+    10,000 times the number of observed entries: to decompose all of Z is then slower than
+    passes over the entries. ``fpc`` is never chosen: it needs more iterations than
+    ``proximal`` for the same gap.
 
     If a backend has made 500 iterations and would take 1,000 more at the rate of its gap, the next
     one that can run continues from its point and bound. After each change the next one makes twice

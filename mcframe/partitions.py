@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -41,6 +40,7 @@ from mcframe.model.chunks.from_dask import tables_from_dask
 from mcframe.model.partitioned import PartitionedData
 from mcframe.numerics.machine import memory_gigabytes
 from mcframe.numerics.scratch import Scratch
+from mcframe.storage import path_of
 
 # The share of the memory at hand that compiled partitions stay in from round to round.
 KEPT_SHARE = 0.3
@@ -145,7 +145,10 @@ def executor_for(
     Data that live on a cluster bring their ``client`` themselves; one that is given is checked.
     ``form`` is that of a ``Source``.
     """
-    source = Source(data, model, scratch=checked_folder(scratch), form=form)
+    folder = None  # by a name that is the same wherever a process runs
+    if scratch is not None:
+        folder = os.path.abspath(path_of(scratch, "scratch").expanduser())
+    source = Source(data, model, scratch=folder, form=form)
     of_data = getattr(data, "client", None) if client is None else None
     if client is None and of_data is not None:
         client = checked_client(of_data)
@@ -154,15 +157,6 @@ def executor_for(
     file = Scratch(source.scratch)
     file.check()
     return OneByOne(source, KeptParts(KEPT_SHARE * 1e9 * memory_gigabytes(), file))
-
-
-def checked_folder(scratch: object) -> str | None:
-    """The folder by a name that is the same wherever a process runs; None for the usual one."""
-    if scratch is None:
-        return None
-    if not isinstance(scratch, str | os.PathLike):
-        raise ModelError(f"scratch={scratch!r} was given; the path of a folder is needed")
-    return os.path.abspath(Path(os.fsdecode(scratch)).expanduser())
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -7,8 +7,8 @@ import numpy as np
 import scipy
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import NotANumber, floats_of, number, probability
+from mcframe.contracts.errors import DataError
+from mcframe.contracts.validators import NotANumber, above_zero, floats_of, probability
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -141,13 +141,9 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
         )
     refuse(squares < 0.0, squares, "variances", "squared standard errors, from 0, are needed")
     complete = complete_degrees_of_freedom
-    endless = isinstance(complete, float) and complete == np.inf
-    complete = np.inf if endless else number(complete, "complete_degrees_of_freedom")
-    if complete <= 0.0:
-        raise ModelError(
-            f"complete_degrees_of_freedom={complete!r} was given; a number above 0 is needed, inf"
-            " where they are many"
-        )
+    if not (isinstance(complete, float) and complete == np.inf):
+        what, many = "complete_degrees_of_freedom", ", inf where they are many"
+        complete = above_zero(complete, what, many)
     m = len(points)
     estimate, within = np.mean(points, axis=0), np.mean(squares, axis=0)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -85,9 +85,10 @@ class FittedRows(Rows):
         check_size(self.problem, name)
         problem, table = self.problem, self.problem.tables[name]
         z = self.latent.columns(problem.columns(name)).dense()
+        rows, columns = np.ogrid[: z.shape[0], : z.shape[1]]
         for numbers in (self.effects, problem.origins):
             if name in numbers:
-                z = problem.layout(name).add_to(z, numbers[name])
+                z = z + problem.layout(name).at(rows, columns, numbers[name])
         return table.natural(z if table.offset is None else z + table.offset.dense())
 
     def predictor_at(self, name: str, rows: Any, columns: Any) -> Array:
@@ -281,6 +282,19 @@ class Axes:
                 f"block {self.block!r}: the fit has no {labels.name} {some_in_words(names)}"
                 f"{remedy}"
             )
+
+    def top(
+        self, table: Table, predict: Callable[..., Any], row: Any, n: int, observed: bool
+    ) -> Any:
+        """Return the n best columns of rows by ``predict(rows, columns)``, as triples."""
+
+        def predictions(rows: IntArray) -> Array:
+            columns = np.arange(table.shape[1])
+            cells = np.repeat(rows, columns.size), np.tile(columns, rows.size)
+            return np.asarray(predict(*cells)).reshape(rows.size, columns.size)
+
+        best = best_columns(table, self.places_of_rows(row), predictions, n, observed)
+        return self.as_triples(*best)
 
     def as_triples(self, rows: IntArray, columns: IntArray, predicted: Array) -> Any:
         """Return predictions with their labels, in a frame of the library of the data.

@@ -20,7 +20,6 @@ from mcframe.backends import (
     choice_of,
     relative_gap,
     verdicts,
-    with_ladder,
 )
 from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.compile import CompiledProblem
@@ -62,7 +61,6 @@ class Explanation:
         return "\n".join([*lines, self.why])
 
 
-@with_ladder
 def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
     """Check data against a model and say which backends can run it, without solving.
 
@@ -84,9 +82,7 @@ def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
 
     Notes
     -----
-    The ladder:
-
-    {ladder}
+    The rule by which ``auto`` chooses stands in the notes of ``fit``.
 
     Examples
     --------

@@ -717,7 +717,7 @@ CASES = {
 
 PAGE = Path(__file__).parents[1] / "docs" / "mistakes-list.md"
 HEADER = "| where | what was given | what happens |\n|---|---|---|\n"
-KNOWN = (UserWarning, mc.UnobservedWarning, mc.NotCertifiedWarning)
+KNOWN = (UserWarning, mc.UnobservedWarning, mc.NotCertifiedWarning, mc.NotConvergedWarning)
 SENTENCE_ENDS = re.compile(r"(?<=[\w)\]'\"])\. (?=[A-Z])|(?<=instead:) array=")
 REMEDY = re.compile(
     r"\b(is|are) needed|needs?|must be|has to|have to|\b(give|take|drop|rename|leave|replace|write"

@@ -17,6 +17,7 @@ QUIET = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning"),
+    pytest.mark.filterwarnings("ignore::mcframe.NotConvergedWarning"),
 ]
 KIND, BUDGET = ("gaussian", "biases"), {"tol": 1e-3, "max_iter": 3}
 # Workers are forks of one process: most of the time of a worker goes into imports.

@@ -126,5 +126,5 @@ def test_the_columns_of_the_block_are_named_by_their_values():
     assert list(completed.declared.data["columns"].columns) == [
         *("town = Bonn", "town = Kiel", "town = Ulm", "x")
     ]
-    [block] = completed.model.blocks
+    [block] = completed.answer.model.blocks
     assert isinstance(block.likelihood, mc.Gaussian)

@@ -1,6 +1,7 @@
 """The commands at a terminal, as users give them: files in, files out, mistakes in one line."""
 
 import csv
+import datetime as dt
 import json
 import os
 import resource
@@ -165,6 +166,22 @@ def test_csv_with_tabs_and_decimal_commas(place):
     assert done["length"][1:] == [k + 0.5 for k in range(1, 8)]
     assert done["points"] == [1000 + 100 * k if k % 2 else 900 for k in range(8)]
     assert done["note"] == [f"a,{k}" for k in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("form", "kind"), [("%d.%m.%Y", "date32[day]"), ("%d/%m/%y %H:%M", "timestamp[us]")]
+)
+def test_csv_with_dates_of_another_form(form, kind, place):
+    days = [dt.datetime(2020, 1, 31, 8) + dt.timedelta(days=9 * k) for k in range(8)]
+    texts = [day.strftime(form) if k != 3 else "" for k, day in enumerate(days)]
+    write("other.csv", [["x", "day"], *([k**1.01, text] for k, text in enumerate(texts))])
+    out = ["--out", "done.parquet", "--types", "day=date"]
+    assert main(["impute", "other.csv", "--dates", form, *out]) == 0
+    done = pa.parquet.read_table("done.parquet")["day"]
+    assert str(done.type) == kind
+    assert [day.strftime(form) for day in done.to_pylist() if day][:3] == texts[:3]
+    assert main(["impute", "other.csv", *out, "--overwrite"]) == 2
+    assert main(["impute", "other.csv", *out, "--decimal", ","]) == 2
 
 
 @pytest.mark.parametrize("model", [[], ["--model", "model.toml", "--method", "posterior"]])

@@ -8,7 +8,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import Phase, given, settings
-from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import mcframe as mc
@@ -49,10 +48,10 @@ def completed(request):
 
 def test_a_table_is_completed(completed):
     frame = mixed()
-    assert completed.answer.status == ("converged" if completed.table_model else "certified")
+    is_optimum = isinstance(completed.answer, mc.Fit)
+    assert completed.answer.status == ("certified" if is_optimum else "converged")
     assert not completed.table.isna().to_numpy().any()
     assert (completed.table.dtypes == frame.dtypes).all()
-    assert completed.model is completed.answer.model
     expected = completed.declared.table(completed.answer)
     pd.testing.assert_frame_equal(completed.table, expected, rtol=1e-9)
 
@@ -106,13 +105,13 @@ def test_the_losses_that_were_compared_are_at_hand(by_posterior, by_optimum):
 
 
 def test_the_methods_are_two_models(by_posterior, by_optimum):
-    [rows] = by_posterior.model.terms
+    [rows] = by_posterior.answer.model.terms
     assert isinstance(rows, mc.GaussianRows)
     assert rows.prior_rows == by_posterior.chosen.best_weight
-    assert by_optimum.model.terms == (mc.NuclearNorm(by_optimum.chosen.best_weight),)
+    assert by_optimum.answer.model.terms == (mc.NuclearNorm(by_optimum.chosen.best_weight),)
     given = mc.complete(mixed(), {**TYPES, "length": mc.Huber()})
-    assert isinstance(given.model.terms[0], mc.NuclearNorm)
-    assert mc.Huber() in [block.likelihood for block in given.model.blocks]
+    assert isinstance(given.answer.model.terms[0], mc.NuclearNorm)
+    assert mc.Huber() in [block.likelihood for block in given.answer.model.blocks]
     with pytest.raises(mc.ModelError, match=r"types\['length'\] is a likelihood, which method="):
         mc.complete(mixed(), {"length": mc.Huber()}, method="posterior")
     with pytest.raises(mc.ModelError, match="method='forest' was given; 'posterior' or"):
@@ -206,7 +205,7 @@ def test_wide_tables_have_factors(monkeypatch):
     monkeypatch.setattr(rows_choice, "MOST_WORK", 1e3)
     monkeypatch.setattr(completing, "MOST_NUMBERS", 150)
     completed = mc.complete(mixed()[["length", "weight", "ill", "stage"]].dropna(how="all"))
-    assert completed.model.terms == (mc.NuclearNorm(),)
+    assert completed.answer.model.terms == (mc.NuclearNorm(),)
     assert np.isnan(completed.chosen.best_weight)
     assert "Gaussian factors" in str(completed)
     assert not completed.table.isna().to_numpy().any()
@@ -323,7 +322,7 @@ def test_the_report_says_how_well_columns_are_predicted(completed):
     ]
     np.testing.assert_allclose(report["missing"], mixed().isna().mean())
     assert (report["weight"] == completed.chosen.best_weight).all()
-    assert report["sd"].notna().all() == (completed.table_model is not None)
+    assert report["sd"].notna().all() == isinstance(completed.answer, mc.Posterior)
     # Two factors explain every column, but noise is most of a small count.
     explained = report[report["type"] != "count"]
     assert (explained["loss"] < 1.0).all()
@@ -363,7 +362,7 @@ def test_what_is_printed(completed):
     lines = str(completed).splitlines()
     n_holes = int(mixed().isna().to_numpy().sum())
     said = f"Completion: {n_holes} entries filled, "
-    posterior = completed.table_model is not None
+    posterior = isinstance(completed.answer, mc.Posterior)
     assert lines[0].startswith(said + ("posterior converged" if posterior else "certified (gap "))
     assert lines[1].endswith("chosen by held-out entries; loss 1 is no better than a constant")
     assert lines[2].split() == [
@@ -463,7 +462,7 @@ def test_nothing_is_answered_worse_than_by_the_constant(drawn):
     """On held-out entries, and at holes up to what chance allows; whatever the unit."""
     whole, frame = drawn
     completed = mc.complete(frame)
-    assert isinstance(completed.model.terms[0], mc.GaussianRows)
+    assert isinstance(completed.answer.model.terms[0], mc.GaussianRows)
     assert not completed.table.isna().to_numpy().any()
     report = completed.report().set_index("column")[2:].dropna(subset="loss")
     assert (report["loss"] <= 1.0 + 1e-12).all()
@@ -525,18 +524,6 @@ def test_holes_by_chance_are_not_weighted_and_those_by_the_value_are_not_promise
     assert true > 1.3 * reported
     said = "  errors assume that no entry is missing because of its own value"
     assert said in str(completed).splitlines()
-
-
-def test_the_area_under_the_curve_is_that_of_scikit_learn():
-    rng = np.random.default_rng(0)
-    for n in (10, 200):
-        labels, scores = rng.random(n) < 0.3, rng.integers(6, size=n) / 5.0
-        labels[:2] = [True, False]
-        found = rows_choice.area_under_the_curve(labels, scores)
-        assert found == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
-
-
-# The parts of a loss
 
 
 def test_an_optimum_with_equalities_is_chosen_by_the_other_columns():

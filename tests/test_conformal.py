@@ -12,6 +12,7 @@ from mcframe.posterior.conformal import WeightedScores, limits
 
 from .test_benchmarks import script  # noqa: F401
 
+pytestmark = pytest.mark.filterwarnings("ignore::mcframe.NotConvergedWarning")
 LEVEL = 0.9
 
 

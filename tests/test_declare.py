@@ -861,6 +861,19 @@ def test_dates_of_other_libraries_come_back():
         assert days[0] < filled < days[-1]
 
 
+@pytest.mark.parametrize(
+    ("zone", "unit", "shift"),
+    [(None, "D", "0h"), ("Asia/Tokyo", "h", "0h"), (None, "h", "3h"), (None, "min", "15min")],
+)
+def test_filled_dates_are_as_round_as_observed_ones(zone, unit, shift):
+    days = pd.Series(pd.date_range("2020-03-27", periods=8, freq="3D", tz=zone))
+    days += pd.Timedelta(shift)
+    frame = pd.DataFrame({"x": np.arange(8.0) ** 1.01, "day": days})
+    frame.loc[[1, 5], "day"] = pd.NaT
+    filled = completed(frame, {"day": "date"})["day"].dt.tz_localize(None)
+    assert (filled == filled.dt.floor(unit)).all()
+
+
 def test_a_date_is_days_since_a_centre_exactly():
     times = pd.to_datetime(
         ["1900-01-01", "2262-01-01", "2000-06-01 12:00:00.000001", None], format="ISO8601"

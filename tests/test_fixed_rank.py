@@ -130,10 +130,10 @@ def test_a_leap_that_leads_up_leaves_the_iterate_and_waits(monkeypatch, length):
         solver.step(program, state)
     far = LowRank(length * np.ones((90, 1)), np.ones((60, 1)))
     monkeypatch.setattr(proximal, "newton_move_of", lambda *given: far)
-    before, z = state.objective, state.iterate.copy()
+    before, z = state.objective, state.iterates.place().array.copy()
     patience = state.patience
     assert not proximal.leap(program, state)
-    np.testing.assert_array_equal(state.iterate, z)
+    np.testing.assert_array_equal(state.iterates.place().array, z)
     assert state.objective == before
     assert state.patience == 2 * patience
     assert not proximal.may_leap(program, state)

@@ -163,7 +163,9 @@ def test_a_block_without_an_entry_contributes_nothing(table, kind):
     np.testing.assert_array_equal(fit.predict_rows("y", given), alone)
     # An item of which nothing is known is what the biases alone predict.
     unknown = fit.predict_rows("y", {"features": np.full((2, 8), np.nan), "y": empty[[0, 0]]})
-    baseline = fit.problem.layout("y").add_to(np.zeros(alone.shape), fit.effects.get("y", []))
+    rows, columns = np.ogrid[: alone.shape[0], : alone.shape[1]]
+    added = fit.problem.layout("y").at(rows, columns, fit.effects.get("y", np.zeros(0)))
+    baseline = np.zeros(alone.shape) + added
     np.testing.assert_array_equal(unknown, mean_response(fit.likelihood("y"), baseline)[[0, 0]])
     with pytest.raises(mc.DataError, match="not one of its"):
         mc.fit(fit.model, {"features": new, "y": empty})

@@ -35,10 +35,14 @@ def test_answers_move_with_the_units_of_the_data(table, model, unit, mean):
 
 def test_statuses(table):
     assert mc.posterior(ROWS, {"x": table}).status == "converged"
-    assert mc.posterior(ROWS, {"x": table}, max_iter=1, tol=0.0).status == "iteration_limit"
+    with pytest.warns(mc.NotConvergedWarning, match="iteration_limit: the rows took 2 steps"):
+        short = mc.posterior(ROWS, {"x": table}, max_iter=1, tol=0.0)
+    assert short.status == "iteration_limit"
     given = mc.Model([mc.Block("x", mc.Gaussian(0.1))], [mc.GaussianRows(np.eye(7))])
     assert mc.posterior(given, {"x": table}, max_iter=1).status == "converged"
-    short = mc.posterior(FACTORS, {"x": table}, max_iter=2)
+    with pytest.warns(mc.NotConvergedWarning, match="after 2 sweeps; the evidence") as told:
+        short = mc.posterior(FACTORS, {"x": table}, max_iter=2)
+    assert told[0].filename == __file__
     assert short.status == "iteration_limit"
     assert len(short.history) == 2
     assert mc.posterior(FACTORS, {"x": table}).status == "converged"

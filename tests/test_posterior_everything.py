@@ -169,7 +169,7 @@ def check(model, data, options, tally, number):
     tally["models"] += 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for known in (mc.UnobservedWarning, mc.NotCertifiedWarning):
+        for known in (mc.UnobservedWarning, mc.NotConvergedWarning):
             warnings.simplefilter("ignore", known)
         found = asked(model, data, options)
         if isinstance(found, mc.McframeError):

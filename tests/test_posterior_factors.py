@@ -18,6 +18,7 @@ from mcframe.posterior import factors as engine
 from mcframe.posterior.estimation import ROUNDING
 from mcframe.posterior.observed import Observed
 
+pytestmark = pytest.mark.filterwarnings("ignore::mcframe.NotConvergedWarning")
 LABELS = [
     mc.Bernoulli(),
     mc.Bernoulli("probit"),
@@ -198,7 +199,8 @@ def test_the_verb_gives_a_rising_bound():
         blocks = [attrs.evolve(block, reduce="sum") for block in drawn.model.blocks]
         model = attrs.evolve(drawn.model, blocks=blocks)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", mc.UnobservedWarning)
+            for known in (mc.UnobservedWarning, mc.NotConvergedWarning):
+                warnings.simplefilter("ignore", known)
             found = mc.posterior(model, drawn.data, factors=drawn.n_factors, max_iter=30)
         bounds = np.array([sweep.evidence for sweep in found.history])
         assert found.evidence == bounds[-1]

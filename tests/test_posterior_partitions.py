@@ -22,7 +22,10 @@ from mcframe.posterior.estimation import ROUNDING
 from tests.catalogue import LIKELIHOODS
 from tests.test_posterior_factors import assert_close, case, values_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning"),
+    pytest.mark.filterwarnings("ignore::mcframe.NotConvergedWarning"),
+]
 WORDS = [
     entry.word
     for entry in LIKELIHOODS

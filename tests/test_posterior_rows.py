@@ -117,7 +117,6 @@ def test_evidence_is_that_of_a_dense_gaussian():
     found = given_rows(values, 1.0 / noise, mean, covariance)
     expected = stats.multivariate_normal(mean, covariance + np.diag(noise)).logpdf(values)
     assert found.evidence == pytest.approx(np.sum(expected), rel=1e-12)
-    np.testing.assert_allclose(found.noise, noise)
     np.testing.assert_array_equal(found.components.covariances[0], covariance)
     assert found.shares.tolist() == [1.0]
     drawn = found.draws(np.arange(7), np.random.default_rng(0), 2000)
@@ -357,7 +356,6 @@ def test_one_row_and_rows_without_a_number(values):
     _, means, variances = found.mixture(np.zeros(2, int), np.arange(2))
     assert np.isfinite(means).all()
     assert np.all(variances > 0.0)
-    assert np.isnan(found.noise[1])
 
 
 UNDECLARED = [

@@ -115,7 +115,7 @@ def test_dense_and_sparse_rows_say_the_same(place):
     sparse = "".join(
         "{" + ", ".join(f"{j} {v}" for j, v in enumerate(row) if v) + "}\n" for row in cells
     )
-    tables = [read_arff(written(place, head + rows)).cells for rows in (dense, sparse)]
+    tables = [read_arff(written(place, head + rows))[1] for rows in (dense, sparse)]
     np.testing.assert_array_equal(tables[0], cells)
     np.testing.assert_array_equal(tables[1], cells)
 
@@ -137,12 +137,12 @@ def test_scipy_reads_the_same_where_it_can(place):
         cells = ["?" if missing[i, j] else repr(float(v)) for j, v in enumerate(values)]
         rows += ", ".join([*cells, f"'{kinds[i]}'"]) + "\n"
     file = written(place, head + rows)
-    table, (theirs, meta) = read_arff(file), scipy_arff.loadarff(file)
-    assert [attribute.name for attribute in table.attributes] == meta.names()
+    (attributes, table), (theirs, meta) = read_arff(file), scipy_arff.loadarff(file)
+    assert [attribute.name for attribute in attributes] == meta.names()
     for j, name in enumerate(meta.names()[:3]):
-        np.testing.assert_array_equal(table.cells[:, j], theirs[name])
-    values = table.attributes[3].values
-    named = [values[int(cell)] for cell in table.cells[:, 3]]
+        np.testing.assert_array_equal(table[:, j], theirs[name])
+    values = attributes[3].values
+    named = [values[int(cell)] for cell in table[:, 3]]
     assert named == [value.decode() for value in theirs["colour"]]
 
 

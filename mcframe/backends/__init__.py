@@ -28,7 +28,6 @@ from mcframe.backends.choice import (
     solve_by_choice,
     verdict_on,
     verdicts,
-    with_ladder,
 )
 from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC

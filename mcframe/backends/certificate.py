@@ -12,7 +12,6 @@ from mcframe.compile.loss import Solved
 from mcframe.compile.program import LARGEST_GRAM
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING
-from mcframe.contracts.solver import Candidate
 from mcframe.contracts.term import Composed, Constraint, Factored
 from mcframe.numerics.machine import OutOfTime
 from mcframe.numerics.norms import (
@@ -138,10 +137,6 @@ class DualPoint:
             if isinstance(attached.term, Constraint):
                 sets += attached.term.room(dual, attached.stretch * length)
         return sets + self.program.loss.allowed_excess(self.gradient)
-
-    def imbalance(self, effects: Solved) -> float:
-        """Bound on the change of the objective by sums over free effects that do not vanish."""
-        return self.program.loss.imbalance(self.gradient, effects)
 
 
 def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint:
@@ -446,7 +441,7 @@ class Rounding:
 
 @attrs.frozen(eq=False)
 class Point:
-    """A feasible Z in factors, with the dual that a solver knows: a ``Candidate``.
+    """A feasible Z in factors, with the dual that a solver knows.
 
     ``warm`` are effects of each block at Z or nearby, from which their exact solution starts.
     """
@@ -500,7 +495,7 @@ class PrimalValues:
     """The values of all losses and terms of a program at a candidate."""
 
     program: Program
-    candidate: Candidate
+    candidate: Point
     at: Evaluation
     main: float  # the value of the main regularizer
     attached: tuple[float, ...]  # of the others
@@ -508,7 +503,7 @@ class PrimalValues:
     resolved: Any  # how far they move where Z is off by its own rounding
 
     @classmethod
-    def of(cls, program: Program, candidate: Candidate) -> "PrimalValues":
+    def of(cls, program: Program, candidate: Point) -> "PrimalValues":
         """Losses and terms at a candidate, effects solved for where they can be."""
         latent: LowRank = candidate.latent
         given = None if candidate.dual is None else candidate.dual.given
@@ -568,7 +563,7 @@ class PrimalValues:
         )
 
 
-def certify(program: Program, candidate: Candidate, tol: float = 0.0) -> Certificate:
+def certify(program: Program, candidate: Point, tol: float = 0.0) -> Certificate:
     """The objective at a candidate, and a lower bound on the optimum from the gradients there.
 
     Weak duality (Fenchel): for every S whose sums vanish where an effect is free, and dual
@@ -612,7 +607,7 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
             bound = higher_of(bound, fenchel_bound(without, candidate.latent, aim))
     # A point that was moved into all domains has other sums: take the one that gave the bound.
     taken = point if bound.point is None else bound.point
-    return bound, taken.imbalance(primal.at.effects)
+    return bound, program.loss.imbalance(taken.gradient, primal.at.effects)
 
 
 def higher_of(bound: Bound, other: Bound) -> Bound:
@@ -638,7 +633,7 @@ def allowed_norm_excess(primal: PrimalValues, point: DualPoint, tol: float) -> f
     return float(2.0 * spare / (linear + np.sqrt(linear**2 + 4.0 * size * spare)))
 
 
-def uncertified(program: Program, candidate: Candidate) -> Certificate:
+def uncertified(program: Program, candidate: Point) -> Certificate:
     """The objective at a candidate, without a bound."""
     return PrimalValues.of(program, candidate).certificate(NO_BOUND)
 

@@ -1,12 +1,11 @@
 """Every backend by its name, the one that ``auto`` takes, and the reasons against the others."""
 
 import math
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 import attrs
 
@@ -26,7 +25,6 @@ from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import is_word
 from mcframe.numerics.progress import current
 
-FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 # What ``backend=`` takes: a name, an options object, or a solver of one's own.
 BackendLike = str | Backend | Solver[Program, Any]
 
@@ -87,31 +85,6 @@ LADDER = (
     Rung(Reference(), "whatever remains and is small"),
 )
 BACKENDS = {rung.name: rung.backend for rung in LADDER}
-
-
-def ladder_text() -> str:
-    """The ladder in words, as docstrings have it."""
-    automatic = [rung for rung in LADDER if rung.automatic]
-    lines = [f"{k}. ``{rung.name}``: {rung.serves};" for k, rung in enumerate(automatic, 1)]
-    lines[-1] = lines[-1].removesuffix(";") + "."
-    rule = (
-        "Of those that can run a problem it takes the first, but ``alternating`` or ``factored``,"
-        " which work on factors, where n_items x n_columns x the smaller of the two is more than"
-        f" {DECOMPOSITION:,} times the number of observed entries: to decompose all of Z is"
-        " then slower than passes over the entries."
-    )
-    never = [f"``{r.name}`` is never chosen: {r.serves}." for r in LADDER if not r.automatic]
-    return "\n".join([*lines, "", *textwrap.wrap(" ".join([rule, *never]), 88)])
-
-
-def with_ladder(function: FunctionT) -> FunctionT:
-    """Put the ladder where a docstring says ``{ladder}``, indented as that line is."""
-    lines: list[str] = []
-    for line in (function.__doc__ or "").split("\n"):
-        indent = line.removesuffix("{ladder}")
-        lines += [line] if indent == line else textwrap.indent(ladder_text(), indent).split("\n")
-    function.__doc__ = "\n".join(lines)
-    return function
 
 
 @attrs.frozen
@@ -175,11 +148,10 @@ def works_on_factors(backend: Backend) -> bool:
     return isinstance(backend, FirstOrder) and backend.solver.in_factors
 
 
-@with_ladder
 def choose(compiled: CompiledProblem) -> Backend:
     """The backend of a ladder that suits a problem best; a ``BackendError`` if none can run it.
 
-    {ladder}
+    The rule stands in the notes of ``fit``.
     """
     for backend in able(compiled):
         return backend

@@ -9,12 +9,13 @@ import numpy as np
 from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
 from mcframe.compile import Evaluation, Program
+from mcframe.compile.penalty import split_rows
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.term import Factored
 from mcframe.numerics.charts import Chart
 from mcframe.numerics.norms import least_ritz_pairs
-from mcframe.numerics.operators import LowRank, Operator
+from mcframe.numerics.operators import Operator, stacked_gradient
 from mcframe.numerics.quasi_newton import Memory, quasi_newton_step
 
 # Columns are sought when the residual has fallen by this since the last time, or so many steps
@@ -287,8 +288,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
 
     def candidate(self, program: Program, state: FactoredState) -> Point:
         """The iterate in its factors."""
-        n_rows = program.shape[0]
-        latent = LowRank(state.stacked[:n_rows], state.stacked[n_rows:])
+        latent = split_rows(state.stacked, program.shape[0])
         return Point(latent, warm=state.evaluation.effects)
 
 
@@ -308,14 +308,7 @@ def evaluate_stacked(
     program: Program, stacked: Array, warm: tuple[Array | None, ...] | None
 ) -> Evaluation:
     """F and the smooth terms at U V'."""
-    n_rows = program.shape[0]
-    return program.evaluate(LowRank(stacked[:n_rows], stacked[n_rows:]), warm)
-
-
-def stacked_gradient(smooth_gradient: Operator, stacked: Array) -> Array:
-    """The gradient in the factors: G V over G' U."""
-    n_rows = smooth_gradient.shape[0]
-    return np.vstack([smooth_gradient @ stacked[n_rows:], smooth_gradient.T @ stacked[:n_rows]])
+    return program.evaluate(split_rows(stacked, program.shape[0]), warm)
 
 
 def compress(stacked: Array, negligible: float = NEGLIGIBLE) -> Array:

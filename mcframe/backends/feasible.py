@@ -8,6 +8,7 @@ import numpy as np
 
 from mcframe.compile import Attached, FactoredPenalty, Piece, Program
 from mcframe.compile.effects import EffectsRidge
+from mcframe.compile.penalty import split_rows
 from mcframe.constraints import Box
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint
@@ -94,8 +95,7 @@ def made_feasible_in_factors(
         return np.hstack([np.sqrt(share) * far, np.sqrt(1.0 - share) * near])
 
     share = largest_scale(lambda share: program.main.of_factors(INSIDE * between(share)))
-    stacked, n_rows = between(share), program.shape[0]
-    return LowRank(stacked[:n_rows], stacked[n_rows:]), point.towards(anchor, share).effects
+    return split_rows(between(share), program.shape[0]), point.towards(anchor, share).effects
 
 
 def with_fixed_columns(program: Program, latent: LowRank) -> LowRank:
@@ -128,11 +128,7 @@ def inside(program: Program, dense: Array) -> bool:
 
 def constraints_of(program: Program) -> list[Attached]:
     """The attached terms that are sets."""
-    return [
-        term
-        for term in program.terms
-        if isinstance(term, Attached) and isinstance(term.term, Constraint)
-    ]
+    return [term for term in program.terms if isinstance(term.term, Constraint)]
 
 
 def projections_of(program: Program) -> list[Projection]:

@@ -18,7 +18,7 @@ from mcframe.backends.certificate import (
 )
 from mcframe.compile import Program
 from mcframe.contracts.errors import BackendError, NothingFeasible
-from mcframe.contracts.solver import Candidate, Solver
+from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Constraint
 from mcframe.numerics.machine import OutOfTime, blas_alone, stop_at
 from mcframe.numerics.operators import LowRank
@@ -62,7 +62,7 @@ class SolverRun:
     settings: Settings
     state: Any = None
     iteration: int = attrs.Factory(lambda run: run.settings.made, takes_self=True)
-    point: Candidate | None = None  # the best one so far, with its certificate
+    point: Point | None = None  # the best one so far, with its certificate
     certificate: Certificate = attrs.field(factory=lambda: Certificate(np.inf, -np.inf, {}))
     answer: Point | None = None  # the point in Z, the same object as long as that is the best one
     bound: float = -np.inf
@@ -132,7 +132,7 @@ class SolverRun:
                     self.take(candidate, certificate)
         self.note(self.record(self.certificate.objective, self.state.rank))
 
-    def take(self, point: Candidate, certificate: Certificate) -> None:
+    def take(self, point: Point, certificate: Certificate) -> None:
         """A point becomes the best one."""
         self.point, self.certificate = point, certificate
         self.answer = Point(self.program.latent(point.latent), point.dual)
@@ -233,7 +233,7 @@ class SolverRun:
         small = 0.0  # the residual of a local answer, relative to the gradient at Z = 0
         if not self.program.loss.convex:
             at_first = self.program.evaluate(LowRank.zeros(self.program.shape))
-            small = self.budget.tol * at_first.steepness
+            small = self.budget.tol * self.program.entries.norm(at_first.entry_gradients)
         if self.next_check <= self.iteration:
             # A certificate that was interrupted. If it is again, the next run steps before it.
             self.keep_between(wait=1, ahead=np.inf)
@@ -272,7 +272,8 @@ class SolverRun:
         """A reason to stop, as status and sentence, if there is one."""
         if self.gap <= self.budget.tol:
             return "certified", f"the gap is at most tol={self.budget.tol:g}"
-        unknown = max(self.rounding.moved, self.rounding.resolved)
+        # A gap of ``resolved`` may remain, and what is computed of it is off by ``moved``.
+        unknown = self.rounding.moved + self.rounding.resolved
         if np.isfinite(self.bound) and self.certificate.objective - self.bound <= unknown:
             return "limited_by_rounding", LIMITED
         if self.stopped:
@@ -332,7 +333,7 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     certificate; only an interruption before the first certificate is raised again.
     """
     start, seconds = settings.start, settings.budget.max_seconds
-    program = program.held_for(solver.in_factors, solver.dense).with_seed(settings.random_state)
+    program = program.held_for(solver.in_factors, solver.dense, settings.random_state)
     if start is not None:
         begin = attrs.evolve(start.point, latent=program.variable(start.point.latent))
         start = attrs.evolve(start, point=begin)

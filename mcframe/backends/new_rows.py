@@ -1,6 +1,6 @@
 """Rows that were not in a fit: what they may be, and the best of these for their own data."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -22,9 +22,8 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Proximable
 from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Term
-from mcframe.model import Model, Problem
+from mcframe.model import Problem
 from mcframe.numerics.operators import LowRank, orthogonal_factors
-from mcframe.numerics.row_squares import RowSquares
 from mcframe.regularizers import NuclearNorm
 
 REMEDY = "refit with the new rows among the data"
@@ -86,7 +85,10 @@ class RowSpace:
         idle = idle_effects(problem, effects, infinite)
         penalty = compile_main(problem)
         if isinstance(penalty, RowPenalty):
-            return cls.of_squares(penalty.squares, bounds, idle)
+            squares = penalty.squares
+            loadings = np.column_stack([squares.centre, squares.loadings])
+            unit = np.eye(loadings.shape[1])
+            return cls(loadings, unit[0], unit[:, 1:], bounds, idle)
         fixed = [
             (problem.columns_of_term(term), term.fixed)
             for term in problem.terms
@@ -97,18 +99,6 @@ class RowSpace:
         values = np.concatenate([np.zeros(0), *(np.full(width(own), v) for own, v in fixed)])
         start, directions = solutions(ends, values)
         return cls(loadings, start, directions, bounds, idle)
-
-    @classmethod
-    def of_squares(
-        cls,
-        squares: RowSquares,
-        bounds: tuple[tuple[slice, float, float], ...] = (),
-        idle: Mapping[str, float] | None = None,
-    ) -> "RowSpace":
-        """The space of all rows under a square of each, centre and loadings side by side."""
-        loadings = np.column_stack([squares.centre, squares.loadings])
-        unit = np.eye(loadings.shape[1])
-        return cls(loadings, unit[0], unit[:, 1:], bounds, idle or {})
 
     def rows(self, scores: Array) -> LowRank:
         """Rows of Z from their t (n_rows x m), in factors."""
@@ -121,22 +111,17 @@ def width(columns: slice) -> int:
 
 
 def refuse_rows(problem: Problem) -> None:
-    """A ``ModelError`` where a model says nothing of a row by itself."""
-    for reason in reasons_against_rows(problem.model):
-        raise ModelError(reason)
-
-
-def reasons_against_rows(model: Model) -> Iterator[str]:
-    """Why a model says nothing of a row by itself, or nothing that is known."""
+    """A ``ModelError`` where a model says nothing of a row by itself, or nothing that is known."""
+    model = problem.model
     alone = [term for term in model.terms if isinstance(term, RowQuadratic)]
     for term in model.terms:
         if alone and not (is_quadratic(term) or isinstance(term, RowQuadratic | Box)):
-            yield (
+            raise ModelError(
                 f"new rows of {alone[0].word} are known together with Ridge and Box only; the"
                 f" model has {term.word} too; {REMEDY}"
             )
         if not (prices_rows(term) or isinstance(term, Box) or is_fixed_column(term)):
-            yield (
+            raise ModelError(
                 "new rows are known of NuclearNorm, NuclearBall, GaussianRows, Ridge, Box and"
                 f" OnesColumn; the model has {term.word} too, which ties rows to each other;"
                 f" {REMEDY}"
@@ -145,25 +130,25 @@ def reasons_against_rows(model: Model) -> Iterator[str]:
     scaled = [term.word for term in norms if term.count_share]
     # Scales of rows that are those of a part of what a row costs.
     if scaled and any(is_quadratic(term) for term in model.terms):
-        yield (
+        raise ModelError(
             f"new rows of a {scaled[0]} with count_share are not known together with a Ridge,"
             f" which has no such scales; drop one of them, or {REMEDY}"
         )
     if scaled and len(scaled) < len(norms):
-        yield (
+        raise ModelError(
             "new rows of a NuclearNorm and a NuclearBall are not known where one of them has no"
             f" count_share; give both the same, or {REMEDY}"
         )
     for block in model.blocks:
         if scaled and block.row_effects and block.effects_weight:
-            yield (
+            raise ModelError(
                 f"block {block.name!r}: new rows of a {scaled[0]} with count_share are not known"
                 " together with row_effects with an effects_weight, which has no such scales;"
                 f" {REMEDY}"
             )
     for block in model.blocks:
         if not block.likelihood.convex:
-            yield (
+            raise ModelError(
                 f"block {block.name!r}: new rows need a convex loss, which this"
                 f" {type(block.likelihood).__name__} is not; {REMEDY}"
             )
@@ -257,11 +242,8 @@ def gradient_of_rows(
 
 def solutions(ends: Array, values: Array) -> tuple[Array, Array]:
     """The shortest u with ``ends u = values``, and an orthonormal basis of what leaves them so."""
-    start = np.linalg.pinv(ends) @ values if ends.size else np.zeros(ends.shape[1])
-    if not ends.size:
-        return start, np.eye(ends.shape[1])
     basis: Any = np.linalg.qr(ends.T, mode="complete")[0]
-    return start, basis[:, ends.shape[0] :]
+    return np.linalg.pinv(ends) @ values, basis[:, ends.shape[0] :]
 
 
 def idle_effects(

@@ -1,5 +1,6 @@
 """Accelerated proximal gradient with adaptive restart and backtracking."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -254,11 +255,6 @@ class ProximalState:
     patience: int = SETTLED  # how many of these there are before the next leap
 
     @property
-    def iterate(self) -> Array:
-        """X as an array (n_rows, n_columns)."""
-        return self.iterates.dense()
-
-    @property
     def rank(self) -> int:
         """Rank of the iterate."""
         return int(self.factors.values.size)
@@ -343,6 +339,7 @@ class Proximal(Solver[Program, ProximalState]):
         iterates = iterates_of(program, begin)
         evaluation = iterates.here()
         curvature = program.curvature_at(evaluation)
+        observed = program.entries.size / math.prod(program.shape)
         singular_values = begin.singular_values()
         # The start as it is given, its factors not orthonormal: the first step replaces them.
         factors = Shrunk(begin.left, np.ones(begin.width), begin.right)
@@ -355,7 +352,7 @@ class Proximal(Solver[Program, ProximalState]):
             penalty=program.penalty.of_singular_values(singular_values),
             shrinker=Shrinker.near(begin, rng),
             # Matrices whose entries are alike see the curvature of what is observed of them.
-            curvature=density(program) * curvature if program.entries.sparse else curvature,
+            curvature=observed * curvature if program.entries.sparse else curvature,
             first=curvature,
             used=curvature,
         )
@@ -518,11 +515,6 @@ def attempt(
         advance=made.squared - theta * made.advance,
         residual=curvature * float(np.sqrt(distance)),
     )
-
-
-def density(program: Program) -> float:
-    """The share of Z that is observed."""
-    return program.entries.size / (program.shape[0] * program.shape[1])
 
 
 def measured_curvature(

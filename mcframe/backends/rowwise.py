@@ -351,11 +351,6 @@ class RowwiseState:
         """The rank that rows of any kind have."""
         return int(min(self.coordinates.shape))
 
-    @property
-    def iterate(self) -> Array:
-        """The coordinates: no multipliers ask for Z."""
-        return self.coordinates
-
     def sharpen(self) -> None:
         """Nothing to do: rows are exact to double precision."""
 

@@ -12,7 +12,7 @@ from mcframe.backends.loop import run
 from mcframe.backends.proximal import Proximal
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.solver import InnerState, Solver, ToMultipliers
+from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.term import Norm
 from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank
@@ -74,7 +74,7 @@ class Nonsmooth:
 class SplittingState:
     """The inner solver's state, and the nonsmooth ones of all pieces and terms, else None."""
 
-    inner: InnerState
+    inner: Any
     program: Program  # the augmented one, all smooth but the main regularizer
     parts: list[Nonsmooth | None]
     n_steps: int = 0

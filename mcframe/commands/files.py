@@ -37,6 +37,8 @@ WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
 NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$|^[-+]?(?i:inf(inity)?)$"
 # Numbers whose points mark thousands, where something else marks decimals.
 THOUSANDS = r"^[-+]?([0-9]{1,3}(\.[0-9]{3})*|[0-9]*)([^0-9.][0-9]*)?$"
+# What a format of dates says of the time of day.
+CLOCK = re.compile("%[HIMSTRcX]")
 DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 FORMS = {
     WHOLE: "int64",
@@ -61,6 +63,7 @@ def read_table(
     decimal: str = ".",
     encoding: str = "utf-8",
     missing: Sequence[str] = (),
+    dates: str | None = None,
     like: Mapping[str, Any] | None = None,
 ) -> Any:
     """Read a table of Arrow from a file.
@@ -71,6 +74,8 @@ def read_table(
     delimiter, decimal, encoding, missing
         Of CSV: what stands between two cells and before decimals, and further texts of missing
         entries.
+    dates : str, optional
+        The format of dates in CSV, in the words of ``strptime``, beside that of ISO.
     like : dict from column name to a dtype of narwhals, optional
         The columns of a fitted table, which those of new rows in CSV are read like.
 
@@ -82,12 +87,16 @@ def read_table(
     kind_of(Path(path))
     file = find_file(path)
     kind = kind_of(file)
+    if delimiter == decimal:
+        raise DataError(
+            f"{delimiter!r} stands between cells and before decimals; give another one"
+        )
     try:
         if kind == "csv":
             given = delimiter, decimal, encoding
             # Programs write -999 in a column of floats as -999.0.
             also = [f"{text}.0" for text in missing if re.fullmatch(WHOLE, text)]
-            return read_csv(file, *given, [*MISSING, *missing, *also], like or {})
+            return read_csv(file, *given, [*MISSING, *missing, *also], dates, like or {})
         if kind == "parquet":
             return parquet.ParquetFile(file).read()
         return feather.read_table(file)
@@ -106,6 +115,7 @@ def read_csv(
     decimal: str,
     encoding: str,
     missing: list[str],
+    dates: str | None,
     like: Mapping[str, Any],
 ) -> Any:
     """Read a table of Arrow whose columns are text, or numbers and dates where all cells are."""
@@ -141,12 +151,13 @@ def read_csv(
                     ) from None
             raise
     columns = [
-        typed(cells[key], like.get(name), decimal) for key, name in zip(keys, names, strict=True)
+        typed(cells[key], like.get(name), decimal, dates)
+        for key, name in zip(keys, names, strict=True)
     ]
     return pa.Table.from_arrays(columns, names=names)
 
 
-def typed(cells: Any, like: Any, decimal: str = ".") -> Any:
+def typed(cells: Any, like: Any, decimal: str = ".", dates: str | None = None) -> Any:
     """Return a column of text as numbers or dates where all of its cells read as these.
 
     Like a fitted column, text stays text, and numbers that need not be whole are read as such.
@@ -154,6 +165,10 @@ def typed(cells: Any, like: Any, decimal: str = ".") -> Any:
     text = compute.utf8_trim_whitespace(cells)
     if like in (nw.String, nw.Categorical, nw.Enum, nw.Object) or text.null_count == len(text):
         return cells
+    if dates is not None:
+        read = compute.strptime(text, format=dates, unit="us", error_is_null=True)
+        if read.null_count == text.null_count:
+            return read if CLOCK.search(dates) else read.cast("date32")
     if decimal != ".":
         if compute.all(compute.match_substring_regex(text, THOUSANDS)).as_py():
             text = compute.replace_substring(text, ".", "")

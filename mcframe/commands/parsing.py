@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-import attrs
 import numpy as np
 
 from mcframe.contracts.errors import McframeError
@@ -60,23 +59,9 @@ def number_from(text: str, kind: Any, is_right: Callable[[float], bool], needed:
     return value
 
 
-@attrs.frozen(eq=False)
-class Report:
-    """What a command has to say.
-
-    Attributes
-    ----------
-    code : int
-        The exit code.
-    text : str
-        For a person.
-    facts : dict
-        The same as the object that ``--json`` prints.
-    """
-
-    code: int
-    text: str
-    facts: Mapping[str, Any]
+# What a command has to say: the exit code, text for a person, and the same as the object that
+# ``--json`` prints.
+Report = tuple[int, str, Mapping[str, Any]]
 
 
 def reporting(work: Callable[[argparse.Namespace], Report]) -> Callable[[Any], int]:
@@ -92,13 +77,13 @@ def reporting(work: Callable[[argparse.Namespace], Report]) -> Callable[[Any], i
         with warnings.catch_warnings():
             warnings.filterwarnings("always", category=UserWarning)
             warnings.showwarning = show  # type: ignore[assignment]
-            report = work(given)
+            code, text, told = work(given)
         if given.json:
-            facts = {"command": given.command, "exit_code": report.code, **report.facts}
+            facts = {"command": given.command, "exit_code": code, **told}
             print(json.dumps(as_json({**facts, "warnings": warned})))
         else:
-            print(report.text)
-        return report.code
+            print(text)
+        return code
 
     return run
 
@@ -111,6 +96,7 @@ def in_one_line(message: object) -> str:
     """
     text, *others = str(message).split("\n\n", 1)
     text = re.sub(r"types=\{'?(.+?)'?: '?(.+?)'?\}", r"--types \1=\2", " ".join(text.split()))
+    text = text.replace("convert it first, as by pandas.to_datetime", "see --dates")
     text = text.replace("as by pandas.to_numeric(column.str.replace(...))", "or see --decimal")
     text = re.sub(r"(?<!')mc\.(\w+)\(\)", r'{"is": "\1"}', text)
     text = re.sub(r"(in row \d+)\b", r"\1 (counted from 0, without the header)", text, count=1)

@@ -170,6 +170,9 @@ def add_csv(command: Any) -> None:
         default=[],
         help="a further text for missing entries in CSV; may be repeated",
     )
+    command.add_argument(
+        "--dates", metavar="FORMAT", help="of CSV, such as %%d.%%m.%%Y (default: 2026-12-31)"
+    )
 
 
 def add_model(command: Any, tol: float | None = None) -> None:
@@ -285,11 +288,8 @@ def predict(given: argparse.Namespace) -> Report:
         table = completed.table if name is None else completed.predict(name)
     write_tables({out: table})
     n_rows = len(nw.from_native(table))
-    return Report(
-        DONE,
-        f"{counted(n_rows, 'row')} predicted\n{files_said([out])}",
-        {"status": completed.answer.status, "rows": n_rows, "outputs": [out]},
-    )
+    facts = {"status": completed.answer.status, "rows": n_rows, "outputs": [out]}
+    return DONE, f"{counted(n_rows, 'row')} predicted\n{files_said([out])}", facts
 
 
 def verify_table(given: argparse.Namespace) -> Report:
@@ -307,7 +307,7 @@ def verify_table(given: argparse.Namespace) -> Report:
         "fast": certificate_of(found.fast),
         "reference": certificate_of(found.reference),
     }
-    return Report(DONE if found.agrees else UNFINISHED, f"{declared}\n\n{found}", facts)
+    return DONE if found.agrees else UNFINISHED, f"{declared}\n\n{found}", facts
 
 
 def explain_table(given: argparse.Namespace) -> Report:
@@ -324,7 +324,7 @@ def explain_table(given: argparse.Namespace) -> Report:
             for each in found.verdicts
         ],
     }
-    return Report(DONE if found.chosen else UNFINISHED, f"{declared}\n\n{found}", facts)
+    return DONE if found.chosen else UNFINISHED, f"{declared}\n\n{found}", facts
 
 
 def output(given: argparse.Namespace, path: Any, endings: Iterable[str] = KINDS) -> Path:
@@ -343,6 +343,7 @@ def table_of(given: argparse.Namespace, path: str = "", like: Any = None) -> Any
         decimal=given.decimal,
         encoding=given.encoding,
         missing=given.missing,
+        dates=given.dates,
         like=like,
     )
 
@@ -374,7 +375,7 @@ def report_of(completed: Completion, text: str, written: Sequence[Path]) -> Repo
     else:
         facts["certificate"] = certificate_of(answer)
     code = DONE if answer.status in ("certified", "converged") else UNFINISHED
-    return Report(code, f"{text}\n{files_said(written)}", facts)
+    return code, f"{text}\n{files_said(written)}", facts
 
 
 def files_said(written: Sequence[Path]) -> str:

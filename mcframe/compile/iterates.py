@@ -108,10 +108,6 @@ class Iterates(ABC):
     def moved_columns(self, columns: slice, theta: float) -> Array:
         """The columns of trial - Y, written out."""
 
-    def dense(self) -> Array:
-        """X as an array (n_rows, n_columns)."""
-        return self.place().array
-
 
 class DenseIterates(Iterates):
     """Four dense matrices: X, the one before, the trial, and a buffer."""

@@ -243,11 +243,6 @@ class Evaluation:
         """Whether no loss overflowed."""
         return self.entries.finite(self.entry_gradients)
 
-    @property
-    def steepness(self) -> float:
-        """The Euclidean norm of the losses' gradients at the entries."""
-        return self.entries.norm(self.entry_gradients)
-
     @cached_property
     def gradient(self) -> Operator:
         """The gradient of ``value`` in W (n_rows x n_columns), which is Z without scales."""
@@ -358,8 +353,8 @@ class Program:
                 total[term.columns] += term.curvature
         return float(np.max(total))
 
-    def held_for(self, in_factors: bool, dense: bool = True) -> "Program":
-        """The program with Z kept in factors or written out, as suits a solver.
+    def held_for(self, in_factors: bool, dense: bool = True, random_state: int = 0) -> "Program":
+        """The program with Z kept in factors or written out, as suits a solver, and its seed.
 
         This is decided here alone; see ``pays_in_factors``.
         """
@@ -367,15 +362,7 @@ class Program:
         few = self.shape[0] * sum(term.width for term in self.terms) <= self.entries.size
         many = few and pays_in_factors(self.shape, self.entries.size, in_factors, dense)
         sparse = many or bool(self.background)
-        return attrs.evolve(
-            self, entries=self.entries.with_form(sparse, self.entries.random_state)
-        )
-
-    def with_seed(self, random_state: int) -> "Program":
-        """The program with another seed for random starts."""
-        return attrs.evolve(
-            self, entries=self.entries.with_form(self.entries.sparse, random_state)
-        )
+        return attrs.evolve(self, entries=self.entries.with_form(sparse, random_state))
 
     @property
     def n_numbers(self) -> int:

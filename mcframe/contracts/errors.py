@@ -11,6 +11,7 @@ __all__ = [
     "ModelError",
     "NoInfluence",
     "NotCertifiedWarning",
+    "NotConvergedWarning",
     "NothingFeasible",
     "UnobservedWarning",
 ]
@@ -46,6 +47,10 @@ class LawViolation(McframeError, AssertionError):
 
 class NotCertifiedWarning(UserWarning):
     """The fit stopped before its gap reached the tolerance; its numbers are a best effort."""
+
+
+class NotConvergedWarning(UserWarning):
+    """The sweeps of a posterior stopped before they converged; it is that of the last sweep."""
 
 
 class UnobservedWarning(UserWarning):

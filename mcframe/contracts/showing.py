@@ -4,16 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-__all__ = [
-    "card",
-    "facts_as_html",
-    "facts_as_text",
-    "one_line",
-    "remarks",
-    "scrolled",
-    "table_as_html",
-]
-
 # Only inherited and translucent colours, so that the same rules suit light and dark themes. The
 # rules that notebooks have for tables are less specific than these.
 STYLE = """<style>

@@ -37,40 +37,6 @@ class State(Protocol):
         ...
 
 
-class InnerState(State, Protocol):
-    """The state of a solver inside multipliers."""
-
-    #: F, its gradients and its effects at Z.
-    evaluation: Any
-
-    def retarget(self, program: Any) -> None:
-        """The program has changed a little: evaluate it anew at the same Z."""
-        ...
-
-
-class Candidate(Protocol):
-    """A point that can be certified.
-
-    ``mcframe.backends.Point`` is the one there is; the contract, a floor below, knows no more of
-    it than this.
-    """
-
-    @property
-    def latent(self) -> Any:
-        """Z in factors."""
-        ...
-
-    @property
-    def dual(self) -> Any:
-        """Known dual variables of nonsmooth parts, or None."""
-        ...
-
-    @property
-    def warm(self) -> Any:
-        """Effects at Z or nearby, or None."""
-        ...
-
-
 class ToMultipliers(Enum):
     """The nonsmooth parts of a program that the method of multipliers handles for a solver."""
 
@@ -105,7 +71,8 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     def leaves(self) -> ToMultipliers:
         """The parts that the method of multipliers handles for it, under its own name.
 
-        By default the fixed column if it holds Z dense, since multipliers need its ``iterate``.
+        By default the fixed column if it holds Z dense. Inside multipliers a state needs
+        ``evaluation`` and ``retarget(program)``, which evaluates a changed program at the same Z.
         """
         return ToMultipliers.FIXED_COLUMN if self.dense else ToMultipliers.NOTHING
 
@@ -153,5 +120,5 @@ class Solver(ABC, Generic[ProgramT, StateT]):
         return float("inf")
 
     @abstractmethod
-    def candidate(self, program: ProgramT, state: StateT) -> Candidate:
-        """The iterate as a point of the program's feasible set."""
+    def candidate(self, program: ProgramT, state: StateT) -> Any:
+        """The iterate as a ``mcframe.backends.Point`` of the program's feasible set."""

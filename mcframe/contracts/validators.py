@@ -235,7 +235,8 @@ def block_name(instance: object, attribute: "attrs.Attribute[Any]", value: objec
     """An attrs validator: the name of a block that a term speaks of."""
     if not isinstance(value, str) or not value.strip():
         raise ModelError(
-            f"{word_of(instance)}: block={value!r} was given; the name of a block is needed"
+            f"{word_of(instance)}: {attribute.name}={value!r} was given; the name of a block is"
+            " needed"
         )
 
 

@@ -251,22 +251,6 @@ class Attribute:
     values: tuple[str, ...] | None = None
 
 
-@attrs.frozen(eq=False)
-class ArffTable:
-    """The content of an ARFF file.
-
-    Attributes
-    ----------
-    attributes : one for each column
-    cells : array (n_items, n_columns)
-        Numbers; of a nominal column the place of the value among those declared; NaN where
-        the file has ``?``.
-    """
-
-    attributes: tuple[Attribute, ...]
-    cells: Array
-
-
 @attrs.frozen
 class ArffLine:
     """A line of a file, which errors name."""
@@ -280,11 +264,12 @@ class ArffLine:
         return DataError(f"{self.file}, line {self.number}: {what}")
 
 
-def read_arff(file: Path, encoding: str = "utf-8") -> ArffTable:
-    """Read an ARFF file, dense or sparse, of numeric and nominal attributes.
+def read_arff(file: Path, encoding: str = "utf-8") -> tuple[tuple[Attribute, ...], Array]:
+    """Read the attributes and cells of an ARFF file, dense or sparse, numeric and nominal.
 
-    A row ``{3 1.5, 7 a}`` is sparse: what it does not name is 0 or, of a nominal attribute, the
-    first value that is declared, as in Weka.
+    Cells (n_items x n_attributes) are numbers; of a nominal attribute the place of the value among
+    those declared; NaN where the file has ``?``. A row ``{3 1.5, 7 a}`` is sparse: what it does
+    not name is 0 or, of a nominal attribute, the first value that is declared, as in Weka.
 
     Raises
     ------
@@ -298,7 +283,7 @@ def read_arff(file: Path, encoding: str = "utf-8") -> ArffTable:
     rows = [cells_of(attributes, line) for line in lines]
     if not rows:
         raise DataError(f"{file} has no rows after its line @data; is it complete?")
-    return ArffTable(attributes, np.array(rows))
+    return attributes, np.array(rows)
 
 
 def lines_of(file: Path, encoding: str) -> Iterator[ArffLine]:
@@ -484,9 +469,9 @@ def read_mulan(
     [[1.0], [0.0]]
     """
     file, list_of_labels = find_file(arff), find_file(xml)
-    table = read_arff(file, encoding)
+    attributes, table = read_arff(file, encoding)
     wanted = label_names(list_of_labels)
-    names = [attribute.name for attribute in table.attributes]
+    names = [attribute.name for attribute in attributes]
     for name in wanted:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
@@ -497,7 +482,7 @@ def read_mulan(
             )
     features: list[tuple[str, Array]] = []
     labels: list[tuple[str, Array]] = []
-    for attribute, cells in zip(table.attributes, table.cells.T, strict=True):
+    for attribute, cells in zip(attributes, table.T, strict=True):
         if attribute.name in wanted:
             labels.append((attribute.name, label_column(attribute, cells, file)))
         else:

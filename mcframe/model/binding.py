@@ -67,14 +67,6 @@ class Layout:
             return "intercept"
         return f"parameter {place - self.n_effects}"
 
-    def add_to(self, z: Array, vector: Array) -> Array:
-        """Z (n_items x latent columns) plus the effects of its columns and of its rows."""
-        if self.n_biases:
-            z = z + self.biases(vector)
-        if self.n_row_effects:
-            z = z + self.row_effects(vector)[:, None]
-        return z + self.intercept(vector) if self.n_intercepts else z
-
     def at(self, rows: IntArray, columns: IntArray, vector: Array) -> Array:
         """The sums of the effects at latent entries, by their rows and latent columns.
 

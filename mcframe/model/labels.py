@@ -162,10 +162,7 @@ class AxisLabels:
 
     def equals(self, other: Any) -> bool:
         """Return True for the same labels in the same order."""
-        return len(self) == len(other) and all(
-            mine is theirs or bool(mine == theirs)
-            for mine, theirs in zip(self, other, strict=True)
-        )
+        return self.values == tuple(other)
 
     def __len__(self) -> int:
         return len(self.values)

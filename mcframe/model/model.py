@@ -19,7 +19,7 @@ from mcframe.contracts.term import (
     Sums,
     Term,
 )
-from mcframe.contracts.validators import positive
+from mcframe.contracts.validators import block_name, positive
 from mcframe.model.formulas import as_html, as_latex, name_in_formula
 from mcframe.numerics.stored import from_text, to_text
 
@@ -93,12 +93,6 @@ STANDARD = {
     "robust": "({x}_ij − median) / (interquartile range / 1.349) of column j of {name}",
     "ranks": "normal score of {x}_ij in column j of {name}",
 }
-
-
-def is_name(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: a non-empty string."""
-    if not isinstance(value, str) or not value.strip():
-        raise ModelError(f"Block: name={value!r} was given; a non-empty string is needed")
 
 
 def is_likelihood(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -195,7 +189,7 @@ class Block:
     0.5
     """
 
-    name: str = attrs.field(validator=is_name)
+    name: str = attrs.field(validator=block_name)
     likelihood: Likelihood = attrs.field(validator=is_likelihood)
     weight: float = attrs.field(default=1.0, validator=positive, kw_only=True)
     reduce: Literal["sum", "mean"] = attrs.field(
@@ -324,17 +318,13 @@ def in_standard_units(block: Block) -> bool:
     return bool(block.standardize) and block.likelihood.location
 
 
-def symbol_of(block: Block) -> str:
-    """The symbol of an observation of a block, with ° in standard units."""
-    return block.likelihood.symbol + "°" * in_standard_units(block)
-
-
 def text_of_block(block: Block) -> str:
     """One summand: weight / N times the sum of losses over observed entries."""
     weight = f"{block.weight:g}"
     factor = f"{weight}/N_{block.name} " if block.reduce == "mean" else f"{weight} "
     factor = "" if factor == "1 " else factor
-    loss = block.likelihood.formula(predictor(block), f"{symbol_of(block)}_ij")
+    symbol = block.likelihood.symbol + "°" * in_standard_units(block)
+    loss = block.likelihood.formula(predictor(block), f"{symbol}_ij")
     loss = f"1/ℓ_j {loss}" if block.scales_losses else loss
     entries = "(all i,j)∈" if block.likelihood.reads_unlabeled else "(i,j)∈"
     return f"{factor}Σ_{entries}{block.name} {loss}"

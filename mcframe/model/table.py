@@ -392,11 +392,8 @@ class Table:
 
     def natural(self, z: Array) -> Array:
         """Predictors of all cells (n_rows x latent columns) in the units of the data."""
-        if self.given is None or self.given.standard.units is None:
-            return z
-        natural = self.given.standard.natural(z, np.arange(self.shape[1]))
-        offset = self.given.offset
-        return natural if offset is None else natural + offset.dense()
+        rows, columns = np.ogrid[: self.shape[0], : self.shape[1]]
+        return self.natural_at(z, rows, columns)
 
     def natural_at(self, z: Array, rows: IntArray, columns: IntArray) -> Array:
         """Predictors at some entries in the units of the data."""

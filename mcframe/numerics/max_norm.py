@@ -12,7 +12,7 @@ from mcframe.contracts.arrays import Array, Mask, Matrix, svd
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.machine import check_time
 from mcframe.numerics.norms import spectral_bound
-from mcframe.numerics.operators import Dense, Operator, as_operator
+from mcframe.numerics.operators import Dense, Operator, as_operator, stacked_gradient
 from mcframe.numerics.sampled import Sampled
 
 # Where lower and upper bound count as equal.
@@ -190,9 +190,7 @@ def max_norm_multipliers(gradient: Matrix, stacked: Array) -> Array:
     What stationarity, (D + [[0, G], [G', 0]]) W = 0, asks of the diagonal D row by row. A row
     of zeros leaves it open: 0.
     """
-    n_rows = gradient.shape[0]
-    left, right = stacked[:n_rows], stacked[n_rows:]
-    gradients = np.vstack([gradient @ right, gradient.T @ left])
+    gradients = stacked_gradient(gradient, stacked)
     norms = squared_row_norms(stacked)
     long = norms > SHORT_ROW * np.max(norms, initial=0.0)
     products = -np.einsum("ij,ij->i", gradients, stacked)

@@ -522,3 +522,9 @@ def without(block: Array, basis: Array) -> Array:
     for few and long columns (10,000 x 4 and a basis of 400: 8.6 ms, not 16).
     """
     return block - ((block.T @ basis) @ basis.T).T
+
+
+def stacked_gradient(gradient: Any, stacked: Array) -> Array:
+    """The gradient in the factors U over V of a function of U V': G V over G' U."""
+    n_rows = gradient.shape[0]
+    return np.vstack([gradient @ stacked[n_rows:], gradient.T @ stacked[:n_rows]])

@@ -25,7 +25,7 @@ from mcframe.contracts.term import Term
 from mcframe.contracts.validators import above_zero, positive, within
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model
-from mcframe.numerics.operators import LowRank
+from mcframe.numerics.operators import LowRank, stacked_gradient
 from mcframe.papers.dense_state import DenseState, fit_by
 from mcframe.risks import RiskMixture
 
@@ -303,9 +303,7 @@ def with_random_columns(stacked: Array, width: int, rng: np.random.Generator) ->
 
 def gradient_step(stacked: Array, gradient: Matrix, step: float) -> Array:
     """Eq. 107: U - tau G V over V - tau G' U."""
-    n_rows = gradient.shape[0]
-    left, right = stacked[:n_rows], stacked[n_rows:]
-    return stacked - step * np.vstack([gradient @ right, gradient.T @ left])
+    return stacked - step * stacked_gradient(gradient, stacked)
 
 
 def project(stacked: Array, n_rows: int, ball: MaxNormBall, bound: float) -> tuple[Array, Array]:

@@ -147,7 +147,8 @@ def filled(completed: Any, column: Any = None, *, ax: Any = None) -> Any:
     >>> mc.complete(frame).plot.filled("height").get_ylabel()
     'height'
     """
-    sds = completed.rows_of("pictures of filled cells").sd
+    completed.demand_posterior("pictures of filled cells")
+    sds = completed.expected_errors
     if column is not None:
         return filled_column(completed.declared.column(column), completed, sds, ax)
     columns = completed.declared.columns

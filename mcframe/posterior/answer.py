@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import ModelError
+from mcframe.contracts.errors import ModelError, NotConvergedWarning, warn_caller
 from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
 from mcframe.contracts.validators import checked_seed, checked_switch, probability, whole
 from mcframe.model import Model, Problem
@@ -32,7 +32,6 @@ from mcframe.posterior.predictive import (
 from mcframe.posterior.principal_axes import Factors, factors_of
 from mcframe.prediction import (
     Axes,
-    best_columns,
     check_ranked,
     check_size,
     checked_places,
@@ -365,16 +364,7 @@ class Posterior:
         """
         check_ranked(self.model.block(block))
         table = self.tables[block]
-        axes = Axes.of(block, table)
-
-        def predictions(rows: IntArray) -> Array:
-            columns = np.arange(table.shape[1])
-            cells = np.repeat(rows, columns.size), np.tile(columns, rows.size)
-            return np.asarray(self.predict(block, *cells)).reshape(rows.size, columns.size)
-
-        return axes.as_triples(
-            *best_columns(table, axes.places_of_rows(row), predictions, n, observed)
-        )
+        return Axes.of(block, table).top(table, partial(self.predict, block), row, n, observed)
 
     def noise(self, block: str) -> Any:
         """The noise variance of each column of a Gaussian block, in squared units of the data.
@@ -643,7 +633,9 @@ def posterior(
     Returns
     -------
     Posterior
-        With means, standard deviations, intervals, sets, draws, and the evidence.
+        With means, standard deviations, intervals, sets, draws, and the evidence. Its ``status``
+        is "converged", or another one and a ``NotConvergedWarning``: "iteration_limit",
+        "time_limit", or "interrupted" by Ctrl-C.
 
     Raises
     ------
@@ -685,4 +677,8 @@ def posterior(
     options: dict[str, Any] = {"factors": factors, "tol": tol, "max_iter": max_iter}
     options |= {"max_seconds": max_seconds, "n_jobs": n_jobs}
     where = {"progress": progress, "client": client, "checkpoint": checkpoint, "scratch": scratch}
-    return posterior_of(model, data, checked_seed(random_state), options, **where)
+    found = posterior_of(model, data, checked_seed(random_state), options, **where)
+    if found.status != "converged":
+        last = f"the evidence after the last sweep is {found.evidence:.6g}"
+        warn_caller(f"{found.status}: {found.message}; {last}", NotConvergedWarning)
+    return found

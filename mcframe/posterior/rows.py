@@ -263,13 +263,6 @@ class RowsPosterior:
         """The share of the rows that each component has (C,)."""
         return np.exp(self.components.log_shares)
 
-    @property
-    def noise(self) -> Array:
-        """The mean variance of the noise of the observed numbers of a column, else NaN (d,)."""
-        counts = np.count_nonzero(self.table.precisions, axis=0)
-        summed = np.sum(self.table.noise, axis=0)
-        return np.where(counts > 0, summed / np.maximum(counts, 1), np.nan)
-
     @cached_property
     def cells(self) -> Conditionals:
         """The distribution of each number of z, by component."""

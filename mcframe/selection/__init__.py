@@ -3,7 +3,6 @@
 from mcframe.selection.choice import CrossValidation
 from mcframe.selection.comparing import Comparison, CoordinateSearch, compare, search_block_weights
 from mcframe.selection.criteria import (
-    CheckedCriterion,
     Criterion,
     HeldOutLoss,
     LabelError,
@@ -28,7 +27,6 @@ from mcframe.selection.splitters import (
 from mcframe.selection.weight_max import weight_max
 
 __all__ = [
-    "CheckedCriterion",
     "Comparison",
     "CoordinateSearch",
     "Criterion",

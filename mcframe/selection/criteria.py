@@ -3,7 +3,7 @@
 import inspect
 import operator
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
 import attrs
@@ -23,8 +23,8 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import a_type, block_name
-from mcframe.model import Block, Model, Problem
-from mcframe.model.table import Table
+from mcframe.model import Block, Model, Problem, standardising
+from mcframe.model.table import Table, ranges_of
 from mcframe.numerics.operators import LowRank
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.paths import with_ridge
@@ -48,15 +48,6 @@ class Criterion(Protocol):
 
     def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
         """The score of one fit on one fold."""
-        ...
-
-
-@runtime_checkable
-class CheckedCriterion(Criterion, Protocol):
-    """A criterion that refuses models that it cannot score before anything is fitted."""
-
-    def check(self, model: Model) -> None:
-        """Raise a ``ModelError`` where fits of that model cannot be scored."""
         ...
 
 
@@ -89,7 +80,7 @@ def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criteri
                 f" held-out entries is needed, such as {' or '.join(suitable(models[0]))} of"
                 " mcframe.selection"
             )
-        if isinstance(each, CheckedCriterion):
+        if hasattr(each, "check"):  # which refuses models that it cannot score
             for model in models:
                 each.check(model)
         if name in found:
@@ -440,10 +431,8 @@ def least_losses(likelihood: Likelihood, y: Array) -> Array:
 
     For levels it is 0, the loss at a probability of 1, which does not depend on the thresholds.
     """
-    if isinstance(likelihood, Parametric) or not isinstance(likelihood, Conjugate):
-        return np.zeros_like(y)
-    shape = y.shape if likelihood.width == 1 else (*y.shape, likelihood.width)
-    return -likelihood.conjugate(np.zeros(shape), y)
+    levels = isinstance(likelihood, Parametric)
+    return np.zeros_like(y) if levels else standardising.least_losses(likelihood, y)
 
 
 # The last scales of each table: what they were computed from, and the least losses of the
@@ -484,9 +473,7 @@ def units_of_columns(constants: Fit, name: str) -> Array:
     counts = np.bincount(table.columns, minlength=n_columns)
     if not constants.likelihood(name).location:
         return np.asarray(counts > 0, dtype=np.float64)
-    lowest, highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
-    np.minimum.at(lowest, table.columns, table.values)
-    np.maximum.at(highest, table.columns, table.values)
+    lowest, highest = ranges_of(table.values, table.columns, n_columns)
     least = least_losses(constants.likelihood(name), table.values)
     lost = losses_at(constants, name, Held.of(table)) - least
     means = np.bincount(table.columns, lost, n_columns) / np.maximum(counts, 1)

@@ -21,7 +21,7 @@ from mcframe.contracts.errors import (
     UnobservedWarning,
     warn_caller,
 )
-from mcframe.contracts.validators import a_type, number, whole
+from mcframe.contracts.validators import a_type, above_zero, whole
 from mcframe.model import Model, Problem
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.progress import checked_progress, stage
@@ -173,12 +173,8 @@ def cross_validate(
     budget = checked_budget(tol, max_iter, max_seconds)
     ridge = None
     if path is None and effects_weight is not None:
-        ridge = number(effects_weight, "effects_weight")
-        if ridge <= 0.0:
-            raise ModelError(
-                f"effects_weight={effects_weight!r} was given; a number above 0 is needed, or None"
-                " for effects as the models declare them"
-            )
+        free = ", or None for effects as the models declare them"
+        ridge = above_zero(effects_weight, "effects_weight", free)
     compiled = [CompiledProblem(each) for each in problems]
     if path is None:
         for each in compiled:

@@ -22,7 +22,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning, warn_caller
 from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import checked_seed, counted, number, whole
+from mcframe.contracts.validators import checked_seed, counted, probability, whole
 from mcframe.fitting import solve_with
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.digest import digest_of
@@ -249,9 +249,7 @@ def descending(
             "count=1 was given; two weights at least are needed, from the largest, at which Z = 0,"
             " down to ratio times it: give weights=[w] for a path of one fit"
         )
-    if not 0.0 < number(ratio, "ratio") < 1.0:
-        raise ModelError(f"ratio={ratio!r} was given; a number between 0 and 1 is needed")
-    largest = largest_weight(compiled, place)
+    ratio, largest = probability(ratio, "ratio"), largest_weight(compiled, place)
     return np.asarray(np.geomspace(largest, ratio * largest, count))
 
 

@@ -185,12 +185,16 @@ class Dates(Numbers):
         Microseconds since 1970, in UTC where the dates have a time zone.
     form : "date", "time" or "zoned time"
         Days alone; points in time without a zone, and with one.
+    step : float
+        Microseconds of a day, hour, minute or second if all dates are whole ones, or of 1/1000
+        second; filled dates are whole ones, too.
     furthest : float
         The largest distance from 1970 that the dtype of the column holds, in microseconds.
     """
 
     centre: float = attrs.field(kw_only=True)
     form: str = attrs.field(kw_only=True)
+    step: float = attrs.field(default=1.0, kw_only=True)
     furthest: float = attrs.field(default=LAST, kw_only=True)
 
     measure = "root mean square, days"
@@ -202,11 +206,11 @@ class Dates(Numbers):
     def values(self, codes: Array) -> list[Any]:
         """Dates, or points in time, in UTC where there is a zone."""
         ends = max(FIRST, -self.furthest), min(LAST, self.furthest)
-        moments = np.clip(self.centre + DAY * codes, *ends).tolist()
+        moments = self.step * np.rint((self.centre + DAY * codes) / self.step)
+        moments = np.clip(moments, *ends).tolist()
         times = [EPOCH + dt.timedelta(microseconds=round(moment)) for moment in moments]
         if self.form == "date":
-            half = dt.timedelta(hours=12)
-            return [(time + half).date() for time in times]
+            return [time.date() for time in times]
         if self.form == "zoned time":
             return [time.replace(tzinfo=dt.UTC) for time in times]
         return list(times)

@@ -15,7 +15,6 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.contracts.validators import counted, plain, whole
-from mcframe.model import Model
 from mcframe.model.table import AffineUnits
 from mcframe.numerics.progress import stage
 from mcframe.plots.drawing import pictures
@@ -31,76 +30,20 @@ from mcframe.tables.declaring import Declared, like_frame, lines_of
 from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, standard_units
 
 
-@attrs.frozen(eq=False)
-class TableModel:
-    """A table and the posterior that fills it: of rows of numbers, or of a model of its own.
-
-    Attributes
-    ----------
-    declared : Declared
-        Of rows of numbers with probabilities of values that fit what was held out.
-    posterior : Posterior
-    """
-
-    declared: Declared
-    posterior: Posterior
-
-    @cached_property
-    def sd(self) -> dict[Any, Array]:
-        """Expected errors of the filled entries, column by column.
-
-        The standard deviation of a number, count or date; 1 minus the probability of the filled
-        value of a label, level or category.
-        """
-        found = {}
-        for each, answer in self.declared.answers(self.posterior, Choice):
-            places = each.modelled[0].predicted(answer).astype(np.intp)
-            found[each.name] = 1.0 - answer[np.arange(places.size), places]
-
-        def ask(_: Coded, *cells: Any) -> Array:
-            return np.asarray(self.posterior.sd(*cells))
-
-        for each, spreads in self.declared.at_holes(ask, Numbers):
-            coding = each.modelled[0]
-            assert isinstance(coding, Numbers)
-            found[each.name] = coding.unit * spreads[:, 0]
-        return found
-
-    def interval(self, level: float) -> tuple[Any, Any]:
-        """The table twice, holes filled with lower and with upper ends; see ``Completion``."""
-
-        def ask(_: Coded, block: str, *cells: IntArray) -> Array:
-            return np.column_stack(self.posterior.interval(block, level, *cells))
-
-        columns = self.declared.columns
-        kept = [k for k, each in enumerate(columns) if isinstance(each.coding, Numbers)]
-        ends = list(self.declared.at_holes(ask, Numbers))
-        tables = []
-        for end, outwards in enumerate((np.floor, np.ceil)):
-            codes = {}
-            for each, both in ends:
-                coding, own = each.modelled[0], both[:, [end]]
-                assert isinstance(coding, Numbers)
-                answer = coding.predicted(coding.read(own))
-                codes[each.name] = outwards(answer) if coding.is_whole else answer
-            tables.append(nw.from_native(self.declared.with_codes(codes))[:, kept].to_native())
-        return tables[0], tables[1]
-
-    def draws(self, m: int, seed: int) -> list[Any]:
-        """m tables completed by new observations of a model of its own, drawn row by row."""
-        posterior = attrs.evolve(self.posterior, random_state=seed)
-        members = members_of(self.declared.columns)
-        drawn = {block: posterior.sample(block, m) for block in members}
-        tables = []
-        for k in range(m):
-            codes = {}
-            for each in chain.from_iterable(members.values()):
-                coding, block = each.modelled
-                own = drawn[block][k, each.column.missing, each.place]
-                is_place = isinstance(coding, Choice)
-                codes[each.name] = own if is_place else coding.predicted(coding.read(own[:, None]))
-            tables.append(self.declared.with_codes(codes))
-        return tables
+def tables_of_draws(declared: Declared, posterior: Posterior, m: int) -> list[Any]:
+    """m tables completed by new observations of a model of its own, drawn row by row."""
+    members = members_of(declared.columns)
+    drawn = {block: posterior.sample(block, m) for block in members}
+    tables = []
+    for k in range(m):
+        codes = {}
+        for each in chain.from_iterable(members.values()):
+            coding, block = each.modelled
+            own = drawn[block][k, each.column.missing, each.place]
+            is_place = isinstance(coding, Choice)
+            codes[each.name] = own if is_place else coding.predicted(coding.read(own[:, None]))
+        tables.append(declared.with_codes(codes))
+    return tables
 
 
 # The prior of draws counts as this share of the rows at most, where columns are few.
@@ -283,11 +226,27 @@ class Completion:
         return cls(declared.table(answer), answer, declared, None, (None,) * len(declared.columns))
 
     @cached_property
-    def table_model(self) -> TableModel | None:
-        """The table and its posterior; None for an optimum."""
-        if isinstance(self.answer, Posterior):
-            return TableModel(self.declared, self.answer)
-        return None
+    def expected_errors(self) -> dict[Any, Array]:
+        """Expected errors of the filled entries, column by column; empty for an optimum.
+
+        The standard deviation of a number, count or date; 1 minus the probability of the filled
+        value of a label, level or category.
+        """
+        found: dict[Any, Array] = {}
+        if not isinstance(self.answer, Posterior):
+            return found
+        for each, answer in self.declared.answers(self.answer, Choice):
+            places = each.modelled[0].predicted(answer).astype(np.intp)
+            found[each.name] = 1.0 - answer[np.arange(places.size), places]
+
+        def ask(_: Coded, *cells: Any) -> Array:
+            return np.asarray(self.posterior.sd(*cells))
+
+        for each, spreads in self.declared.at_holes(ask, Numbers):
+            coding = each.modelled[0]
+            assert isinstance(coding, Numbers)
+            found[each.name] = coding.unit * spreads[:, 0]
+        return found
 
     @property
     def posterior(self) -> Posterior:
@@ -315,7 +274,8 @@ class Completion:
         filled value. It is 0 at observed entries. It is missing where nothing was filled in, and
         where a constant was. See ``interval`` for both ends of an interval.
         """
-        found, columns = self.rows_of("standard deviations").sd, []
+        self.demand_posterior("standard deviations")
+        found, columns = self.expected_errors, []
         for each in self.declared.columns:
             missing = each.column.missing
             numbers = np.where(missing, np.nan, 0.0)
@@ -356,21 +316,33 @@ class Completion:
         >>> bool(lower["height"][2] < completed.table["height"][2] < upper["height"][2])
         True
         """
-        return self.rows_of("intervals").interval(level)
+        posterior = self.demand_posterior("intervals")
 
-    def rows_of(self, what: str) -> TableModel:
-        """The table and its posterior, or a ``ModelError``."""
-        if self.table_model is None:
+        def ask(_: Coded, block: str, *cells: IntArray) -> Array:
+            return np.column_stack(posterior.interval(block, level, *cells))
+
+        columns = self.declared.columns
+        kept = [k for k, each in enumerate(columns) if isinstance(each.coding, Numbers)]
+        ends = list(self.declared.at_holes(ask, Numbers))
+        tables = []
+        for end, outwards in enumerate((np.floor, np.ceil)):
+            codes = {}
+            for each, both in ends:
+                coding, own = each.modelled[0], both[:, [end]]
+                assert isinstance(coding, Numbers)
+                answer = coding.predicted(coding.read(own))
+                codes[each.name] = outwards(answer) if coding.is_whole else answer
+            tables.append(nw.from_native(self.declared.with_codes(codes))[:, kept].to_native())
+        return tables[0], tables[1]
+
+    def demand_posterior(self, what: str) -> Posterior:
+        """The posterior, or a ``ModelError``."""
+        if not isinstance(self.answer, Posterior):
             raise ModelError(
                 f"{what} need a posterior, which an optimum does not estimate; take"
                 " method='posterior' in complete"
             )
-        return self.table_model
-
-    @property
-    def model(self) -> Model:
-        """The model that was fitted, with the chosen weight."""
-        return self.answer.model
+        return self.answer
 
     def predict(self, name: Any) -> Any:
         """Predictions of a column in every row: probabilities of its values, or its mean.
@@ -504,10 +476,10 @@ class Completion:
         (20, np.False_)
         """
         m, seed = whole(m, "m", least=1), whole(random_state, "random_state", 0)
-        rows, chosen = self.rows_of("draws"), self.chosen
+        posterior, chosen = self.demand_posterior("draws"), self.chosen
         if not isinstance(chosen, RowsChoice):
-            return rows.draws(m, seed)
-        return DrawnRows.of(rows.declared, rows.posterior, chosen).tables(m, seed)
+            return tables_of_draws(self.declared, attrs.evolve(posterior, random_state=seed), m)
+        return DrawnRows.of(self.declared, posterior, chosen).tables(m, seed)
 
     def report(self) -> Any:
         """Errors of each column on held-out entries, as a table in the library of the table.
@@ -535,7 +507,7 @@ class Completion:
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the report."""
         rows = []
-        sds = {} if self.table_model is None else self.table_model.sd
+        sds = self.expected_errors
         for each, scores in zip(self.declared.columns, self.scores, strict=True):
             row = dict.fromkeys(HEADER) | {
                 "column": str(plain(each.name)),
@@ -593,7 +565,7 @@ class Completion:
         said = []
         if any(scores is not None for scores in self.scores):
             how = "no entry is missing because of its own value"
-            if self.table_model is None:
+            if isinstance(self.answer, Fit):
                 how = "entries are missing completely at random"
             said.append(f"errors assume that {how}")
         weighted = [

@@ -240,6 +240,8 @@ NAMES_OF_IDENTIFIERS = {"id", "ids", "identifier", "uuid", "guid", "rownames"}
 WORDS_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # Microseconds that 64 bits hold in nanoseconds, but for a day.
 MOST_NANOSECONDS = 2.0**63 / 1e3 - DAY
+# Microseconds of a day, an hour, a minute, a second, a thousandth of one, and one.
+STEPS = (DAY, 3.6e9, 6e7, 1e6, 1e3, 1.0)
 
 
 def set_aside(column: Column, why: str) -> DeclaredColumn:
@@ -264,7 +266,9 @@ def date(column: Column, why: str) -> DeclaredColumn:
     zoned = getattr(dtype, "time_zone", None) is not None
     form = "date" if dtype == nw.Date else "zoned time" if zoned else "time"
     furthest = MOST_NANOSECONDS if getattr(dtype, "time_unit", "") == "ns" else LAST
-    coding = Dates(centre=float(observed[observed.size // 2]), form=form, furthest=furthest)
+    step = next(step for step in STEPS if not np.any(np.mod(observed, step)))
+    centre = float(observed[observed.size // 2])
+    coding = Dates(centre=centre, form=form, step=step, furthest=furthest)
     return DeclaredColumn(column, "date", why, coding, Gaussian(), "numbers")
 
 

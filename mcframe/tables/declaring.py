@@ -484,9 +484,8 @@ class Declared:
         0  0.1  0.9
         1  0.9  0.1
         """
-        rows = CodedRows.of(self.columns, frame, unseen)
-        data = data_of(self.columns, rows.codes, rows.table)
-        return self.predicted(conditioned(self.checked(fit), data), name, rows.table)
+        data = self.rows(frame, unseen=unseen)
+        return self.predicted(conditioned(self.checked(fit), data), name, frame)
 
     def predicted(self, fit: Any, name: Any, table: Any) -> Any:
         """Predictions of a column in the rows of a ``narwhals.DataFrame``."""

@@ -21,6 +21,7 @@ from mcframe.compile.partitions.problem import (
     OffsetInPartitions,
     PartitionedProblem,
     TableInPartitions,
+    gathered_origins,
 )
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.program import Program
@@ -144,7 +145,12 @@ def problem_of_partitions(
     counts = {block.name: own.column_counts for block, own in zip(model.blocks, seen, strict=True)}
     seen_rows = np.any([own.row_counts > 0 for own in seen], axis=0)
     notes = notes_on_gaps(model, tables, counts, seen_rows)
-    return PartitionedProblem.of_parts(model, tables, totals, bound, notes), seen
+    origins = gathered_origins(model, tables, totals, bound)
+    n_items = partitions.source.data.n_items
+    problem = PartitionedProblem(
+        model, tables, totals, model.terms, n_items, None, notes, origins, partitions=bound
+    )
+    return problem, seen
 
 
 def demand_partitions(model: Model) -> None:

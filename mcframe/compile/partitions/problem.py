@@ -27,23 +27,6 @@ class PartitionedProblem(Problem):
 
     partitions: Partitions = attrs.field(kw_only=True)
 
-    @classmethod
-    def of_parts(
-        cls,
-        model: Model,
-        tables: Mapping[str, Any],
-        totals: Totals,
-        partitions: Partitions,
-        notes: tuple[str, ...],
-    ) -> "PartitionedProblem":
-        """The problem of parts that are bound with the totals of all rows."""
-        origins = gathered_origins(model, tables, totals, partitions)
-        n_items = partitions.source.data.n_items
-        terms = model.terms
-        return cls(
-            model, tables, totals, terms, n_items, None, notes, origins, partitions=partitions
-        )
-
     def without_data(self) -> Problem:
         """Return the problem without its partitions, as ``Problem.without_data``."""
         fields = {field.name: getattr(self, field.name) for field in attrs.fields(Problem)}

@@ -13,17 +13,13 @@ from mcframe.compile import PartitionedProblem
 from mcframe.compile.partitions.binding import mixed_bits
 from mcframe.compile.partitions.part import read_part
 from mcframe.contracts.arrays import IntArray
-from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import a_type, is_word
-from mcframe.datasets.partitions.on_disk import FolderLayout, path_of, workshop
+from mcframe.datasets.partitions.on_disk import FolderLayout, pa, path_of, pq, workshop
 from mcframe.model.model import Observations
 from mcframe.model.partitioned import PartitionedData, is_partitioned
 from mcframe.model.reading import read_values
 from mcframe.model.table import LeftBehind
-
-pa: Any = Deferred("pyarrow", "reading and writing Parquet files")
-pq: Any = Deferred("pyarrow.parquet", "reading and writing Parquet files")
 
 # Rows of a file that are in memory at a time.
 BATCH = 1 << 18

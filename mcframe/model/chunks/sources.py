@@ -14,7 +14,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import NotANumber, a_type, floats_of
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
-from mcframe.model.forms import UNCLEAR_FORMATS
+from mcframe.model.forms import UNCLEAR_FORMATS, table_of_numbers
 from mcframe.model.labels import columns_of_frame, is_frame, numbers_of_column
 from mcframe.model.model import EntryExposures
 from mcframe.model.partitioned import is_collection
@@ -83,17 +83,12 @@ def check_chunk(name: str, chunk: Chunk) -> Chunk:
         For a number that is not finite, a weight below 0 and an exposure that is not above 0,
         with chunk, row, column and value.
     """
-    refuse(
-        name,
-        chunk,
-        "value",
-        chunk.values,
-        ~np.isfinite(chunk.values),
-        "finite; leave out"
-        " the entry, or give a dense block with NaN, if it stands for a missing value",
+    remedy = (
+        "; leave out the entry, or give a dense block with NaN, if it stands for a missing value"
     )
-    for what, numbers in chunk.additions.items():
-        refuse(name, chunk, what, numbers, ~np.isfinite(numbers), "finite")
+    for what, numbers in {"value": chunk.values, **chunk.additions}.items():
+        needed = "finite" + remedy * (what == "value")
+        refuse(name, chunk, what, numbers, ~np.isfinite(numbers), needed)
         if what == "weight":
             refuse(name, chunk, what, numbers, numbers < 0.0, "0 or above; 0 leaves it out")
         if what == "exposure":
@@ -236,9 +231,12 @@ def elements_of(name: str, source: Any) -> Iterator[Any]:
         )
     whole = is_rows(source) or is_frame(source) or isinstance(source, Mapping)
     if whole or isinstance(source, str | bytes):
+        remedy = "give [data] for data that are in memory as a whole"
+        if isinstance(source, str | bytes):
+            remedy = "a Parquet file is read by mcframe.datasets.parquet_triples(path)"
         raise DataError(
             f"block {name!r}: {a_type(source)} was given where an iterable of blocks of"
-            f" rows or of triples is needed; {remedy_for(source)}"
+            f" rows or of triples is needed; {remedy}"
         )
     try:
         elements = iter(source)
@@ -255,13 +253,6 @@ def elements_of(name: str, source: Any) -> Iterator[Any]:
                 yield taken_together(name, some)
             return
         yield element
-
-
-def remedy_for(source: Any) -> str:
-    """Say what to give instead of something that is no iterable of chunks."""
-    if isinstance(source, str | bytes):
-        return "a Parquet file is read by mcframe.datasets.parquet_triples(path)"
-    return "give [data] for data that are in memory as a whole"
 
 
 def is_rows(given: Any) -> bool:
@@ -319,20 +310,19 @@ def chunk_of_rows(name: str, given: Any, label: str, start: int) -> Chunk:
     """Return the observed entries of a block of rows whose first row is ``start``."""
     observed = given if isinstance(given, Observations) else Observations(given)
     here = f"block {name!r}: {label}"
-    rows, columns, values, shape = cells_of(here, observed.values)
-    table = Table(shape, rows, columns, values)
+    table = cells_of(here, observed.values)
     additions = {}
     for what in ADDITIONS:
         numbers = observed.weights if what == "weight" else getattr(observed, what)
         if numbers is not None:
             additions[what] = numbers_at(name, label, numbers, what, table)
-    return Chunk(
-        label, rows + start, columns, values, additions, shape[1], rows_until=start + shape[0]
-    )
+    n_rows, n_columns = table.shape
+    places = table.rows + start, table.columns
+    return Chunk(label, *places, table.values, additions, n_columns, rows_until=start + n_rows)
 
 
-def cells_of(here: str, given: Any) -> tuple[IntArray, IntArray, Array, tuple[int, int]]:
-    """Return rows, columns, values and shape of a matrix; NaN is missing in a dense one."""
+def cells_of(here: str, given: Any) -> Table:
+    """Return the table of a matrix; NaN is missing in a dense one."""
     if np.ndim(given) != 2 and not sp.issparse(given):
         raise DataError(
             f"{here} has the shape {np.shape(given)}; a matrix of rows and columns is needed"
@@ -345,17 +335,14 @@ def cells_of(here: str, given: Any) -> tuple[IntArray, IntArray, Array, tuple[in
             " and diagonals are stored whole; give a scipy.sparse.coo_array of the observed"
             " entries alone"
         )
-    shape = (int(given.shape[0]), int(given.shape[1]))
     try:
-        if sp.issparse(given):
-            stored = sp.coo_array(given)
-            rows, columns = (at.astype(np.int64) for at in stored.coords)
-            return rows, columns, floats_of(stored.data), shape
-        dense = floats_of(given)
+        if not sp.issparse(given):
+            return table_of_numbers(floats_of(given))
+        stored = sp.coo_array(given)
+        rows, columns = (at.astype(np.int64) for at in stored.coords)
+        return Table(stored.shape, rows, columns, floats_of(stored.data))
     except NotANumber as error:
         raise DataError(f"{here} holds {error.value!r}; a table holds numbers alone") from None
-    rows, columns = np.nonzero(~np.isnan(dense))
-    return rows, columns, dense[rows, columns], shape
 
 
 def numbers_at(name: str, label: str, given: Any, what: str, table: Table) -> Array:
