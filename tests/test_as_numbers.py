@@ -128,3 +128,29 @@ def test_the_columns_of_the_block_are_named_by_their_values():
     ]
     [block] = completed.answer.model.blocks
     assert isinstance(block.likelihood, mc.Gaussian)
+
+
+@pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
+@pytest.mark.parametrize("kind", ["label", "class", "levels"])
+def test_probabilities_depend_on_what_is_known_of_a_row(kind):
+    """Rows of which nothing is known have the shares; others errors as often as they are said."""
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal(1500)
+    cuts = [1.2] if kind == "label" else [-0.7, 0.0, 0.7]
+    places = np.digitize(u + 0.3 * rng.standard_normal(u.size), cuts)
+    told = pd.Series(np.array(list("abcd"))[places])
+    if kind == "levels":
+        told = told.astype(pd.CategoricalDtype(list("abcd"), ordered=True))
+    frame = pd.DataFrame({"x": u, "y": u + 1.5 * rng.standard_normal(u.size), "z": told})
+    holes = rng.random(frame.shape) < 0.3
+    holes[:100] = True
+    completed = mc.complete(frame.mask(holes))
+    found = completed.predict("z").to_numpy()
+    shares = np.bincount(places[100:]) / (u.size - 100)
+    np.testing.assert_allclose(found[0], shares, atol=0.03)
+    right = found[np.arange(u.size), places]
+    for known in (~holes[:, 0], holes[:, 0] & ~holes[:, 1]):
+        own = holes[:, 2] & known
+        surest = np.mean(np.max(found[own], axis=1))
+        assert abs(surest - np.mean(np.argmax(found[own], axis=1) == places[own])) < 0.09
+        assert -np.mean(np.log(right[own])) < -shares @ np.log(shares)

@@ -1,14 +1,22 @@
 """Numbers that are predicted from the others of their row, as if they had been missing."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import mcframe as mc
 from mcframe.estimators import MatrixCompletionClassifier, MatrixCompletionRegressor
 from mcframe.estimators.base import folds_of_numbers
 from mcframe.numerics import row_mixtures
-from mcframe.numerics.row_mixtures import Incomplete, RowMixture, conditionals, left_out_means
+from mcframe.numerics.row_mixtures import (
+    Incomplete,
+    RowMixture,
+    conditionals,
+    left_out,
+    moments_of,
+)
 from mcframe.posterior.joint import NOISE as NOISE_OF_TABLES
+from mcframe.posterior.rows import powers_of
 from mcframe.tables.rows_choice import RowsFold, choose_rows, dealt_entries, folds_of_parts
 
 NOISE = 0.1
@@ -44,7 +52,7 @@ def test_numbers_left_out_are_predicted_as_if_they_were_missing(n_components, ba
     values[10:20, 2] = np.nan
     values[10:20, 3:] = 1.0 + 0.1 * np.arange(20.0).reshape(10, 2)
     owners = np.array([0, 1, 1, 2, 3])
-    found = left_out_means(values, NOISE, rows, owners)
+    found, variances = left_out(values, NOISE, rows, owners)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(values))
     for owner in range(4):
         own = np.flatnonzero(owners == owner)
@@ -52,9 +60,12 @@ def test_numbers_left_out_are_predicted_as_if_they_were_missing(n_components, ba
         less[:, own] = np.nan
         table = Incomplete.of(less, np.full(5, 1.0 / NOISE), np.ones(5))
         cells = conditionals(table, rows)
-        expected = np.einsum("nc,cnd->nd", cells.responsibilities, cells.means)
+        weights = cells.responsibilities.T[:, :, None]
+        expected, spread = moments_of(weights, cells.means, cells.variances)
         seen = ~np.isnan(values[:, own])
         np.testing.assert_allclose(found[:, own][seen], expected[:, own][seen], atol=1e-9)
+        spread = spread[:, own][seen] + NOISE
+        np.testing.assert_allclose(variances[:, own][seen], spread, rtol=1e-7)
 
 
 def folds(values, count=3, seed=0):
@@ -89,13 +100,14 @@ def test_what_is_dealt_depends_on_no_order_of_columns():
 
 def test_the_choice_is_the_least_loss():
     values = drawn(n=100)
-    chosen, means = choose_rows(folds(values))
+    chosen, told = choose_rows(folds(values))
     best = chosen.tried[int(np.argmin(chosen.means))]
     assert (chosen.components, chosen.prior_rows, chosen.feature_noise) == best
     assert chosen.losses.shape == (len(chosen.tried), 3)
     assert chosen.means.min() < 0.7
-    for fold, own in zip(folds(values), means, strict=True):
-        np.testing.assert_array_equal(~np.isnan(own), fold.held)
+    for fold, own in zip(folds(values), told, strict=True):
+        np.testing.assert_array_equal(~np.isnan(own.means), fold.held)
+        np.testing.assert_array_equal(~np.isnan(own.variances), fold.held)
     fixed, _ = choose_rows(folds(values), prior_rows=7.0)
     assert (fixed.components, fixed.prior_rows, len(fixed.tried)) == (1, 7.0, 1)
 
@@ -131,6 +143,41 @@ def test_features_that_tell_nothing_get_noise_where_targets_tell_of_each_other()
     assert {noise for _, _, noise in chosen.tried} == {NOISE_OF_TABLES}
 
 
+def test_powers_are_those_of_the_errors():
+    """Errors whose variance is a power of what is said: that power is found, near 1 if few."""
+    rng = np.random.default_rng(0)
+    said, powers = rng.uniform(0.05, 1.0, (4000, 3)), np.array([0.5, 1.0, 2.0])
+    errors = np.sqrt(said**powers) * rng.standard_normal(said.shape)
+    np.testing.assert_allclose(powers_of(errors**2, said), powers, atol=0.08)
+    few = powers_of(errors[:3] ** 2, said[:3])
+    assert np.all(np.abs(few - 1.0) < 0.5)
+    errors[:, 1] = np.nan
+    assert powers_of(errors**2, said)[1] == 1.0
+    assert np.isfinite(powers_of(np.full((5, 1), 1e300), np.zeros((5, 1)))).all()
+
+
+@pytest.mark.parametrize(("n", "d"), [(100, 30), (60, 80)])
+def test_errors_are_as_large_as_they_are_said_to_be(n, d):
+    """Where columns are many, the prior that predicts best has far larger variances."""
+    covered, sizes = [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((n, 3)) @ rng.standard_normal((3, d))
+        frame = pd.DataFrame(x + 0.5 * rng.standard_normal(x.shape)).rename(columns=str)
+        hidden = rng.random(x.shape) < 0.3
+        completed = mc.complete(frame.mask(hidden))
+        lower, upper = completed.interval(0.9)
+        covered.append(((lower <= frame) & (frame <= upper)).to_numpy()[hidden].mean())
+        errors = (completed.table - frame).to_numpy()[hidden]
+        drawn = (completed.draws(1)[0] - frame).to_numpy()[hidden]
+        sizes.append([np.mean(errors**2), np.mean(completed.sd.to_numpy()[hidden] ** 2)])
+        sizes[-1].append(np.mean(drawn**2))
+    error, said, of_draws = np.sqrt(np.mean(sizes, axis=0))
+    assert 0.85 < np.mean(covered) < 0.94
+    assert 0.85 < said / error < 1.2
+    assert 1.25 < of_draws / error < 1.75
+
+
 def test_the_posterior_has_the_chosen_noise_of_features():
     rng = np.random.default_rng(0)
     labels = (rng.standard_normal((80, 1)) + 0.5 * rng.standard_normal((80, 6)) > 0.0).astype(
@@ -152,7 +199,7 @@ def test_predictions_are_in_the_units_of_the_data(scale, offset):
     found = []
     for own in (values, offset + scale * values):
         fold = folds(own)[0]
-        found.append(fold.predictions(fold.estimated(1, 10.0)))
+        found.append(fold.predictions(fold.estimated(1, 10.0)).means)
     np.testing.assert_allclose((found[1] - offset) / scale, found[0], atol=1e-5)
 
 
@@ -168,7 +215,7 @@ def test_targets_are_predicted_from_what_was_seen():
     loss = {}
     for n_features in (0, 1):
         fold = RowsFold(values, seen, held, np.arange(3), n_features)
-        loss[n_features] = fold.loss(fold.predictions(fold.estimated(1, 3.0)))
+        loss[n_features] = fold.loss(fold.predictions(fold.estimated(1, 3.0)).means)
     assert loss[0] < 0.1 < 0.4 < loss[1]
 
 

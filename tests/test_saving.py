@@ -199,7 +199,7 @@ def test_completions_of_any_table_come_back(method, n_examples, folder):
             lambda own: own.draws(2),
             lambda own: own.complete_rows(given[:3]),
             lambda own: own.report(),
-            lambda own: [repr(own), own.scores, own.model],
+            lambda own: [repr(own), own.scores, own.answer.model],
         )
 
     come_back()

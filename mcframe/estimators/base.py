@@ -188,12 +188,12 @@ class TableEstimator(BaseEstimator):
                     f" {block.name!r} has {block.likelihood}; leave likelihoods='auto', or give"
                     " terms such as [mc.NuclearNorm(1.0)]"
                 )
-        chosen, found, means = self.posterior_of(blocks, data, target)
+        chosen, found, told = self.posterior_of(blocks, data, target)
         self.keep_rows(chosen, found)
-        self.new_rows_, new_means = found, means
+        self.new_rows_, new_told = found, told
         if chosen.noise_of(is_target=False) is not None:
-            _, self.new_rows_, new_means = self.posterior_of(blocks, data, target, also=chosen)
-        return means, new_means
+            _, self.new_rows_, new_told = self.posterior_of(blocks, data, target, also=chosen)
+        return told, new_told
 
     def posterior_of(
         self,
@@ -202,22 +202,25 @@ class TableEstimator(BaseEstimator):
         target: str | None,
         also: RowsChoice | None = None,
     ) -> tuple[RowsChoice, Posterior, Array]:
-        """The choice on held-out targets, its posterior, and the means of these targets.
+        """The choice on held-out targets, its posterior, and what it says of these targets.
+
+        These are means and variances (2 x n x d), NaN elsewhere.
 
         Given ``also``, the choice for rows with some targets, all targets of a row are held out.
         """
         values, prior = np.hstack([data[block.name] for block in blocks]), self.given_prior()
-        wide, held_means = takes_factors(values.shape), np.full(values.shape, np.nan)
-        chosen = RowsChoice() if wide else RowsChoice(1, prior)
+        wide, held_told = takes_factors(values.shape), np.full((2, *values.shape), np.nan)
+        chosen, folds = RowsChoice() if wide else RowsChoice(1, prior), []
         if prior is None or self.calibrates:
             rng = np.random.default_rng(checked_seed(self.random_state))
             n_targets = 0 if target is None else data[target].shape[1]
             folds = folds_of_numbers(
                 values, n_targets, whole(self.cv, "cv", 2), rng, also is not None
             )
-            chosen, means = choose_rows(folds, wide, prior, self.components_tried, also)
-            for fold, own in zip(folds, means, strict=True):
-                held_means[fold.held[:, fold.owners]] = own[fold.held[:, fold.owners]]
+            chosen, told = choose_rows(folds, wide, prior, self.components_tried, also)
+            for fold, own in zip(folds, told, strict=True):
+                at = fold.held[:, fold.owners]
+                held_told[:, at] = own.means[at], own.variances[at]
         model = chosen.model(
             [
                 attrs.evolve(
@@ -230,7 +233,7 @@ class TableEstimator(BaseEstimator):
             ]
         )
         options: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs}
-        return chosen, chosen.posterior(model, data, **options), held_means
+        return chosen, chosen.posterior(model, data, folds, **options), held_told
 
     def given_prior(self) -> float | None:
         """The given number of rows that the prior counts as, or None."""

@@ -12,17 +12,14 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
+from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.tables import Completion, Declared
 from mcframe.tables.coding import BLOCK
 from mcframe.tables.columns import filled_series, read_columns, read_frame, read_text_like
 from mcframe.tables.completing import ASIDE
 from mcframe.tables.declared_column import as_numbers, aside, warn_of_aside
-from mcframe.tables.declaring import (
-    declared_of,
-    imputed_rows,
-    typed_columns,
-)
+from mcframe.tables.declaring import conditioned, declared_of, typed_columns
 from mcframe.tables.rows_choice import number_block
 
 # The lowest and the highest value of each feature that may be filled in.
@@ -131,11 +128,11 @@ class NumberColumns:
         filled = table[:, self.kept]
         missing = np.isnan(filled)
         if missing.any() and self.blocks:
-            blocks = (
-                {block.name: fit.impute(block.name) for block in self.blocks}
-                if fitted
-                else imputed_rows(fit, self.data(table))
-            )
+            fill = fit.impute
+            if not fitted:
+                rows = conditioned(fit, self.data(table))
+                fill = rows.impute if isinstance(rows, Posterior) else rows.imputed
+            blocks = {block.name: np.asarray(fill(block.name)) for block in self.blocks}
             for block, columns in zip(self.blocks, self.places, strict=True):
                 filled[:, columns] = blocks[block.name]
         lowest, highest = (limit[self.kept] for limit in limits)

@@ -18,6 +18,7 @@ from mcframe.estimators.base import TableEstimator
 from mcframe.estimators.columns import FrameColumns
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
 from mcframe.model import Block
+from mcframe.posterior.predictive import units_of
 from mcframe.tables.coding import Indicator, Indicators, calibrated
 
 # The name of the block of targets.
@@ -63,7 +64,7 @@ class Prediction(TableEstimator):
         features = self.columns_.data(table)
         self.n_targets_ = targets.shape[1]
         blocks, data = [*self.columns_.blocks, block], {**features, TARGETS: targets}
-        held_means = self.fit_blocks(blocks, data, TARGETS)
+        held_told = self.fit_blocks(blocks, data, TARGETS)
         if not self.gaussian_:
             self.new_rows_ = self.completion_
         keys = row_keys(features, len(targets))
@@ -72,23 +73,29 @@ class Prediction(TableEstimator):
         if self.new_rows_ is not self.completion_:  # which then serves rows without targets, too
             known &= ~np.isnan(targets).all(axis=1)
         self.known_ = {keys[k]: int(k) for k in np.flatnonzero(known)}
-        if held_means is None:
+        if held_told is None:
             return None
-        return [means[:, -self.n_targets_ :] for means in held_means]
+        return [told[..., -self.n_targets_ :] for told in held_told]
 
-    def means(self, X: Any) -> tuple[Array, Mask]:
-        """The mean response of the targets (n_samples x latent columns); which rows are new."""
+    def told(self, X: Any, with_sd: bool = False) -> tuple[Array, Array, Mask]:
+        """The mean response of the targets (n_samples x latent columns), sds, and which are new.
+
+        Standard deviations are those of a posterior, if they are asked for.
+        """
         check_is_fitted(self, "completion_")
         table = self.read(X, reset=False)
         features = self.columns_.data(table)
         places = np.asarray([self.known_.get(key, -1) for key in row_keys(features, len(table))])
-        answers = np.asarray(self.completion_.predict(TARGETS))[places]
+        means = np.asarray(self.completion_.predict(TARGETS))[places]
+        sds = np.asarray(self.completion_.sd(TARGETS))[places] if with_sd else np.zeros(0)
         new = places < 0
         if new.any():
             data = {name: values[new] for name, values in features.items()}
             data[TARGETS] = np.full((np.count_nonzero(new), self.n_targets_), np.nan)
-            answers[new] = self.new_rows_.predict_rows(TARGETS, data)
-        return answers, new
+            means[new] = self.new_rows_.predict_rows(TARGETS, data)
+            if with_sd:
+                sds[new] = self.new_rows_.condition(data).sd(TARGETS)
+        return means, sds, new
 
     def __sklearn_tags__(self) -> Any:
         """NaN are allowed among the features."""
@@ -193,12 +200,12 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         block = Block(TARGETS, Gaussian(), standardize=True)
         # With probabilities that fit held-out labels: of rows of the fit, and of new ones.
         self.codings_: list[list[Any]] = [[], []]
-        held_means = self.fit_targets(table, block, np.hstack(numbers))
-        for found, means in zip(self.codings_, held_means, strict=True):
-            parts = zip(codings, codes.T, np.hsplit(means, len(codings)), strict=True)
-            for coding, own, held in parts:
-                known = ~np.isnan(held).any(axis=1) & ~np.isnan(own)
-                found.append(calibrated(coding, own[known], held[known]))
+        held_told = self.fit_targets(table, block, np.hstack(numbers))
+        for found, told in zip(self.codings_, held_told, strict=True):
+            parts = zip(codings, codes.T, np.split(told, len(codings), axis=2), strict=True)
+            for coding, own, (means, variances) in parts:
+                known = ~np.isnan(means).any(axis=1) & ~np.isnan(own)
+                found.append(calibrated(coding, own[known], means[known], variances[known]))
         return self
 
     def probabilities(self, X: Any) -> Array:
@@ -206,14 +213,14 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         check_is_fitted(self, "classes_")
         if len(self.classes_) == 1:
             return np.ones((len(self.read(X, reset=False)), 1))
-        means, new = self.means(X)
         if not self.gaussian_:
-            return means
-        found = []
-        for of_fit, of_new, own in zip(
-            *self.codings_, np.hsplit(means, len(self.codings_[0])), strict=True
-        ):
-            answer = np.where(new[:, None], of_new.read(own), of_fit.read(own))
+            return self.told(X)[0]
+        means, sds, new = self.told(X, with_sd=True)
+        variances = np.square(sds / units_of(self.completion_.problem, TARGETS).spread)
+        found, count = [], len(self.codings_[0])
+        told = [np.hsplit(numbers, count) for numbers in (means, variances)]
+        for of_fit, of_new, *own in zip(*self.codings_, *told, strict=True):
+            answer = np.where(new[:, None], of_new.read(*own), of_fit.read(*own))
             found.append(answer[:, 1:] if len(self.classes_) == 2 else answer)
         return np.hstack(found)
 
@@ -327,7 +334,7 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
 
     def predict(self, X: Any) -> Array:
         """The mean of each target (n_samples,) or (n_samples x n_targets), as y was given."""
-        found, _ = self.means(X)
+        found = self.told(X)[0]
         return found[:, 0] if self.flat_ else found
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -502,14 +502,16 @@ BATCH = 2_000_000
 TOGETHER = 4
 
 
-def left_out_means(values: Array, noise: float, rows: RowMixture, owners: IntArray) -> Array:
-    """Return the conditional mean of each observed number, as if it had been missing (n x d).
+def left_out(
+    values: Array, noise: float, rows: RowMixture, owners: IntArray
+) -> tuple[Array, Array]:
+    """Return conditional mean and variance of each observed number, as if it had been missing.
 
-    Given the other numbers of its row, but for those of the same owner, such as the indicators of
-    a category. With Q the inverse of the covariance of the observed numbers x of a row under a
-    component, those of an owner, B, have the mean ``x_B - Q_BB^-1 (Q (x - mean))_B`` and the
-    covariance ``Q_BB^-1`` given the others. The components count by their densities of these.
-    NaN where a number is missing.
+    Both are (n x d). Given the other numbers of its row, but for those of the same owner, such as
+    the indicators of a category. With Q the inverse of the covariance of the observed numbers x of
+    a row under a component, those of an owner, B, have the mean
+    ``x_B - Q_BB^-1 (Q (x - mean))_B`` and the covariance ``Q_BB^-1`` given the others. The
+    components count by their densities of these. NaN where a number is missing.
 
     Parameters
     ----------
@@ -522,8 +524,7 @@ def left_out_means(values: Array, noise: float, rows: RowMixture, owners: IntArr
         From 0, in ascending order; numbers of one owner are observed together.
     """
     observed = ~np.isnan(values)
-    means = np.zeros((len(rows.means), *values.shape))
-    logs = np.zeros(means.shape)
+    means, variances, logs = (np.zeros((len(rows.means), *values.shape)) for _ in range(3))
     shared = [np.flatnonzero(owners == k) for k in np.flatnonzero(np.bincount(owners) > 1)]
     noisy = rows.covariances + noise * np.eye(values.shape[1])
     for here, places in groups(observed):
@@ -537,6 +538,7 @@ def left_out_means(values: Array, noise: float, rows: RowMixture, owners: IntArr
             density = np.linalg.slogdet(inverse)[1] - np.sum(weighted * away, axis=1)
             cells = here[:, None], places
             means[c][cells] = x - weighted / precisions
+            variances[c][cells] = 1.0 / precisions
             logs[c][cells] = density[:, None] - np.log(precisions) + weighted**2 / precisions
             for block in shared:
                 its = np.flatnonzero(observed[here, block[0]])
@@ -554,11 +556,18 @@ def left_out_means(values: Array, noise: float, rows: RowMixture, owners: IntArr
                 others = others - np.linalg.slogdet(within)[1] + np.sum(moved * pulled, axis=1)
                 cells = here[its][:, None], block
                 means[c][cells] = x[its[:, None], at] - moved
+                variances[c][cells] = np.einsum("ijj->ij", np.linalg.inv(within))
                 logs[c][cells] = others[:, None]
     logs = 0.5 * logs + rows.log_shares[:, None, None]
     weights = np.exp(logs - np.max(logs, axis=0))
-    predicted = np.sum(weights * means, axis=0) / np.sum(weights, axis=0)
-    return np.where(observed, predicted, np.nan)
+    predicted, spread = moments_of(weights / np.sum(weights, axis=0), means, variances)
+    return np.where(observed, predicted, np.nan), np.where(observed, spread, np.nan)
+
+
+def moments_of(weights: Array, means: Array, variances: Array) -> tuple[Array, Array]:
+    """Return mean and variance of mixtures whose components are along the first axis."""
+    mean = np.sum(weights * means, axis=0)
+    return mean, np.sum(weights * (variances + np.square(means - mean)), axis=0)
 
 
 def groups(observed: Mask) -> Iterator[tuple[IntArray, IntArray]]:

@@ -26,6 +26,7 @@ from mcframe.numerics.row_mixtures import (
     RowMixture,
     conditionals,
     expectation,
+    moments_of,
     root_of,
 )
 
@@ -249,6 +250,9 @@ class RowsPosterior:
     parameters : RowsParameters or None
         The distribution of shares, means and covariances of the components; None where these are
         given.
+    powers : array (d,) or None
+        A conditional variance T of z is taken as T to this power, about the same mean, in units
+        in which a column has the variance 1: see ``powers_of``.
     """
 
     components: RowMixture
@@ -257,6 +261,7 @@ class RowsPosterior:
     evidence: float
     history: tuple[float, ...] = ()
     parameters: RowsParameters | None = None
+    powers: Array | None = None
 
     @property
     def shares(self) -> Array:
@@ -266,16 +271,24 @@ class RowsPosterior:
     @cached_property
     def cells(self) -> Conditionals:
         """The distribution of each number of z, by component."""
-        return conditionals(self.table, self.components)
+        return self.with_powers(conditionals(self.table, self.components))
+
+    def with_powers(self, cells: Conditionals) -> Conditionals:
+        """The distributions with variances to their powers."""
+        if self.powers is None:
+            return cells
+        mean, variance = moments_of(
+            cells.responsibilities.T[:, :, None], cells.means, cells.variances
+        )
+        scales = scales_of(variance, self.powers)
+        means = mean + scales * (cells.means - mean)
+        return attrs.evolve(cells, means=means, variances=scales**2 * cells.variances)
 
     def moments(self) -> tuple[Array, Array]:
         """Return mean and variance of z (n x d), those that the evidence lower bound rests on."""
         rows = self.components if self.parameters is None else self.parameters.expected
         cells = conditionals(self.table, rows)
-        weights = cells.responsibilities.T[:, :, None]
-        means = np.sum(weights * cells.means, axis=0)
-        spreads = cells.variances + np.square(cells.means - means)
-        return means, np.sum(weights * spreads, axis=0)
+        return moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
 
     def mixture(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array, Array]:
         """Return the distribution of z at single cells: weights, means, variances (C x N).
@@ -288,7 +301,7 @@ class RowsPosterior:
         if 2 * distinct.size > len(self.table.values):
             cells, places = self.cells, np.asarray(rows, dtype=np.intp)
         else:
-            cells = conditionals(self.table.take(distinct), self.components)
+            cells = self.with_powers(conditionals(self.table.take(distinct), self.components))
         weights = cells.responsibilities[places].T
         return weights, cells.means[:, places, columns], cells.variances[:, places, columns]
 
@@ -316,7 +329,11 @@ class RowsPosterior:
             alone = RowMixture(np.zeros(1), np.zeros((1, d)), mixture.covariances[c : c + 1])
             again = Incomplete.of(x, table.precisions[row], table.variances)
             drawn[draw, row] = cells.means[c, row] + z - conditionals(again, alone).means[0]
-        return drawn
+        if self.powers is None:
+            return drawn
+        weights = cells.responsibilities.T[:, :, None]
+        mean, variance = moments_of(weights, cells.means, cells.variances)
+        return mean + scales_of(variance, self.powers) * (drawn - mean)
 
     def condition(self, values: Array, precisions: Array) -> "RowsPosterior":
         """Return the posterior of other rows under the same parameters.
@@ -353,6 +370,56 @@ class RowsPosterior:
         if far is after.parameters:
             return after
         return posterior_given(after.table, far.predictive, far, after.history)
+
+
+# The powers of variances, and the precision with which that of a column is drawn to that of all
+# columns, and that one to 1.
+LEAST_POWER, MOST_POWER, HALVINGS = 0.25, 4.0, 20
+POWER_PRIOR = 5.0
+# Variances below that of the noise count as this, and squares of errors are at most so large.
+LEAST_VARIANCE, MOST_SQUARE = 1e-3, 1e12
+
+
+def scales_of(variances: Array, powers: Array) -> Array:
+    """The factors of standard deviations that take variances to their powers."""
+    scales: Array = np.clip(variances, LEAST_VARIANCE, 1.0) ** (0.5 * (powers - 1.0))
+    return scales
+
+
+def powers_of(squares: Array, variances: Array) -> Array:
+    """The power of conditional variances, column by column, under which errors are likeliest.
+
+    A prior that predicts best may say little of how sure predictions are: covariances that are
+    held back leave conditional variances that are too large, and those of few rows ones that are
+    too small. An error e has the density ``N(0, T^b)`` where its variance is said to be T, and b
+    is that with the largest likelihood on held-out numbers, near 1 where there are few. A row of
+    which nothing is known keeps the variance 1.
+
+    Parameters
+    ----------
+    squares : array (n x d)
+        Squares of errors in units of their columns, NaN where nothing was held out.
+    variances : array (n x d)
+        What was said of them.
+    """
+    known = ~np.isnan(squares)
+    logs = np.where(known, np.log(np.clip(variances, LEAST_VARIANCE, 1.0)), 0.0)
+    squares = np.where(known, np.minimum(squares, MOST_SQUARE), 0.0)
+
+    def likeliest(near: float, axis: int | None) -> Array:
+        """The root of the derivative in b, which rises, by bisection."""
+        low, high = (np.full(d, end) for end in (LEAST_POWER, MOST_POWER))
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            rises = 0.5 * logs * (1.0 - squares * np.exp(-middle * logs))
+            slope = np.sum(rises, axis=axis) + POWER_PRIOR * (middle - near)
+            low, high = np.where(slope < 0.0, middle, low), np.where(slope < 0.0, high, middle)
+        return 0.5 * (low + high)
+
+    d = squares.shape[1]
+    found = likeliest(float(likeliest(1.0, None)[0]), 0)
+    deviation = 1.0 / np.sqrt(POWER_PRIOR + 0.5 * np.sum(logs**2))
+    return np.where(known.any(axis=0), np.maximum(found - deviation, LEAST_POWER), 1.0)
 
 
 def posterior_given(

@@ -13,6 +13,7 @@ from scipy.special import logsumexp, softmax, xlogy
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.numerics.machine import limits_blas
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.predictive import units_of
 from mcframe.tables.columns import Column
 
 DAY = 86_400e6  # microseconds
@@ -47,8 +48,11 @@ class Coded(ABC):
         return codes[:, None]
 
     @abstractmethod
-    def read(self, means: Array) -> Array:
-        """The answer that mean responses (n_entries x width) give."""
+    def read(self, means: Array, variances: Array | None = None) -> Array:
+        """The answer that mean responses (n_entries x width) give.
+
+        ``variances`` are those of the predictions in standard units, where they are known.
+        """
 
     @abstractmethod
     def predicted(self, answer: Array) -> Array:
@@ -60,12 +64,16 @@ class Coded(ABC):
 
     def answer(self, fit: Any, block: str, rows: IntArray, columns: IntArray) -> Array:
         """What a fit or a posterior says of some entries: one row, or one number, for each."""
-        means = [self.means(fit, block, rows, columns + k) for k in range(self.width)]
-        return self.read(np.column_stack(means))
+        told = [self.told(fit, block, rows, columns + k) for k in range(self.width)]
+        return self.read_told(np.column_stack(told))
 
-    def filled_codes(self, filled: Array, place: int) -> Array:
-        """The codes of a column of a filled block (n_items x columns of the block)."""
-        return self.predicted(self.read(filled[:, place : place + self.width]))
+    def told(self, fit: Any, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """All that answers need of a fit or a posterior: the mean responses."""
+        return self.means(fit, block, rows, columns)
+
+    def read_told(self, told: Array) -> Array:
+        """The answer that this gives."""
+        return self.read(told)
 
     def error(self, mean: float) -> float:
         """The mean of the errors, in the unit of the measure."""
@@ -129,7 +137,7 @@ class Numbers(Coded):
         inside = np.clip(codes, float(lowest), float(highest)).tolist()  # infinities, too
         return [min(max(round(code), lowest), highest) for code in inside]
 
-    def read(self, means: Array) -> Array:
+    def read(self, means: Array, variances: Array | None = None) -> Array:
         """The mean response, within the bounds."""
         return np.clip(means[:, 0], self.lower / self.unit, self.upper / self.unit)
 
@@ -239,13 +247,9 @@ class Choice(Coded):
         """The values at these places."""
         return [self.places[int(code)] for code in codes]
 
-    def read(self, means: Array) -> Array:
+    def read(self, means: Array, variances: Array | None = None) -> Array:
         """The probability of each class, or 1 - p and p of a label."""
         return means if means.shape[1] > 1 else np.hstack([1.0 - means, means])
-
-    def filled_codes(self, filled: Array, place: int) -> Array:
-        """What the column is filled with, which are codes."""
-        return filled[:, place]
 
     def predicted(self, answer: Array) -> Array:
         """The most probable value, the first one where several are."""
@@ -302,19 +306,28 @@ MOST_SLOPE = 150.0
 # How far a few entries move slope and offsets: the deviation of a Gaussian prior of the slope,
 # over the usual one, and of each offset.
 SPREAD = 1.0
+# The smallest and the largest share of a variance that is not known, and the smallest widths of
+# the classes of a discriminant where more is known than usual.
+LEAST_UNKNOWN, MOST_UNKNOWN, LEAST_WIDTH = 0.01, 0.99, 0.5
 # What is added to the variances of a discriminant, a share of their mean.
 RIDGE = 0.05
 
 
 @attrs.frozen
 class Indicator(Choice):
-    """One of K values, its probabilities ``exp(slope * score + offset)`` over their sum.
+    """One of K values, its probabilities ``exp(score_k)`` over their sum.
 
-    The second of two values is the number 1, the first 0. The score of place k at a mean m is
-    ``-(k - m)^2``. With slope and offsets from held-out entries the probabilities of a label are a
-    logistic curve of the mean with a slope and an intercept (Platt, Probabilistic outputs for
-    support vector machines, 1999), and those of levels the adjacent-categories logit model, whose
-    offsets are cut points between levels.
+    The second of two values is the number 1, the first 0. With slope a and offsets o from held-out
+    entries, and the shares of the values, the score of place k at a mean m is
+
+        log share_k + r (a (2 (k - c) (m - c) - e (k - c)^2) + (e / e_0) o_k),   r = T_0 / T,
+
+    where T is the conditional variance of the number, as a share of its variance over all rows,
+    e = 1 - T what is known of it, and T_0, e_0 are their means over held-out entries; c is the
+    mean of the places. A row of which nothing is known (e = 0) has the shares for probabilities.
+    At T_0 this is, for a label, a logistic curve of the mean (Platt, Probabilistic outputs for
+    support vector machines, 1999), and for levels the adjacent-categories logit model. That slopes
+    grow as 1 / T, and differences of means as e, is so for indicators under one Gaussian.
 
     Parameters
     ----------
@@ -325,24 +338,64 @@ class Indicator(Choice):
     fill : float or None
         The place that every entry is filled with, where no better answer was found on held-out
         entries.
+    shares : tuple of K floats
+        Empty: nothing was held out, and scores are ``-a (k - m)^2 + o_k``.
+    usual : float
+        T_0.
     """
 
     slope: float = USUAL_SLOPE
     offsets: tuple[float, ...] = ()
     fill: float | None = None
+    shares: tuple[float, ...] = ()
+    usual: float = 0.5
+
+    usual_slope: ClassVar[float] = USUAL_SLOPE
 
     # Answers come from means, as those of numbers.
     means = Coded.means
-    filled_codes = Coded.filled_codes
 
-    def scores(self, means: Array) -> Array:
-        """How near means (n x width) are to each value (n x K)."""
-        return -np.square(np.arange(len(self.places)) - means)
+    def told(self, fit: Any, block: str, rows: IntArray, columns: IntArray) -> Array:
+        """The mean responses; of a posterior also their variances, in standard units."""
+        means = self.means(fit, block, rows, columns)
+        if not isinstance(fit, Posterior):
+            return means
+        spread = units_of(fit.problem, block).spread
+        return np.column_stack([means, np.square(fit.sd(block, rows, columns) / spread[columns])])
 
-    def read(self, means: Array) -> Array:
+    def read_told(self, told: Array) -> Array:
         """The probability of each value."""
-        offsets = np.array(self.offsets or [0.0])
-        return softmax(self.slope * self.scores(means) + offsets, axis=1)
+        if told.shape[1] == self.width:
+            return self.read(told)
+        return self.read(told[:, ::2], told[:, 1::2])
+
+    def known(self, variances: Array | None) -> Array:
+        """What is known of entries, from 0 to 1 (n, or 1 if it is the usual)."""
+        if variances is None:
+            return np.array([1.0 - self.usual])
+        return 1.0 - np.clip(variances[:, 0], LEAST_UNKNOWN, 1.0)
+
+    def scores(self, means: Array, variances: Array | None = None) -> tuple[Array, Array]:
+        """What slope and offsets are multiplied by (n x K, and n or 1)."""
+        places = np.arange(len(self.places))
+        if not self.shares:
+            return -np.square(places - means), np.ones(1)
+        known, centre = self.known(variances), places @ np.array(self.shares)
+        sharper = self.usual / (1.0 - known)
+        away = places - centre
+        scores = 2.0 * away * (means - centre) - known[:, None] * away**2
+        return sharper[:, None] * scores, sharper * known / (1.0 - self.usual)
+
+    @property
+    def levels(self) -> Array:
+        """The logarithms of the shares."""
+        return np.log(self.shares) if self.shares else np.zeros(len(self.places))
+
+    def read(self, means: Array, variances: Array | None = None) -> Array:
+        """The probability of each value."""
+        scores, counted = self.scores(means, variances)
+        offsets = counted[:, None] * np.array(self.offsets or [0.0])
+        return softmax(self.levels + self.slope * scores + offsets, axis=1)
 
     def predicted(self, answer: Array) -> Array:
         """The best value by its probability, or ``fill``."""
@@ -371,49 +424,60 @@ class Discriminant:
     it has a centre (Hastie, Tibshirani and Friedman, The Elements of Statistical Learning,
     2nd edition, 2009, section 4.2).
 
+    Of an entry of which a share ``known`` of the usual is known, predictions lie around
+    ``middle + known (centre - middle)`` with the covariance ``known (W + (1 - known) B)``, where W
+    and B are those within and between classes at the usual: so it is under one Gaussian.
+
     Attributes
     ----------
+    middle : array (K,)
+        What is predicted on average.
+    root : array (K x K)
+        It takes W to the identity and B to ``spread``, a diagonal.
+    spread : array (K,)
     centres : array (K x K)
-        What is predicted on average, class by class.
-    precision : array (K x K)
-        The inverse of the covariance around them.
-    levels : array (K,)
-        Logarithms of the shares of the classes.
+        The centres about the middle, class by class, by this root.
+    usual : float
+        What is usually known.
     """
 
+    middle: Array
+    root: Array
+    spread: Array
     centres: Array
-    precision: Array
-    levels: Array
+    usual: float
 
     @classmethod
-    def of(cls, means: Array, codes: Array, n_classes: int) -> "Discriminant":
-        """The centres of held-out entries (n x K); each is counted with one entry at the middle.
-
-        Half an entry of each class is added to the shares.
-        """
-        centres = np.empty((n_classes, n_classes))
-        within = np.zeros((n_classes, n_classes))
+    def of(cls, means: Array, known: Array, codes: Array, n_classes: int) -> "Discriminant":
+        """That of held-out entries (n x K); each class is counted with one entry at the middle."""
+        known = np.broadcast_to(np.maximum(known, 1.0 - MOST_UNKNOWN), codes.shape)
+        usual = float(np.mean(known))
+        relative = known / usual
         middle, counts = np.mean(means, axis=0), np.empty(n_classes)
+        centres, residuals = np.empty((n_classes, n_classes)), np.empty_like(means)
         for k in range(n_classes):
-            own = means[codes == k]
-            counts[k] = len(own)
-            centres[k] = (np.sum(own, axis=0) + middle) / (len(own) + 1.0)
-            if len(own):
-                away = own - np.mean(own, axis=0)
-                within += away.T @ away
-        within /= len(means)
+            own = codes == k
+            counts[k] = np.count_nonzero(own)
+            away = means[own] - middle
+            centres[k] = np.sum(away, axis=0) / (np.sum(relative[own]) + 1.0)
+            residuals[own] = away - relative[own][:, None] * centres[k]
+        within = residuals.T @ residuals / np.sum(relative)
         # The K columns add up to 1, so that there is no variance in one direction.
         ridge = max(RIDGE * float(np.trace(within)) / n_classes, np.finfo(float).tiny)
-        precision = np.linalg.inv(within + ridge * np.eye(n_classes))
-        shares = (counts + 0.5) / np.sum(counts + 0.5)
-        return cls(centres, precision, np.log(shares))
+        half = np.linalg.inv(np.linalg.cholesky(within + ridge * np.eye(n_classes)))
+        shares = counts / np.sum(counts)
+        between = half @ (shares * centres.T) @ centres @ half.T
+        spread, vectors = np.linalg.eigh(between)
+        root = vectors.T @ half
+        spread = np.maximum(spread, 0.0)
+        return cls(middle, root, spread, centres @ root.T, usual)
 
-    def scores(self, means: Array) -> Array:
-        """The logarithm of the density of each class, up to a constant (n x K)."""
-        away = means[:, None, :] - self.centres
-        return self.levels - 0.5 * np.einsum(
-            "nki,ij,nkj->nk", away, self.precision, away, optimize=True
-        )
+    def scores(self, means: Array, known: Array) -> Array:
+        """The logarithm of the density of means of each class, up to a constant (n x K)."""
+        relative = (known / self.usual)[:, None]
+        widths = np.maximum(1.0 + (1.0 - relative) * self.spread, LEAST_WIDTH)
+        away = (means - self.middle) @ self.root.T / widths
+        return away @ self.centres.T - 0.5 * relative / widths @ self.centres.T**2
 
 
 @attrs.frozen
@@ -424,6 +488,8 @@ class Indicators(Indicator):
     """
 
     discriminant: Discriminant | None = None
+
+    usual_slope = 1.0
 
     @property
     def width(self) -> int:
@@ -436,9 +502,20 @@ class Indicators(Indicator):
         found[np.isnan(codes)] = np.nan
         return found
 
-    def scores(self, means: Array) -> Array:
+    def known(self, variances: Array | None) -> Array:
+        """What is known of all indicators together, as a share of their variances."""
+        if variances is None:
+            return np.array([1.0 - self.usual])
+        shares = np.array(self.shares or np.full(self.width, 1.0 / self.width))
+        unknown = variances @ (shares * (1.0 - shares)) / np.sum(shares * (1.0 - shares))
+        return 1.0 - np.clip(unknown, LEAST_UNKNOWN, 1.0)
+
+    def scores(self, means: Array, variances: Array | None = None) -> tuple[Array, Array]:
         """The logarithm of the density of each class, or its mean."""
-        return means if self.discriminant is None else self.discriminant.scores(means)
+        if self.discriminant is None:
+            return means, np.ones(1)
+        known = self.known(variances)
+        return self.discriminant.scores(means, known), known / self.discriminant.usual
 
 
 @attrs.frozen
@@ -450,13 +527,16 @@ class CountedNumbers(Counts):
 
     bend: float = attrs.field(kw_only=True)
 
-    def read(self, means: Array) -> Array:
+    def read(self, means: Array, variances: Array | None = None) -> Array:
         """The mean, above 0."""
         m = means[:, 0]
         return np.where(m > self.bend, m, self.bend * np.exp(np.minimum(m / self.bend, 1.0) - 1.0))
 
 
-def calibrated(coding: CodingT, codes: Array, means: Array) -> CodingT:
+@limits_blas  # threads wait for one another at numbers as few as these
+def calibrated(
+    coding: CodingT, codes: Array, means: Array, variances: Array | None = None
+) -> CodingT:
     """Return the coding with probabilities that fit held-out codes.
 
     Labels and levels get the coefficient and the offsets with the largest likelihood, classes
@@ -468,38 +548,55 @@ def calibrated(coding: CodingT, codes: Array, means: Array) -> CodingT:
         Held-out values.
     means : array (n x width of the coding)
         What was predicted of them.
+    variances : array (n x width of the coding), optional
+        The variances of these predictions, in standard units.
     """
     if not codes.size or not isinstance(coding, Indicator):
         return coding
-    if isinstance(coding, Indicators):
-        discriminant = Discriminant.of(means, codes, coding.width)
-        return attrs.evolve(coding, slope=1.0, discriminant=discriminant)
-    slope, offsets = most_likely(coding.scores(means), codes.astype(np.intp))
-    return attrs.evolve(coding, slope=slope, offsets=offsets)
+    places = codes.astype(np.intp)
+    counts = np.bincount(places, minlength=len(coding.places)) + 0.5
+    shares = tuple((counts / np.sum(counts)).tolist())
+    usual = coding.usual
+    if variances is not None:
+        usual = min(1.0 - float(np.mean(coding.known(variances))), MOST_UNKNOWN)
+    found = attrs.evolve(coding, shares=shares, usual=usual)
+    if isinstance(found, Indicators):
+        discriminant = Discriminant.of(means, found.known(variances), codes, found.width)
+        found = attrs.evolve(found, discriminant=discriminant)
+    scores, counted = found.scores(means, variances)
+    slope, offsets = most_likely(scores, places, counted, found.levels, found.usual_slope)
+    return attrs.evolve(found, slope=slope, offsets=offsets)
 
 
 @limits_blas  # threads wait for one another at numbers as few as these
-def most_likely(scores: Array, codes: IntArray) -> tuple[float, tuple[float, ...]]:
-    """Return the slope and the offsets at which codes (n,) of scores (n x K) are the most likely.
+def most_likely(
+    scores: Array,
+    codes: IntArray,
+    counted: Array | float = 1.0,
+    levels: Array | float = 0.0,
+    usual_slope: float = USUAL_SLOPE,
+) -> tuple[float, tuple[float, ...]]:
+    """Return the slope and the offsets at which codes (n,) are the most likely.
 
-    Few entries say little: the slope is drawn to the usual one and offsets to 0, as by Gaussian
+    Of slope a and offsets o the inner scores are ``levels + a scores + counted o`` (n x K). Few
+    entries say little: the slope is drawn to the usual one and offsets to 0, as by Gaussian
     priors.
     """
     n, n_values = scores.shape
-    scores = USUAL_SLOPE * scores
+    scores, counted = usual_slope * scores, np.broadcast_to(counted, n)
     own = np.zeros((n, n_values))
     own[np.arange(n), codes] = 1.0
     usual = np.concatenate([[1.0], np.zeros(n_values)])
 
     def loss(at: Array) -> tuple[float, Array]:
-        """-log of the density at slope / USUAL_SLOPE and the offsets, and its gradient."""
-        inner = at[0] * scores + at[1:]
+        """-log of the density at slope / usual_slope and the offsets, and its gradient."""
+        inner = levels + at[0] * scores + counted[:, None] * at[1:]
         away = softmax(inner, axis=1) - own
         drawn = (at - usual) / SPREAD**2
         value = np.sum(logsumexp(inner, axis=1) - np.sum(own * inner, axis=1))
-        gradient = np.concatenate([[np.sum(away * scores)], np.sum(away, axis=0)])
+        gradient = np.concatenate([[np.sum(away * scores)], counted @ away])
         return float(value + 0.5 * drawn @ (at - usual)), gradient + drawn
 
-    bounds = [(0.0, MOST_SLOPE / USUAL_SLOPE), *[(None, None)] * n_values]
+    bounds = [(0.0, MOST_SLOPE / usual_slope), *[(None, None)] * n_values]
     found = scipy.optimize.minimize(loss, usual, jac=True, method="L-BFGS-B", bounds=bounds)
-    return float(USUAL_SLOPE * found.x[0]), tuple(map(float, found.x[1:]))
+    return float(usual_slope * found.x[0]), tuple(map(float, found.x[1:]))

@@ -255,7 +255,7 @@ def scores_of_fits(
     if not any(own.any() for own in held):
         return None
     alike = Missingness(None, np.ones(codes.size))
-    return calibrated_and_scored(coding, codes, held, means, alike)[1]
+    return calibrated_and_scored(coding, codes, held, means, None, alike)[1]
 
 
 def fit_table(
@@ -308,25 +308,25 @@ def fit_table(
         part = splitter.parts_of_rows(len(values), rng)
         parts = np.where(np.isnan(codes), -1, part[:, None])
         folds = folds_of_parts(values, parts, owners, n_folds if whole else 1)
-    chosen, means = choose_rows(folds, wide, prior_rows)
+    chosen, told = choose_rows(folds, wide, prior_rows)
     held = [fold.held for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
         part = np.arange(len(codes)) % n_folds
         held = [held[0] & (part == k)[:, None] for k in range(n_folds)]
-        means = means * n_folds
+        told = told * n_folds
     scores: dict[Any, ColumnScores] = {}
     missingness = Missingness.of_columns(values, owners, rng)
     for k, each in enumerate(own):
         masks = [mask[:, k] for mask in held]
         if any(mask.any() for mask in masks):
             first, end = np.searchsorted(owners, [k, k + 1])
-            of_column = [at[:, first:end] for at in means]
-            coding = each.modelled[0]
+            means = [fold.means[:, first:end] for fold in told]
+            variances = [fold.variances[:, first:end] for fold in told]
             coding, scores[each.name] = calibrated_and_scored(
-                coding, codes[:, k], masks, of_column, missingness[k]
+                each.modelled[0], codes[:, k], masks, means, variances, missingness[k]
             )
             own[k] = attrs.evolve(each, coding=coding)
     declared = Declared.of([*own, *outside], frame, chosen.model([number_block(BLOCK)]))
-    found = chosen.posterior(declared.model, declared.data, random_state=seed)
+    found = chosen.posterior(declared.model, declared.data, folds, random_state=seed)
     by_column = tuple(scores.get(each.name) for each in declared.columns)
     return Completion(declared.table(found), found, declared, chosen, by_column)

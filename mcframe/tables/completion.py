@@ -17,15 +17,16 @@ from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.contracts.validators import counted, plain, whole
 from mcframe.model.table import AffineUnits
 from mcframe.numerics.progress import stage
+from mcframe.numerics.row_mixtures import left_out, moments_of
 from mcframe.plots.drawing import pictures
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.joint import NOISE
-from mcframe.posterior.rows import RowsPosterior, fit_rows
+from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of
 from mcframe.selection import CrossValidation
 from mcframe.storage import save
 from mcframe.tables.coding import BLOCK, Choice, Coded, Numbers
 from mcframe.tables.columns import listed
-from mcframe.tables.declared_column import members_of
+from mcframe.tables.declared_column import DeclaredColumn, members_of
 from mcframe.tables.declaring import Declared, like_frame, lines_of
 from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, standard_units
 
@@ -50,6 +51,8 @@ def tables_of_draws(declared: Declared, posterior: Posterior, m: int) -> list[An
 MOST_PRIOR = 0.01
 # Numbers from which the distribution of a draw is estimated at most.
 MOST_NUMBERS = 1_000_000
+# Rows that were not drawn, from which a draw reads how sure its predictions are, at most.
+MOST_OTHERS = 2000
 
 
 @attrs.frozen(eq=False)
@@ -119,16 +122,36 @@ class DrawnRows:
         return np.full(self.values.shape[1], 1.0 / NOISE)
 
     def distribution(self, rng: np.random.Generator) -> RowsPosterior:
-        """The posterior of rows drawn with replacement, whose components are a draw's."""
+        """The posterior of rows drawn with replacement, whose components are a draw's.
+
+        How sure its predictions are is read off the rows that were not drawn.
+        """
         n_rows, width = self.values.shape
         n_drawn = min(n_rows, max(width, MOST_NUMBERS // width))
-        return fit_rows(
-            self.values[rng.integers(n_rows, size=n_drawn)],
+        drawn = rng.integers(n_rows, size=n_drawn)
+        found = fit_rows(
+            self.values[drawn],
             self.precisions,
             components=self.chosen.components or 1,
             prior_rows=self.chosen.prior_rows,
             tol=TOLERANCE,
         )
+        others = np.setdiff1d(np.arange(n_rows), drawn)[:MOST_OTHERS]
+        means, variances = left_out(self.values[others], NOISE, found.components, self.owners)
+        squares = np.square(self.values[others] - means)
+        return attrs.evolve(found, powers=powers_of(squares, variances))
+
+    @property
+    def owners(self) -> IntArray:
+        """The number of the column of the table that each number belongs to, ascending."""
+        widths = [each.modelled[0].width for _, each in sorted(self.modelled.items())]
+        return np.repeat(np.arange(len(widths)), widths)
+
+    @property
+    def modelled(self) -> dict[int, DeclaredColumn]:
+        """The columns of the table that stand in the block, by their places."""
+        [columns] = members_of(self.declared.columns).values()
+        return {each.place: each for each in columns if each.place is not None}
 
     def codes(
         self, found: RowsPosterior | None, drawn: Array, rng: np.random.Generator
@@ -141,12 +164,12 @@ class DrawnRows:
         """
         codes: dict[Any, Array] = {}
         known = self.values.copy()
-        [columns] = members_of(self.declared.columns).values()
-        for each in sorted(columns, key=lambda each: isinstance(each.coding, Choice)):
+        columns = self.modelled.items()
+        for place, each in sorted(columns, key=lambda own: isinstance(own[1].coding, Choice)):
             coding, missing = each.modelled[0], np.flatnonzero(each.column.missing)
-            if each.place is None or not missing.size:
+            if not missing.size:
                 continue
-            own = each.place + np.arange(coding.width)
+            own = place + np.arange(coding.width)
             cells = np.ix_(missing, own)
             if not isinstance(coding, Choice):
                 known[cells] = drawn[cells]
@@ -155,12 +178,16 @@ class DrawnRows:
                 continue
             if found is None:
                 at = (grid.ravel() for grid in np.broadcast_arrays(*cells))
-                means = self.engine.mixture(*at)[1][0].reshape(missing.size, -1)
+                mixture = [each.reshape(1, missing.size, -1) for each in self.engine.mixture(*at)]
+                noise = self.engine.noise[own]
             else:
                 given = found.condition(known[missing], self.precisions).cells
-                weights = given.responsibilities
-                means = np.einsum("nc,cnk->nk", weights, given.means[:, :, own])
-            places = drawn_places(coding.read(self.units.natural(means, own)), rng)
+                weights = given.responsibilities.T[:, :, None]
+                mixture = [weights, given.means[:, :, own], given.variances[:, :, own]]
+                noise = NOISE
+            means, variances = moments_of(*mixture)
+            answer = coding.read(self.units.natural(means, own), variances + noise)
+            places = drawn_places(answer, rng)
             known[cells] = self.units.standard(coding.numbers(places), own)
             codes[each.name] = places
         return codes

@@ -133,13 +133,10 @@ class CodedRows:
             warn_caller(message)
         return cls(declared, table, given, codes)
 
-    def completed(self, filled: Mapping[str, Array]) -> Any:
+    def completed(self, fit: Any) -> Any:
         """The rows as a table of their library, filled as ``Declared.complete_rows`` says.
 
-        Parameters
-        ----------
-        filled : dict from block name to array (n_new x columns of the block)
-            Codes without a missing one.
+        ``fit`` is what ``conditioned`` says of these rows.
         """
         changed, n_rows = [], self.table.shape[0]
         for each in self.declared:
@@ -147,13 +144,14 @@ class CodedRows:
             missing = np.arange(n_rows) if column is None else np.flatnonzero(column.missing)
             if not each.is_filled or not missing.size:
                 continue
-            values = list(each.constant) * n_rows
+            values = list(each.constant) * missing.size
             if each.place is not None:
                 coding, block = each.modelled
                 if isinstance(coding, Numbers) and column is not None and column.form == "number":
                     # Numbers within what the dtype of the new rows holds.
                     coding = attrs.evolve(coding, whole=column.whole or coding.whole)
-                values = coding.values(coding.filled_codes(filled[block], each.place))
+                answer = coding.answer(fit, block, missing, np.full(missing.size, each.place))
+                values = coding.values(coding.predicted(answer))
             if column is None:
                 written = each.column.written(values)
                 changed.append(series_like(each.column.series, self.table, written))
@@ -192,13 +190,6 @@ def conditioned(fit: Any, data: Mapping[str, Any]) -> Any:
     return fit.condition(data) if isinstance(fit, Posterior) else new_rows(fit, data)
 
 
-def imputed_rows(fit: Any, data: Mapping[str, Any]) -> dict[str, Array]:
-    """Return the blocks of new rows filled by a ``Fit`` or a ``Posterior``."""
-    new = conditioned(fit, data)
-    fill = new.impute if isinstance(fit, Posterior) else new.imputed
-    return {block.name: np.asarray(fill(block.name)) for block in fit.model.blocks}
-
-
 def completed_column(
     each: DeclaredColumn, column: Column, missing: IntArray, values: list[Any], table: Any
 ) -> Any:
@@ -209,27 +200,26 @@ def completed_column(
     column : Column
         As it was given.
     missing : places from 0
-    values : list (n_new,)
-        For every row.
+    values : list
+        For every one of ``missing``.
     """
-    into = [values[row] for row in missing]
     untyped = column.form != each.column.form or column.series.dtype == nw.Unknown
     untyped &= column.n_observed == 0
-    if not untyped and holds(column, into):
-        return filled_series(column.series, missing, column.written(into))
+    if not untyped and holds(column, values):
+        return filled_series(column.series, missing, column.written(values))
     seen = np.flatnonzero(~column.missing)
     if holds(each.column, [column.values[row] for row in seen]):
-        whole = list(values)
-        for row in seen:
-            whole[row] = column.values[row]
+        whole = list(column.values)
+        for row, value in zip(missing, values, strict=True):
+            whole[row] = value
         return series_like(each.column.series, table, each.column.written(whole))
     if column.form in ("category", "ordered"):
-        return filled_series(with_categories(column.series, into), missing, into)
+        return filled_series(with_categories(column.series, values), missing, values)
     raise contradiction(
         column,
         each.kind,
         column.trouble
-        or f"its values are {what(column)}, beside which no {plain(into[0])!r} can stand",
+        or f"its values are {what(column)}, beside which no {plain(values[0])!r} can stand",
     )
 
 
@@ -305,10 +295,10 @@ class Declared:
         """What a fit or a posterior says of all missing entries, as ``at_holes``."""
 
         def ask(coding: Coded, *cells: Any) -> Array:
-            return coding.means(fit, *cells)
+            return coding.told(fit, *cells)
 
-        for each, means in self.at_holes(ask, sort):
-            yield each, each.modelled[0].read(means)
+        for each, told in self.at_holes(ask, sort):
+            yield each, each.modelled[0].read_told(told)
 
     def at_holes(
         self, ask: Callable[..., Array], sort: type = Coded
@@ -434,9 +424,8 @@ class Declared:
         1    1.85    L
         """
         rows = CodedRows.of(self.columns, frame, unseen)
-        return rows.completed(
-            imputed_rows(self.checked(fit), data_of(self.columns, rows.codes, rows.table))
-        )
+        data = data_of(self.columns, rows.codes, rows.table)
+        return rows.completed(conditioned(self.checked(fit), data))
 
     def predict(self, fit: Any, name: Any) -> Any:
         """Predictions of a column in every row, in the library of the table.

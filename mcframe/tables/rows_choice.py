@@ -17,10 +17,10 @@ from mcframe.model import Block, Model
 from mcframe.model.table import AffineUnits, affine_units
 from mcframe.numerics.machine import limits_blas
 from mcframe.numerics.progress import current
-from mcframe.numerics.row_mixtures import left_out_means
+from mcframe.numerics.row_mixtures import left_out, moments_of
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.joint import NOISE
-from mcframe.posterior.rows import RowsPosterior, fit_rows
+from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of
 from mcframe.regularizers import GaussianRows, NuclearNorm
 from mcframe.selection.splitters import places_by_content
 from mcframe.tables.coding import BLOCK, Choice, Coding, Indicator, calibrated, most_likely
@@ -46,6 +46,24 @@ FIRST_FEATURE_NOISE = 3.0
 FINAL_TOLERANCE = 1e-5
 # Of the steps on a fold: what raises the evidence by less for each number is the last.
 TOLERANCE = 1e-4
+
+
+@attrs.frozen(eq=False)
+class Told:
+    """What is said of held-out numbers, NaN elsewhere.
+
+    Attributes
+    ----------
+    means : array (n x d)
+    variances : array (n x d)
+        In standard units: 1 where nothing is known.
+    spread : array (d,)
+        The standard deviations of the columns.
+    """
+
+    means: Array
+    variances: Array
+    spread: Array
 
 
 @attrs.define(eq=False)
@@ -105,32 +123,44 @@ class RowsFold:
             self.last = found
         return found
 
-    def predictions(self, found: RowsPosterior, feature_noise: float = NOISE) -> Array:
-        """The predictions of the held-out numbers (n x d), NaN elsewhere."""
+    def predictions(self, found: RowsPosterior, feature_noise: float = NOISE) -> "Told":
+        """What is said of the held-out numbers."""
+        return self.told(found, standard_units(self.seen), feature_noise)
+
+    def told(self, found: RowsPosterior, units: AffineUnits, feature_noise: float) -> "Told":
+        """What is said of the held-out numbers by a posterior in these units."""
         rows, columns = np.flatnonzero(self.held.any(axis=1)), np.arange(self.owners.size)
-        units = standard_units(self.seen)
         if self.n_features:
             standard = units.standard(self.seen[rows], columns)
             cells = found.condition(standard, self.precisions(feature_noise)).cells
-            predicted = np.einsum("nc,cnd->nd", cells.responsibilities, cells.means)
+            weights = cells.responsibilities.T[:, :, None]
+            predicted, variances = moments_of(weights, cells.means, cells.variances)
+            variances += NOISE
         else:
             standard = units.standard(self.values[rows], columns)
-            predicted = left_out_means(standard, NOISE, found.components, self.owners)
+            predicted, variances = left_out(standard, NOISE, found.components, self.owners)
         held = self.held[np.ix_(rows, self.owners)]
-        means = np.full(self.values.shape, np.nan)
-        means[rows] = np.where(held, units.natural(predicted, columns), np.nan)
-        return means
+        told = self.untold(units)
+        told.means[rows] = np.where(held, units.natural(predicted, columns), np.nan)
+        told.variances[rows] = np.where(held, variances, np.nan)
+        return told
 
-    def predictions_by_factors(self) -> Array:
+    def predictions_by_factors(self) -> "Told":
         """The same under Gaussian factors, from ``seen``."""
         model = RowsChoice().model([number_block(BLOCK)])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
             found = posterior(model, {BLOCK: self.seen}, random_state=0)
-        rows, columns = np.nonzero(self.held[:, self.owners])
-        means = np.full(self.values.shape, np.nan)
-        means[rows, columns] = found.predict(BLOCK, rows, columns)
-        return means
+        cells = np.nonzero(self.held[:, self.owners])
+        told = self.untold(standard_units(self.seen))
+        told.means[cells] = found.predict(BLOCK, *cells)
+        told.variances[cells] = np.square(found.sd(BLOCK, *cells) / told.spread[cells[1]])
+        return told
+
+    def untold(self, units: AffineUnits) -> "Told":
+        """Nothing of any number."""
+        means, variances = np.full((2, *self.values.shape), np.nan)
+        return Told(means, variances, units.spread)
 
     def loss(self, predictions: Array) -> float:
         """The mean over columns of the squared errors of held-out numbers, over the variance."""
@@ -159,6 +189,8 @@ class RowsChoice:
         How many rows the prior of the covariance of one Gaussian counts as.
     feature_noise : float
         The variance of the noise of features in standard units, where targets are predicted.
+    squares : array (n x d) or None
+        Squares of the errors of held-out numbers in standard units, NaN elsewhere.
     tried : tuple of (components, prior_rows, feature_noise)
     losses : array (n_tried x n_folds)
         Mean over columns of the squared errors of held-out numbers, over the variance.
@@ -167,6 +199,7 @@ class RowsChoice:
     components: int | None = None
     prior_rows: float | None = None
     feature_noise: float = NOISE
+    squares: Array | None = None
     tried: tuple[tuple[int, float, float], ...] = ()
     losses: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
 
@@ -191,11 +224,25 @@ class RowsChoice:
         rows = GaussianRows(components=self.components, prior_rows=self.prior_rows)
         return Model(blocks, [rows])
 
-    def posterior(self, model: Model, data: Any, **options: Any) -> Posterior:
-        """The posterior of that model, with the options of ``mc.posterior``."""
-        if self.components is not None:
-            options["tol"] = FINAL_TOLERANCE
-        return posterior(model, data, **options)
+    def posterior(
+        self, model: Model, data: Any, folds: Sequence[RowsFold], **options: Any
+    ) -> Posterior:
+        """The posterior of that model, with the options of ``mc.posterior``.
+
+        Its variances have the powers with the largest likelihood of what was held out.
+        """
+        if self.components is None:
+            return posterior(model, data, **options)
+        found = posterior(model, data, tol=FINAL_TOLERANCE, **options)
+        if self.squares is None:
+            return found
+        rows, units = found.engine.rows, standard_units(folds[0].values)
+        variances = np.full(self.squares.shape, np.nan)
+        for fold in folds:
+            told = fold.told(rows, units, self.feature_noise).variances
+            variances = np.where(np.isnan(told), variances, told)
+        rows = attrs.evolve(rows, powers=powers_of(self.squares, variances))
+        return attrs.evolve(found, engine=attrs.evolve(found.engine, rows=rows))
 
     def __str__(self) -> str:
         if self.components is None:
@@ -213,7 +260,7 @@ class PriorSearch:
     priors: Sequence[float]
     tried: list[tuple[int, float, float]] = attrs.field(factory=list)
     losses: list[list[float]] = attrs.field(factory=list)
-    predictions: list[Array] = attrs.field(factory=list)
+    predictions: list[Told] = attrs.field(factory=list)
 
     @property
     def best(self) -> tuple[int, float, float]:
@@ -230,7 +277,8 @@ class PriorSearch:
                 for fold in self.folds
             ]
         self.tried.append((components, prior, noise))
-        self.losses.append([f.loss(own) for f, own in zip(self.folds, predictions, strict=True)])
+        pairs = zip(self.folds, predictions, strict=True)
+        self.losses.append([fold.loss(told.means) for fold, told in pairs])
         tried_now = f"{counted(components, 'Gaussian')}, prior of {counted(prior, 'row')}"
         current().report(f"{tried_now}: loss {np.mean(self.losses[-1]):.4g}")
         if len(self.tried) > 1 and self.best != self.tried[-1]:
@@ -264,8 +312,8 @@ def choose_rows(
     prior_rows: float | None = None,
     components: Sequence[int] = COMPONENTS,
     also: RowsChoice | None = None,
-) -> tuple[RowsChoice, list[Array]]:
-    """Return the choice with the least loss on held-out numbers, and its predictions of each fold.
+) -> tuple[RowsChoice, list[Told]]:
+    """Return the choice with the least loss on held-out numbers, and what it says of each fold.
 
     With one Gaussian, the prior first counts as half as many rows as there are columns, then as
     more rows while the loss falls, or else as fewer. Where targets of a row tell of each other,
@@ -296,9 +344,18 @@ def choose_rows(
         for number in components:
             if number * width > MOST_COLUMNS or not search.improves(number, prior, noise):
                 break
-    return RowsChoice(
-        *search.best, tuple(search.tried), np.array(search.losses)
-    ), search.predictions
+    squares, variances = np.full((2, *folds[0].values.shape), np.nan)
+    for fold, told in zip(folds, search.predictions, strict=True):
+        held = ~np.isnan(told.means)
+        squares[held] = np.square((fold.values - told.means) / told.spread)[held]
+        variances[held] = told.variances[held]
+    powers = powers_of(squares, variances)
+    predictions = [
+        attrs.evolve(told, variances=np.minimum(told.variances, 1.0) ** powers)
+        for told in search.predictions
+    ]
+    losses = np.array(search.losses)
+    return RowsChoice(*search.best, squares, tuple(search.tried), losses), predictions
 
 
 def takes_factors(shape: tuple[int, int]) -> bool:
@@ -499,6 +556,7 @@ def calibrated_and_scored(
     codes: Array,
     held: Sequence[Mask],
     means: Sequence[Array],
+    variances: Sequence[Array] | None,
     holes: Missingness,
 ) -> tuple[Coding, ColumnScores]:
     """Return the coding of a column, fitted to its held-out entries, and the losses at these.
@@ -514,12 +572,18 @@ def calibrated_and_scored(
         Fold by fold.
     means : sequence of arrays (n x width of the coding)
         The predictions of each fold.
+    variances : sequence of arrays (n x width of the coding) or None
+        Their variances, in standard units.
     holes : Missingness
     """
     folds, known = range(len(held)), observed(codes)
 
+    def told(k: int) -> tuple[Array, ...]:
+        at = held[k]
+        return (means[k][at],) if variances is None else (means[k][at], variances[k][at])
+
     def fitted(to: Iterable[int]) -> Coding:
-        own = [(codes[held[k]], means[k][held[k]]) for k in to]
+        own = [(codes[held[k]], *told(k)) for k in to]
         return calibrated(coding, *map(np.concatenate, zip(*own, strict=True))) if own else coding
 
     shares = None
@@ -529,7 +593,7 @@ def calibrated_and_scored(
     for k in folds:
         hidden = codes[held[k]]
         own = fitted(other for other in folds if other != k)
-        answer = own.read(means[k][held[k]])
+        answer = own.read(*told(k))
         constant = np.full(hidden.size, np.mean(known))
         if shares is not None:
             constant = np.tile(shares, (hidden.size, 1))
