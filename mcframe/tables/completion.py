@@ -9,6 +9,7 @@ from typing import Any, Literal
 import attrs
 import narwhals.stable.v2 as nw
 import numpy as np
+import scipy
 
 from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray
@@ -24,7 +25,7 @@ from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of
 from mcframe.selection import CrossValidation
 from mcframe.storage import save
-from mcframe.tables.coding import BLOCK, Choice, Coded, Numbers
+from mcframe.tables.coding import BLOCK, Choice, Coded, Counts, Numbers
 from mcframe.tables.columns import listed
 from mcframe.tables.declared_column import DeclaredColumn, members_of
 from mcframe.tables.declaring import Declared, like_frame, lines_of
@@ -158,9 +159,10 @@ class DrawnRows:
     ) -> dict[Any, Array]:
         """Codes of the missing entries of each column that stands in a block.
 
-        Numbers are drawn jointly; then one column of labels, levels or categories after the
-        other, by its probabilities given all that is observed and drawn so far; of factors
-        (``found`` is None) given what is observed.
+        Numbers are drawn jointly; counts are those of the observed ones, drawn with replacement,
+        that have the ranks of the numbers. Then one column of labels, levels or categories after
+        the other is drawn, by its probabilities given all that is observed and drawn so far; of
+        factors (``found`` is None) given what is observed.
         """
         codes: dict[Any, Array] = {}
         known = self.values.copy()
@@ -171,6 +173,12 @@ class DrawnRows:
                 continue
             own = place + np.arange(coding.width)
             cells = np.ix_(missing, own)
+            if isinstance(coding, Counts):
+                seen = rng.choice(each.codes[~each.column.missing], self.values.shape[0])
+                ranks = ranks_of(found, place, drawn[cells][:, 0])
+                codes[each.name] = np.quantile(seen, ranks, method="inverted_cdf")
+                known[cells] = self.units.standard(codes[each.name][:, None], own)
+                continue
             if not isinstance(coding, Choice):
                 known[cells] = drawn[cells]
                 answer = coding.predicted(coding.read(self.units.natural(drawn[cells], own)))
@@ -191,6 +199,16 @@ class DrawnRows:
             known[cells] = self.units.standard(coding.numbers(places), own)
             codes[each.name] = places
         return codes
+
+
+def ranks_of(rows: RowsPosterior | None, place: int, numbers: Array) -> Array:
+    """The shares of all rows with a smaller number there; of factors in standard units."""
+    if rows is None:
+        return np.asarray(scipy.special.ndtr(numbers))
+    mixture = rows.components
+    sds = np.sqrt(mixture.covariances[:, place, place] + NOISE)
+    below = scipy.special.ndtr((numbers[:, None] - mixture.means[:, place]) / sds)
+    return np.asarray(below @ rows.shares / np.sum(rows.shares))
 
 
 def drawn_places(probabilities: Array, rng: np.random.Generator) -> Array:
