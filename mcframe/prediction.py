@@ -179,6 +179,11 @@ def checked_values(name: str, given: Any, count: int) -> Array:
             f"block {name!r}: values={given!r} were given for {count} entries; one number for each"
             " is needed"
         )
+    absent = np.flatnonzero(np.isnan(values))
+    if absent.size:
+        raise DataError(
+            f"block {name!r}: values[{absent[0]}] is NaN; leave out entries that are not known"
+        )
     return values
 
 

@@ -532,7 +532,7 @@ def test_thresholds_of_levels_that_no_partition_has_with_offsets_and_tiny_weight
     assert low < meet < met == pytest.approx(meet, rel=1e-12)
     assert beyond > 900.0
     assert fit.notes == whole.notes
-    assert "nothing was observed at the levels 5," in fit.notes[0]
+    assert "nothing was observed at the levels 5:" in fit.notes[0]
 
 
 def test_a_certificate_of_thresholds_bounds_the_exact_optimum():

@@ -189,3 +189,9 @@ def test_an_interval_of_whole_numbers_is_no_longer_than_it_must_be(likelihood):
 def test_intervals_of_counts_of_any_size_take_no_step_for_each_count(mean):
     lower, upper = distribution(mc.NegativeBinomial(2.0), mean, 9.0).interval(0.9).T
     assert np.all(lower <= upper)
+
+
+def test_a_value_that_is_not_known_has_no_density(table):
+    posterior = mc.posterior(FACTORS, {"x": table})
+    with pytest.raises(mc.DataError, match=r"block 'x': values\[1\] is NaN; leave out"):
+        posterior.log_predictive_density("x", [0, 0], [0, 1], [0.5, np.nan])

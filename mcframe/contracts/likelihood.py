@@ -400,9 +400,9 @@ class Parametric(ABC):
         """The likelihood at given parameters."""
 
     def unbounded(self, y: Array) -> str | None:
-        """What these observations leave infinite, as a clause for a note; None if nothing.
+        """What these observations leave infinite or without a chance, as a clause for a note.
 
-        It counts which values there are, and not how often: each may be given once.
+        None if nothing. It counts which values there are, and not how often: each may be given once.
         """
         return None
 

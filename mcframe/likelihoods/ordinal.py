@@ -273,16 +273,14 @@ class Ordinal(
         return attrs.evolve(self, thresholds=parameters)
 
     def unbounded(self, y: Array) -> str | None:
-        """The thresholds of the end levels that do not occur."""
-        code = self.code(y)
-        first, last = int(np.min(code, initial=self.levels)), int(np.max(code, initial=-1))
-        absent = [*range(first), *range(last + 1, self.levels)]
-        if not absent or last < 0:
+        """The levels that do not occur, whose thresholds are infinite or equal."""
+        absent = np.setdiff1d(np.arange(self.levels), self.code(y))
+        if not 0 < absent.size < self.levels:
             return None
         levels = ", ".join(str(self.lowest + k) for k in absent)
         return (
-            f"nothing was observed at the levels {levels}, so that their thresholds are infinite:"
-            " the probability that is predicted for them is 0"
+            f"nothing was observed at the levels {levels}: the probability that is predicted for"
+            " them is 0"
         )
 
     def statement(

@@ -159,8 +159,9 @@ def complete(
     return completed
 
 
-# Numbers that lie this many interquartile ranges beyond the quartiles are named.
-FAR = 20.0
+# Numbers that lie this many interquartile ranges beyond the quartiles are named, where there are
+# so many others.
+FAR, FEWEST = 20.0, 4
 
 
 def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
@@ -179,7 +180,9 @@ def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
             numbers = each.column.numbers / each.coding.unit
             for row in (int(np.nanargmin(numbers)), int(np.nanargmax(numbers))):
                 others = numbers[(numbers != numbers[row]) & ~np.isnan(numbers)]
-                low, high = np.quantile(others, [0.25, 0.75]) if others.size else (0.0, 0.0)
+                if others.size < FEWEST:
+                    continue
+                low, high = np.quantile(others, [0.25, 0.75])
                 if max(low - numbers[row], numbers[row] - high) > FAR * (high - low) > 0.0:
                     value = each.column.values[row]
                     far.append(f"{plain(value)!r} in row {row} of column {plain(each.name)!r}")

@@ -28,7 +28,7 @@ from mcframe.storage import save
 from mcframe.tables.coding import BLOCK, Choice, Coded, Counts, Numbers
 from mcframe.tables.columns import listed
 from mcframe.tables.declared_column import DeclaredColumn, members_of
-from mcframe.tables.declaring import Declared, like_frame, lines_of
+from mcframe.tables.declaring import Declared, like_frame, lines_of, percent
 from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, standard_units
 
 
@@ -637,4 +637,4 @@ def cell(value: Any, is_share: bool) -> str:
     """A value of the report as text: a number in three digits, a share in per cent, or nothing."""
     if value is None or isinstance(value, str):
         return value or ""
-    return f"{value:.0%}" if is_share else f"{value:.3g}"
+    return percent(value) if is_share else f"{value:.3g}"

@@ -510,7 +510,7 @@ class Declared:
             f" {counted(blocks, 'block')}"
         ]
         rows = [
-            (str(plain(each.name)), f"{each.share_missing:.0%}", each.kind, each.why)
+            (str(plain(each.name)), percent(each.share_missing), each.kind, each.why)
             for each in self.columns
         ]
         return "\n".join([*lines, *lines_of([("column", "missing", "taken for", "why"), *rows])])
@@ -538,6 +538,13 @@ def like_frame(table: Any, names: list[Any], numbers: Array) -> Any:
         made.columns = given.columns if list(given.columns) == names else names
         made.index = given.index
     return made
+
+
+def percent(share: float) -> str:
+    """A share in per cent, 0 and 100 only where it is nothing or all."""
+    if 0.0 < share < 0.005 or 0.995 <= share < 1.0:
+        return "<1%" if share < 0.5 else ">99%"
+    return f"{share:.0%}"
 
 
 def lines_of(rows: Sequence[Sequence[str]]) -> list[str]:
