@@ -143,7 +143,6 @@ class CocoTable1(Experiment):
         "Of Maxide and Mc it says that their default settings were used. A weight of 1, labels of"
         " 0 and 1, 100 iterations from 0 and, in Maxide, the completed features themselves for"
         " side information give the figures printed there. Neither has converged by then.",
-        "Settings with 5000 and 10000 rows get one trial, whatever is asked for.",
     )
 
     sizes: tuple[Sizes, ...] = tuple(TABLE_1)
@@ -161,10 +160,6 @@ class CocoTable1(Experiment):
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """Draw a table and complete it by all four."""
         return of_all_systems(sizes_from(self.sizes, setting).draw(rng), self.iterations)
-
-    def trials_of(self, setting: str, trials: int) -> int:
-        """One for the tall tables."""
-        return trials if sizes_from(self.sizes, setting).n_items <= 1000 else min(trials, 1)
 
     def published(self) -> Mapping[tuple[str, str], Published]:
         """Return the numbers of Table 1."""

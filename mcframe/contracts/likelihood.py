@@ -402,7 +402,8 @@ class Parametric(ABC):
     def unbounded(self, y: Array) -> str | None:
         """What these observations leave infinite or without a chance, as a clause for a note.
 
-        None if nothing. It counts which values there are, and not how often: each may be given once.
+        It counts which values there are, and not how often: each may be given once. None if
+        nothing is left so.
         """
         return None
 
