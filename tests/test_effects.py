@@ -190,7 +190,8 @@ def program_with_effects(name):
     table[:, 0] = y[:, 0]  # each row has an entry
     model = mc.Model([mc.Block("y", word, **effects)], [NORM])
     loss = CompiledProblem(Problem.bind(model, {"y": table})).program.loss
-    return loss, 0.3 * rng.standard_normal(loss.n_numbers), rng.standard_normal(loss.n_numbers)
+    size = sum(piece.n_numbers for piece in loss.pieces)
+    return loss, 0.3 * rng.standard_normal(size), rng.standard_normal(size)
 
 
 @pytest.mark.parametrize("name", list(PAIRED))

@@ -255,9 +255,9 @@ def test_small_answers_are_added_here_once_their_size_is_known(threads, monkeypa
     monkeypatch.setattr(on_dask, "TOGETHER", 5 * 50 * 8 + 5 * 8)
     executor, received = OnDask(Source(data_of(5), model_of(*KIND)), threads), []
     for size in (50, 50, 51, 51, 50, 50):
-        before = executor.work
+        before = executor.work.received
         executor.sum(drawn, PART, size)
-        received.append((executor.work - before).received)
+        received.append(executor.work.received - before)
     one, larger = 50 * 8 + 8, 51 * 8 + 8
     assert received == [one, 5 * one, 5 * larger, larger, one, 5 * one]
 

@@ -399,11 +399,6 @@ class Loss(ABC):
     pieces: tuple[Any, ...]
 
     @property
-    def n_numbers(self) -> int:
-        """How many numbers z has."""
-        return sum(piece.n_numbers for piece in self.pieces)
-
-    @property
     def smooth(self) -> bool:
         """Whether every piece has a gradient."""
         return all(piece.likelihood.smooth for piece in self.pieces)

@@ -90,9 +90,6 @@ class Operator(LinearOperator):  # type: ignore[misc]
     def __add__(self, other: Any) -> Any:
         return Sum((self, other)) if isinstance(other, Operator) else super().__add__(other)
 
-    def __sub__(self, other: Any) -> Any:
-        return self + (-other)
-
 
 @attrs.frozen(eq=False)
 class Sum(Operator):
@@ -215,10 +212,6 @@ class Transposed(Derived):
     def gram(self, block: Array) -> Array:
         """A A'U, of the rows of A."""
         return self.operator.gram_of_rows(block)
-
-    def gram_of_rows(self, block: Array) -> Array:
-        """A'A V, of the columns of A."""
-        return self.operator.gram(block)
 
     def _matmat(self, block: Array) -> Array:
         return self.operator.rmatmat(block)
@@ -472,10 +465,6 @@ class Placed(Operator):
     def rounding(self) -> float:
         """The rounding of A."""
         return self.operator.rounding
-
-    def multiple(self, factor: float) -> "Placed":
-        """The multiple of A at the same place."""
-        return Placed(self.operator.multiple(factor), self.columns, self.n_columns)
 
     def _matmat(self, block: Array) -> Array:
         return self.operator @ block[self.columns]

@@ -161,12 +161,12 @@ class PartitionedMatrix(Operator):
         return self.entries.partitions.concatenate(operator.matmul, self.own, block)
 
     def _rmatmat(self, block: Array) -> Array:
-        return self.entries.partitions.sum(transposed_product, self.own, Scattered(block))
+        return self.entries.partitions.sum(Operator.rmatmat, self.own, Scattered(block))
 
     def both_products(self, left: Array, right: Array) -> tuple[Array, Array]:
         """S V and S' U, in one round."""
         rows, backward = self.entries.partitions.rows_and_sum(
-            both_products, self.own, Scattered(left), right
+            Operator.both_products, self.own, Scattered(left), right
         )
         return np.concatenate(rows), backward
 
@@ -213,7 +213,7 @@ class PartitionedSquare:
             assert self.gram is not None
             return np.zeros((self.gram.value.shape[0], 0))
         if not np.array_equal(block, self.block):
-            self.images = self.partitions.sum(transposed_product, self.matrix, Scattered(block))
+            self.images = self.partitions.sum(Operator.rmatmat, self.matrix, Scattered(block))
             self.block = block
         return self.images
 
@@ -229,16 +229,6 @@ def matrix_of(
 def rounding_of(background: tuple[tuple[BackgroundAt, float], ...]) -> float:
     """How much of the norm of products rounding can hide, of unlabeled cells."""
     return sum(each.rounding for own, share in background for each in own.gradients(share))
-
-
-def transposed_product(matrix: Operator, block: Array) -> Array:
-    """S' U."""
-    return matrix.T @ block
-
-
-def both_products(matrix: Operator, left: Array, right: Array) -> tuple[Array, Array]:
-    """S V and S' U."""
-    return matrix.both_products(left, right)
 
 
 def gram_product(matrix: Operator, block: Array) -> Array:

@@ -289,11 +289,6 @@ class KeptByFit:
 
     fits: dict[str, KeptParts] = attrs.field(factory=dict)
 
-    @property
-    def compiled(self) -> int:
-        """How often a partition was, of the fits that are known."""
-        return sum(kept.compiled for kept in self.fits.values())
-
     def of(self, source: Source, worker: Any) -> KeptParts:
         """The parts of the fit that a source belongs to, with the memory that they have now."""
         key, now = source.key_of_tables, time.monotonic()
