@@ -46,7 +46,9 @@ def answers(name, share, seed):
             spread = np.nanvar(numbers_of(given[column].dropna()))
             numbers.append(np.column_stack([inside, error**2 / spread, sd**2 / spread]))
         else:
-            wrong = completed.table[column][hidden].astype(str) != whole[column][hidden].astype(str)
+            wrong = completed.table[column][hidden].astype(str) != whole[column][hidden].astype(
+                str
+            )
             others.append(np.column_stack([wrong, sd]))
     return numbers, others
 

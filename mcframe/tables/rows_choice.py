@@ -238,6 +238,8 @@ class RowsChoice:
             return found
         rows, units = found.engine.rows, standard_units(folds[0].values)
         variances = np.full(self.squares.shape, np.nan)
+        if not folds[0].n_features:  # what is held out does not matter
+            folds = [attrs.evolve(folds[0], held=np.logical_or.reduce([f.held for f in folds]))]
         for fold in folds:
             told = fold.told(rows, units, self.feature_noise).variances
             variances = np.where(np.isnan(told), variances, told)
