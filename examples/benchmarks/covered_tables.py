@@ -24,8 +24,10 @@ def numbers_of(series):
 
 
 def answers(name, share, seed):
-    """Of hidden numbers: whether covered, squares of error and sd over the variance; of others:
-    whether wrong, and how probably it was said to be.
+    """Facts on hidden entries, column by column: of numbers, and of other values.
+
+    Of numbers: whether they are covered, and squares of errors and sds over the variance. Of
+    others: whether they are wrong, and how probably they were said to be.
     """
     coded = table(name)
     whole, given = coded.frame(), masked(coded, share, seed).frame()
