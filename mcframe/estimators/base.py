@@ -210,7 +210,8 @@ class TableEstimator(BaseEstimator):
         """
         values, prior = np.hstack([data[block.name] for block in blocks]), self.given_prior()
         wide, held_told = takes_factors(values.shape), np.full((2, *values.shape), np.nan)
-        chosen, folds = RowsChoice() if wide else RowsChoice(1, prior), []
+        chosen = RowsChoice() if wide else RowsChoice(1, prior)
+        options: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs}
         if prior is None or self.calibrates:
             rng = np.random.default_rng(checked_seed(self.random_state))
             n_targets = 0 if target is None else data[target].shape[1]
@@ -218,6 +219,7 @@ class TableEstimator(BaseEstimator):
                 values, n_targets, whole(self.cv, "cv", 2), rng, also is not None
             )
             chosen, told = choose_rows(folds, wide, prior, self.components_tried, also)
+            options |= {"folds": folds, "told": told}
             for fold, own in zip(folds, told, strict=True):
                 at = fold.held[:, fold.owners]
                 held_told[:, at] = own.means[at], own.variances[at]
@@ -232,8 +234,7 @@ class TableEstimator(BaseEstimator):
                 for block in blocks
             ]
         )
-        options: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs}
-        return chosen, chosen.posterior(model, data, folds, **options), held_told
+        return chosen, chosen.posterior(model, data, **options), held_told
 
     def given_prior(self) -> float | None:
         """The given number of rows that the prior counts as, or None."""

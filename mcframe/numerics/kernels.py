@@ -342,7 +342,8 @@ def sum_rows(  # type: ignore[no-untyped-def]
 ):
     """The sums of some rows, from the first of ``normals`` and ``images`` on."""
     width = right.shape[1]
-    panels, normal, image = panels_of(width), normal_of(width), np.empty(width)
+    even = width + width % 2  # since sums are taken two columns at a time
+    panels, normal, image = panels_of(width), np.empty((even, even)), np.empty(width)
     for row in range(first_row, last_row):
         normal[:, :] = 0.0
         image[:] = 0.0
@@ -353,13 +354,6 @@ def sum_rows(  # type: ignore[no-untyped-def]
             start = c * (c + 1) // 2
             for b in range(c + 1):
                 normals[row - first_row, start + b] = normal[c, b]
-
-
-@compiled(nogil=True)
-def normal_of(width):  # type: ignore[no-untyped-def]
-    """A buffer for a matrix of an even order, since sums are taken two columns at a time."""
-    even = width + width % 2
-    return np.empty((even, even))
 
 
 @compiled(nogil=True)

@@ -312,24 +312,24 @@ def fit_table(
         parts = np.where(np.isnan(codes), -1, part[:, None])
         folds = folds_of_parts(values, parts, owners, n_folds if whole else 1)
     chosen, told = choose_rows(folds, wide, prior_rows)
-    held = [fold.held for fold in folds]
+    held, of_folds = [fold.held for fold in folds], told
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
         part = np.arange(len(codes)) % n_folds
         held = [held[0] & (part == k)[:, None] for k in range(n_folds)]
-        told = told * n_folds
+        of_folds = told * n_folds
     scores: dict[Any, ColumnScores] = {}
     missingness = Missingness.of_columns(values, owners, rng)
     for k, each in enumerate(own):
         masks = [mask[:, k] for mask in held]
         if any(mask.any() for mask in masks):
             first, end = np.searchsorted(owners, [k, k + 1])
-            means = [fold.means[:, first:end] for fold in told]
-            variances = [fold.variances[:, first:end] for fold in told]
+            means = [own.means[:, first:end] for own in of_folds]
+            variances = [own.variances[:, first:end] for own in of_folds]
             coding, scores[each.name] = calibrated_and_scored(
                 each.modelled[0], codes[:, k], masks, means, variances, missingness[k]
             )
             own[k] = attrs.evolve(each, coding=coding)
     declared = Declared.of([*own, *outside], frame, chosen.model([number_block(BLOCK)]))
-    found = chosen.posterior(declared.model, declared.data, folds, random_state=seed)
+    found = chosen.posterior(declared.model, declared.data, folds, told, random_state=seed)
     by_column = tuple(scores.get(each.name) for each in declared.columns)
     return Completion(declared.table(found), found, declared, chosen, by_column)

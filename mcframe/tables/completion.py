@@ -492,9 +492,11 @@ class Completion:
         less. The missing entries of each row are then drawn jointly, given its observed entries.
         Labels, levels and categories are drawn by their probabilities, one column after the other,
         given what is drawn already. Numbers are drawn from the mixture, within the bounds of their
-        column and dtype. For a wide table factors are drawn from their posterior, and labels given
-        the observed entries. Rows are assumed to be independent. The draws do not model entries
-        that are missing because of their own value; see ``report``.
+        column and dtype, with variances that suit the errors in rows that were not drawn. Counts
+        are observed ones, drawn with replacement, with the ranks of such numbers. For a wide table
+        factors are drawn from their posterior, and labels given the observed entries. Rows are
+        assumed to be independent. The draws do not model entries that are missing because of their
+        own value; see ``report``.
 
         For the posterior of a declared model (``Completion.of``) they are ``Posterior.sample``.
 

@@ -54,16 +54,16 @@ class Told:
 
     Attributes
     ----------
+    spread : array (d,)
+        The standard deviations of the columns.
     means : array (n x d)
     variances : array (n x d)
         In standard units: 1 where nothing is known.
-    spread : array (d,)
-        The standard deviations of the columns.
     """
 
+    spread: Array
     means: Array
     variances: Array
-    spread: Array
 
 
 @attrs.define(eq=False)
@@ -140,7 +140,7 @@ class RowsFold:
             standard = units.standard(self.values[rows], columns)
             predicted, variances = left_out(standard, NOISE, found.components, self.owners)
         held = self.held[np.ix_(rows, self.owners)]
-        told = self.untold(units)
+        told = Told(units.spread, *np.full((2, *self.values.shape), np.nan))
         told.means[rows] = np.where(held, units.natural(predicted, columns), np.nan)
         told.variances[rows] = np.where(held, variances, np.nan)
         return told
@@ -152,15 +152,11 @@ class RowsFold:
             warnings.simplefilter("ignore", UnobservedWarning)
             found = posterior(model, {BLOCK: self.seen}, random_state=0)
         cells = np.nonzero(self.held[:, self.owners])
-        told = self.untold(standard_units(self.seen))
+        spread = standard_units(self.seen).spread
+        told = Told(spread, *np.full((2, *self.values.shape), np.nan))
         told.means[cells] = found.predict(BLOCK, *cells)
-        told.variances[cells] = np.square(found.sd(BLOCK, *cells) / told.spread[cells[1]])
+        told.variances[cells] = np.square(found.sd(BLOCK, *cells) / spread[cells[1]])
         return told
-
-    def untold(self, units: AffineUnits) -> "Told":
-        """Nothing of any number."""
-        means, variances = np.full((2, *self.values.shape), np.nan)
-        return Told(means, variances, units.spread)
 
     def loss(self, predictions: Array) -> float:
         """The mean over columns of the squared errors of held-out numbers, over the variance."""
@@ -189,8 +185,6 @@ class RowsChoice:
         How many rows the prior of the covariance of one Gaussian counts as.
     feature_noise : float
         The variance of the noise of features in standard units, where targets are predicted.
-    squares : array (n x d) or None
-        Squares of the errors of held-out numbers in standard units, NaN elsewhere.
     tried : tuple of (components, prior_rows, feature_noise)
     losses : array (n_tried x n_folds)
         Mean over columns of the squared errors of held-out numbers, over the variance.
@@ -199,7 +193,6 @@ class RowsChoice:
     components: int | None = None
     prior_rows: float | None = None
     feature_noise: float = NOISE
-    squares: Array | None = None
     tried: tuple[tuple[int, float, float], ...] = ()
     losses: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
 
@@ -225,25 +218,29 @@ class RowsChoice:
         return Model(blocks, [rows])
 
     def posterior(
-        self, model: Model, data: Any, folds: Sequence[RowsFold], **options: Any
+        self,
+        model: Model,
+        data: Any,
+        folds: Sequence[RowsFold] = (),
+        told: Sequence[Told] = (),
+        **options: Any,
     ) -> Posterior:
         """The posterior of that model, with the options of ``mc.posterior``.
 
-        Its variances have the powers with the largest likelihood of what was held out.
+        Its variances have the powers with the largest likelihood of what was held out in the
+        folds, and of which this was told.
         """
         if self.components is None:
             return posterior(model, data, **options)
         found = posterior(model, data, tol=FINAL_TOLERANCE, **options)
-        if self.squares is None:
+        if not told:
             return found
         rows, units = found.engine.rows, standard_units(folds[0].values)
-        variances = np.full(self.squares.shape, np.nan)
-        if not folds[0].n_features:  # what is held out does not matter
+        squares, _ = errors_of(folds, told)
+        if not folds[0].n_features:  # what else is held out does not matter
             folds = [attrs.evolve(folds[0], held=np.logical_or.reduce([f.held for f in folds]))]
-        for fold in folds:
-            told = fold.told(rows, units, self.feature_noise).variances
-            variances = np.where(np.isnan(told), variances, told)
-        rows = attrs.evolve(rows, powers=powers_of(self.squares, variances))
+        _, variances = errors_of(folds, [f.told(rows, units, self.feature_noise) for f in folds])
+        rows = attrs.evolve(rows, powers=powers_of(squares, variances))
         return attrs.evolve(found, engine=attrs.evolve(found.engine, rows=rows))
 
     def __str__(self) -> str:
@@ -346,18 +343,23 @@ def choose_rows(
         for number in components:
             if number * width > MOST_COLUMNS or not search.improves(number, prior, noise):
                 break
-    squares, variances = np.full((2, *folds[0].values.shape), np.nan)
-    for fold, told in zip(folds, search.predictions, strict=True):
-        held = ~np.isnan(told.means)
-        squares[held] = np.square((fold.values - told.means) / told.spread)[held]
-        variances[held] = told.variances[held]
-    powers = powers_of(squares, variances)
+    powers = powers_of(*errors_of(folds, search.predictions))
     predictions = [
         attrs.evolve(told, variances=np.minimum(told.variances, 1.0) ** powers)
         for told in search.predictions
     ]
-    losses = np.array(search.losses)
-    return RowsChoice(*search.best, squares, tuple(search.tried), losses), predictions
+    return RowsChoice(*search.best, tuple(search.tried), np.array(search.losses)), predictions
+
+
+def errors_of(folds: Sequence[RowsFold], told: Sequence[Told]) -> tuple[Array, Array]:
+    """Squares of the errors of held-out numbers in standard units, and variances, else NaN."""
+    squares, variances = np.full((2, *folds[0].values.shape), np.nan)
+    for fold, own in zip(folds, told, strict=True):
+        held = ~np.isnan(own.variances)
+        with np.errstate(over="ignore", invalid="ignore"):  # of a held-out number of 1e300
+            squares[held] = np.square((fold.values - own.means) / own.spread)[held]
+        variances[held] = own.variances[held]
+    return squares, variances
 
 
 def takes_factors(shape: tuple[int, int]) -> bool:
