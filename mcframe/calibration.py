@@ -185,6 +185,9 @@ class KnownEquations:
         return None
 
 
+__all__ = ["Calibration"]
+
+
 @attrs.frozen(repr=False)
 class Calibration(Term, Sums):
     """Linear equations ``A Z = B`` in the latent columns of one block, as a penalty or exactly.

@@ -940,6 +940,7 @@ def test_bytes_are_those_of_arrays_and_numbers_each_once():
     assert bytes_of([(np.zeros(2), 3), (np.zeros(2), 4)]) == 48
     first, second = Work(1, 10, 20, 2), Work(3, 0, 1, 0)
     assert first + second == Work(4, 10, 21, 2)
+    assert first + second - second == first
     assert str(Work(2, 1500, 3e6)) == "2 rounds, 1.5 kB sent, 3 MB received"
     assert str(Work(4, seconds=0.05)) == "4 rounds of 12.5 ms"
 

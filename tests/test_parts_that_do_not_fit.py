@@ -336,7 +336,7 @@ def test_a_folder_that_is_none_is_refused_before_any_work(tmp_path):
     (tmp_path / "notes.txt").write_text("a file")
     with pytest.raises(mc.ModelError, match=r"no folder that can be written into \(Not a dir"):
         mc.fit(model_of("gaussian"), data, scratch=tmp_path / "notes.txt")
-    with pytest.raises(mc.ModelError, match="scratch=3 was given; the path"):
+    with pytest.raises(mc.ModelError, match="scratch=3 was given; a path is needed"):
         mc.fit(model_of("gaussian"), data, scratch=3)
     with pytest.raises(mc.ModelError, match="scratch was given, which is for data in partitions"):
         mc.fit(model_of("gaussian"), {"x": table("gaussian")}, scratch=tmp_path)

@@ -43,6 +43,7 @@ FRAME = pd.DataFrame(
 )
 FRAME.loc[(1, "b"), "size"] = np.nan
 FACTS = f"{storage.ANSWER}/facts.json"
+pytestmark = pytest.mark.filterwarnings("ignore::mcframe.NotConvergedWarning")
 
 
 def members_of(content):

@@ -59,6 +59,10 @@ class Work:
         pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
         return Work(*(mine + theirs for mine, theirs in pairs))
 
+    def __sub__(self, other: "Work") -> "Work":
+        pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
+        return Work(*(mine - theirs for mine, theirs in pairs))
+
     def __str__(self) -> str:
         said = [f"{self.rounds} rounds"]
         if self.rounds and self.seconds:
