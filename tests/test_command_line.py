@@ -181,7 +181,7 @@ def test_csv_with_dates_of_another_form(form, kind, place):
     assert str(done.type) == kind
     assert [day.strftime(form) for day in done.to_pylist() if day][:3] == texts[:3]
     assert main(["impute", "other.csv", *out, "--overwrite"]) == 2
-    assert main(["impute", "other.csv", *out, "--decimal", ","]) == 2
+    assert main(["impute", "other.csv", *out, "--delimiter", ";", "--decimal", ";"]) == 2
 
 
 @pytest.mark.parametrize("model", [[], ["--model", "model.toml", "--method", "posterior"]])

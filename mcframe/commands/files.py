@@ -87,7 +87,7 @@ def read_table(
     kind_of(Path(path))
     file = find_file(path)
     kind = kind_of(file)
-    if delimiter == decimal:
+    if delimiter == decimal != ",":  # cells with decimal commas may be quoted
         raise DataError(
             f"{delimiter!r} stands between cells and before decimals; give another one"
         )

@@ -152,9 +152,9 @@ class TableEstimator(BaseEstimator):
 
         Returns
         -------
-        two arrays (n x d) or None
-            Of a posterior the means of held-out entries at the best prior, NaN where nothing was
-            held out: of rows of the fit, and of new rows.
+        two arrays (2 x n x d) or None
+            Of a posterior the means and variances of held-out entries at the best prior, NaN where
+            nothing was held out: of rows of the fit, and of new rows.
         """
         with warnings.catch_warnings():
             # Empty rows and columns have a meaning of their own in scikit-learn.

@@ -38,8 +38,8 @@ class Prediction(TableEstimator):
     def fit_targets(self, table: Any, block: Block, targets: Array) -> Any:
         """Fit features and targets (n_samples x columns of the block) together.
 
-        Returned are the means of targets that were held out, of that shape, of Gaussian rows: of
-        rows of the fit, and of new rows.
+        Returned are, of Gaussian rows, means and variances of targets that were held out, two
+        arrays of that shape: of rows of the fit, and of new rows.
         """
         if len(targets) != len(table):
             raise DataError(
@@ -92,9 +92,11 @@ class Prediction(TableEstimator):
         if new.any():
             data = {name: values[new] for name, values in features.items()}
             data[TARGETS] = np.full((np.count_nonzero(new), self.n_targets_), np.nan)
-            means[new] = self.new_rows_.predict_rows(TARGETS, data)
             if with_sd:
-                sds[new] = self.new_rows_.condition(data).sd(TARGETS)
+                rows = self.new_rows_.condition(data)
+                means[new], sds[new] = rows.predict(TARGETS), rows.sd(TARGETS)
+            else:
+                means[new] = self.new_rows_.predict_rows(TARGETS, data)
         return means, sds, new
 
     def __sklearn_tags__(self) -> Any:

@@ -392,8 +392,9 @@ def powers_of(squares: Array, variances: Array) -> Array:
     A prior that predicts best may say little of how sure predictions are: covariances that are
     held back leave conditional variances that are too large, and those of few rows ones that are
     too small. An error e has the density ``N(0, T^b)`` where its variance is said to be T, and b
-    is that with the largest likelihood on held-out numbers, near 1 where there are few. A row of
-    which nothing is known keeps the variance 1.
+    is that with the largest likelihood on held-out numbers, near 1 where there are few, less one
+    standard deviation of the b of all columns, so that few numbers promise little. A row of which
+    nothing is known keeps the variance 1.
 
     Parameters
     ----------

@@ -137,7 +137,8 @@ class DrawnRows:
             prior_rows=self.chosen.prior_rows,
             tol=TOLERANCE,
         )
-        others = np.setdiff1d(np.arange(n_rows), drawn)[:MOST_OTHERS]
+        others = np.setdiff1d(np.arange(n_rows), drawn)
+        others = others[:: 1 + others.size // MOST_OTHERS]  # of all of a table that is sorted
         means, variances = left_out(self.values[others], NOISE, found.components, self.owners)
         squares = np.square(self.values[others] - means)
         return attrs.evolve(found, powers=powers_of(squares, variances))
