@@ -19,6 +19,7 @@ from papers.goldberg_claims import NoBias, Recovery
 from papers.goldberg_contest import (
     AS_PUBLISHED,
     COVERAGE,
+    EARLY,
     EXCESS,
     FEATURE,
     FOUR_FIFTHS,
@@ -46,6 +47,7 @@ NOTES = (
 FOLDS = Cause("4/5", rf"(Mean|Zero|FPC)(\+SVM) ({LABEL})", rf"\1\2{FOUR_FIFTHS} \3")
 BOTH = Cause("EM, 4/5", rf"(EM1\+SVM) ({LABEL})", rf"\1{AS_PUBLISHED}{FOUR_FIFTHS} \2")
 START = Cause("start", rf"(EM\d\+SVM) ({LABEL}|{FEATURE})", rf"\1{AS_PUBLISHED}{ZEROS} \2")
+STOP = Cause("stop", rf"(FPC\+SVM) ({LABEL}|{FEATURE})", rf"\1{EARLY} \2")
 # Of a path of mu whose label errors are flat another point was chosen.
 MU = Cause("mu", rf"(MC-1) ({LABEL}|{FEATURE})", rf"\1{LARGER} \2")
 EM = Cause("EM", rf"(EM\d\+SVM) ({LABEL}|{FEATURE})", rf"\1{AS_PUBLISHED} \2")
@@ -74,6 +76,7 @@ METHODS = (
     f"Zero+SVM{LARGEST}",
     f"EM1+SVM{AS_PUBLISHED}{ZEROS}",
     f"EM4+SVM{AS_PUBLISHED}{ZEROS}",
+    f"FPC+SVM{EARLY}",
 )
 
 
@@ -146,8 +149,9 @@ class Synthetic(Contest):
         *(f"MC-b{POSTERIOR}", f"MC-1{POSTERIOR}"),
         *(f"Mean+SVM{FOUR_FIFTHS}", f"Zero+SVM{FOUR_FIFTHS}", f"FPC+SVM{FOUR_FIFTHS}"),
         *(f"EM1+SVM{AS_PUBLISHED}{FOUR_FIFTHS}", f"Mean+SVM{LARGEST}", f"Zero+SVM{LARGEST}"),
+        f"FPC+SVM{EARLY}",
     )
-    causes = (EM, FOLDS, BOTH)
+    causes = (EM, FOLDS, BOTH, STOP)
     kinds: ClassVar[tuple[str, ...]]
 
     @classmethod
@@ -223,9 +227,10 @@ class Table3(Contest):
     name = "goldberg-table3"
     title = "Table 3: more tasks help matrix completion"
     methods: ClassVar[tuple[str, ...]] = (
-        *("MC-b", "MC-1", "FPC+SVM"),
+        *("MC-b", "MC-1", "FPC+SVM", f"FPC+SVM{EARLY}"),
         *(f"MC-b{POSTERIOR}", f"MC-1{POSTERIOR}"),
     )
+    causes = (EM, STOP)
 
     @classmethod
     def tiny(cls) -> Self:
