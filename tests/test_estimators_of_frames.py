@@ -202,6 +202,15 @@ def test_classes_are_predicted_from_columns_of_any_kind():
     assert np.corrcoef(regressor.predict(frame[150:]), z[150:])[0, 1] > 0.8
 
 
+@pytest.mark.parametrize("library", [pd.Series, pl.Series])
+def test_whole_labels_with_nulls_stay_whole(library):
+    y = [1, 0, None, 1, 0] * 8
+    y = library(y, dtype="Int64") if library is pd.Series else library("y", y)
+    model = MatrixCompletionClassifier(weight=3.0).fit(np.eye(40)[:, :4], y)
+    np.testing.assert_array_equal(model.classes_, [0, 1])
+    assert model.classes_.dtype.kind == "i"
+
+
 def test_features_that_play_no_part_are_named():
     frame = mixed().assign(name=[f"n{k}" for k in range(60)])
     with pytest.warns(UserWarning, match="are not used") as told:

@@ -16,7 +16,7 @@ from mcframe.numerics.row_mixtures import (
     moments_of,
 )
 from mcframe.posterior.joint import NOISE as NOISE_OF_TABLES
-from mcframe.posterior.rows import powers_of
+from mcframe.posterior.rows import factors_of, powers_of
 from mcframe.tables.rows_choice import RowsFold, choose_rows, dealt_entries, folds_of_parts
 
 NOISE = 0.1
@@ -154,6 +154,33 @@ def test_powers_are_those_of_the_errors():
     errors[:, 1] = np.nan
     assert powers_of(errors**2, said)[1] == 1.0
     assert np.isfinite(powers_of(np.full((5, 1), 1e300), np.zeros((5, 1)))).all()
+
+
+def test_factors_are_those_of_a_new_number():
+    """Its distance to the mean of n others, over their variance, squared, and (n + 1) / n."""
+    rng = np.random.default_rng(0)
+    for n in (8, 20, 100):
+        x, new = rng.standard_normal((n, 200_000)), rng.standard_normal(200_000)
+        ratios = (new - x.mean(axis=0)) ** 2 / x.var(axis=0) / (1.0 + 1.0 / n)
+        assert factors_of(np.array([n]))[0] == pytest.approx(ratios.mean(), rel=0.02)
+    np.testing.assert_array_equal(factors_of(np.array([0, 3, 4, 6])), [4.0, 4.0, 4.0, 2.0])
+
+
+@pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
+def test_intervals_of_few_rows_cover():
+    """Half of twelve rows says little of means, variances and correlations."""
+    covered = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((12, 1)) @ rng.standard_normal((1, 4))
+        frame = pd.DataFrame(x + rng.standard_normal(x.shape)).rename(columns=str)
+        hidden = rng.permuted(
+            np.repeat([[True], [False]], 6, axis=0) & np.ones((12, 4), bool), axis=0
+        )
+        lower, upper = mc.complete(frame.mask(hidden)).interval(0.9)
+        inside = (lower <= frame) & (frame <= upper)
+        covered.append(inside.to_numpy()[hidden].mean())
+    assert 0.88 <= np.mean(covered) <= 0.95
 
 
 @pytest.mark.parametrize(("n", "d"), [(100, 30), (60, 80)])

@@ -51,8 +51,8 @@ class Likelihood(ABC):
     remedy: str
     #: What to do when the data are words, as a sentence.
     words: str = (
-        "Convert the column to numbers, with NaN where a value is missing; categories go into a"
-        " block of their own, with mc.Multinomial"
+        "Convert the column to numbers (dates to days since one of them), with NaN where a value"
+        " is missing; categories go into a block of their own, with mc.Multinomial"
     )
     #: What z is where it is not the mean response itself, such as "the log of the mean".
     z_name: str | None = None

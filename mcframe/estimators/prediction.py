@@ -430,6 +430,8 @@ def read_labels(y: Any) -> tuple[Array, Any, bool]:
         known = np.asarray(known.tolist())
     check_classification_targets(known)
     classes, places = np.unique(known, return_inverse=True)
+    if classes.dtype.kind == "f" and "int" in str(getattr(y, "dtype", "")).lower():
+        classes = classes.astype(np.int64)  # beside nulls, whole numbers were read as floats
     codes = np.full((single.size, 1), np.nan)
     codes[~missing, 0] = places
     return codes, classes, False

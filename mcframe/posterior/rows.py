@@ -250,9 +250,10 @@ class RowsPosterior:
     parameters : RowsParameters or None
         The distribution of shares, means and covariances of the components; None where these are
         given.
-    powers : array (d,) or None
-        A conditional variance T of z is taken as T to this power, about the same mean, in units
-        in which a column has the variance 1: see ``powers_of``.
+    powers, factors : array (d,) or None
+        A conditional variance T of z is taken as T to this power times this factor, about the
+        same mean, in units in which a column has the variance 1: see ``powers_of`` and
+        ``factors_of``.
     """
 
     components: RowMixture
@@ -262,6 +263,7 @@ class RowsPosterior:
     history: tuple[float, ...] = ()
     parameters: RowsParameters | None = None
     powers: Array | None = None
+    factors: Array | None = None
 
     @property
     def shares(self) -> Array:
@@ -271,16 +273,23 @@ class RowsPosterior:
     @cached_property
     def cells(self) -> Conditionals:
         """The distribution of each number of z, by component."""
-        return self.with_powers(conditionals(self.table, self.components))
+        return self.adjusted(conditionals(self.table, self.components))
 
-    def with_powers(self, cells: Conditionals) -> Conditionals:
-        """The distributions with variances to their powers."""
-        if self.powers is None:
+    def scales(self, variances: Array) -> Array:
+        """The factors of standard deviations that ``powers`` and ``factors`` ask for."""
+        scales: Array = np.ones(variances.shape)
+        if self.powers is not None:
+            scales = np.clip(variances, LEAST_VARIANCE, 1.0) ** (0.5 * (self.powers - 1.0))
+        return scales if self.factors is None else scales * np.sqrt(self.factors)
+
+    def adjusted(self, cells: Conditionals) -> Conditionals:
+        """The distributions with the variances that ``powers`` and ``factors`` ask for."""
+        if self.powers is None and self.factors is None:
             return cells
         mean, variance = moments_of(
             cells.responsibilities.T[:, :, None], cells.means, cells.variances
         )
-        scales = scales_of(variance, self.powers)
+        scales = self.scales(variance)
         means = mean + scales * (cells.means - mean)
         return attrs.evolve(cells, means=means, variances=scales**2 * cells.variances)
 
@@ -301,7 +310,7 @@ class RowsPosterior:
         if 2 * distinct.size > len(self.table.values):
             cells, places = self.cells, np.asarray(rows, dtype=np.intp)
         else:
-            cells = self.with_powers(conditionals(self.table.take(distinct), self.components))
+            cells = self.adjusted(conditionals(self.table.take(distinct), self.components))
         weights = cells.responsibilities[places].T
         return weights, cells.means[:, places, columns], cells.variances[:, places, columns]
 
@@ -329,11 +338,11 @@ class RowsPosterior:
             alone = RowMixture(np.zeros(1), np.zeros((1, d)), mixture.covariances[c : c + 1])
             again = Incomplete.of(x, table.precisions[row], table.variances)
             drawn[draw, row] = cells.means[c, row] + z - conditionals(again, alone).means[0]
-        if self.powers is None:
+        if self.powers is None and self.factors is None:
             return drawn
         weights = cells.responsibilities.T[:, :, None]
         mean, variance = moments_of(weights, cells.means, cells.variances)
-        return mean + scales_of(variance, self.powers) * (drawn - mean)
+        return mean + self.scales(variance) * (drawn - mean)
 
     def condition(self, values: Array, precisions: Array) -> "RowsPosterior":
         """Return the posterior of other rows under the same parameters.
@@ -380,10 +389,21 @@ POWER_PRIOR = 5.0
 LEAST_VARIANCE, MOST_SQUARE = 1e-3, 1e12
 
 
-def scales_of(variances: Array, powers: Array) -> Array:
-    """The factors of standard deviations that take variances to their powers."""
-    scales: Array = np.clip(variances, LEAST_VARIANCE, 1.0) ** (0.5 * (powers - 1.0))
-    return scales
+def factors_of(counts: Array) -> Array:
+    """The variance of a new number of a column over the variance of its observed ones.
+
+    If ``n`` numbers are observed, a new one minus their mean has, over their standard deviation, a
+    Student distribution with ``n - 1`` degrees of freedom, of the variance ``(n + 1) / (n - 3)``.
+    The part ``(n + 1) / n`` is in the distribution of a new row already; what is left is
+    ``n / (n - 3)``, here at most 4.
+
+    Parameters
+    ----------
+    counts : array (d,)
+        How many numbers of each column are observed.
+    """
+    known = np.maximum(counts, 4.0)
+    return known / (known - 3.0)
 
 
 def powers_of(squares: Array, variances: Array) -> Array:

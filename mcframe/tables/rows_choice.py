@@ -20,7 +20,7 @@ from mcframe.numerics.progress import current
 from mcframe.numerics.row_mixtures import left_out, moments_of
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.joint import NOISE
-from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of
+from mcframe.posterior.rows import RowsPosterior, factors_of, fit_rows, powers_of
 from mcframe.regularizers import GaussianRows, NuclearNorm
 from mcframe.selection.splitters import places_by_content
 from mcframe.tables.coding import BLOCK, Choice, Coding, Indicator, calibrated, most_likely
@@ -91,6 +91,11 @@ class RowsFold:
     owners: IntArray
     n_features: int = 0
     last: RowsPosterior | None = None
+
+    @property
+    def factors(self) -> Array:
+        """The factors of variances of columns with few numbers (d,)."""
+        return factors_of(np.count_nonzero(~np.isnan(self.seen), axis=0))
 
     @property
     def tells_of_targets(self) -> bool:
@@ -228,19 +233,21 @@ class RowsChoice:
         """The posterior of that model, with the options of ``mc.posterior``.
 
         Its variances have the powers with the largest likelihood of what was held out in the
-        folds, and of which this was told.
+        folds, and of which this was told, and the factors of columns with few observed numbers.
         """
         if self.components is None:
             return posterior(model, data, **options)
         found = posterior(model, data, tol=FINAL_TOLERANCE, **options)
-        if not told:
-            return found
-        rows, units = found.engine.rows, standard_units(folds[0].values)
-        squares, _ = errors_of(folds, told)
-        if not folds[0].n_features:  # what else is held out does not matter
-            folds = [attrs.evolve(folds[0], held=np.logical_or.reduce([f.held for f in folds]))]
-        _, variances = errors_of(folds, [f.told(rows, units, self.feature_noise) for f in folds])
-        rows = attrs.evolve(rows, powers=powers_of(squares, variances))
+        rows, powers = found.engine.rows, None
+        if told:
+            units, (squares, _) = standard_units(folds[0].values), errors_of(folds, told)
+            if not folds[0].n_features:  # what else is held out does not matter
+                held = np.logical_or.reduce([fold.held for fold in folds])
+                folds = [attrs.evolve(folds[0], held=held)]
+            now = [fold.told(rows, units, self.feature_noise) for fold in folds]
+            powers = powers_of(squares, errors_of(folds, now)[1])
+        factors = factors_of(np.count_nonzero(rows.table.precisions, axis=0))
+        rows = attrs.evolve(rows, powers=powers, factors=factors)
         return attrs.evolve(found, engine=attrs.evolve(found.engine, rows=rows))
 
     def __str__(self) -> str:
@@ -345,19 +352,20 @@ def choose_rows(
                 break
     powers = powers_of(*errors_of(folds, search.predictions))
     predictions = [
-        attrs.evolve(told, variances=np.minimum(told.variances, 1.0) ** powers)
-        for told in search.predictions
+        attrs.evolve(told, variances=fold.factors * np.minimum(told.variances, 1.0) ** powers)
+        for fold, told in zip(folds, search.predictions, strict=True)
     ]
     return RowsChoice(*search.best, tuple(search.tried), np.array(search.losses)), predictions
 
 
 def errors_of(folds: Sequence[RowsFold], told: Sequence[Told]) -> tuple[Array, Array]:
-    """Squares of the errors of held-out numbers in standard units, and variances, else NaN."""
+    """Squares of held-out errors over the factors of their columns, and variances, else NaN."""
     squares, variances = np.full((2, *folds[0].values.shape), np.nan)
     for fold, own in zip(folds, told, strict=True):
         held = ~np.isnan(own.variances)
         with np.errstate(over="ignore", invalid="ignore"):  # of a held-out number of 1e300
-            squares[held] = np.square((fold.values - own.means) / own.spread)[held]
+            errors = (fold.values - own.means) / own.spread
+            squares[held] = (np.square(errors) / fold.factors)[held]
         variances[held] = own.variances[held]
     return squares, variances
 
