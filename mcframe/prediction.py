@@ -13,6 +13,7 @@ from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import NotANumber, floats_of, is_word, whole
 from mcframe.model import Block, Problem
 from mcframe.model.binding import targets_of
+from mcframe.model.forms import check_domain
 from mcframe.model.labels import AxisLabels, columns_of_frame, frame_of, is_frame, some_in_words
 from mcframe.model.table import Table
 from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
@@ -104,10 +105,8 @@ class FittedRows(Rows):
     def losses_at(self, name: str, rows: Any, columns: Any, values: Any) -> Array:
         """The losses of values, as the data have them, at some entries; no weight counts."""
         problem, (rows, columns) = self.problem, checked_places(self.problem, name, rows, columns)
-        fitted, block = problem.tables[name], problem.model.block(name)
-        values = checked_values(name, values, rows.size)
-        table = Table(fitted.shape, rows, columns, values, offset=fitted.given_offset)
-        table = table.on_standard_of(fitted)
+        block, fitted = problem.model.block(name), problem.tables[name]
+        table = table_of_values(block, fitted, rows, columns, values)
         z = problem.fitted_at(name, self.latent, self.effects, rows, columns)
         if not block.likelihood.location and table.offsets is not None:
             z = z + table.offsets
@@ -168,23 +167,29 @@ def checked_positions(name: str, what: str, given: Any, count: int) -> IntArray:
     return positions.astype(np.intp)
 
 
-def checked_values(name: str, given: Any, count: int) -> Array:
-    """Values at so many entries of a block as floats, or a ``DataError``."""
+def table_of_values(
+    block: Block, fitted: Table, rows: IntArray, columns: IntArray, given: Any
+) -> Table:
+    """Values at entries of a block in the units of its fitted table, or a ``DataError``."""
     try:
         values = floats_of(given)
     except (NotANumber, TypeError, ValueError):
         values = np.zeros((0, 0))
-    if values.shape != (count,):
+    if values.shape != rows.shape:
         raise DataError(
-            f"block {name!r}: values={given!r} were given for {count} entries; one number for each"
-            " is needed"
+            f"block {block.name!r}: values={given!r} were given for {rows.size} entries; one"
+            " number for each is needed"
         )
     absent = np.flatnonzero(np.isnan(values))
     if absent.size:
         raise DataError(
-            f"block {name!r}: values[{absent[0]}] is NaN; leave out entries that are not known"
+            f"block {block.name!r}: values[{absent[0]}] is NaN; leave out entries that are not"
+            " known"
         )
-    return values
+    names, offset = fitted.names, fitted.given_offset
+    table = Table(fitted.shape, rows, columns, values, names=names, offset=offset)
+    check_domain(block, table)
+    return table.on_standard_of(fitted)
 
 
 UNKNOWN = ("refuse", "nan")

@@ -168,6 +168,34 @@ def test_csv_with_tabs_and_decimal_commas(place):
     assert done["note"] == [f"a,{k}" for k in range(8)]
 
 
+def test_whole_numbers_too_long_for_floats_stay_text(place):
+    ids = [f"8949020000123456780{k}" for k in range(9)]
+    table = [["id", "price", "note", "x"]]
+    table += [[each, each[:18], "  " if k else "a", k**1.5] for k, each in enumerate(ids)]
+    table[1][1] = "1.5"
+    write("other.csv", table)
+    skipped = [f"--types={name}=skip" for name in ("id", "price", "note")]
+    assert main(["impute", "other.csv", "--out", "done.parquet", *skipped]) == 0
+    done = pa.parquet.read_table("done.parquet").to_pydict()
+    assert done["id"] == ids
+    assert done["price"] == ["1.5", *(each[:18] for each in ids[1:])]
+    assert done["note"] == ["a"] + 8 * [None]
+
+
+def test_a_first_line_of_numbers_is_named(place, capsys):
+    write("other.csv", [[f"{k}.5", k] for k in range(1, 9)])
+    assert main(["impute", "other.csv", "--out", "done.csv"]) == 0
+    assert "the first line, 1.5,1 ..., holds numbers alone" in capsys.readouterr().err
+
+
+def test_text_for_missing_entries_is_named(place, capsys):
+    write("other.csv", [["x", "kind"], *([k**1.5, ("a", "b", "NULL")[k % 3]] for k in range(24))])
+    assert main(["impute", "other.csv", "--out", "done.csv"]) == 0
+    assert "is taken for a value: 'NULL' in column 'kind'" in capsys.readouterr().err
+    assert main(["impute", "other.csv", "--out", "again.csv", "--missing", "NULL"]) == 0
+    assert "is taken for a value" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("form", "kind"), [("%d.%m.%Y", "date32[day]"), ("%d/%m/%y %H:%M", "timestamp[us]")]
 )
@@ -405,9 +433,13 @@ def bad_files():
         "types.toml": 'height = "numbr"',
         "likelihood.toml": 'height = { is = "Huber", delta = -1 }',
         "broken.npz": "no archive",
+        "quote.csv": 'a,b\n1,x\n2,"y\n' + "3,x\n" * 9,
+        "quotes.csv": 'a,b\n1,x\n2,"y\n3,x\n4,"z\n5,x\n6,y\n',
+        "part.toml": MODEL.replace("terms =", "constraints = []\nterms ="),
     }
     for name, text in texts.items():
         Path(name).write_text(text, encoding="latin-1" if "latin" in name else "utf-8")
+    Path("wide.csv").write_text("a,b\n1,2\n", encoding="utf-16")
     Path("folder.csv").mkdir()
 
 
@@ -427,6 +459,10 @@ MISTAKES = [
     (["impute", "latin_later.csv", "--out", "done.csv"], "such as --encoding latin-1"),
     (["impute", "inf.csv", "--out", "done.csv"], "value -inf in row 2 (counted from 0, without"),
     ([*IMPUTE, "--encoding", "utf-9"], "unknown encoding: utf-9"),
+    (["impute", "wide.csv", "--out", "done.csv"], "such as --encoding utf-16"),
+    (["impute", "quote.csv", "--out", "done.csv"], "line 3 and those after it have a quote that"),
+    (["impute", "quotes.csv", "--out", "done.csv"], "line 3 and those after it have a quote that"),
+    ([*IMPUTE, "--dates", "hello"], "is no format; give one such as %d.%m.%Y"),
     (["impute", "infinite.csv", "--out", "done.csv"], "every observed value must be finite"),
     (["impute", "names.csv", "--out", "done.csv"], "no column is left for a model"),
     (["impute", "text.parquet", "--out", "done.csv"], "cannot be read as parquet"),
@@ -468,6 +504,7 @@ MISTAKES = [
     ([*FIT, "levels.toml", "--types", STAGES], "has the likelihood Ordinal(levels=4"),
     ([*FIT, "words.toml"], "its values are text"),
     ([*FIT, "old.json"], "its format is 1"),
+    ([*FIT, "part.toml"], "'constraints' is no part of a model; blocks and terms are"),
     ([*FIT, "model.toml"], "the order of its 3 values is not known"),
     ([*FIT, "model.toml", "--types", "stage=skip"], "it stands in block 'stages'"),
     (

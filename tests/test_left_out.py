@@ -17,7 +17,7 @@ from mcframe.numerics.row_mixtures import (
 )
 from mcframe.posterior.joint import NOISE as NOISE_OF_TABLES
 from mcframe.posterior.rows import factors_of, powers_of
-from mcframe.tables.rows_choice import RowsFold, choose_rows, dealt_entries, folds_of_parts
+from mcframe.tables.rows_choice import Gaps, RowsFold, choose_rows, dealt_entries, folds_of_parts
 
 NOISE = 0.1
 
@@ -156,14 +156,15 @@ def test_powers_are_those_of_the_errors():
     assert np.isfinite(powers_of(np.full((5, 1), 1e300), np.zeros((5, 1)))).all()
 
 
-def test_factors_are_those_of_a_new_number():
-    """Its distance to the mean of n others, over their variance, squared, and (n + 1) / n."""
+@pytest.mark.parametrize("n", [2, 3, 8, 100])
+def test_factors_make_intervals_cover_a_new_number(n):
+    """By the mean and the variance of n others."""
     rng = np.random.default_rng(0)
-    for n in (8, 20, 100):
-        x, new = rng.standard_normal((n, 200_000)), rng.standard_normal(200_000)
-        ratios = (new - x.mean(axis=0)) ** 2 / x.var(axis=0) / (1.0 + 1.0 / n)
-        assert factors_of(np.array([n]))[0] == pytest.approx(ratios.mean(), rel=0.02)
-    np.testing.assert_array_equal(factors_of(np.array([0, 3, 4, 6])), [4.0, 4.0, 4.0, 2.0])
+    x, new = rng.standard_normal((n, 100_000)), rng.standard_normal(100_000)
+    variances = factors_of(np.array([n]))[0] * (1.0 + 1.0 / n) * x.var(axis=0)
+    inside = np.abs(new - x.mean(axis=0)) < 1.6449 * np.sqrt(variances)
+    assert inside.mean() == pytest.approx(0.9, abs=0.004)
+    np.testing.assert_array_equal(factors_of(np.array([0, 1])), factors_of(np.array([2, 2])))
 
 
 @pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
@@ -181,6 +182,55 @@ def test_intervals_of_few_rows_cover():
         inside = (lower <= frame) & (frame <= upper)
         covered.append(inside.to_numpy()[hidden].mean())
     assert 0.88 <= np.mean(covered) <= 0.95
+
+
+def test_what_is_missing_together_is_held_out_together():
+    """Two columns are nearly one and never observed alone: their errors are those by the third."""
+    covered, sizes = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        z = rng.standard_normal(300)
+        frame = pd.DataFrame({"a": z + 0.4 * rng.standard_normal(300), "x": z, "twin": 3.0 * z})
+        frame["label"] = np.where(z > 0.0, "yes", "no")
+        hidden = rng.random(300) < 0.2
+        given = frame.copy()
+        given.loc[hidden, ["x", "twin", "label"]] = None
+        completed = mc.complete(given)
+        error = np.sqrt(np.mean((completed.table["x"] - frame["x"])[hidden] ** 2))
+        wrong = np.mean((completed.table["label"] != frame["label"])[hidden])
+        told = [score.error for score in completed.scores]
+        sizes.append([told[1] / error, told[3] / wrong])
+        lower, upper = completed.interval(0.9)
+        inside = (lower["x"] <= frame["x"]) & (frame["x"] <= upper["x"])
+        covered.append(inside[hidden].mean())
+    assert 0.84 <= np.mean(covered) <= 0.95
+    assert np.all(np.abs(np.mean(sizes, axis=0) - 1.0) < 0.35)
+
+
+def test_gaps_are_those_of_columns_that_are_missing_together():
+    rng = np.random.default_rng(0)
+    missing = rng.random((2000, 4)) < 0.3
+    missing[:, 1] = missing[:, 0]
+    missing[:, 2] |= missing[:, 0] & (rng.random(2000) < 0.5)
+    gaps = Gaps.of_columns(missing, rng)
+    assert set(gaps) == {0, 1, 2}
+    observed = np.flatnonzero(~missing[:, 0])
+    hidden = gaps[0].drawn(observed, rng)
+    shares = (hidden | missing[observed]).mean(axis=0)
+    np.testing.assert_allclose(shares[1:], missing[missing[:, 0]].mean(axis=0)[1:], atol=0.05)
+    assert not hidden[:, 3].any()
+    assert not Gaps.of_columns(rng.random((2000, 4)) < 0.3, rng)
+
+
+def test_many_categories_are_told_apart_by_one_gaussian():
+    rng = np.random.default_rng(0)
+    city = rng.choice(12, 600)
+    place = rng.standard_normal((12, 2))[city] + 0.1 * rng.standard_normal((600, 2))
+    frame = pd.DataFrame(place, columns=["east", "north"])
+    names = np.char.add("c", city.astype(str)).astype(object)
+    hidden = rng.random(600) < 0.2
+    completed = mc.complete(frame.assign(city=np.where(hidden, None, names)))
+    assert np.mean(completed.table["city"].to_numpy()[hidden] != names[hidden]) < 0.15
 
 
 @pytest.mark.parametrize(("n", "d"), [(100, 30), (60, 80)])

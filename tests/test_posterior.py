@@ -195,3 +195,62 @@ def test_a_value_that_is_not_known_has_no_density(table):
     posterior = mc.posterior(FACTORS, {"x": table})
     with pytest.raises(mc.DataError, match=r"block 'x': values\[1\] is NaN; leave out"):
         posterior.log_predictive_density("x", [0, 0], [0, 1], [0.5, np.nan])
+
+
+@pytest.mark.parametrize("weight", [1.0, None])
+def test_draws_of_as_many_factors_as_columns_spread_as_they_are_said_to(weight):
+    """The random numbers of factors and of the noise are different ones."""
+    rng, d = np.random.default_rng(0), 5
+    x = rng.normal(size=(40, d)) @ (np.eye(d) + 0.3) + rng.normal(size=(40, d))
+    x[:10, 1:] = np.nan
+    model = mc.Model([mc.Block("x", mc.Gaussian(variance=1.0))], [mc.NuclearNorm(weight)])
+    posterior = mc.posterior(model, {"x": x})
+    drawn = posterior.sample("x", 4000)
+    np.testing.assert_allclose(drawn.std(axis=0), posterior.sd("x"), rtol=0.06)
+    np.testing.assert_allclose(drawn.mean(axis=0), posterior.predict("x"), atol=0.12)
+
+
+def test_noise_that_moves_slowly_is_not_taken_for_an_end():
+    """Five factors of five columns of noise give way to it by a few per cent a sweep."""
+    x = np.random.default_rng(9).normal(size=(200, 5))
+    model = mc.Model([mc.Block("x", mc.Gaussian(variance=None), bias=True)], [mc.NuclearNorm()])
+    np.testing.assert_allclose(mc.posterior(model, {"x": x}).noise("x"), 1.0, atol=0.25)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "wrong"),
+    [
+        (mc.Ordinal(3), 2.0, -1.0),
+        (mc.Ordinal(3), 2.0, 2.5),
+        (mc.Ordinal(3), 2.0, 9.0),
+        (mc.Multinomial(3), 2.0, 3.0),
+        (mc.Bernoulli(), 1.0, 0.5),
+        (mc.Poisson(), 1.0, 2.5),
+        (mc.Gamma(2.0), 1.0, -1.0),
+        (mc.Gaussian(), 1.0, np.inf),
+    ],
+)
+def test_densities_of_values_that_cannot_be_are_refused(likelihood, y, wrong):
+    x = np.full((4, 3), y)
+    x[0] -= 0.5 * y if isinstance(likelihood, mc.Gamma) else 1.0
+    model = mc.Model([mc.Block("x", likelihood)], [mc.NuclearNorm(1.0)])
+    posterior = mc.posterior(model, {"x": x})
+    assert np.isfinite(posterior.log_predictive_density("x", [0], [0], [y])).all()
+    with pytest.raises(mc.DataError, match=r"block 'x': value .* in column 0, row 0"):
+        posterior.log_predictive_density("x", [0], [0], [wrong])
+
+
+def test_large_counts_are_told_to_be_beyond_a_parabola():
+    x = np.random.default_rng(0).poisson(1000.0, (8, 3)).astype(float)
+    model = mc.Model([mc.Block("x", mc.NegativeBinomial(0.5), bias=True)], [mc.NuclearNorm(1.0)])
+    with pytest.warns(UserWarning, match="block 'x': half of the counts are at least"):
+        mc.posterior(model, {"x": x}, max_iter=300, tol=1e-2)
+
+
+def test_draws_of_no_rows_and_groups_of_several_lengths(table):
+    posterior = mc.posterior(FACTORS, {"x": table})
+    assert posterior.sample("x", 2, []).shape == (2, 0, table.shape[1])
+    with pytest.raises(mc.ModelError, match="a label for each of its"):
+        posterior.conformalize(0.9, by=[[1], [2, 3]])
+    with pytest.raises(mc.ModelError, match="where a Model is needed"):
+        mc.posterior(None, {"x": table})

@@ -1,5 +1,6 @@
 """Files of commands: tables in CSV, Parquet and Arrow, types and models in TOML and JSON."""
 
+import codecs
 import csv
 import io
 import json
@@ -14,7 +15,7 @@ from typing import IO, Any
 import narwhals.stable.v2 as nw
 
 from mcframe.contracts.deferred import Deferred
-from mcframe.contracts.errors import DataError
+from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.validators import a_type, counted
 from mcframe.datasets.readers import MISSING, find_file
 from mcframe.model import Model
@@ -35,6 +36,8 @@ KINDS = {".csv": "csv", ".parquet": "parquet", ".arrow": "feather", ".feather": 
 WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
 # An infinite number is one, so that it is refused by its row, as in a frame.
 NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$|^[-+]?(?i:inf(inity)?)$"
+# Whole numbers that a float need not hold, such as identifiers.
+LONG = r"^-?[0-9]{17,}$"
 # Numbers whose points mark thousands, where something else marks decimals.
 THOUSANDS = r"^[-+]?([0-9]{1,3}(\.[0-9]{3})*|[0-9]*)([^0-9.][0-9]*)?$"
 # What a format of dates says of the time of day.
@@ -87,6 +90,8 @@ def read_table(
     kind_of(Path(path))
     file = find_file(path)
     kind = kind_of(file)
+    if dates is not None and "%" not in dates:
+        raise DataError(f"--dates {dates!r} is no format; give one such as %d.%m.%Y")
     if delimiter == decimal != ",":  # cells with decimal commas may be quoted
         raise DataError(
             f"{delimiter!r} stands between cells and before decimals; give another one"
@@ -105,7 +110,10 @@ def read_table(
             raise
         reason = getattr(error, "strerror", None) or str(error)
         if isinstance(error, UnicodeError) or "UTF8" in reason:
-            reason += "; give the encoding of the file, such as --encoding latin-1"
+            with file.open("rb") as raw:
+                wide = raw.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+            usual = "utf-16" if wide else "latin-1"
+            reason += f"; give the encoding of the file, such as --encoding {usual}"
         raise DataError(f"{path} cannot be read as {kind}: {reason}") from None
 
 
@@ -150,11 +158,37 @@ def read_csv(
                         " missing value), and quote a cell that holds the delimiter"
                     ) from None
             raise
+    check_quotes(file, cells, delimiter, encoding)
+    if not all(re.fullmatch(WHOLE, name) for name in names) and all(
+        re.fullmatch(NUMBER, name) for name in names
+    ):
+        warn_caller(
+            f"{file}: the first line, {delimiter.join(names[:3])} ..., holds numbers alone, and is"
+            " taken for the names of the columns; add a line of names if it is a row"
+        )
     columns = [
         typed(cells[key], like.get(name), decimal, dates)
         for key, name in zip(keys, names, strict=True)
     ]
     return pa.Table.from_arrays(columns, names=names)
+
+
+def check_quotes(file: Path, cells: Any, delimiter: str, encoding: str) -> None:
+    """Raise a ``DataError`` where a quote is not closed, so that rows became a single cell."""
+    if not any(
+        compute.any(compute.match_substring(column, "\n")).as_py() for column in cells.columns
+    ):
+        return
+    with file.open(encoding="utf-8-sig" if encoding == "utf-8" else encoding, newline="") as text:
+        rows, before = csv.reader(text, delimiter=delimiter, strict=True), 0
+        try:
+            for _ in rows:
+                before = rows.line_num
+        except csv.Error:
+            raise DataError(
+                f"{file}: line {before + 1} and those after it have a quote that is not closed, or"
+                " text behind a closing one; write a quote within a quoted cell twice"
+            ) from None
 
 
 def typed(cells: Any, like: Any, decimal: str = ".", dates: str | None = None) -> Any:
@@ -163,6 +197,9 @@ def typed(cells: Any, like: Any, decimal: str = ".", dates: str | None = None) -
     Like a fitted column, text stays text, and numbers that need not be whole are read as such.
     """
     text = compute.utf8_trim_whitespace(cells)
+    if compute.any(compute.equal(text, "")).as_py():  # cells of spaces alone
+        cells = compute.if_else(compute.equal(text, ""), None, cells)
+        text = compute.utf8_trim_whitespace(cells)
     if like in (nw.String, nw.Categorical, nw.Enum, nw.Object) or text.null_count == len(text):
         return cells
     if dates is not None:
@@ -177,6 +214,11 @@ def typed(cells: Any, like: Any, decimal: str = ".", dates: str | None = None) -
         if pattern == WHOLE and like is not None and like.is_float():
             continue
         if compute.all(compute.match_substring_regex(text, pattern)).as_py():
+            if (
+                pattern == NUMBER
+                and compute.any(compute.match_substring_regex(text, LONG)).as_py()
+            ):
+                return cells
             try:
                 return text.cast(pa.type_for_alias(kind))
             except pa.ArrowInvalid:  # no day of the calendar
@@ -326,6 +368,12 @@ def read_model(path: str) -> tuple[Model, dict[str, Any]]:
         facts = told.get("model", told)
         if not isinstance(facts.get("blocks"), list) or not isinstance(facts.get("terms"), list):
             raise DataError("a list of blocks and a list of terms are needed")
+        unknown = sorted({*facts} - {"is", "format", "blocks", "terms"})
+        if unknown:
+            raise DataError(
+                f"{unknown[0]!r} is no part of a model; blocks and terms are, and constraints are"
+                " terms, too"
+            )
         blocks = [dict(block) for block in facts["blocks"]]
         for place, block in enumerate(blocks, 1):
             name = block.get("name", place)

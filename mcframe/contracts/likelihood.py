@@ -331,6 +331,10 @@ class GaussianBound(ABC):
         value of precision 0 is 0.
         """
 
+    def looseness(self, y: Array) -> str | None:
+        """A warning, as a sentence, where no parabola comes close at most of these values."""
+        return None
+
 
 class ExpectedLogLikelihood(ABC):
     """Ability: the log likelihood is a line in z minus an exponential, of closed expectation.

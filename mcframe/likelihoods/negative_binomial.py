@@ -19,6 +19,9 @@ from mcframe.contracts.validators import moderate
 from mcframe.likelihoods.poisson import least_count, poisson_counts
 from mcframe.numerics.gaussian_bounds import logistic_bound
 
+# How many times the size a usual count may be until a posterior is told to be too sure.
+LARGE = 25.0
+
 
 @attrs.frozen
 class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
@@ -143,6 +146,17 @@ class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, 
         r = np.full_like(y, self.size)
         value, precision, constant = logistic_bound(self.logit(mean), variance, y, r)
         return value - np.log(self.dispersion), precision, constant + self.log_coefficient(y)
+
+    def looseness(self, y: Array) -> str | None:
+        """Where the mean is many times 1 / dispersion, log p is far from any parabola."""
+        middle = float(np.median(y)) if y.size else 0.0
+        if middle * self.dispersion <= LARGE:
+            return None
+        return (
+            f"half of the counts are at least {middle:g}, where a posterior by NegativeBinomial is"
+            " too sure and its intervals are too short; take Gamma(1 / dispersion) of the counts"
+            " + 1/2, or Gaussian(variance=None) of log(counts + 1)"
+        )
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:
         """(y + r) logistic(z + log(dispersion)) - y z."""

@@ -211,12 +211,7 @@ def check_stored_zeros(block: Block, frame: Any, called: str) -> None:
 
 def check_values(block: Block, table: Table) -> None:
     """Raise a ``DataError`` for infinite or huge values, and for those of another domain."""
-    infinite = np.isinf(table.values)
-    if infinite.any():
-        raise DataError(
-            f"block {block.name!r}: {entries_of(table, infinite)}; every observed value must be"
-            " finite. Replace infinities by NaN if they stand for missing values"
-        )
+    check_domain(block, table)
     huge = np.abs(table.values) > LARGEST
     if huge.any():
         raise DataError(
@@ -229,6 +224,19 @@ def check_values(block: Block, table: Table) -> None:
             f"block {block.name!r}: no value is larger than {largest:g}; squares of such values"
             " vanish. Rescale the columns"
         )
+    doubt = block.likelihood.doubt(table.shape, table.rows, table.values)
+    if doubt is not None:
+        raise DataError(f"block {block.name!r}: {doubt}")
+
+
+def check_domain(block: Block, table: Table) -> None:
+    """Raise a ``DataError`` for infinite values, and for those of another domain."""
+    infinite = np.isinf(table.values)
+    if infinite.any():
+        raise DataError(
+            f"block {block.name!r}: {entries_of(table, infinite)}; every observed value must be"
+            " finite. Replace infinities by NaN if they stand for missing values"
+        )
     wrong = block.likelihood.invalid(table.values)
     if wrong.any():
         likelihood = type(block.likelihood).__name__
@@ -236,9 +244,6 @@ def check_values(block: Block, table: Table) -> None:
             f"block {block.name!r}: {entries_of(table, wrong)}; {likelihood} needs"
             f" {block.likelihood.needs}. {block.likelihood.remedy}"
         )
-    doubt = block.likelihood.doubt(table.shape, table.rows, table.values)
-    if doubt is not None:
-        raise DataError(f"block {block.name!r}: {doubt}")
 
 
 def check_scale(block: Block, scale: float, table: Table) -> None:

@@ -35,7 +35,7 @@ from mcframe.prediction import (
     check_ranked,
     check_size,
     checked_places,
-    checked_values,
+    table_of_values,
 )
 from mcframe.storage import save
 
@@ -199,10 +199,7 @@ class Posterior:
         array (N,)
         """
         row, column, _ = cells_of(self.problem, self.tables, block, rows, columns)
-        fitted = self.tables[block]
-        values = checked_values(block, values, row.size)
-        table = Table(fitted.shape, row, column, values, offset=fitted.given_offset)
-        table = table.on_standard_of(fitted)
+        table = table_of_values(self.model.block(block), self.tables[block], row, column, values)
         batches = np.split(table.values, range(BATCH, row.size, BATCH))
         pairs = zip(self._predictives(block, row, column), batches, strict=False)
         densities = [here.log_density(batch) for here, batch in pairs]
@@ -221,11 +218,13 @@ class Posterior:
         m = whole(m, "m", least=1)
         chosen = np.arange(n_rows) if rows is None else np.asarray(rows)
         checked_places(self.problem, block, chosen, np.zeros(chosen.size, dtype=int))
+        if not chosen.size:
+            return np.zeros((m, 0, n_columns))
         # The same z for every block, and noise of its own.
         z = self.engine.draws(chosen, np.random.default_rng((self.random_state, m)), m)
         z = z[:, :, self.problem.columns(block)]
         place = [each.name for each in self.model.blocks].index(block)
-        rng = np.random.default_rng((self.random_state, m, place))
+        rng = np.random.default_rng((self.random_state, m, place + 1))  # place 0 is that of z
         z = z.reshape(m * chosen.size, -1)
         cells = np.tile(np.repeat(chosen, n_columns), m), np.tile(np.arange(n_columns), z.shape[0])
         noise = noise_of(self.engine, self.problem, block, cells[1])
@@ -589,8 +588,10 @@ def posterior(
       ``GaussianRows(components="auto")`` estimates those of a mixture, and the number of its
       components.
 
-    ``Gaussian(variance=None)`` learns a noise variance for each column; with ``GaussianRows`` it
-    is a hundredth of the mean square of the column's values. Biases and row effects are Gaussian,
+    ``Gaussian(variance=None)`` learns a noise variance for each column. With ``GaussianRows`` it
+    is a thousandth of the variance of the column's values, since a full covariance leaves no
+    other noise: at observed cells, intervals are then those of the cell's own value, not of a
+    second measurement. Biases and row effects are Gaussian,
     with the precision ``effects_weight`` or a learned one.
 
     Parameters

@@ -303,7 +303,10 @@ def groups_of(name: str, by: Any, n_columns: int) -> IntArray:
     """The group of each column, from 0, or an error that names what was given."""
     if isinstance(by, str) and by in ("block", "column"):
         return np.arange(n_columns) * (by == "column")
-    labels = np.asarray(by)
+    try:
+        labels = np.asarray(by)
+    except ValueError:  # lists of several lengths
+        labels = np.asarray([str(each) for each in by])[None]
     if labels.shape == (n_columns,):
         return np.unique(labels, return_inverse=True)[1].ravel()
     given = by if isinstance(by, str) else f"an array of shape {labels.shape}"

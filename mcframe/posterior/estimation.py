@@ -42,6 +42,10 @@ FACTORS = 24
 # The tolerances where none is given. Steps towards a covariance are small, and a few labels beside
 # many numbers have few of the entries by which the rise is divided.
 FACTORS_TOL, ROWS_TOL = 1e-3, 1e-5
+# Rises that do not fall by so much from sweep to sweep are no end: noise that is far from its
+# value moves by a few per cent a sweep, which raises the bound by little, but for long. Of so
+# small a share of the least rise it does not matter.
+FALLING, SMALL = 0.99, 0.01
 # How far rounding may move the bound, over the sum of the sizes of its terms.
 ROUNDING = 1e4 * EPS
 # Seconds after which a sweep is written to a checkpoint at the latest, and how many times as long
@@ -110,8 +114,9 @@ class CoordinateAscent:
         most_sweeps = len(history) + max(budget.max_iter, 1)
         while True:
             before = history[-1].evidence if history else -np.inf
-            if len(history) > SWEEPS_OF_FIXED_NOISE and (
-                before - history[-2].evidence <= least_rise
+            rises = np.diff([sweep.evidence for sweep in history[-3:]])
+            if len(history) > SWEEPS_OF_FIXED_NOISE + 1 and (
+                rises[1] <= min(least_rise, max(FALLING * rises[0], SMALL * least_rise))
             ):
                 said = f"the last sweep raised the evidence by less than tol={budget.tol:g}"
                 return "converged", f"{said} an entry"
@@ -173,6 +178,7 @@ def estimate(
     """
     shown = stage("posterior", checked_progress(progress))
     with thread_limit(checked_jobs(options["n_jobs"])), shown, blas_alone():
+        check_model(model)
         began, factors = time.perf_counter(), options["factors"]
         tol = options["tol"]
         if tol is None:
@@ -181,7 +187,6 @@ def estimate(
         budget = checked_budget(tol, options["max_iter"], options["max_seconds"])
         ascent = CoordinateAscent(budget, began)
         if in_partitions(data):
-            check_model(model)
             demand_posterior(model, model.terms)
             reason = refusal_of_partitions(model)
             if reason is not None:
@@ -201,6 +206,12 @@ def estimate(
         refuse_options_of_partitions(client=client, scratch=scratch)
         ascent.problem = problem = Problem.bind(model, data)
         demand_posterior(problem.model, problem.terms)
+        for block in problem.model.blocks:
+            loose = None
+            if isinstance(block.likelihood, GaussianBound):
+                loose = block.likelihood.looseness(problem.tables[block.name].values)
+            if loose is not None:
+                warn_caller(f"block {block.name!r}: {loose}")
         [prior] = problem.terms
         if not isinstance(prior, GaussianRows):
             run_on_factors(ascent, problem, seed, factors, checkpoint)

@@ -13,7 +13,7 @@ from functools import cached_property
 import attrs
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import digamma, gammaln, logsumexp
+from scipy.special import digamma, gammaln, logsumexp, ndtri, stdtrit
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
@@ -390,20 +390,22 @@ LEAST_VARIANCE, MOST_SQUARE = 1e-3, 1e12
 
 
 def factors_of(counts: Array) -> Array:
-    """The variance of a new number of a column over the variance of its observed ones.
+    """The factors of variances of columns of which few numbers are observed.
 
-    If ``n`` numbers are observed, a new one minus their mean has, over their standard deviation, a
-    Student distribution with ``n - 1`` degrees of freedom, of the variance ``(n + 1) / (n - 3)``.
-    The part ``(n + 1) / n`` is in the distribution of a new row already; what is left is
-    ``n / (n - 3)``, here at most 4.
+    A new number minus the mean of n others has, over their standard deviation s, a Student
+    distribution with n - 1 degrees of freedom, times ``sqrt((n + 1) / (n - 1))``. Of that
+    ``(n + 1) / n`` is in the distribution of a new row; the factor is what is left, ``n / (n - 1)
+    (t / z)^2`` with t and z the 95 % quantiles of Student's and the normal distribution, so that
+    90 % intervals are as wide as they should be.
 
     Parameters
     ----------
     counts : array (d,)
-        How many numbers of each column are observed.
+        How many numbers of each column are observed; fewer than 2 count as 2.
     """
-    known = np.maximum(counts, 4.0)
-    return known / (known - 3.0)
+    known = np.maximum(counts, 2.0)
+    factors: Array = known / (known - 1.0) * np.square(stdtrit(known - 1.0, 0.95) / ndtri(0.95))
+    return factors
 
 
 def powers_of(squares: Array, variances: Array) -> Array:
@@ -638,7 +640,7 @@ def parameters_of_clusters(
     away = cells.means[0] - prior.mean
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that there are fewer different rows than clusters
-        clusters = KMeans(number, n_init=3, random_state=seed)
+        clusters = KMeans(number, n_init=3, random_state=seed % 2**32)
         labels = clusters.fit_predict(away / np.sqrt(np.diag(covariance)))
     members = np.eye(number)[labels]
     spread = (members.T @ cells.variances[0])[:, :, None] * np.eye(d)

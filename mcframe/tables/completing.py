@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import is_word, plain, whole
@@ -26,7 +27,7 @@ from mcframe.selection import (
 )
 from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.splitters import check_length, fewest_free
-from mcframe.tables.coding import BLOCK, Numbers
+from mcframe.tables.coding import BLOCK, Choice, Indicators, Numbers
 from mcframe.tables.columns import listed
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared_column import (
@@ -38,8 +39,12 @@ from mcframe.tables.declared_column import (
 )
 from mcframe.tables.declaring import Declared, declared_of, typed_columns
 from mcframe.tables.rows_choice import (
+    MOST_TOGETHER,
     ColumnScores,
+    Gaps,
     Missingness,
+    RowsFold,
+    Told,
     calibrated_and_scored,
     choose_rows,
     dealt_entries,
@@ -164,6 +169,10 @@ def complete(
 FAR, FEWEST = 20.0, 7
 
 
+# Words that are hardly meant as values.
+UNMEANT = {"", "?", "na", "n/a", "#n/a", "n.a.", "nan", "<na>", "null"}
+
+
 def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
     """A ``UserWarning`` of constants that fill entries, and one of numbers that are far out."""
     constants = [
@@ -174,6 +183,18 @@ def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
     if constants:
         told = "columns with a single observed value are filled with it, which may say nothing of"
         warn_caller(f"{told} their missing entries: {listed(constants)}")
+    signs = [
+        f"{plain(value)!r} in column {plain(each.name)!r}"
+        for each in columns
+        if isinstance(each.coding, Choice)
+        for value in each.coding.places
+        if isinstance(value, str) and value.strip().lower() in UNMEANT
+    ]
+    if signs:
+        warn_caller(
+            f"text that usually stands for missing entries is taken for a value: {listed(signs)};"
+            " make it None (on the command line --missing TEXT)"
+        )
     far = []
     for each in columns:
         if isinstance(each.coding, Numbers):
@@ -261,6 +282,67 @@ def scores_of_fits(
     return calibrated_and_scored(coding, codes, held, means, None, alike)[1]
 
 
+def folds_of_table(
+    values: Array,
+    codes: Array,
+    owners: IntArray,
+    groups: Array | None,
+    rng: np.random.Generator,
+    n_folds: int,
+    wide: bool,
+    drawn: bool,
+) -> list[RowsFold]:
+    """What is held out of a table, fold by fold.
+
+    Single entries, or whole rows where these have groups, or were ``drawn`` from a longer table,
+    of which there is one fold.
+    """
+    if wide or not (drawn or groups is not None):
+        # Single entries are held out: a row of which nothing is seen would have no factors.
+        parts, count = dealt_entries(codes, n_folds, rng), n_folds
+    else:
+        count = 1 if drawn else n_folds
+        part = RowFolds(n_folds + drawn, groups=groups).parts_of_rows(len(values), rng)
+        parts = np.where(np.isnan(codes), -1, part[:, None])
+    beside = Gaps.of_columns(np.isnan(codes), rng)
+    for column in beside:
+        places = np.flatnonzero((parts[:, column] >= 0) & (parts[:, column] < count))
+        parts[rng.permutation(places)[MOST_TOGETHER:], column] = -1
+    return folds_of_parts(values, parts, owners, count, beside=beside)
+
+
+def calibrated_columns(
+    columns: Sequence[DeclaredColumn],
+    codes: Array,
+    held: Sequence[Mask],
+    told: Sequence[Told],
+    missingness: Sequence[Missingness],
+) -> tuple[list[DeclaredColumn], dict[Any, ColumnScores]]:
+    """Columns with codings fitted to held-out entries, and the scores of those with any.
+
+    Codes (n x number of columns) are held out where ``held`` says so, fold by fold, and ``told``
+    is what was said of them.
+    """
+    found, scores, first = list(columns), {}, 0
+    for k, each in enumerate(columns):
+        masks, end = [mask[:, k] for mask in held], first + each.modelled[0].width
+        if any(mask.any() for mask in masks):
+            means = [own.means[:, first:end] for own in told]
+            variances = [own.variances[:, first:end] for own in told]
+            coding, scores[each.name] = calibrated_and_scored(
+                each.modelled[0], codes[:, k], masks, means, variances, missingness[k]
+            )
+            found[k] = attrs.evolve(each, coding=coding)
+        first = end
+    return found, scores
+
+
+def mean_loss(scores: Mapping[Any, ColumnScores]) -> float:
+    """The mean over columns of the loss on held-out entries, of those that have one."""
+    losses = [each.loss for each in scores.values() if np.isfinite(each.loss)]
+    return float(np.mean(losses)) if losses else np.nan
+
+
 def fit_table(
     columns: Sequence[DeclaredColumn],
     frame: Any,
@@ -302,34 +384,29 @@ def fit_table(
         labels = np.asarray(groups)
         check_length("groups", labels, n_rows)
         labels = labels[rows]
-    whole, wide = rows.size == n_rows, takes_factors((n_rows, owners.size))
-    if wide or (whole and labels is None):
-        # Single entries are held out: a row of which nothing is seen would have no factors.
-        folds = folds_of_parts(values, dealt_entries(codes, n_folds, rng), owners, n_folds)
-    else:  # whole rows are held out: all rows of a group, or one fold of the rows that were drawn
-        splitter = RowFolds(n_folds if whole else n_folds + 1, groups=labels)
-        part = splitter.parts_of_rows(len(values), rng)
-        parts = np.where(np.isnan(codes), -1, part[:, None])
-        folds = folds_of_parts(values, parts, owners, n_folds if whole else 1)
+    wide = takes_factors((n_rows, owners.size))
+    folds = folds_of_table(values, codes, owners, labels, rng, n_folds, wide, rows.size < n_rows)
     chosen, told = choose_rows(folds, wide, prior_rows)
-    held, of_folds = [fold.held for fold in folds], told
+    masks = [fold.held for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
         part = np.arange(len(codes)) % n_folds
-        held = [held[0] & (part == k)[:, None] for k in range(n_folds)]
-        of_folds = told * n_folds
-    scores: dict[Any, ColumnScores] = {}
+        masks = [masks[0] & (part == k)[:, None] for k in range(n_folds)]
     missingness = Missingness.of_columns(values, owners, rng)
-    for k, each in enumerate(own):
-        masks = [mask[:, k] for mask in held]
-        if any(mask.any() for mask in masks):
-            first, end = np.searchsorted(owners, [k, k + 1])
-            means = [own.means[:, first:end] for own in of_folds]
-            variances = [own.variances[:, first:end] for own in of_folds]
-            coding, scores[each.name] = calibrated_and_scored(
-                each.modelled[0], codes[:, k], masks, means, variances, missingness[k]
-            )
-            own[k] = attrs.evolve(each, coding=coding)
-    declared = Declared.of([*own, *outside], frame, chosen.model([number_block(BLOCK)]))
+
+    def scored(told: Sequence[Told]) -> tuple[list[DeclaredColumn], dict[Any, ColumnScores]]:
+        repeated = [*told] * (len(masks) // max(len(told), 1))
+        return calibrated_columns(own, codes, masks, repeated, missingness)
+
+    columns, scores = scored(told)
+    if (chosen.components or 1) > 1 and any(isinstance(c.modelled[0], Indicators) for c in own):
+        # Each fit of a mixture has other components, by which many classes are told apart badly.
+        _, told_by_one = choose_rows(folds, prior_rows=chosen.prior_rows, components=())
+        by_one = scored(told_by_one)
+        if mean_loss(by_one[1]) < mean_loss(scores):
+            chosen, told = attrs.evolve(chosen, components=1), told_by_one
+            columns, scores = by_one
+    model = chosen.model([number_block(BLOCK)])
+    declared = Declared.of([*columns, *outside], frame, model)
     found = chosen.posterior(declared.model, declared.data, folds, told, random_state=seed)
     by_column = tuple(scores.get(each.name) for each in declared.columns)
     return Completion(declared.table(found), found, declared, chosen, by_column)

@@ -546,7 +546,8 @@ class Completion:
         is clearly above 1/2, held-out entries are weighted by their odds of being missing, so that
         loss and errors are those of missing entries (missing at random). If an entry is missing
         because of its own value, as when the rich do not tell their income, no observed entry
-        shows it, and errors at missing entries may be far larger.
+        shows it, and errors at missing entries may be far larger. Beside the held-out entries of a
+        column that is missing together with others, these are hidden, too.
         """
         rows = self.rows()
         columns = {name: [row[name] for row in rows] for name in HEADER}

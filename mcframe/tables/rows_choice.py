@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -66,6 +66,60 @@ class Told:
     variances: Array
 
 
+# Other columns are hidden beside a held-out entry if they are missing that much more often, with
+# its column, and by so many standard errors. So many entries of a column are held out at most.
+LEAST_EXCESS, MOST_TOGETHER = 0.1, 200
+
+
+@attrs.frozen(eq=False)
+class Gaps:
+    """What else is missing where a column is, beyond what is missing where it is observed.
+
+    An entry that is held out is observed, and so may be all that goes missing together with its
+    column. To stand for missing entries it is predicted from a row that looks like theirs: what is
+    missing of a row that lacks the column is hidden, each entry with such a probability that it
+    is hidden or missing as often as where the column is missing.
+
+    Attributes
+    ----------
+    missing : mask (n x number of columns)
+    donors : array of integers (n,)
+        For each row one that lacks the column, drawn at random.
+    chances : array (number of columns,)
+        The probabilities with which that is hidden what a donor lacks.
+    """
+
+    missing: Mask
+    donors: IntArray
+    chances: Array
+
+    def drawn(self, rows: IntArray, rng: np.random.Generator) -> Mask:
+        """What is hidden in these rows (len(rows) x number of columns)."""
+        lacking = self.missing[self.donors[rows]]
+        hidden: Mask = lacking & (rng.random(lacking.shape) < self.chances)
+        return hidden
+
+    @classmethod
+    def of_columns(cls, missing: Mask, rng: np.random.Generator) -> dict[int, "Gaps"]:
+        """Those of all columns that are missing together with others."""
+        found, n = {}, len(missing)
+        for column, own in enumerate(missing.T):
+            n_missing = int(np.count_nonzero(own))
+            if not 0 < n_missing < n:
+                continue
+            there, here = missing[own].mean(axis=0), missing[~own].mean(axis=0)
+            share = missing.mean(axis=0)
+            sds = np.sqrt(share * (1.0 - share) * (1.0 / n_missing + 1.0 / (n - n_missing)))
+            together = there - here > np.maximum(LEAST_EXCESS, DEVIATIONS * sds)
+            together[column] = False
+            if together.any():
+                chances = np.zeros(together.size)
+                excess = (there - here)[together]
+                chances[together] = excess / (there * (1.0 - here))[together]
+                found[column] = cls(missing, rng.choice(np.flatnonzero(own), n), chances)
+        return found
+
+
 @attrs.define(eq=False)
 class RowsFold:
     """One fold of a table: the numbers from which rows are estimated, and those held out.
@@ -83,6 +137,8 @@ class RowsFold:
         The number of first columns, from which the others, the targets, are to be predicted; 0
         where none are targets. Held-out targets are predicted from ``seen`` alone, as where all
         targets of a row are held out; otherwise from all other numbers of their row.
+    beside : dict from column to Gaps
+        Of the columns whose entries are missing together with others.
     """
 
     values: Array
@@ -90,7 +146,14 @@ class RowsFold:
     held: Mask
     owners: IntArray
     n_features: int = 0
+    beside: Mapping[int, "Gaps"] = attrs.field(factory=dict)
     last: RowsPosterior | None = None
+
+    def hidden_beside(self, column: int, rows: IntArray) -> Mask:
+        """What is hidden beside held-out entries of a column (len(rows) x d), these included."""
+        hidden = self.beside[column].drawn(rows, np.random.default_rng(column))
+        hidden[:, column] = True
+        return hidden[:, self.owners]
 
     @property
     def factors(self) -> Array:
@@ -144,6 +207,16 @@ class RowsFold:
         else:
             standard = units.standard(self.values[rows], columns)
             predicted, variances = left_out(standard, NOISE, found.components, self.owners)
+            for column in self.beside:
+                places = np.flatnonzero(self.held[rows, column])
+                hidden = self.hidden_beside(column, rows[places])
+                own = np.ix_(places, np.flatnonzero(self.owners == column))
+                seen = np.where(hidden, np.nan, standard[places])
+                cells = found.condition(seen, self.precisions()).cells
+                weights = cells.responsibilities.T[:, :, None]
+                moments = moments_of(weights, cells.means, cells.variances)
+                predicted[own] = moments[0][:, own[1][0]]
+                variances[own] = moments[1][:, own[1][0]] + NOISE
         held = self.held[np.ix_(rows, self.owners)]
         told = Told(units.spread, *np.full((2, *self.values.shape), np.nan))
         told.means[rows] = np.where(held, units.natural(predicted, columns), np.nan)
@@ -152,10 +225,13 @@ class RowsFold:
 
     def predictions_by_factors(self) -> "Told":
         """The same under Gaussian factors, from ``seen``."""
-        model = RowsChoice().model([number_block(BLOCK)])
+        model, seen = RowsChoice().model([number_block(BLOCK)]), self.seen.copy()
+        for column in self.beside:
+            rows = np.flatnonzero(self.held[:, column])
+            seen[rows] = np.where(self.hidden_beside(column, rows), np.nan, seen[rows])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
-            found = posterior(model, {BLOCK: self.seen}, random_state=0)
+            found = posterior(model, {BLOCK: seen}, random_state=0)
         cells = np.nonzero(self.held[:, self.owners])
         spread = standard_units(self.seen).spread
         told = Told(spread, *np.full((2, *self.values.shape), np.nan))
