@@ -233,6 +233,21 @@ def test_many_categories_are_told_apart_by_one_gaussian():
     assert np.mean(completed.table["city"].to_numpy()[hidden] != names[hidden]) < 0.15
 
 
+@pytest.mark.parametrize("n_classes", [20, 40])
+def test_classes_that_each_column_says_little_of_are_told_apart(n_classes):
+    """Parts of a number: of each indicator it says next to nothing, of all of them much."""
+    x = np.random.default_rng(0).standard_normal(1500)
+    parts = np.argsort(np.argsort(x)) * n_classes // x.size
+    names = np.char.add("p", parts.astype(str)).astype(object)
+    hidden = np.random.default_rng(1).random(x.size) < 0.2
+    completed = mc.complete(pd.DataFrame({"x": x, "part": np.where(hidden, None, names)}))
+    wrong = np.mean(completed.table["part"].to_numpy()[hidden] != names[hidden])
+    assert wrong < 0.3
+    # Codings that are scored rest on two thirds of the held-out entries.
+    assert wrong - 0.05 < completed.scores[1].error < wrong + 0.25
+    assert completed.sd["part"].to_numpy()[hidden].mean() > wrong - 0.05
+
+
 @pytest.mark.parametrize(("n", "d"), [(100, 30), (60, 80)])
 def test_errors_are_as_large_as_they_are_said_to_be(n, d):
     """Where columns are many, the prior that predicts best has far larger variances."""

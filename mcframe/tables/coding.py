@@ -3,7 +3,7 @@
 import datetime as dt
 import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import attrs
 import numpy as np
@@ -375,6 +375,11 @@ class Indicator(Choice):
             return np.array([1.0 - self.usual])
         return 1.0 - np.clip(variances[:, 0], LEAST_UNKNOWN, 1.0)
 
+    def with_usual(self, variances: Array) -> Self:
+        """The coding for which these are the usual variances (n x width)."""
+        unknown = 1.0 - float(np.mean(self.known(variances)))
+        return attrs.evolve(self, usual=min(unknown, MOST_UNKNOWN))
+
     def scores(self, means: Array, variances: Array | None = None) -> tuple[Array, Array]:
         """What slope and offsets are multiplied by (n x K, and n or 1)."""
         places = np.arange(len(self.places))
@@ -510,6 +515,19 @@ class Indicators(Indicator):
         unknown = variances @ (shares * (1.0 - shares)) / np.sum(shares * (1.0 - shares))
         return 1.0 - np.clip(unknown, LEAST_UNKNOWN, 1.0)
 
+    def with_usual(self, variances: Array) -> Self:
+        """The coding for which these are the usual variances (n x width)."""
+        found = super().with_usual(variances)
+        if self.discriminant is None:
+            return found
+        discriminant = attrs.evolve(self.discriminant, usual=1.0 - found.usual)
+        return attrs.evolve(found, discriminant=discriminant)
+
+    def with_centres(self, means: Array, variances: Array | None, codes: Array) -> Self:
+        """The coding with the discriminant of predictions of these classes."""
+        known = self.known(variances)
+        return attrs.evolve(self, discriminant=Discriminant.of(means, known, codes, self.width))
+
     def scores(self, means: Array, variances: Array | None = None) -> tuple[Array, Array]:
         """The logarithm of the density of each class, or its mean."""
         if self.discriminant is None:
@@ -556,13 +574,11 @@ def calibrated(
     places = codes.astype(np.intp)
     counts = np.bincount(places, minlength=len(coding.places)) + 0.5
     shares = tuple((counts / np.sum(counts)).tolist())
-    usual = coding.usual
+    found = attrs.evolve(coding, shares=shares)
     if variances is not None:
-        usual = min(1.0 - float(np.mean(coding.known(variances))), MOST_UNKNOWN)
-    found = attrs.evolve(coding, shares=shares, usual=usual)
+        found = found.with_usual(variances)
     if isinstance(found, Indicators):
-        discriminant = Discriminant.of(means, found.known(variances), codes, found.width)
-        found = attrs.evolve(found, discriminant=discriminant)
+        found = found.with_centres(means, variances, codes)
     scores, counted = found.scores(means, variances)
     slope, offsets = most_likely(scores, places, counted, found.levels, found.usual_slope)
     return attrs.evolve(found, slope=slope, offsets=offsets)

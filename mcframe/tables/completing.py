@@ -15,6 +15,7 @@ from mcframe.contracts.validators import is_word, plain, whole
 from mcframe.fitting import fit
 from mcframe.model.forms import long_list
 from mcframe.numerics.progress import checked_progress, current, stage
+from mcframe.posterior.joint import NOISE
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import (
     Criterion,
@@ -27,7 +28,7 @@ from mcframe.selection import (
 )
 from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.splitters import check_length, fewest_free
-from mcframe.tables.coding import BLOCK, Choice, Indicators, Numbers
+from mcframe.tables.coding import BLOCK, Choice, Indicator, Indicators, Numbers
 from mcframe.tables.columns import listed
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared_column import (
@@ -39,6 +40,7 @@ from mcframe.tables.declared_column import (
 )
 from mcframe.tables.declaring import Declared, declared_of, typed_columns
 from mcframe.tables.rows_choice import (
+    COMPONENTS,
     MOST_TOGETHER,
     ColumnScores,
     Gaps,
@@ -60,6 +62,9 @@ FOLDS = 3
 # The choice is made on at most so many numbers. In a longer table they are in rows drawn at
 # random, and one row in ``FOLDS + 1`` is held out.
 MOST_NUMBERS = 200_000
+# Gaussians are mixed where no column has more categories: those of a mixture tell more of them
+# apart in some fits and not in others.
+MOST_CLASSES = 30
 
 
 def complete(
@@ -337,6 +342,30 @@ def calibrated_columns(
     return found, scores
 
 
+def with_usual(
+    columns: Sequence[DeclaredColumn], codes: Array, means: Array | None, variances: Array
+) -> list[DeclaredColumn]:
+    """Columns whose codings are of what the posterior of all rows says, and not those of folds.
+
+    Where little is known of a class, the variances (n x d) of folds and of all rows differ by a
+    large part of that. Mixtures have other components in each fold, so that classes lie around
+    other centres: of those ``means`` are given, too.
+    """
+    found, first = [], 0
+    for k, each in enumerate(columns):
+        coding, end = each.coding, first + each.modelled[0].width
+        held = ~np.isnan(variances[:, first])
+        if isinstance(coding, Indicator) and coding.shares and held.any():
+            coding = coding.with_usual(variances[held, first:end])
+            if isinstance(coding, Indicators) and means is not None:
+                coding = coding.with_centres(
+                    means[held, first:end], variances[held, first:end], codes[held, k]
+                )
+        found.append(attrs.evolve(each, coding=coding))
+        first = end
+    return found
+
+
 def mean_loss(scores: Mapping[Any, ColumnScores]) -> float:
     """The mean over columns of the loss on held-out entries, of those that have one."""
     losses = [each.loss for each in scores.values() if np.isfinite(each.loss)]
@@ -386,7 +415,8 @@ def fit_table(
         labels = labels[rows]
     wide = takes_factors((n_rows, owners.size))
     folds = folds_of_table(values, codes, owners, labels, rng, n_folds, wide, rows.size < n_rows)
-    chosen, told = choose_rows(folds, wide, prior_rows)
+    mixes = np.bincount(owners).max() <= MOST_CLASSES
+    chosen, told = choose_rows(folds, wide, prior_rows, COMPONENTS if mixes else ())
     masks = [fold.held for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
         part = np.arange(len(codes)) % n_folds
@@ -408,5 +438,12 @@ def fit_table(
     model = chosen.model([number_block(BLOCK)])
     declared = Declared.of([*columns, *outside], frame, model)
     found = chosen.posterior(declared.model, declared.data, folds, told, random_state=seed)
+    if told and chosen.components is not None:
+        rows, (_, [again]) = found.engine.rows, chosen.told_by_all(found.engine.rows, folds)
+        variances = again.variances - NOISE
+        variances = np.square(rows.scales(variances)) * variances + NOISE
+        several = (chosen.components or 1) > 1
+        columns = with_usual(columns, codes, again.means if several else None, variances)
+        declared = Declared.of([*columns, *outside], frame, model)
     by_column = tuple(scores.get(each.name) for each in declared.columns)
     return Completion(declared.table(found), found, declared, chosen, by_column)

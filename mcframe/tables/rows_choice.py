@@ -316,15 +316,21 @@ class RowsChoice:
         found = posterior(model, data, tol=FINAL_TOLERANCE, **options)
         rows, powers = found.engine.rows, None
         if told:
-            units, (squares, _) = standard_units(folds[0].values), errors_of(folds, told)
-            if not folds[0].n_features:  # what else is held out does not matter
-                held = np.logical_or.reduce([fold.held for fold in folds])
-                folds = [attrs.evolve(folds[0], held=held)]
-            now = [fold.told(rows, units, self.feature_noise) for fold in folds]
-            powers = powers_of(squares, errors_of(folds, now)[1])
+            variances = errors_of(*self.told_by_all(rows, folds))[1]
+            powers = powers_of(errors_of(folds, told)[0], variances)
         factors = factors_of(np.count_nonzero(rows.table.precisions, axis=0))
         rows = attrs.evolve(rows, powers=powers, factors=factors)
         return attrs.evolve(found, engine=attrs.evolve(found.engine, rows=rows))
+
+    def told_by_all(
+        self, rows: RowsPosterior, folds: Sequence[RowsFold]
+    ) -> tuple[Sequence[RowsFold], list[Told]]:
+        """What the posterior of all rows says of what was held out; of tables it is one fold."""
+        if not folds[0].n_features:  # what else is held out does not matter
+            held = np.logical_or.reduce([fold.held for fold in folds])
+            folds = [attrs.evolve(folds[0], held=held)]
+        units = standard_units(folds[0].values)
+        return folds, [fold.told(rows, units, self.feature_noise) for fold in folds]
 
     def __str__(self) -> str:
         if self.components is None:
@@ -681,6 +687,8 @@ def calibrated_and_scored(
     for k in folds:
         hidden = codes[held[k]]
         own = fitted(other for other in folds if other != k)
+        if variances is not None and isinstance(own, Indicator) and own.shares and hidden.size:
+            own = own.with_usual(told(k)[1])
         answer = own.read(*told(k))
         constant = np.full(hidden.size, np.mean(known))
         if shares is not None:
