@@ -148,7 +148,7 @@ class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, 
         return value - np.log(self.dispersion), precision, constant + self.log_coefficient(y)
 
     def looseness(self, y: Array) -> str | None:
-        """Where the mean is many times 1 / dispersion, log p is far from any parabola."""
+        """A warning of counts many times 1 / dispersion, whose log p is far from any parabola."""
         middle = float(np.median(y)) if y.size else 0.0
         if middle * self.dispersion <= LARGE:
             return None

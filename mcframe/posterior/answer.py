@@ -57,7 +57,8 @@ class Posterior:
     evidence : float
         A lower bound on the log evidence of the data, with all constants; it never falls from one
         sweep to the next. Standardised blocks count in standard units. Of two models of the same
-        data the one with the larger bound is preferred.
+        data the one with the larger bound is preferred, but of mixtures of Gaussian rows: more
+        components than there are often have a slightly larger one.
     status : str
         "converged", "iteration_limit", "time_limit" or "interrupted".
     message : str
@@ -603,7 +604,9 @@ def posterior(
         elsewhere, or be collections of Dask, so that no process holds all rows.
     factors : "auto" or int, default "auto"
         The largest number of factors. "auto" is 24, or the length of the shorter side if that is
-        less. An error with ``GaussianRows``, which has no factors.
+        less. An error with ``GaussianRows``, which has no factors. Beside learned noise, d columns
+        determine at most ``d + 1/2 - sqrt(2 d + 1/4)`` factors (Ledermann, 1937); with more, the
+        noise and intervals at observed cells may be too small.
     tol : float, optional
         Stop after a sweep that raises the bound on the log evidence by less than this for each
         entry. The default is 1e-3 for factors; a smaller value finds more evidence with fewer
