@@ -523,11 +523,6 @@ class Indicators(Indicator):
         discriminant = attrs.evolve(self.discriminant, usual=1.0 - found.usual)
         return attrs.evolve(found, discriminant=discriminant)
 
-    def with_centres(self, means: Array, variances: Array | None, codes: Array) -> Self:
-        """The coding with the discriminant of predictions of these classes."""
-        known = self.known(variances)
-        return attrs.evolve(self, discriminant=Discriminant.of(means, known, codes, self.width))
-
     def scores(self, means: Array, variances: Array | None = None) -> tuple[Array, Array]:
         """The logarithm of the density of each class, or its mean."""
         if self.discriminant is None:
@@ -578,7 +573,8 @@ def calibrated(
     if variances is not None:
         found = found.with_usual(variances)
     if isinstance(found, Indicators):
-        found = found.with_centres(means, variances, codes)
+        discriminant = Discriminant.of(means, found.known(variances), codes, found.width)
+        found = attrs.evolve(found, discriminant=discriminant)
     scores, counted = found.scores(means, variances)
     slope, offsets = most_likely(scores, places, counted, found.levels, found.usual_slope)
     return attrs.evolve(found, slope=slope, offsets=offsets)

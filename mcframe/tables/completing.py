@@ -65,6 +65,9 @@ MOST_NUMBERS = 200_000
 # Gaussians are mixed where no column has more categories: those of a mixture tell more of them
 # apart in some fits and not in others.
 MOST_CLASSES = 30
+# Where one of three and more classes is to be told, one Gaussian takes the place of a mixture if
+# its mean loss is below this share of the mixture's.
+CLEARLY = 0.9
 
 
 def complete(
@@ -342,25 +345,18 @@ def calibrated_columns(
     return found, scores
 
 
-def with_usual(
-    columns: Sequence[DeclaredColumn], codes: Array, means: Array | None, variances: Array
-) -> list[DeclaredColumn]:
-    """Columns whose codings are of what the posterior of all rows says, and not those of folds.
+def with_usual(columns: Sequence[DeclaredColumn], variances: Array) -> list[DeclaredColumn]:
+    """Columns whose codings take these variances of held-out numbers (n x d) for the usual ones.
 
-    Where little is known of a class, the variances (n x d) of folds and of all rows differ by a
-    large part of that. Mixtures have other components in each fold, so that classes lie around
-    other centres: of those ``means`` are given, too.
+    Where little is known of a class, what the fits of folds know of it and what the fit of all
+    rows does may differ by a large part of that.
     """
     found, first = [], 0
-    for k, each in enumerate(columns):
+    for each in columns:
         coding, end = each.coding, first + each.modelled[0].width
         held = ~np.isnan(variances[:, first])
         if isinstance(coding, Indicator) and coding.shares and held.any():
             coding = coding.with_usual(variances[held, first:end])
-            if isinstance(coding, Indicators) and means is not None:
-                coding = coding.with_centres(
-                    means[held, first:end], variances[held, first:end], codes[held, k]
-                )
         found.append(attrs.evolve(each, coding=coding))
         first = end
     return found
@@ -429,10 +425,10 @@ def fit_table(
 
     columns, scores = scored(told)
     if (chosen.components or 1) > 1 and any(isinstance(c.modelled[0], Indicators) for c in own):
-        # Each fit of a mixture has other components, by which many classes are told apart badly.
+        # Each fit of a mixture has other components, which may tell classes apart badly.
         _, told_by_one = choose_rows(folds, prior_rows=chosen.prior_rows, components=())
         by_one = scored(told_by_one)
-        if mean_loss(by_one[1]) < mean_loss(scores):
+        if mean_loss(by_one[1]) < CLEARLY * mean_loss(scores):
             chosen, told = attrs.evolve(chosen, components=1), told_by_one
             columns, scores = by_one
     model = chosen.model([number_block(BLOCK)])
@@ -442,8 +438,7 @@ def fit_table(
         rows, (_, [again]) = found.engine.rows, chosen.told_by_all(found.engine.rows, folds)
         variances = again.variances - NOISE
         variances = np.square(rows.scales(variances)) * variances + NOISE
-        several = (chosen.components or 1) > 1
-        columns = with_usual(columns, codes, again.means if several else None, variances)
+        columns = with_usual(columns, variances)
         declared = Declared.of([*columns, *outside], frame, model)
     by_column = tuple(scores.get(each.name) for each in declared.columns)
     return Completion(declared.table(found), found, declared, chosen, by_column)
