@@ -102,21 +102,21 @@ class Gaps:
     @classmethod
     def of_columns(cls, missing: Mask, rng: np.random.Generator) -> dict[int, "Gaps"]:
         """Those of all columns that are missing together with others."""
-        found, n = {}, len(missing)
-        for column, own in enumerate(missing.T):
-            n_missing = int(np.count_nonzero(own))
-            if not 0 < n_missing < n:
-                continue
-            there, here = missing[own].mean(axis=0), missing[~own].mean(axis=0)
-            share = missing.mean(axis=0)
-            sds = np.sqrt(share * (1.0 - share) * (1.0 / n_missing + 1.0 / (n - n_missing)))
+        n, numbers = len(missing), missing.astype(np.float32)
+        both, counts = (numbers.T @ numbers).astype(np.float64), missing.sum(axis=0)
+        found, shares = {}, counts / n
+        for column in np.flatnonzero((counts > 0) & (counts < n)):
+            n_missing = counts[column]
+            there, here = both[column] / n_missing, (counts - both[column]) / (n - n_missing)
+            sds = np.sqrt(shares * (1.0 - shares) * (1.0 / n_missing + 1.0 / (n - n_missing)))
             together = there - here > np.maximum(LEAST_EXCESS, DEVIATIONS * sds)
             together[column] = False
             if together.any():
                 chances = np.zeros(together.size)
                 excess = (there - here)[together]
                 chances[together] = excess / (there * (1.0 - here))[together]
-                found[column] = cls(missing, rng.choice(np.flatnonzero(own), n), chances)
+                donors = rng.choice(np.flatnonzero(missing[:, column]), n)
+                found[int(column)] = cls(missing, donors, chances)
         return found
 
 
@@ -207,21 +207,32 @@ class RowsFold:
         else:
             standard = units.standard(self.values[rows], columns)
             predicted, variances = left_out(standard, NOISE, found.components, self.owners)
-            for column in self.beside:
-                places = np.flatnonzero(self.held[rows, column])
-                hidden = self.hidden_beside(column, rows[places])
-                own = np.ix_(places, np.flatnonzero(self.owners == column))
-                seen = np.where(hidden, np.nan, standard[places])
-                cells = found.condition(seen, self.precisions()).cells
-                weights = cells.responsibilities.T[:, :, None]
-                moments = moments_of(weights, cells.means, cells.variances)
-                predicted[own] = moments[0][:, own[1][0]]
-                variances[own] = moments[1][:, own[1][0]] + NOISE
+            self.hide_beside(found, standard, rows, predicted, variances)
         held = self.held[np.ix_(rows, self.owners)]
         told = Told(units.spread, *np.full((2, *self.values.shape), np.nan))
         told.means[rows] = np.where(held, units.natural(predicted, columns), np.nan)
         told.variances[rows] = np.where(held, variances, np.nan)
         return told
+
+    def hide_beside(
+        self, found: RowsPosterior, standard: Array, rows: IntArray, means: Array, variances: Array
+    ) -> None:
+        """Set what is said of entries beside which others are hidden (all but rows n_held x d)."""
+        pairs = [(column, np.flatnonzero(self.held[rows, column])) for column in self.beside]
+        if not pairs:
+            return
+        seen = [
+            np.where(self.hidden_beside(column, rows[places]), np.nan, standard[places])
+            for column, places in pairs
+        ]
+        cells = found.condition(np.vstack(seen), self.precisions()).cells
+        weights, first = cells.responsibilities.T[:, :, None], 0
+        moments = moments_of(weights, cells.means, cells.variances)
+        for column, places in pairs:
+            own, here = np.flatnonzero(self.owners == column), first + np.arange(places.size)
+            means[np.ix_(places, own)] = moments[0][np.ix_(here, own)]
+            variances[np.ix_(places, own)] = moments[1][np.ix_(here, own)] + NOISE
+            first += places.size
 
     def predictions_by_factors(self) -> "Told":
         """The same under Gaussian factors, from ``seen``."""
