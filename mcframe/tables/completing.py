@@ -28,7 +28,7 @@ from mcframe.selection import (
 )
 from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.splitters import check_length, fewest_free
-from mcframe.tables.coding import BLOCK, Choice, Indicator, Indicators, Numbers
+from mcframe.tables.coding import BLOCK, Choice, Indicators, Numbers
 from mcframe.tables.columns import listed
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared_column import (
@@ -41,7 +41,8 @@ from mcframe.tables.declared_column import (
 from mcframe.tables.declaring import Declared, declared_of, typed_columns
 from mcframe.tables.rows_choice import (
     COMPONENTS,
-    MOST_TOGETHER,
+    FEWEST_TOGETHER,
+    WORK_TOGETHER,
     ColumnScores,
     Gaps,
     Missingness,
@@ -313,9 +314,11 @@ def folds_of_table(
         part = RowFolds(n_folds + drawn, groups=groups).parts_of_rows(len(values), rng)
         parts = np.where(np.isnan(codes), -1, part[:, None])
     beside = Gaps.of_columns(np.isnan(codes), rng)
+    work = max(len(beside), 1) * float(owners.size) ** 3
+    most = max(FEWEST_TOGETHER, int(WORK_TOGETHER / work))
     for column in beside:
         places = np.flatnonzero((parts[:, column] >= 0) & (parts[:, column] < count))
-        parts[rng.permutation(places)[MOST_TOGETHER:], column] = -1
+        parts[rng.permutation(places)[most:], column] = -1
     return folds_of_parts(values, parts, owners, count, beside=beside)
 
 
@@ -346,16 +349,16 @@ def calibrated_columns(
 
 
 def with_usual(columns: Sequence[DeclaredColumn], variances: Array) -> list[DeclaredColumn]:
-    """Columns whose codings take these variances of held-out numbers (n x d) for the usual ones.
+    """Categories that take these variances of held-out numbers (n x d) for the usual ones.
 
-    Where little is known of a class, what the fits of folds know of it and what the fit of all
-    rows does may differ by a large part of that.
+    Little is known of each of many classes, and what the fits of folds know of it and what the fit
+    of all rows does may differ by a large part of that.
     """
     found, first = [], 0
     for each in columns:
         coding, end = each.coding, first + each.modelled[0].width
         held = ~np.isnan(variances[:, first])
-        if isinstance(coding, Indicator) and coding.shares and held.any():
+        if isinstance(coding, Indicators) and coding.discriminant and held.any():
             coding = coding.with_usual(variances[held, first:end])
         found.append(attrs.evolve(each, coding=coding))
         first = end

@@ -23,7 +23,15 @@ from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, factors_of, fit_rows, powers_of
 from mcframe.regularizers import GaussianRows, NuclearNorm
 from mcframe.selection.splitters import places_by_content
-from mcframe.tables.coding import BLOCK, Choice, Coding, Indicator, calibrated, most_likely
+from mcframe.tables.coding import (
+    BLOCK,
+    Choice,
+    Coding,
+    Indicator,
+    Indicators,
+    calibrated,
+    most_likely,
+)
 
 # Rows times the cube of columns up to which a full covariance is estimated. A step of that takes
 # n m^3 / 2 multiplications where m numbers of a row are missing.
@@ -67,8 +75,9 @@ class Told:
 
 
 # Other columns are hidden beside a held-out entry if they are missing that much more often, with
-# its column, and by so many standard errors. So many entries of a column are held out at most.
-LEAST_EXCESS, MOST_TOGETHER = 0.1, 200
+# its column, and by ``DEVIATIONS`` standard errors. So many entries of a column are held out at
+# least, and as many as make so much work: entries times the cube of columns.
+LEAST_EXCESS, FEWEST_TOGETHER, WORK_TOGETHER = 0.1, 200, 1e10
 
 
 @attrs.frozen(eq=False)
@@ -698,7 +707,7 @@ def calibrated_and_scored(
     for k in folds:
         hidden = codes[held[k]]
         own = fitted(other for other in folds if other != k)
-        if variances is not None and isinstance(own, Indicator) and own.shares and hidden.size:
+        if variances is not None and isinstance(own, Indicators) and hidden.size:
             own = own.with_usual(told(k)[1])
         answer = own.read(*told(k))
         constant = np.full(hidden.size, np.mean(known))
