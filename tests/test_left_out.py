@@ -215,7 +215,7 @@ def test_gaps_are_those_of_columns_that_are_missing_together():
     gaps = Gaps.of_columns(missing, rng)
     assert set(gaps) == {0, 1, 2}
     observed = np.flatnonzero(~missing[:, 0])
-    hidden = gaps[0].drawn(observed, rng)
+    hidden = gaps[0].hidden(observed)
     shares = (hidden | missing[observed]).mean(axis=0)
     np.testing.assert_allclose(shares[1:], missing[missing[:, 0]].mean(axis=0)[1:], atol=0.05)
     assert not hidden[:, 3].any()

@@ -96,16 +96,18 @@ class Gaps:
         For each row one that lacks the column, drawn at random.
     chances : array (number of columns,)
         The probabilities with which that is hidden what a donor lacks.
+    levels : array (n,)
+        For each row one drawn from 0 to 1, below which chances are met.
     """
 
     missing: Mask
     donors: IntArray
     chances: Array
+    levels: Array
 
-    def drawn(self, rows: IntArray, rng: np.random.Generator) -> Mask:
-        """What is hidden in these rows (len(rows) x number of columns)."""
-        lacking = self.missing[self.donors[rows]]
-        hidden: Mask = lacking & (rng.random(lacking.shape) < self.chances)
+    def hidden(self, rows: IntArray) -> Mask:
+        """What is hidden in these rows (len(rows) x number of columns), whatever others are."""
+        hidden: Mask = self.missing[self.donors[rows]] & (self.levels[rows, None] < self.chances)
         return hidden
 
     @classmethod
@@ -125,7 +127,7 @@ class Gaps:
                 excess = (there - here)[together]
                 chances[together] = excess / (there * (1.0 - here))[together]
                 donors = rng.choice(np.flatnonzero(missing[:, column]), n)
-                found[int(column)] = cls(missing, donors, chances)
+                found[int(column)] = cls(missing, donors, chances, rng.random(n))
         return found
 
 
@@ -160,7 +162,7 @@ class RowsFold:
 
     def hidden_beside(self, column: int, rows: IntArray) -> Mask:
         """What is hidden beside held-out entries of a column (len(rows) x d), these included."""
-        hidden = self.beside[column].drawn(rows, np.random.default_rng(column))
+        hidden = self.beside[column].hidden(rows)
         hidden[:, column] = True
         return hidden[:, self.owners]
 
