@@ -16,7 +16,7 @@ from mcframe.numerics.row_mixtures import (
     moments_of,
 )
 from mcframe.posterior.joint import NOISE as NOISE_OF_TABLES
-from mcframe.posterior.rows import factors_of, powers_of
+from mcframe.posterior.rows import powers_of, student_factors
 from mcframe.tables.rows_choice import Gaps, RowsFold, choose_rows, dealt_entries, folds_of_parts
 
 NOISE = 0.1
@@ -161,10 +161,12 @@ def test_factors_make_intervals_cover_a_new_number(n):
     """By the mean and the variance of n others."""
     rng = np.random.default_rng(0)
     x, new = rng.standard_normal((n, 100_000)), rng.standard_normal(100_000)
-    variances = factors_of(np.array([n]))[0] * (1.0 + 1.0 / n) * x.var(axis=0)
+    variances = student_factors(np.array([n]))[0] * (1.0 + 1.0 / n) * x.var(axis=0)
     inside = np.abs(new - x.mean(axis=0)) < 1.6449 * np.sqrt(variances)
     assert inside.mean() == pytest.approx(0.9, abs=0.004)
-    np.testing.assert_array_equal(factors_of(np.array([0, 1])), factors_of(np.array([2, 2])))
+    np.testing.assert_array_equal(
+        student_factors(np.array([0, 1])), student_factors(np.array([2, 2]))
+    )
 
 
 @pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")

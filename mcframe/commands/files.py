@@ -197,9 +197,8 @@ def typed(cells: Any, like: Any, decimal: str = ".", dates: str | None = None) -
     Like a fitted column, text stays text, and numbers that need not be whole are read as such.
     """
     text = compute.utf8_trim_whitespace(cells)
-    if compute.any(compute.equal(text, "")).as_py():  # cells of spaces alone
-        cells = compute.if_else(compute.equal(text, ""), None, cells)
-        text = compute.utf8_trim_whitespace(cells)
+    blank = compute.equal(text, "")
+    cells, text = (compute.if_else(blank, None, each) for each in (cells, text))
     if like in (nw.String, nw.Categorical, nw.Enum, nw.Object) or text.null_count == len(text):
         return cells
     if dates is not None:

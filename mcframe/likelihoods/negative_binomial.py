@@ -19,7 +19,8 @@ from mcframe.contracts.validators import moderate
 from mcframe.likelihoods.poisson import least_count, poisson_counts
 from mcframe.numerics.gaussian_bounds import logistic_bound
 
-# How many times the size a usual count may be until a posterior is told to be too sure.
+# A posterior warns that its variances are too small where the median count times the dispersion is
+# larger than this.
 LARGE = 25.0
 
 

@@ -207,11 +207,10 @@ def estimate(
         ascent.problem = problem = Problem.bind(model, data)
         demand_posterior(problem.model, problem.terms)
         for block in problem.model.blocks:
-            loose = None
             if isinstance(block.likelihood, GaussianBound):
                 loose = block.likelihood.looseness(problem.tables[block.name].values)
-            if loose is not None:
-                warn_caller(f"block {block.name!r}: {loose}")
+                if loose is not None:
+                    warn_caller(f"block {block.name!r}: {loose}")
         [prior] = problem.terms
         if not isinstance(prior, GaussianRows):
             run_on_factors(ascent, problem, seed, factors, checkpoint)

@@ -253,7 +253,7 @@ class RowsPosterior:
     powers, factors : array (d,) or None
         A conditional variance T of z is taken as T to this power times this factor, about the
         same mean, in units in which a column has the variance 1: see ``powers_of`` and
-        ``factors_of``.
+        ``student_factors``.
     """
 
     components: RowMixture
@@ -389,7 +389,7 @@ POWER_PRIOR = 5.0
 LEAST_VARIANCE, MOST_SQUARE = 1e-3, 1e12
 
 
-def factors_of(counts: Array) -> Array:
+def student_factors(counts: Array) -> Array:
     """The factors of variances of columns of which few numbers are observed.
 
     A new number minus the mean of n others has, over their standard deviation s, a Student

@@ -29,7 +29,7 @@ from mcframe.selection import (
 from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.splitters import check_length, fewest_free
 from mcframe.tables.coding import BLOCK, Choice, Indicators, Numbers
-from mcframe.tables.columns import listed
+from mcframe.tables.columns import is_sign, listed
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared_column import (
     DeclaredColumn,
@@ -178,8 +178,8 @@ def complete(
 FAR, FEWEST = 20.0, 7
 
 
-# Words that are hardly meant as values.
-UNMEANT = {"", "?", "na", "n/a", "#n/a", "n.a.", "nan", "<na>", "null"}
+# Signs of a missing number that may be meant as categories.
+MEANT = {"-", "--", ".", "nil", "none", "missing", "unknown"}
 
 
 def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
@@ -197,7 +197,7 @@ def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
         for each in columns
         if isinstance(each.coding, Choice)
         for value in each.coding.places
-        if isinstance(value, str) and value.strip().lower() in UNMEANT
+        if is_sign(value) and value.strip().lower() not in MEANT
     ]
     if signs:
         warn_caller(
@@ -437,7 +437,8 @@ def fit_table(
     model = chosen.model([number_block(BLOCK)])
     declared = Declared.of([*columns, *outside], frame, model)
     found = chosen.posterior(declared.model, declared.data, folds, told, random_state=seed)
-    if told and chosen.components is not None:
+    classes = any(isinstance(each.coding, Indicators) for each in columns)
+    if told and chosen.components is not None and classes:
         rows, (_, [again]) = found.engine.rows, chosen.told_by_all(found.engine.rows, folds)
         variances = again.variances - NOISE
         variances = np.square(rows.scales(variances)) * variances + NOISE

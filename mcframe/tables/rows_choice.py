@@ -20,7 +20,7 @@ from mcframe.numerics.progress import current
 from mcframe.numerics.row_mixtures import left_out, moments_of
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.joint import NOISE
-from mcframe.posterior.rows import RowsPosterior, factors_of, fit_rows, powers_of
+from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of, student_factors
 from mcframe.regularizers import GaussianRows, NuclearNorm
 from mcframe.selection.splitters import places_by_content
 from mcframe.tables.coding import (
@@ -157,7 +157,7 @@ class RowsFold:
     held: Mask
     owners: IntArray
     n_features: int = 0
-    beside: Mapping[int, "Gaps"] = attrs.field(factory=dict)
+    beside: Mapping[int, Gaps] = attrs.field(factory=dict)
     last: RowsPosterior | None = None
 
     def hidden_beside(self, column: int, rows: IntArray) -> Mask:
@@ -169,7 +169,7 @@ class RowsFold:
     @property
     def factors(self) -> Array:
         """The factors of variances of columns with few numbers (d,)."""
-        return factors_of(np.count_nonzero(~np.isnan(self.seen), axis=0))
+        return student_factors(np.count_nonzero(~np.isnan(self.seen), axis=0))
 
     @property
     def tells_of_targets(self) -> bool:
@@ -340,7 +340,7 @@ class RowsChoice:
         if told:
             variances = errors_of(*self.told_by_all(rows, folds))[1]
             powers = powers_of(errors_of(folds, told)[0], variances)
-        factors = factors_of(np.count_nonzero(rows.table.precisions, axis=0))
+        factors = student_factors(np.count_nonzero(rows.table.precisions, axis=0))
         rows = attrs.evolve(rows, powers=powers, factors=factors)
         return attrs.evolve(found, engine=attrs.evolve(found.engine, rows=rows))
 
