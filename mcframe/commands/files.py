@@ -329,6 +329,7 @@ def read_types(given: Sequence[str]) -> dict[str, Any] | None:
         Where an argument is neither, or names no type.
     """
     types: dict[str, Any] = {}
+    named = set()
     for text in given:
         if is_document(text):
             types |= read_document(text)
@@ -336,6 +337,9 @@ def read_types(given: Sequence[str]) -> dict[str, Any] | None:
         name, _, kind = text.partition("=")
         if not (name and kind):
             raise DataError(f"--types {text!r}: NAME=KIND or a file .toml or .json is needed")
+        if name in named:
+            raise DataError(f"--types {text!r}: column {name!r} has a type already; give one")
+        named.add(name)
         try:
             types[name] = json.loads(kind) if kind[0] in "[{" else kind
         except ValueError as error:
@@ -379,7 +383,10 @@ def read_model(path: str) -> tuple[Model, dict[str, Any]]:
             for key in ("name", "columns"):
                 if not block.get(key):
                     raise DataError(f"block {name!r} has no {key}; add {key} = ...")
-            columns[str(name)] = block.pop("columns")
+            wanted = columns[str(name)] = block.pop("columns")
+            listed = [wanted] if isinstance(wanted, str) else wanted
+            if not (isinstance(listed, list) and all(isinstance(each, str) for each in listed)):
+                raise DataError(f"block {name!r}: columns={wanted!r}; names in quotes are needed")
             likelihood = made(f"block {name!r}", word(block.get("likelihood")))
             block |= {"is": "Block", "likelihood": likelihood}
         terms = [word(term) for term in facts["terms"]]

@@ -15,6 +15,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, McframeError, ModelError
+from mcframe.contracts.showing import cut
 from mcframe.contracts.validators import a_type, meant
 from mcframe.numerics import stored_frames
 
@@ -264,7 +265,8 @@ class Reader:
         hints = hints_of(kind)
         for key, part in parts.items():
             if fields[key].name in hints and not fits(part, hint := hints[fields[key].name]):
-                raise ValueError(f"{key} of {name} is not {in_words(hint)}")
+                told = f"{key}={cut(repr(part))} was given"
+                raise DataError(f"{called}: {told}; {in_words(hint)} is needed")
         made = kind(**parts)
         if hasattr(kind, "_check_read"):
             made._check_read()
@@ -346,12 +348,18 @@ def said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+IN_WORDS = {
+    **{bool: "true or false", str: "text", int: "a whole number", float: "a number"},
+    type(None): "none",
+}
+
+
 def in_words(hint: Any) -> str:
-    """A type as in a sentence: 'bool, "robust" or "ranks"'."""
+    """A type as in a sentence: "true or false or 'robust'"."""
     if isinstance(hint, type):
-        return "None" if hint is type(None) else hint.__name__
+        return IN_WORDS.get(hint, hint.__name__)
     of_parts = repr if get_origin(hint) is Literal else in_words
-    return " or ".join(map(of_parts, get_args(hint))) or str(hint)
+    return " or ".join(of_parts(part) for part in get_args(hint) if part is not ...) or str(hint)
 
 
 def class_of(name: str) -> Any:
