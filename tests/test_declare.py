@@ -233,6 +233,35 @@ def test_text_that_reads_as_numbers_is_read_as_numbers_and_named():
     np.testing.assert_allclose(filled, means[filled.index], rtol=1e-12)
 
 
+QUANTITIES = {
+    "share": ["10%", "35.5 %", "40%"],
+    "clock": ["8:00", "09:30", "17:45:10"],
+    "date": ["31.12.2020", "1.2.2021", "24.3.99"],
+    "iso": ["2020-01-02", "2021-05-06", "2022-07-08"],
+    "money": ["€ 3", "$4.50", "5,000 €"],
+}
+WORDS = {
+    "age": ["18-24", "25-34", "65+"],
+    "code": ["007", "012", "000"],
+    "version": ["1.2.3", "1.2.4", "2.0.0"],
+    "class": ["a1", "b2", "c3"],
+    "half": ["50%", "100%", "50%"],  # a label of two values
+}
+
+
+@pytest.mark.parametrize("name", [*QUANTITIES, *WORDS])
+def test_quantities_that_are_not_read_are_named(name):
+    values = ({**QUANTITIES, **WORDS}[name] + [None]) * 10
+    frame = pd.DataFrame({name: values, "beside": np.arange(40.0)})
+    if name in QUANTITIES:
+        with pytest.warns(UserWarning, match=f"quantities .* not read as such: '{name}' \\(such"):
+            declared = mc.declare(frame)
+        mc.declare(frame, {name: "category"})
+    else:
+        declared = mc.declare(frame)
+    assert declared.column(name).kind in ("category", "label")
+
+
 @pytest.mark.parametrize("library", [pl.from_pandas, pa.Table.from_pandas], ids=["pl", "pa"])
 def test_text_that_reads_as_numbers_in_other_libraries(library):
     frame = library(texts()[0].drop(columns="mixed"))

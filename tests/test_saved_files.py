@@ -309,10 +309,10 @@ def test_what_is_compressed_is_refused(answers, file):
     [
         ({"objective": 0.5}, "its objective is 0.5, and it is"),
         ({"objective": {"is": "float", "of": "nan"}}, "its objective is nan"),
-        ({"objective": "low"}, "objective of Fit is no"),
+        ({"objective": "low"}, "Fit: objective="),
         ({"bound": 1e9}, "certified, with objective"),
         ({"bound": {"is": "float", "of": "-inf"}}, "certified, with objective"),
-        ({"status": 3}, "status of Fit is no"),
+        ({"status": 3}, "Fit: status="),
     ],
 )
 def test_a_certificate_that_contradicts_itself_is_refused(answers, file, changes, said):

@@ -348,16 +348,13 @@ def said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-IN_WORDS = {
-    **{bool: "true or false", str: "text", int: "a whole number", float: "a number"},
-    type(None): "none",
-}
+IN_WORDS = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}
 
 
 def in_words(hint: Any) -> str:
     """A type as in a sentence: "true or false or 'robust'"."""
     if isinstance(hint, type):
-        return IN_WORDS.get(hint, hint.__name__)
+        return IN_WORDS.get(hint, hint.__name__.removesuffix("Type"))
     of_parts = repr if get_origin(hint) is Literal else in_words
     return " or ".join(of_parts(part) for part in get_args(hint) if part is not ...) or str(hint)
 

@@ -377,6 +377,13 @@ SIGNS_OF_MISSING = {
 NUMBER = re.compile(r"[+-]?(?!0[0-9])([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
+# Quantities that are not read as such: money and shares, dates, and times of day.
+QUANTITY = re.compile(
+    r"(?=.*[€$£¥%‰])[€$£¥]?\s*[+-]?\d[\d.,' ]*[€$£¥%‰]?|\d\d?:\d\d(:\d\d)?"
+    r"|\d{4}([./-])\d\d?\2\d\d?|\d\d?([./-])\d\d?\3(\d{4}|\d\d)"
+)
+
+
 @attrs.frozen(eq=False)
 class TextNumbers(Column):
     """A column of text, or of text and numbers, that is read as numbers.
@@ -490,11 +497,30 @@ def as_text_numbers(column: Column) -> TextNumbers | None:
     )
 
 
+def is_of_quantities(column: Column) -> bool:
+    """Return whether nearly all texts are quantities in a form that is not read."""
+    if column.form != "text" or isinstance(column, TextNumbers) or len(column.distinct) <= 2:
+        return False
+    texts = [str(text).strip() for text in column.distinct if not is_sign(text)]
+    return sum(map(bool, map(QUANTITY.fullmatch, texts))) >= SHARE * max(len(texts), 1)
+
+
 def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
-    """A ``UserWarning`` that names columns of text that are read as numbers.
+    """Two ``UserWarning``: columns of text that are read as numbers, and those of quantities.
 
     Not those that were declared so, but where some of the text is no number.
     """
+    unread = [
+        f"{plain(column.name)!r} (such as {column.distinct[0]!r})"
+        for column in columns
+        if column.name not in declared and is_of_quantities(column)
+    ]
+    if unread:
+        warn_caller(
+            f"columns of text hold quantities that are not read as such: {listed(unread)}; convert"
+            " them to numbers or dates (on the command line, --dates FORMAT reads dates), or"
+            " confirm by types={name: 'category'} or 'skip'"
+        )
     said = []
     for column in columns:
         if isinstance(column, TextNumbers):
