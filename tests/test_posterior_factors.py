@@ -517,7 +517,7 @@ def turned(design, columns, sums, n_rows, root):
     spread = loops.packed(back @ full(columns) @ back.T)
     dets = columns.log_determinants - 2.0 * log_det
     squares = loops.packed(turn.T @ sums.outer_products[where] @ turn)
-    scalars = sums.scalars + np.array([0.0, 2.0 * n_rows * log_det])
+    scalars = sums.scalars + np.array([0.0, 2.0 * n_rows * log_det, 0.0])
     found = state_of.Gaussians(columns.means @ back.T, spread, dets)
     return found, attrs.evolve(sums, outer_products=squares, scalars=scalars)
 
@@ -765,3 +765,20 @@ def test_intervals_cover_what_the_model_itself_draws():
         covered.append(((lower <= x) & (x <= upper))[missing])
     share = np.mean(np.concatenate(covered))
     assert 0.87 <= share <= 0.915
+
+
+def test_offsets_that_nearly_cancel_cost_digits_of_the_evidence_and_no_more():
+    """An offset of all classes says nothing, and rounding of z + offset moves the bound."""
+    weights = [1.43947618e-06, 1.94712971e04, 1.96328355e00, 1.78962044e03]
+    weights = np.array([*weights, 1.19191074e04, 1.31517192e01, 3.90651500e01, 2.32451763e05])
+    offset = [-906599.88318496, -338601.78907968, -382653.85998857, 170382.20630566]
+    more = [-395854.52392309, 207433.96899667, -788557.23252564, 265083.77027158]
+    offset = np.array([*offset, *more])
+    classes = np.array([2.0, 2.0, 0.0, 0.0, 1.0, 1.0, 2.0, 1.0])
+    model = mc.Model([mc.Block("x", mc.Multinomial(3))], [mc.NuclearNorm(190213.84861376887)])
+    options = {"tol": 1e-13, "max_iter": 50}
+    given = {"weights": weights[:, None], "offset": offset[:, None]}
+    found = mc.posterior(model, {"x": mc.Observations(classes[:, None], **given)}, **options)
+    del given["offset"]
+    plain = mc.posterior(model, {"x": mc.Observations(classes[:, None], **given)}, **options)
+    assert found.evidence == pytest.approx(plain.evidence, rel=1e-9)

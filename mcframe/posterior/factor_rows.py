@@ -43,8 +43,9 @@ class RowSums:
         The sum over rows of E[x x'].
     spreads : array (n_blocks,)
         Sums of the variances of predictors with noise of their own.
-    scalars : array (2,)
-        The constants of the bounds, and the log determinants of the rows' covariances.
+    scalars : array (3,)
+        The constants of the bounds, the log determinants of the rows' covariances, and how far
+        rounding of offsets may move the bounds.
     """
 
     matrices: Array
@@ -58,7 +59,7 @@ class RowSums:
     def zeros(cls, n_columns: int, width: int, n_blocks: int) -> "RowSums":
         """The sums over no rows."""
         size = loops.packed_size(width)
-        shapes = (n_columns, size), (n_columns, width), (n_columns, 2), size, n_blocks, 2
+        shapes = (n_columns, size), (n_columns, width), (n_columns, 2), size, n_blocks, 3
         return cls(*(np.zeros(shape) for shape in shapes))
 
     def __add__(self, other: "RowSums") -> "RowSums":
@@ -163,10 +164,11 @@ class RowPass:
         prior = priors.of_rows(design), np.zeros((1, design.width))
         return gaussians_given(matrices, vectors, design.row_free, design.row_given, *prior)
 
-    def refresh(self, first: int, last: int, gaussians: Gaussians) -> tuple[float, Array]:
-        """Find the best bounds for the entries of some rows; constants, and spreads of blocks."""
+    def refresh(self, first: int, last: int, gaussians: Gaussians) -> tuple[Array, Array]:
+        """Find the best bounds of the entries of some rows; ``scalars``, and spreads of blocks."""
         observed = self.observed
-        spreads, constant = np.zeros(len(observed.blocks)), 0.0
+        spreads = np.zeros(len(observed.blocks))
+        scalars = np.array([0.0, float(np.sum(gaussians.log_determinants)), 0.0])
         mean, variance = self.moments
         if observed.needs_bounds:
             self.find_moments(first, last, gaussians)
@@ -178,9 +180,9 @@ class RowPass:
             noise = float(self.state.priors.noise[block.columns][0])
             pseudo = block.pseudo_observations(entries, mean[here], variance[here], noise)
             self.values[here], self.precisions[here] = pseudo.values, pseudo.precisions
-            constant += pseudo.constant
+            scalars += (pseudo.constant, 0.0, pseudo.rounding)
             spreads[b] += pseudo.spread
-        return constant, spreads
+        return scalars, spreads
 
     def find_moments(self, first: int, last: int, gaussians: Gaussians) -> None:
         """Write ``moments`` of the numbers of z in some rows, which have these distributions."""
@@ -205,13 +207,13 @@ class RowPass:
             check_time()
             end = min(begin + CHUNK, last)
             gaussians = self.gaussians(begin, end)
-            constant, spreads = self.refresh(begin, end, gaussians)
+            scalars, spreads = self.refresh(begin, end, gaussians)
             products = gaussians.outer_products
             numbers = (*self.places, self.values, self.precisions)
             loops.add_by_columns(begin, end, *numbers, gaussians.means, products, *equations)
             sums.outer_products[:] += np.sum(products, axis=0)
             sums.spreads[:] += spreads
-            sums.scalars[:] += (constant, float(np.sum(gaussians.log_determinants)))
+            sums.scalars[:] += scalars
         return sums
 
     def all_sums(self) -> RowSums:

@@ -141,7 +141,7 @@ def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior
     columns, sums, priors = candidates[best]
     data = data_term(observed, priors, sums, residuals) + noise_term(observed, priors)
     evidence = float(data + values[best])
-    rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise))
+    rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise)) + float(sums.scalars[2])
     state = attrs.evolve(state, columns=columns, priors=priors, key=key)
     return FactorPosterior(rows, observed, state, evidence, rounding)
 
@@ -262,7 +262,7 @@ def rotated(
         columns.means @ of_columns.T, covariances, columns.log_determinants - 2.0 * log_det
     )
     outer_products = loops.packed(of_rows @ sums.outer_products[where] @ of_rows.T)
-    scalars = sums.scalars + np.array([0.0, 2.0 * n_rows * log_det])
+    scalars = sums.scalars + np.array([0.0, 2.0 * n_rows * log_det, 0.0])
     return columns, attrs.evolve(sums, outer_products=outer_products, scalars=scalars)
 
 

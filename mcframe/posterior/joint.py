@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.posterior.observed import LOG_TWO_PI, Observed
+from mcframe.posterior.observed import LOG_TWO_PI, Observed, PseudoObservations
 from mcframe.posterior.rows import LENGTHENED, RowsPosterior, fit_rows, given_rows
 from mcframe.regularizers import GaussianRows
 
@@ -56,8 +56,8 @@ class JointPosterior:
         moments: tuple[Array, Array] | None = None
         before: Any = np.inf
         for _ in range(ROUNDS):
-            values, precisions, _ = dense_observations(observed, self.noise, moments)
-            rows = self.rows.condition(values, precisions)
+            dense = dense_observations(observed, self.noise, moments)
+            rows = self.rows.condition(dense.values, dense.precisions)
             moments = rows.moments()
             moved = float(np.max(np.abs(moments[0] - before), initial=0.0))
             size = 1.0 + float(np.max(np.abs(moments[0])))
@@ -72,8 +72,8 @@ class JointPosterior:
 
 def dense_observations(
     observed: Observed, noise: Array, moments: tuple[Array, Array] | None
-) -> tuple[Array, Array, float]:
-    """A Gaussian observation of each number of z, given its moments: values, precisions, constant.
+) -> PseudoObservations:
+    """A Gaussian observation of each number of z, given its moments.
 
     Arrays are (n x d) in the order of Z's columns; values are NaN where nothing is observed, and
     precisions 0. The constant is what the bound on the log likelihoods has beyond the densities of
@@ -88,7 +88,7 @@ def dense_observations(
         Means and variances of z (n x d); None for 0 and 1.
     """
     values, precisions = np.full(observed.shape, np.nan), np.zeros(observed.shape)
-    constant = 0.0
+    constant = rounding = 0.0
     rows, columns = observed.cells
     for block in observed.blocks:
         row, column = rows[block.part], columns[block.part]
@@ -106,7 +106,8 @@ def dense_observations(
         if block.unknown_noise != "column":
             logs = np.log(precision[seen]) - LOG_TWO_PI
             constant += pseudo.constant - 0.5 * float(np.sum(logs))
-    return values, precisions, constant
+            rounding += pseudo.rounding
+    return PseudoObservations(values, precisions, constant, rounding=rounding)
 
 
 def joint_sweeps(
@@ -114,11 +115,11 @@ def joint_sweeps(
 ) -> Iterator[JointPosterior]:
     """Yield the posterior: once if all blocks are Gaussian, else after each step without end."""
     noise = NOISE * column_variances(observed)
-    values, precisions, constant = dense_observations(observed, noise, None)
+    dense = dense_observations(observed, noise, None)
     if term.covariance is None:
         rows = fit_rows(
-            values,
-            precisions,
+            dense.values,
+            dense.precisions,
             components=term.components,
             prior_rows=term.prior_rows,
             tol=tol,
@@ -127,23 +128,23 @@ def joint_sweeps(
         )
     else:
         mean, covariance = term.moments
-        rows = given_rows(values, precisions, mean, covariance / term.weight)
+        rows = given_rows(dense.values, dense.precisions, mean, covariance / term.weight)
     if not observed.needs_bounds:
         converged = len(rows.history) <= max_steps
-        yield JointPosterior(observed, rows, rows.evidence + constant, noise, converged)
+        yield JointPosterior(observed, rows, rows.evidence + dense.constant, noise, converged)
         return
     plain, length, highest = rows, 1.0, -np.inf
     while True:
         moments = rows.moments()
         mean, variance = (array[observed.cells] for array in moments)
         fitted = observed.fitted(mean, np.sqrt(variance))
-        values, precisions, constant = dense_observations(fitted, noise, moments)
-        after = rows.step(values, precisions)
-        evidence = after.evidence + constant
+        dense = dense_observations(fitted, noise, moments)
+        after = rows.step(dense.values, dense.precisions)
+        evidence = after.evidence + dense.constant
         if rows is not plain and not evidence >= highest:
             rows, length = plain, 1.0  # it went too far
             continue
-        yield JointPosterior(fitted, after, evidence, noise)
+        yield JointPosterior(fitted, after, evidence, noise, rounding=dense.rounding)
         rows, length = plain.beyond(after, length), LENGTHENED * length
         observed, plain, highest = fitted, after, evidence
 

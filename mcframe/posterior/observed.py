@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from mcframe.compile.partitions.part import Sent
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, Likelihood
+from mcframe.contracts.rounding import EPS
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Layout, Problem
 from mcframe.model.binding import layout_of
@@ -178,15 +179,16 @@ class ObservedBlock:
             )
             expected = weight * likelihood.expected_log_likelihood(centre, spread, y)[0]
             constant = float(np.sum(expected + 0.5 * np.log(spread) + 0.5))
+            lost = rounding_of(offset, (centre - mean - offset) / noise)
             return PseudoObservations(
-                centre - offset, np.ones(y.size), constant, float(np.sum(spread))
+                centre - offset, np.ones(y.size), constant, float(np.sum(spread)), lost
             )
         value, precision, constants = likelihood.gaussian_bound(mean + offset, variance, y)
         stretch = weight[:, None] if np.ndim(weight) and value.ndim > 1 else weight
         constant = float(np.sum(weight * constants))
-        return PseudoObservations(
-            (value - offset).ravel(), (stretch * precision).ravel(), constant
-        )
+        value, precision = value - offset, stretch * precision
+        lost = rounding_of(offset, precision * (value - mean))
+        return PseudoObservations(value.ravel(), precision.ravel(), constant, rounding=lost)
 
 
 @attrs.frozen(eq=False)
@@ -196,13 +198,15 @@ class PseudoObservations:
     That is a lower bound on the log likelihoods of their entries at every z. Where a variance is
     learned the precisions have to be divided by it. With noise of the predictors (``noise`` is
     "block") values are the means of noisy predictors, ``spread`` is the sum of their variances,
-    and the bound is one on expectations over the noise.
+    and the bound is one on expectations over the noise. ``rounding`` is how far that of
+    z + offset may move it.
     """
 
     values: Array
     precisions: Array
     constant: float = 0.0
     spread: float = 0.0
+    rounding: float = 0.0
 
 
 @attrs.frozen(eq=False)
@@ -341,6 +345,11 @@ class Observed:
 def some(numbers: Any, entries: slice) -> Any:
     """The numbers of some entries; one that is that of all entries as it is."""
     return numbers[entries] if np.ndim(numbers) else numbers
+
+
+def rounding_of(offset: Array | float, slopes: Array) -> float:
+    """How far rounding of z + offset may move a sum of functions of z with these slopes."""
+    return EPS * float(np.sum(np.abs(offset * slopes))) if np.ndim(offset) else 0.0
 
 
 def nothing(problem: Problem, name: str, n_rows: int) -> Table:
