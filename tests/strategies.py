@@ -840,6 +840,10 @@ COLUMNS = {
         rng.random(n) < 0.9, rng.integers(0, 9, n).astype(object), "-"
     ),
     "strange": lambda rng, n: rng.choice(np.array([1.5, "a", True, 7], dtype=object), n),
+    "shares": lambda rng, n: rng.choice(["10 %", "2.5 %", "33 %"], n).astype(object),
+    "times": lambda rng, n: rng.choice(["8:00", "12:30", "17:45"], n).astype(object),
+    "months": lambda rng, n: pd.PeriodIndex.from_ordinals(rng.integers(500, 600, n), freq="M"),
+    "spans": lambda rng, n: pd.to_timedelta(rng.integers(0, 9000, n), "s"),
     "commas": lambda rng, n: rng.choice(["1,234", "5,5", "6"], n).astype(object),
     "code": lambda rng, n: rng.choice(["007", "012", "99"], n).astype(object),
     "constant": lambda rng, n: np.full(n, "de", dtype=object),
@@ -861,11 +865,15 @@ def frames(draw):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     form = draw(st.sampled_from(list(LIBRARIES)))
     names = draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, max_size=5, unique=True))
-    n_rows = draw(st.integers(1, 24))
+    n_rows = draw(st.one_of(st.integers(1, 24), st.just(80)))
     columns = dict.fromkeys(["numbers", *names])
     frame = pd.DataFrame({name: COLUMNS[name](rng, n_rows) for name in columns})
     hidden = rng.random(frame.shape) < draw(st.sampled_from([0.0, 0.2, 0.5]))
+    page = rng.random(frame.shape[1]) < draw(st.sampled_from([0.0, 0.5]))  # missing together
+    hidden[:, page] = rng.random((n_rows, 1)) < 0.3
     frame = frame.mask(hidden)
+    if form in ("arrow", "polars", "pyarrow"):
+        frame = frame.drop(columns="months", errors="ignore")
     if form in ("polars", "pyarrow"):
         frame = frame.drop(columns=["mixed", "strange"], errors="ignore")
     return frame, LIBRARIES[form]

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
@@ -613,3 +614,15 @@ def test_a_full_disk_behind_the_output_is_one_line(place):
         )
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("mcframe: [Errno 28]")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_types_of_other_packages_stay_what_they_are(ending, place):
+    """Periods are whole numbers to Arrow, unless pandas has told it otherwise."""
+    months = pd.period_range("2020-01", periods=N_ROWS, freq="M")
+    frame = pd.DataFrame({"height": np.sqrt(np.arange(N_ROWS)), "month": months})
+    frame.loc[3, "height"] = np.nan
+    {"parquet": frame.to_parquet, "arrow": frame.to_feather}[ending](f"months.{ending}")
+    command = ["-m", "mcframe", "impute", f"months.{ending}", "--out", "done.csv"]
+    subprocess.run([sys.executable, *command], check=True, capture_output=True)
+    assert pd.read_csv("done.csv")["month"].tolist() == [str(month) for month in months]

@@ -8,7 +8,8 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,6 +30,8 @@ pa_csv: Any = Deferred("pyarrow.csv", TABLES)
 compute: Any = Deferred("pyarrow.compute", TABLES)
 feather: Any = Deferred("pyarrow.feather", TABLES)
 parquet: Any = Deferred("pyarrow.parquet", TABLES)
+# Where a field of Arrow names a type of another package.
+EXTENSION = b"ARROW:extension:name"
 # What a table is written as, by the ending of its file.
 KINDS = {".csv": "csv", ".parquet": "parquet", ".arrow": "feather", ".feather": "feather"}
 # Texts of a column of CSV that are all numbers, or all dates, and what they become. Numbers that
@@ -102,9 +105,12 @@ def read_table(
             # Programs write -999 in a column of floats as -999.0.
             also = [f"{text}.0" for text in missing if re.fullmatch(WHOLE, text)]
             return read_csv(file, *given, [*MISSING, *missing, *also], dates, like or {})
-        if kind == "parquet":
-            return parquet.ParquetFile(file).read()
-        return feather.read_table(file)
+        table = read_arrow(file, kind)
+        if any(EXTENSION in (field.metadata or {}) for field in table.schema):
+            with suppress(ModuleNotFoundError):  # without pandas its periods are numbers
+                pa.array(import_module("pandas").PeriodIndex([], freq="D"))  # pyarrow meets them
+                table = read_arrow(file, kind)
+        return table
     except (OSError, ValueError, LookupError, csv.Error, pa.ArrowException) as error:
         if isinstance(error, DataError):
             raise
@@ -115,6 +121,11 @@ def read_table(
             usual = "utf-16" if wide else "latin-1"
             reason += f"; give the encoding of the file, such as --encoding {usual}"
         raise DataError(f"{path} cannot be read as {kind}: {reason}") from None
+
+
+def read_arrow(file: Path, kind: str) -> Any:
+    """Read a table of Parquet or Feather."""
+    return parquet.ParquetFile(file).read() if kind == "parquet" else feather.read_table(file)
 
 
 def read_csv(
@@ -292,9 +303,20 @@ def write_table(table: Any, kind: str, file: IO[bytes]) -> None:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(table.column_names)
         for batch in table.to_batches(max_chunksize=10_000):
-            columns = [column.to_pylist() for column in batch.columns]
+            columns = [
+                texts_of(column)
+                if isinstance(column.type, pa.BaseExtensionType)
+                else column.to_pylist()
+                for column in batch.columns
+            ]
             writer.writerows(zip(*columns, strict=True))
         text.detach()
+
+
+def texts_of(column: Any) -> list[str | None]:
+    """The values of a column of another package's type, such as periods, as it writes them."""
+    missing = column.is_null().to_pylist()
+    return [None if m else str(v) for m, v in zip(missing, column.to_pandas(), strict=True)]
 
 
 def read_document(path: str) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class TableEstimator(BaseEstimator):
             try:
                 floats_of(X)
             except NotANumber as found:
-                row, column = (*found.position, 0)[:2]
+                row, column = (*found.position, 0, 0)[:2]
                 raise DataError(
                     f"column {column} of X holds {found.value!r} in row {row}, which is no number;"
                     " give a DataFrame, whose columns may hold text, or an array of numbers"

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from mcframe.compile.partitions.part import fresh_key
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.factor_rows import PosteriorRows, RowSums
@@ -47,6 +47,9 @@ LEAST_SPREAD = 1e-6
 # The prior of the variance of effects counts as much as so many of them.
 EFFECTS = 2.0
 TINY = 1e-300
+# A factor fades where the data determine less than this share of its column numbers. Its precision
+# is raised by this step as soon as a sweep raises the bound by less than this an entry.
+FADING, STEP, SLOW = 0.1, 8.0, 1e-4
 
 
 @attrs.frozen(eq=False)
@@ -123,12 +126,36 @@ class FactorPosterior:
 
 
 def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior:
-    """A pass over rows, then columns, noise and priors; factors are rotated if that is better."""
+    """A pass over rows, then columns, noise and priors."""
     rows, observed, state = before.rows, before.observed, before.state
     if observed.fits_parameters:
         observed = rows.fitted(observed, state)
     key = fresh_key()
     sums = rows.sums(observed.summaries, state, key)
+    state = attrs.evolve(state, key=key)
+    after = columns_step(rows, observed, state, sums, learns_noise)
+    fading = fading_factors(state)
+    if not fading.any() or after.evidence - before.evidence > SLOW * observed.n_entries:
+        return after
+    # Their best precisions are infinite, and updates raise them by the same amount each sweep. Not
+    # earlier: factors that have not quite faded make predictions better.
+    factors = np.where(fading, STEP, 1.0) * state.priors.factors
+    state = attrs.evolve(state, priors=attrs.evolve(state.priors, factors=factors))
+    faster = columns_step(rows, observed, state, sums, learns_noise)
+    return faster if faster.evidence > after.evidence else after
+
+
+def fading_factors(state: FactorState) -> Mask:
+    """Which factors with learned precisions are hardly determined by the data."""
+    priors, k = state.priors, state.design.n_factors
+    unknown = priors.factors * np.mean(state.columns.variances[:, :k], axis=0)
+    return np.asarray((unknown > 1.0 - FADING) & (priors.weight is None))
+
+
+def columns_step(
+    rows: PosteriorRows, observed: Observed, state: FactorState, sums: RowSums, learns_noise: bool
+) -> FactorPosterior:
+    """Columns, noise and priors given the sums of rows; factors are rotated if that is better."""
     columns, residuals = columns_given(observed, state, sums)
     design, priors = state.design, state.priors
     if learns_noise:
@@ -142,7 +169,7 @@ def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior
     data = data_term(observed, priors, sums, residuals) + noise_term(observed, priors)
     evidence = float(data + values[best])
     rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise)) + float(sums.scalars[2])
-    state = attrs.evolve(state, columns=columns, priors=priors, key=key)
+    state = attrs.evolve(state, columns=columns, priors=priors)
     return FactorPosterior(rows, observed, state, evidence, rounding)
 
 
