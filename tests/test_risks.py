@@ -309,3 +309,34 @@ def test_a_fit_is_certified_and_the_reference_agrees(loss, bias):
     assert fast.objective == pytest.approx(slow.objective, rel=2e-6)
     assert 0 < fast.rank < 9
     assert np.all(np.isfinite(fast.predict("labels")))
+
+
+def test_folds_have_fewer_labels_and_the_model_knows():
+    """Held-out labels become unlabeled entries, of which positives are a larger share."""
+    rng = np.random.default_rng(0)
+    true = rng.random((200, 10)) < 0.4
+    labels = np.where(true & (rng.random(true.shape) < 0.5), 1.0, np.nan)
+    risk = mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=mc.Gaussian())
+    block, means = mc.Block("y", risk, bias=True), []
+
+    def criterion(fit, held):
+        means.append(fit.predict("y").mean())
+        return 0.0
+
+    options = {"weights": [1e4, 9e3], "cv": 2, "patience": None}
+    model, data = mc.Model([block], [mc.NuclearNorm(1e4)]), {"y": labels}
+    mc.cross_validate(model, data, criterion=criterion, **options)
+    whole = mc.fit(model, data).predict("y").mean()
+    np.testing.assert_allclose(means, whole, rtol=0.02)
+
+
+@pytest.mark.parametrize("loss", [mc.Huber(1.0), mc.Quantile(0.3)], ids=repr)
+def test_an_objective_that_falls_without_end_is_named_beside_any_loss(loss):
+    rng = np.random.default_rng(0)
+    labels = (rng.random((8, 3)) < 0.5) * 1.0
+    labels[rng.random(labels.shape) < 0.3] = np.nan
+    risk = mc.RiskMixture(pu=1.0, missing_rate=0.4, likelihood=mc.Bernoulli())
+    blocks = [mc.Block("x", loss, bias=True), mc.Block("y", risk)]
+    data = {"x": rng.normal(size=(8, 4)) + 1.0, "y": labels}
+    with pytest.warns(mc.NotCertifiedWarning, match="the objective may fall without end"):
+        mc.fit(mc.Model(blocks, [mc.NuclearNorm(0.8)]), data)

@@ -366,6 +366,18 @@ def test_a_fit_of_partitions_is_saved_without_them(tmp_path):
         posterior.save(tmp_path / "posterior.npz")
 
 
+def test_a_fit_of_partitions_with_offsets_is_saved_without_them(tmp_path):
+    model = mc.Model([mc.Block("x", mc.Poisson(), bias=True)], [mc.NuclearNorm(1.0)])
+    counts = np.arange(24.0).reshape(6, 4) % 5.0
+    data = {"x": mc.Observations(counts, exposure=np.arange(1.0, 7.0)[:, None])}
+    fit = mc.fit(model, RowsInMemory(data, 3), tol=1e-4)
+    again = mc.load(fit.save(tmp_path / "fit.npz"))
+    new = {"x": mc.Observations(counts[:2], exposure=2.0)}
+    np.testing.assert_array_equal(again.predict_rows("x", new), fit.predict_rows("x", new))
+    with pytest.raises(mc.ModelError, match="a compact fit has left behind with the partitions"):
+        again.predict("x")
+
+
 # --- Written as a whole -----------------------------------------------------------------------
 
 

@@ -293,7 +293,7 @@ class SolverRun:
         between = enough and self.records[-1].iteration < self.iteration
         if not enough or between or not self.endless or self.answer is None:
             return False
-        far = Point(self.answer.latent.multiple(FAR_OUT))
+        far = attrs.evolve(self.answer, latent=self.answer.latent.multiple(FAR_OUT))
         return bool(uncertified(self.program, far).objective < self.certificate.objective)
 
     def status_when_spent(self, in_time: bool) -> tuple[str, str]:

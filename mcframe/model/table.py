@@ -278,6 +278,26 @@ class CellNumbers:
 
 
 @attrs.frozen(eq=False)
+class OffsetLeftBehind:
+    """The place of a block's offset that stayed with the partitions of its rows."""
+
+    shape: Shape
+    block: str
+
+    def at(self, rows: IntArray, columns: IntArray) -> Array:
+        """Raise a ``ModelError``."""
+        raise ModelError(
+            f"block {self.block!r}: its predictions count with offsets, which a compact fit has"
+            " left behind with the partitions; ask the fit that fit.compact() was made of, or"
+            " predict_rows, which takes offsets anew"
+        )
+
+    def dense(self) -> Array:
+        """Raise a ``ModelError``."""
+        return self.at(*np.ogrid[: self.shape[0], : self.shape[1]])
+
+
+@attrs.frozen(eq=False)
 class Given:
     """The values of a table before they were standardised, and the ``standard`` used.
 
@@ -286,7 +306,7 @@ class Given:
 
     values: Array
     weights: Array | None
-    offset: CellNumbers | None
+    offset: CellNumbers | OffsetLeftBehind | None
     standard: Standard
 
     def select(self, kept: Mask | IntArray) -> "Given":
@@ -318,7 +338,7 @@ class Table:
     index: Any = None
     names: Any = None
     weights: Array | None = None
-    offset: CellNumbers | None = None
+    offset: CellNumbers | OffsetLeftBehind | None = None
     unwritten: bool = False
     given: Given | None = None
 
@@ -382,7 +402,7 @@ class Table:
         )
 
     @property
-    def given_offset(self) -> CellNumbers | None:
+    def given_offset(self) -> CellNumbers | OffsetLeftBehind | None:
         """The offset as the data have it, also where units have taken it off the values."""
         return self.offset if self.given is None else self.given.offset
 
@@ -470,7 +490,7 @@ class Table:
         columns = places[self.columns]
         order = np.lexsort((columns, self.rows))
         moved = attrs.evolve(self, columns=columns).select(order)
-        offset = self.offset
+        offset: Any = self.offset
         if offset is not None:
             width = offset.shape[1] // self.shape[1]
             numbers = (places[:, None] * width + np.arange(width)).ravel()

@@ -42,7 +42,8 @@ CLASSES = {
     "model.labels": "AxisLabels",
     "model.model": "Block Model",
     "model.problem": "Problem",
-    "model.table": "AffineUnits CellNumbers Given LeftBehind RankUnits Standard Table",
+    "model.table": "AffineUnits CellNumbers Given LeftBehind OffsetLeftBehind RankUnits Standard"
+    " Table",
     "numerics.kernels": "Compressed",
     "numerics.operators": "LowRank",
     "numerics.quasi_newton": "Memory",

@@ -604,14 +604,15 @@ def posterior(
         elsewhere, or be collections of Dask, so that no process holds all rows.
     factors : "auto" or int, default "auto"
         The largest number of factors. "auto" is 24, or the length of the shorter side if that is
-        less. An error with ``GaussianRows``, which has no factors. Beside learned noise, d columns
-        determine at most ``d + 1/2 - sqrt(2 d + 1/4)`` factors (Ledermann, 1937); with more, the
-        noise and intervals at observed cells may be too small.
+        less. An error with ``GaussianRows``, which has no factors. With more than half as many as
+        columns, learned noise and intervals at observed cells are too small if the sweeps end
+        early: see ``tol``.
     tol : float, optional
         Stop after a sweep that raises the bound on the log evidence by less than this for each
         entry. The default is 1e-3 for factors; a smaller value finds more evidence with fewer
         factors, and on ratings it predicts less well (see the guide). It is 1e-5 for
-        ``GaussianRows``, whose sweeps are smaller steps.
+        ``GaussianRows``, whose sweeps are smaller steps, and in tables of at most 50,000 entries
+        where factors may be more than half as many as rows or columns.
     max_iter : int, default 500
         The largest number of sweeps. The steps that estimate ``GaussianRows()`` are not sweeps;
         each estimate makes 100 at most.

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
+from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import a_type, checked_seed, probability
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model, Observations, Problem
@@ -376,11 +377,24 @@ def given_odds(name: str, how: Any, shape: tuple[int, int]) -> Odds:
 
 
 def product_of_shares(left: Table) -> Odds:
-    """Probabilities as a product over rows and columns; half an entry is added to each."""
+    """Probabilities as a product over rows and columns."""
     n_rows, n_columns = left.shape
-    of_rows = (left.row_counts + 0.5) / (n_columns + 1.0)
-    of_columns = (left.column_counts + 0.5) / (n_rows + 1.0) / (left.n_entries / left.n_cells)
+    of_rows = shares_of(left.row_counts, n_columns)
+    of_columns = shares_of(left.column_counts, n_rows) / (left.n_entries / left.n_cells)
     return lambda rows, columns: of_rows[rows] * of_columns[columns]
+
+
+def shares_of(counts: IntArray, n: int) -> Array:
+    """Shares of n as means under a beta prior of their mean and their spread beyond chance.
+
+    The prior counts as one observation at least. A row of few columns that has few entries by
+    chance would have a large weight otherwise.
+    """
+    mean = float(np.mean(counts)) / n
+    chance = mean * (1.0 - mean)
+    spread = (float(np.var(counts / n)) - chance / n) * n / max(n - 1, 1)
+    strength = max(chance / max(spread, EPS) - 1.0, 1.0)
+    return np.asarray((counts + strength * mean) / (n + strength))
 
 
 def logistic(left: Table, posterior_of: Callable[..., Any], seed: int) -> Odds:

@@ -42,6 +42,9 @@ FACTORS = 24
 # The tolerances where none is given. Steps towards a covariance are small, and a few labels beside
 # many numbers have few of the entries by which the rise is divided.
 FACTORS_TOL, ROWS_TOL = 1e-3, 1e-5
+# Nor is it great where more than half as many factors as rows or columns have to be told from
+# noise: ROWS_TOL is that of such tables with at most so many entries. Larger ones would take long.
+SMALL_TABLE = 50_000
 # Rises that do not fall by so much from sweep to sweep are no end: noise that is far from its
 # value moves by a few per cent a sweep, which raises the bound by little, but for long. Of so
 # small a share of the least rise it does not matter.
@@ -180,10 +183,7 @@ def estimate(
     with thread_limit(checked_jobs(options["n_jobs"])), shown, blas_alone():
         check_model(model)
         began, factors = time.perf_counter(), options["factors"]
-        tol = options["tol"]
-        if tol is None:
-            has_rows = any(isinstance(term, GaussianRows) for term in model.terms)
-            tol = ROWS_TOL if has_rows else FACTORS_TOL
+        tol = ROWS_TOL if options["tol"] is None else options["tol"]
         budget = checked_budget(tol, options["max_iter"], options["max_seconds"])
         ascent = CoordinateAscent(budget, began)
         if in_partitions(data):
@@ -196,7 +196,7 @@ def estimate(
                 for note in worth_a_warning(bound.notes):
                     warn_caller(note, UnobservedWarning)
                 parts = bound.partitions
-                run_on_factors(ascent, bound, seed, factors, checkpoint, parts)
+                run_on_factors(ascent, bound, seed, options, checkpoint, parts)
                 # Parts, and what a cluster was sent, are not kept for as long as the answer.
                 alone = parts.alone()
                 rows = PosteriorRows(None, partitions=alone)
@@ -213,7 +213,7 @@ def estimate(
                     warn_caller(f"block {block.name!r}: {loose}")
         [prior] = problem.terms
         if not isinstance(prior, GaussianRows):
-            run_on_factors(ascent, problem, seed, factors, checkpoint)
+            run_on_factors(ascent, problem, seed, options, checkpoint)
             return ascent
         if not is_word(factors, "auto"):
             raise ModelError(f"factors={factors!r} was given; GaussianRows() has none: drop it")
@@ -231,7 +231,7 @@ def run_on_factors(
     ascent: CoordinateAscent,
     problem: Any,
     seed: int,
-    factors: int | str,
+    options: Mapping[str, Any],
     checkpoint: object,
     parts: Partitions | None = None,
 ) -> None:
@@ -239,7 +239,7 @@ def run_on_factors(
 
     ``parts`` are the partitions of the rows; None where all are in this process.
     """
-    n_factors, saved = number_of_factors(factors, problem), None
+    n_factors, saved = number_of_factors(options["factors"], problem), None
     if checkpoint is not None:
         kind = "posterior" if parts is None else "posterior of partitions"
         identity = {"factors": n_factors, "random_state": seed}
@@ -256,6 +256,9 @@ def run_on_factors(
         observed = Observed.of(problem) if parts is None else observed_in_parts(parts, problem)
         weight, rng = problem.terms[0].weight, np.random.default_rng(seed)
         state = initial_state(observed, n_factors, weight, rng)
+    few = 2 * n_factors <= min(problem.shape) or observed.n_entries > SMALL_TABLE
+    if options["tol"] is None and few:
+        ascent.budget = attrs.evolve(ascent.budget, tol=FACTORS_TOL)
     evidence = ascent.history[-1].evidence if ascent.history else -np.inf
     rows = PosteriorRows(observed if parts is None else None, partitions=parts)
     engine = FactorPosterior(rows, observed, state, evidence)

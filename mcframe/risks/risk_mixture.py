@@ -325,6 +325,12 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
             return self.likelihood.bound_to(shape, values)
         return self.bound_by_sums(shape, self.sums_to_bind(values))
 
+    def with_labels(self, share: float) -> "RiskMixture":
+        """The mixture where this share of the labels is kept: 1 - missing_rate falls by it."""
+        if self.missing_rate is None:
+            return self
+        return attrs.evolve(self, missing_rate=1.0 - (1.0 - self.missing_rate) * share)
+
     def sums_to_bind(self, values: Array) -> Array:
         """The labels 1, and the labels 0."""
         return np.array([np.sum(values == 1.0), np.sum(values == 0.0)], dtype=np.float64)

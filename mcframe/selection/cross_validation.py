@@ -421,7 +421,9 @@ def scored_paths(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # folds have fewer entries
         try:
-            paths = [fits_of(walk(model, fold.data, weights)) for walk, fold in walks]
+            paths = [
+                fits_of(walk(fold.fitted_model(model), fold.data, weights)) for walk, fold in walks
+            ]
             for fits in zip(*paths, strict=False):
                 if len(scores) == weights.size:
                     raise ModelError(f"path gave more fits than the {weights.size} weights")

@@ -18,6 +18,7 @@ from mcframe.likelihoods import Ordinal
 from mcframe.model import Model, Observations, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.digest import digest_of
+from mcframe.risks import RiskMixture
 
 
 def by_content(observed: Mapping[str, Table]) -> dict[str, tuple[Table, IntArray]]:
@@ -584,13 +585,27 @@ class Fold:
     """The training data, in the form of the given data, and the held-out entries by block.
 
     With ``known`` the held-out entries are of new rows, and ``known`` has the entries that are
-    given of these rows. ``digest`` is one of all entries of each kind.
+    given of these rows. ``digest`` is one of all entries of each kind, and ``kept`` the share of
+    each block's entries that are training data.
     """
 
     data: Mapping[str, Any]
     held: Mapping[str, Held]
     digest: str
+    kept: Mapping[str, float]
     known: Mapping[str, Any] | None = None
+
+    def fitted_model(self, model: Model) -> Model:
+        """Return the model whose rates of missing labels are those of the training data."""
+        return attrs.evolve(
+            model,
+            blocks=[
+                attrs.evolve(block, likelihood=block.likelihood.with_labels(self.kept[block.name]))
+                if isinstance(block.likelihood, RiskMixture)
+                else block
+                for block in model.blocks
+            ],
+        )
 
     def answer(self, fit: Any) -> Any:
         """Return the fit that is scored: for new rows with the answer of ``Fit.predict_rows``."""
@@ -646,6 +661,7 @@ def folds_of(
                 {name: kept(data[name], observed[name], train[name]) for name in observed},
                 {name: Held.of(observed[name].select(test[name])) for name in observed},
                 digest_of([dict(train), dict(test), given]),
+                {name: float(np.mean(train[name])) for name in observed},
                 given and {name: kept(data[name], observed[name], given[name]) for name in given},
             )
         )

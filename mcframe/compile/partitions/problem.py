@@ -10,10 +10,9 @@ import numpy as np
 from mcframe.compile.partitions.executor import Partitions
 from mcframe.compile.partitions.part import PART, Part, Source, scattered_effects, scattered_rows
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import ModelError
 from mcframe.model import Model, Problem
 from mcframe.model.binding import Totals, layout_of
-from mcframe.model.table import LeftBehind, Table
+from mcframe.model.table import LeftBehind, OffsetLeftBehind, Table
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank
 
@@ -112,7 +111,7 @@ class TableInPartitions(LeftBehind):
         """The shape and the labels alone, without the way to the partitions."""
         empty, given = self.empty, self.empty.given
         if empty.given_offset is not None:
-            gone: Any = OffsetInPartitions(empty.given_offset.shape, self.block, None)
+            gone = OffsetLeftBehind(empty.given_offset.shape, self.block)
             empty = attrs.evolve(
                 empty,
                 offset=None if empty.offset is None else gone,
@@ -148,23 +147,14 @@ class TableInPartitions(LeftBehind):
 
 @attrs.frozen(eq=False)
 class OffsetInPartitions:
-    """The offsets of a block, read from the partitions of the rows that are asked for.
-
-    Without a source they are left behind.
-    """
+    """The offsets of a block, read from the partitions of the rows that are asked for."""
 
     shape: tuple[int, int]
     block: str
-    source: Source | None
+    source: Source
 
     def at(self, rows: IntArray, columns: IntArray) -> Array:
         """The offsets of some cells, of the shape that rows and columns have together."""
-        if self.source is None:
-            raise ModelError(
-                f"block {self.block!r}: its predictions count with offsets, which a compact fit"
-                " has left behind with the partitions; ask the fit that fit.compact() was made of,"
-                " or predict_rows, which takes offsets anew"
-            )
         rows, columns = np.broadcast_arrays(rows, columns)
         found = np.zeros(rows.shape)
         for p in range(self.source.data.n_partitions):
