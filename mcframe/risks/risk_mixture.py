@@ -219,6 +219,7 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         In [0, 1): the probability that a label is missing, the same for labels 1 and 0. None
         estimates it as the share of unlabeled entries. This needs labels of both kinds: if only
         positives (or only negatives) are ever labeled, the data do not determine the rate.
+        ``cross_validate`` raises it in each fold, where held-out labels count as unlabeled.
     likelihood : Likelihood
         l, a smooth loss for labels 0 and 1: ``Bernoulli`` or ``Gaussian``.
     nonconvex : bool, default False

@@ -325,7 +325,10 @@ class LogLoss(OfOneBlock):
     def refusal(self, likelihood: Likelihood, block: str) -> str | None:
         """Reason why losses without a distribution, and locations, cannot be scored."""
         word = type(likelihood).__name__
-        remedy = f"take RelativeDeviance({block!r}) or HeldOutLoss({block!r})"
+        refused = RelativeDeviance(block).refusal(likelihood, block)
+        remedy = (
+            f"take {'' if refused else f'RelativeDeviance({block!r}) or '}HeldOutLoss({block!r})"
+        )
         if not isinstance(likelihood, Distribution):
             return f"has {word}, a loss without a distribution; {remedy}"
         if likelihood.location:
