@@ -507,7 +507,7 @@ MISTAKES = [
     ([*FIT, "lacking.toml"], "Calibration needs a value of 'A'; add it"),
     ([*FIT, "bias.toml"], "'sizes': bias='yes' was given; true or false is needed"),
     ([*FIT, "number.toml"], "'sizes': likelihood=3 was given; Likelihood is needed"),
-    ([*FIT, "place.toml"], "'smokers': columns=3; names in quotes are needed"),
+    ([*FIT, "place.toml"], "'smokers' names the column 3; a text is needed"),
     ([*FIT, "column.toml"], "did you mean 'height'?"),
     ([*FIT, "again.toml"], "column 'height' is in block 'sizes' and again in 'smokers'"),
     ([*FIT, "weight.toml"], "weight=-0.5"),

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.posterior.conformal import WeightedScores, limits
+from mcframe.posterior.conformal import WeightedScores, limits, shares_of
 
 from .test_benchmarks import script  # noqa: F401
 
@@ -351,3 +351,15 @@ def test_the_benchmark_in_the_settings_of_the_paper(script, name):  # noqa: F811
     covered, width = found["known"]
     assert 0.75 < covered < 1.0
     assert 0.0 < width < np.inf
+
+
+def test_shares_are_shrunk_as_far_as_they_differ_by_chance():
+    rng = np.random.default_rng(0)
+    alike = shares_of(rng.binomial(5, 0.6, 5000), 5)
+    assert np.std(alike) < 0.03
+    true = rng.beta(2.0, 2.0, 5000)
+    apart = shares_of(rng.binomial(5, true, 5000), 5)
+    np.testing.assert_allclose(np.polyfit(apart, true, 1), [1.0, 0.0], atol=0.05)
+    counts = np.array([0, 400, 1000])
+    np.testing.assert_allclose(shares_of(counts, 1000), counts / 1000, atol=2e-3)
+    assert shares_of(np.array([1, 1, 1]), 1).tolist() == [1.0, 1.0, 1.0]

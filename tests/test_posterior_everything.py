@@ -190,7 +190,7 @@ def drawn(strategy, part, n_examples, tally):
 
     @seed(part)
     @settings(max_examples=n_examples, phases=[Phase.generate])  # shrinking takes minutes
-    @given(strategy, st.integers(0, 2**20), st.sampled_from([1e-3, 1e-6]))
+    @given(strategy, st.integers(0, 2**20), st.sampled_from([None, 1e-3, 1e-6]))
     def holds(example, number, tol):
         check(*example[:2], {"tol": tol, "max_iter": 60}, tally, number)
 

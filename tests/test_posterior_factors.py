@@ -796,3 +796,17 @@ def test_factors_that_explain_nothing_do_not_hold_up_the_end(likelihood):
     assert tight.status == "converged"
     assert tight.evidence > loose.evidence
     assert np.sum(tight.engine.state.priors.factors > 1e6) >= 5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_noise_of_few_columns_is_found_by_default(seed):
+    """Factors as many as columns could take all of it."""
+    rng = np.random.default_rng(seed)
+    z = np.outer(rng.standard_normal(1000), rng.standard_normal(4))
+    y, again = z + rng.standard_normal((2, *z.shape))
+    model = mc.Model([mc.Block("y", mc.Gaussian(variance=None), bias=True)], [mc.NuclearNorm()])
+    found = mc.posterior(model, {"y": y})
+    assert found.status == "converged"
+    assert np.all(np.abs(np.log(found.noise("y"))) < 0.5)
+    low, high = found.interval("y", 0.9)
+    assert np.mean((low <= again) & (again <= high)) == pytest.approx(0.9, abs=0.03)

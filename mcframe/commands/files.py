@@ -405,10 +405,7 @@ def read_model(path: str) -> tuple[Model, dict[str, Any]]:
             for key in ("name", "columns"):
                 if not block.get(key):
                     raise DataError(f"block {name!r} has no {key}; add {key} = ...")
-            wanted = columns[str(name)] = block.pop("columns")
-            listed = [wanted] if isinstance(wanted, str) else wanted
-            if not (isinstance(listed, list) and all(isinstance(each, str) for each in listed)):
-                raise DataError(f"block {name!r}: columns={wanted!r}; names in quotes are needed")
+            columns[str(name)] = block.pop("columns")
             likelihood = made(f"block {name!r}", word(block.get("likelihood")))
             block |= {"is": "Block", "likelihood": likelihood}
         terms = [word(term) for term in facts["terms"]]

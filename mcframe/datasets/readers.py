@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 import zipfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -240,7 +240,12 @@ def choose_columns(
 ) -> list[str]:
     """Name the columns of a block."""
     if not isinstance(wanted, str):
-        names = list(wanted)
+        names = list(wanted) if isinstance(wanted, Iterable) else [wanted]
+        strange = [name for name in names if not isinstance(name, str)]
+        if strange:
+            raise DataError(
+                f"{file}: block {block!r} names the column {strange[0]!r}; a text is needed"
+            )
     elif "*" in wanted:
         pattern = re.compile(".*".join(re.escape(part) for part in wanted.split("*")))
         names = [name for name in header if pattern.fullmatch(name)]

@@ -293,7 +293,7 @@ class OffsetLeftBehind:
         )
 
     def dense(self) -> Array:
-        """Raise a ``ModelError``."""
+        """The offsets of all cells, by ``at``."""
         return self.at(*np.ogrid[: self.shape[0], : self.shape[1]])
 
 

@@ -612,7 +612,8 @@ def posterior(
         entry. The default is 1e-3 for factors; a smaller value finds more evidence with fewer
         factors, and on ratings it predicts less well (see the guide). It is 1e-5 for
         ``GaussianRows``, whose sweeps are smaller steps, and in tables of at most 50,000 entries
-        where factors may be more than half as many as rows or columns.
+        where factors may be more than half as many as rows or columns; with thousands of rows the
+        noise needs 1e-6 and hundreds of sweeps.
     max_iter : int, default 500
         The largest number of sweeps. The steps that estimate ``GaussianRows()`` are not sweeps;
         each estimate makes 100 at most.

@@ -42,8 +42,8 @@ FACTORS = 24
 # The tolerances where none is given. Steps towards a covariance are small, and a few labels beside
 # many numbers have few of the entries by which the rise is divided.
 FACTORS_TOL, ROWS_TOL = 1e-3, 1e-5
-# Nor is it great where more than half as many factors as rows or columns have to be told from
-# noise: ROWS_TOL is that of such tables with at most so many entries. Larger ones would take long.
+# So do factors that are more than half as many as rows or columns and have to be told from noise:
+# ROWS_TOL is also that of such tables with at most so many entries. Larger ones would take long.
 SMALL_TABLE = 50_000
 # Rises that do not fall by so much from sweep to sweep are no end: noise that is far from its
 # value moves by a few per cent a sweep, which raises the bound by little, but for long. Of so
@@ -256,8 +256,8 @@ def run_on_factors(
         observed = Observed.of(problem) if parts is None else observed_in_parts(parts, problem)
         weight, rng = problem.terms[0].weight, np.random.default_rng(seed)
         state = initial_state(observed, n_factors, weight, rng)
-    few = 2 * n_factors <= min(problem.shape) or observed.n_entries > SMALL_TABLE
-    if options["tol"] is None and few:
+    small = observed.n_entries <= SMALL_TABLE and 2 * n_factors > min(problem.shape)
+    if options["tol"] is None and not small:
         ascent.budget = attrs.evolve(ascent.budget, tol=FACTORS_TOL)
     evidence = ascent.history[-1].evidence if ascent.history else -np.inf
     rows = PosteriorRows(observed if parts is None else None, partitions=parts)

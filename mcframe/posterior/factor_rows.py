@@ -165,10 +165,10 @@ class RowPass:
         return gaussians_given(matrices, vectors, design.row_free, design.row_given, *prior)
 
     def refresh(self, first: int, last: int, gaussians: Gaussians) -> tuple[Array, Array]:
-        """Find the best bounds of the entries of some rows; ``scalars``, and spreads of blocks."""
+        """Find the best bounds of the entries of some rows; their ``scalars`` and spreads."""
         observed = self.observed
         spreads = np.zeros(len(observed.blocks))
-        scalars = np.array([0.0, float(np.sum(gaussians.log_determinants)), 0.0])
+        scalars = np.zeros(3)
         mean, variance = self.moments
         if observed.needs_bounds:
             self.find_moments(first, last, gaussians)
@@ -214,6 +214,7 @@ class RowPass:
             sums.outer_products[:] += np.sum(products, axis=0)
             sums.spreads[:] += spreads
             sums.scalars[:] += scalars
+            sums.scalars[1] += float(np.sum(gaussians.log_determinants))
         return sums
 
     def all_sums(self) -> RowSums:

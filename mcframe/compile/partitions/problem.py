@@ -146,11 +146,9 @@ class TableInPartitions(LeftBehind):
 
 
 @attrs.frozen(eq=False)
-class OffsetInPartitions:
+class OffsetInPartitions(OffsetLeftBehind):
     """The offsets of a block, read from the partitions of the rows that are asked for."""
 
-    shape: tuple[int, int]
-    block: str
     source: Source
 
     def at(self, rows: IntArray, columns: IntArray) -> Array:
@@ -165,10 +163,6 @@ class OffsetInPartitions:
                 if offset is not None:
                     found[here] = offset.at(rows[here] - first, columns[here])
         return found
-
-    def dense(self) -> Array:
-        """The offsets of all cells, for an answer that has a number for each of them."""
-        return self.at(*np.ogrid[: self.shape[0], : self.shape[1]])
 
 
 def table_of(source: Source, p: int, block: str) -> Table:

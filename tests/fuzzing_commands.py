@@ -1,0 +1,101 @@
+"""Random commands on tables in files, one of the verbs of ``fuzzing``."""
+
+import contextlib
+import io
+import os
+from itertools import chain
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from mcframe.__main__ import main
+from mcframe.tables.columns import SIGNS_OF_MISSING
+
+from .strategies import frames
+
+# How a table is written, by pandas' names, and the same as arguments of a command.
+DIALECTS = [
+    *({}, {}, {"sep": ";", "decimal": ","}, {"sep": "\t", "encoding": "utf-16"}),
+    *({"sep": "|", "encoding": "latin-1"}, {"date_format": "%d.%m.%Y"}, {"na_rep": "-999"}),
+]
+ARGUMENTS = {"sep": "--delimiter", "date_format": "--dates", "na_rep": "--missing"}
+COMMANDS = {
+    "impute": ["impute", "{table}", "--out", "done.csv"],
+    "impute to another form": ["impute", "{table}", "--out", "done.parquet"],
+    "fit": ["fit", "{table}", "--out", "fit.npz", "--max-seconds", "2"],
+    "verify": ["verify", "{table}", "--rows", "6", "--max-seconds", "2"],
+    "explain": ["explain", "{table}"],
+}
+MORE = [
+    *(["--intervals", "0.9"], ["--draws", "2"], ["--method", "optimum"], ["--save", "saved.npz"]),
+    *(["--json"], ["--seed", "3"], ["--types", "numbers=number"], ["--types", "whole=count"]),
+    *(["--types", "kinds=skip"], ["--types", "town=number"], ["--types", "no=number"]),
+    *(["--delimiter", "|"], ["--decimal", ","], ["--encoding", "utf-8"], ["--missing", "6"]),
+    *(["--dates", "%Y-%m-%d"], ["--dates", "%H:%M"], ["--model", "model.toml"], ["--tol", "0.1"]),
+    *(["--method", "posterior"], ["--out", "{table}"], ["--out", "no/done.csv"], ["--nonsense"]),
+]
+BY_HAND = """
+terms = [{ is = "NuclearNorm", weight = 0.5 }]
+blocks = [{ name = "own", columns = ["numbers"], likelihood = "Gaussian", bias = true }]
+"""
+
+
+def command_lines(draw):
+    """A command on a table in a file: CSV of any form, Parquet or Arrow."""
+    frame, ending = draw(frames())[0], draw(st.sampled_from(["csv", "csv", "parquet", "arrow"]))
+    dialect = draw(st.sampled_from(DIALECTS)) if ending == "csv" else {}
+    name, told = draw(st.sampled_from(list(COMMANDS))), draw(st.integers(0, 3)) > 0
+    more = draw(st.lists(st.sampled_from(MORE), max_size=3))
+    if told:
+        more += [[ARGUMENTS.get(key, f"--{key}"), value] for key, value in dialect.items()]
+    table = f"table.{ending}"
+    given = [text.format(table=table) for text in [*COMMANDS[name], *chain(*more)]]
+
+    def call():
+        for file in os.scandir():
+            os.unlink(file)
+        Path("model.toml").write_text(BY_HAND)
+        try:
+            write = {"csv": lambda path: frame.to_csv(path, index=False, **dialect)}
+            write |= {"parquet": frame.to_parquet, "arrow": frame.to_feather}
+            write[ending](table)
+        except (pa.ArrowException, OverflowError):  # no column of these formats
+            return "no such file"
+        before = Path(table).read_bytes()
+        with contextlib.redirect_stderr(io.StringIO()) as told_to_users:
+            try:
+                code = main(given)
+            except SystemExit as left:
+                code = left.code
+        lines = told_to_users.getvalue().splitlines()
+        assert Path(table).read_bytes() == before, "the input was written"
+        assert all(line.startswith("mcframe") or not line for line in lines), lines
+        assert code != 2 or len(lines) > 0
+        assert code in (0, 1, 2), code
+        changed = [option for option in more if option[0] in ("--types", "--dates", "--missing")]
+        if code != 2 and given[0] == "impute" and "done.csv" in given and told and not changed:
+            check_cells(frame, dialect)
+        if code != 2 and "saved.npz" in given:
+            assert main(["predict", "saved.npz", "--out", "again.csv"]) in (0, 1)
+        return f"exit code {code}"
+
+    return f"{' '.join(given)} {dialect} {frame.to_dict('list')!r}", call
+
+
+def check_cells(frame, dialect):
+    """What was observed stands in the answer, as text or as the same number or time."""
+    options = {"dtype": str, "keep_default_na": False, "index_col": False}
+    form = {key: dialect[key] for key in ("sep", "encoding", "decimal") if key in dialect}
+    frame.to_csv("whole.csv", index=False, **dialect)
+    told, done = pd.read_csv("whole.csv", **options, **form), pd.read_csv("done.csv", **options)
+    assert list(told) == list(done)
+    assert len(told) == len(done)
+    for name in told:
+        for before, after in zip(told[name], done[name], strict=True):
+            text = before.replace(form.get("decimal", "."), ".")
+            if text.strip().lower() in {*SIGNS_OF_MISSING, "-999"} or text == after:
+                continue
+            kind = {"day": pd.Timestamp, "spans": pd.Timedelta}.get(name, float)
+            assert kind(text) == kind(after), (name, before, after)
