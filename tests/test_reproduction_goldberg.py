@@ -74,6 +74,23 @@ def test_the_generator_draws_what_section_4_says():
     np.testing.assert_array_equal(observed["features"][task.seen_features], x[task.seen_features])
 
 
+def test_a_draw_divided_by_the_root_of_the_rank_has_the_same_random_numbers():
+    ours, theirs = (
+        transduction(np.random.default_rng(0), rank=2, noise=0.0, expected=expected)
+        for expected in (False, True)
+    )
+    ratio = theirs.truth.features / ours.truth.features
+    np.testing.assert_allclose(ratio, ratio[0, 0])
+    assert np.std(ours.truth.features) == pytest.approx(1.0)
+    np.testing.assert_array_equal(theirs.seen_features, ours.seen_features)
+    sizes = [
+        np.var(transduction(np.random.default_rng(seed), expected=True).truth.features)
+        for seed in range(400)
+    ]
+    assert np.mean(sizes) == pytest.approx(1.01, abs=4 * np.std(sizes) / 20)
+    assert np.std(sizes) > 0.1
+
+
 def test_a_method_draws_the_same_whatever_is_measured():
     """Table 2 is of the trials of Table 1."""
     setting, number = "noise 0.01, rank 2, n 60, 40%", 3
@@ -87,7 +104,7 @@ def test_a_method_draws_the_same_whatever_is_measured():
         measure: value
         for measure, value in together.items()
         if measure.startswith(("MC-1", "Zero"))
-        and not any(other in measure for other in ("posterior", "fifths", "ties"))
+        and not any(other in measure for other in ("posterior", "fifths", "ties", "root of r"))
     }
     other = attrs.evolve(goldberg.EXPERIMENTS[1].tiny(), tuning=QUICK)
     assert other.run_part(setting, "MC-1", Trial(setting, number).generator(0)) == alone["MC-1"]

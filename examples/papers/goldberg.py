@@ -4,7 +4,7 @@ import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import attrs
 import numpy as np
@@ -39,6 +39,8 @@ __all__ = ["AS_THEY_COME", "EXPERIMENTS"]
 
 SOURCE = "Goldberg, Zhu, Recht, Xu, Nowak, Transduction with Matrix Completion, NIPS 2010"
 AS_THEY_COME = ", features as they come"
+# X0 is divided by its expected standard deviation, and not by that of the draw.
+ROOT = ", divided by the root of r"
 NOTES = (
     "Feature errors are roots of the ratio of sums of squares, as the paper's figures are.",
     "EM, as published: without the conditional covariances of what is missing.",
@@ -51,7 +53,12 @@ STOP = Cause("stop", rf"(FPC\+SVM) ({LABEL}|{FEATURE})", rf"\1{EARLY} \2")
 # Of a path of mu whose label errors are flat another point was chosen.
 MU = Cause("mu", rf"(MC-1) ({LABEL}|{FEATURE})", rf"\1{LARGER} \2")
 EM = Cause("EM", rf"(EM\d\+SVM) ({LABEL}|{FEATURE})", rf"\1{AS_PUBLISHED} \2")
+ROOTS = (
+    Cause("root r", rf"(MC-b|MC-1|FPC\+SVM|Mean\+SVM) ({LABEL}|{FEATURE})", rf"\1{ROOT} \2"),
+    Cause("EM, root r", rf"(EM1\+SVM) ({LABEL}|{FEATURE})", rf"\1{AS_PUBLISHED}{ROOT} \2"),
+)
 # Each draws random numbers of its own, so that one more changes no other; new ones come last.
+# Those that are divided by the root of r draw the ones of their method.
 METHODS = (
     "MC-b",
     "MC-1",
@@ -102,8 +109,8 @@ class Contest(Experiment):
     methods: ClassVar[tuple[str, ...]]
     tuning: Tuning
 
-    def task(self, setting: str, rng: np.random.Generator) -> Transduction:
-        """The task of a trial."""
+    def task(self, setting: str, rng: np.random.Generator, variant: str) -> Transduction:
+        """The task of a trial, for methods of a variant."""
         raise NotImplementedError
 
     def parts(self, setting: str) -> Sequence[str]:
@@ -116,10 +123,13 @@ class Contest(Experiment):
         return {measure: value for part in parts for measure, value in part.items()}
 
     def run_part(self, setting: str, part: str, rng: np.random.Generator) -> dict[str, float]:
-        """One method on the task."""
-        task = self.task(setting, rng)
-        own = rng.spawn(len(METHODS))[METHODS.index(part)]
-        return run_method(task, part, self.tuning, own)
+        """One method on the task; of a variant of the task the measures have its name."""
+        variant = next((each for each in (AS_THEY_COME, ROOT) if part.endswith(each)), "")
+        task = self.task(setting, rng, variant)
+        own = rng.spawn(len(METHODS))[METHODS.index(part.removesuffix(ROOT))]
+        tuning = attrs.evolve(self.tuning, solve=self.tuning.solve and variant != ROOT)
+        found = run_method(task, part.removesuffix(variant), tuning, own)
+        return {with_suffix(measure, variant): value for measure, value in found.items()}
 
     def shows(self, measure: str) -> bool:
         """Errors, excess and coverage; not what was chosen, and not its neighbours."""
@@ -150,8 +160,10 @@ class Synthetic(Contest):
         *(f"Mean+SVM{FOUR_FIFTHS}", f"Zero+SVM{FOUR_FIFTHS}", f"FPC+SVM{FOUR_FIFTHS}"),
         *(f"EM1+SVM{AS_PUBLISHED}{FOUR_FIFTHS}", f"Mean+SVM{LARGEST}", f"Zero+SVM{LARGEST}"),
         f"FPC+SVM{EARLY}",
+        *(f"Mean+SVM{ROOT}", f"EM1+SVM{AS_PUBLISHED}{ROOT}", f"FPC+SVM{ROOT}"),
+        *(f"MC-1{ROOT}", f"MC-b{ROOT}"),
     )
-    causes = (EM, FOLDS, BOTH, STOP)
+    causes = (EM, FOLDS, BOTH, STOP, *ROOTS)
     kinds: ClassVar[tuple[str, ...]]
 
     @classmethod
@@ -177,9 +189,10 @@ class Synthetic(Contest):
         """Return the settings in the order of the paper's rows."""
         return list(self.cases())
 
-    def task(self, setting: str, rng: np.random.Generator) -> Transduction:
+    def task(self, setting: str, rng: np.random.Generator, variant: str) -> Transduction:
         """A draw of a setting."""
-        return transduction(rng, **self.cases()[setting])  # type: ignore[arg-type]
+        given: dict[str, Any] = dict(self.cases()[setting])
+        return transduction(rng, expected=variant == ROOT, **given)
 
     def shows(self, measure: str) -> bool:
         """What the table is about."""
@@ -241,7 +254,7 @@ class Table3(Contest):
         """Numbers of labels."""
         return [f"t = {count}" for count in self.labels]
 
-    def task(self, setting: str, rng: np.random.Generator) -> Transduction:
+    def task(self, setting: str, rng: np.random.Generator, variant: str) -> Transduction:
         """A draw of rank 2 and noise 0.01."""
         count = self.labels[self.settings().index(setting)]
         return transduction(rng, n_items=self.items, n_labels=count, observed=self.share)
@@ -262,7 +275,7 @@ class RealData(Contest):
     tuning: Tuning = attrs.field(factory=lambda: Tuning(lambdas=(1.0,)))
 
     figures: ClassVar[Mapping[str, Mapping[str, str]]]
-    # What the methods beside those that begin in METHODS as "features as they come" are given.
+    # What all methods are given but those of "features as they come".
     scaled: ClassVar[str]
 
     @classmethod
@@ -279,20 +292,13 @@ class RealData(Contest):
         """Shares of observed entries."""
         return [f"{share:.0%}" for share in self.shares]
 
-    def task(self, setting: str, rng: np.random.Generator) -> Transduction:
-        """The table under a mask."""
+    def task(self, setting: str, rng: np.random.Generator, variant: str) -> Transduction:
+        """The table under a mask, its features scaled unless they are used as they come."""
         share = self.shares[self.settings().index(setting)]
-        return masked(real(self.data, rng), share, rng)
-
-    def run_part(self, setting: str, part: str, rng: np.random.Generator) -> dict[str, float]:
-        """One method under one mask, and the oracle that sees all features."""
-        task = self.task(setting, rng)
-        own = rng.spawn(len(METHODS))[METHODS.index(part)]
-        if part.endswith(AS_THEY_COME):
-            found = run_method(task, part.removesuffix(AS_THEY_COME), self.tuning, own)
-            return {with_suffix(measure, AS_THEY_COME): value for measure, value in found.items()}
-        truth = attrs.evolve(task.truth, features=scaled(task.truth.features, self.scaled))
-        return run_method(attrs.evolve(task, truth=truth), part, self.tuning, own)
+        truth = real(self.data, rng)
+        if variant != AS_THEY_COME:
+            truth = attrs.evolve(truth, features=scaled(truth.features, self.scaled))
+        return masked(truth, share, rng)
 
     def published(self) -> dict[tuple[str, str], Published]:
         """Return what the paper prints; nothing where the data are others."""

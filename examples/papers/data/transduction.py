@@ -47,13 +47,15 @@ def transduction(
     rank: int = 2,
     noise: float = 0.01,
     observed: float = 0.1,
+    expected: bool = False,
 ) -> Transduction:
     """Draw a task as in section 4.1 of Goldberg et al. (2010).
 
     X0 = L R' with entries of L and R from N(0, 1), divided by the standard deviation of its
-    entries; X = X0 + N(0, noise); Y0 = X0 W + b with entries of W and b from N(0, 10);
-    P(y = 1) = 1 / (1 + exp(-y0)). Rows are items. Of each block exactly the share ``observed``
-    of the entries is seen, all subsets of that size equally likely.
+    entries, or by the expected one, the root of r; X = X0 + N(0, noise); Y0 = X0 W + b with
+    entries of W and b from N(0, 10); P(y = 1) = 1 / (1 + exp(-y0)). Rows are items. Of each
+    block exactly the share ``observed`` of the entries is seen, all subsets of that size equally
+    likely.
 
     Parameters
     ----------
@@ -66,6 +68,9 @@ def transduction(
         The variance of the features' noise.
     observed : float
         omega, above 0 and up to 1.
+    expected : bool
+        Whether the entries of X0 have variance 1 in expectation, and not in each draw. The
+        random numbers are the same.
 
     References
     ----------
@@ -91,7 +96,7 @@ def transduction(
         )
     scores, loadings = (rng.standard_normal((side, rank)) for side in (n_items, n_features))
     clean = scores @ loadings.T
-    clean /= clean.std()
+    clean /= np.sqrt(rank) if expected else clean.std()
     deviation = np.sqrt(LABEL_VARIANCE)
     weights = deviation * rng.standard_normal((n_features, n_labels))
     soft = clean @ weights + deviation * rng.standard_normal(n_labels)
