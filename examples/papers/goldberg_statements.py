@@ -31,18 +31,29 @@ def average(name: str, measure: str, ending: str = "") -> float:
 
 
 def ties_said() -> str:
-    """Say what the largest of equally good C changes, in the settings that have both."""
+    """Say what the largest of equally good C changes, in the draws that have both."""
     name, said = "goldberg-table1", []
     for method in ("Mean+SVM", "Zero+SVM"):
-        gaps = [
-            np.mean(list(largest.values())) - np.mean(list(smallest.values()))
-            for setting in NUMBERS.report(name).experiment.settings()
-            if (largest := NUMBERS.values(name, setting, f"{method}{LARGEST} {LABEL}"))
-            and (smallest := NUMBERS.values(name, setting, f"{method} {LABEL}"))
-        ]
-        if gaps:
-            said.append(f"{np.mean(gaps):+.1f} points for {method} ({len(gaps)} settings)")
-    return f"Taking the largest of them changes the errors by {' and by '.join(said)}."
+        gaps = []
+        for setting in NUMBERS.report(name).experiment.settings():
+            largest = NUMBERS.values(name, setting, f"{method}{LARGEST} {LABEL}")
+            smallest = NUMBERS.values(name, setting, f"{method} {LABEL}")
+            gaps += [largest[k] - smallest[k] for k in sorted(largest.keys() & smallest.keys())]
+        if len(gaps) > 1:
+            error = np.std(gaps, ddof=1) / np.sqrt(len(gaps))
+            said.append(f"{np.mean(gaps):+.1f} ± {error:.1f} points ({method}, {len(gaps)} draws)")
+    return f"In the same draws the largest of them changes the errors by {' and by '.join(said)}."
+
+
+def worst_gap(method: str, other: str, share: str) -> float:
+    """Return the largest difference of mean label errors over the settings with that share."""
+    return max(
+        float(np.mean(list(mine.values())) - np.mean(list(theirs.values())))
+        for setting in NUMBERS.report("goldberg-table1").experiment.settings()
+        if setting.endswith(f", {share}")
+        and (mine := NUMBERS.values("goldberg-table1", setting, f"{method} {LABEL}"))
+        and (theirs := NUMBERS.values("goldberg-table1", setting, f"{other} {LABEL}"))
+    )
 
 
 def by_share(name: str, kind: str, methods: Sequence[str]) -> str:
@@ -57,28 +68,31 @@ def by_share(name: str, kind: str, methods: Sequence[str]) -> str:
 def meta_averages(name: str, kind: str, variants: Sequence[str] = ()) -> str:
     """Write the paper's averages over all settings beside ours, as many as have been computed.
 
-    The difference is the mean over the settings, ± its standard error. A variant of a method, such
-    as EM as published, is compared with what the paper prints for the method.
+    The difference is the mean over the settings, ± its standard error; the spread is the paper's
+    standard deviation over trials divided by ours, in the geometric mean. A variant of a method,
+    such as EM as published, is compared with what the paper prints for the method.
     """
     report, lines = NUMBERS.report(name), []
     published, decimals = report.experiment.published(), 1 if kind == LABEL else 2
     posteriors = [f"{model}{POSTERIOR}" for model in ("MC-b", "MC-1")]
     for method in (*META_AVERAGES[kind], *variants, *posteriors):
-        ours, gaps = [], []
+        ours, gaps, ratios = [], [], []
         for setting in report.experiment.settings():
-            found = NUMBERS.values(name, setting, f"{method} {kind}")
-            if found:
-                ours.append(np.mean(list(found.values())))
-                theirs = published.get((setting, f"{method.partition(',')[0]} {kind}"))
-                gaps += [] if theirs is None else [ours[-1] - theirs.mean]
+            found = list(NUMBERS.values(name, setting, f"{method} {kind}").values())
+            ours += [np.mean(found)] if found else []
+            theirs = published.get((setting, f"{method.partition(',')[0]} {kind}"))
+            if found and theirs and method not in posteriors:
+                gaps.append(ours[-1] - theirs.mean)
+                if theirs.deviation and len(found) >= FEWEST:
+                    ratios.append(np.log(theirs.deviation / np.std(found, ddof=1)))
         printed = META_AVERAGES[kind].get(method)
         line = [method, "" if printed is None else f"{printed:.{decimals}f}"]
         line += [f"{np.mean(ours):.{decimals}f}" if ours else ""]
-        told = len(gaps) > 1 and method not in posteriors
-        error = np.std(gaps, ddof=1) / np.sqrt(len(gaps)) if told else np.nan
-        line += [f"{np.mean(gaps):+.{decimals}f} ± {error:.{decimals}f}" if told else ""]
+        error = np.std(gaps, ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
+        told = f"{np.mean(gaps):+.{decimals}f} ± {error:.{decimals}f}" if len(gaps) > 1 else ""
+        line += [told, f"{np.exp(np.mean(ratios)):.2f}" if ratios else ""]
         lines.append([*line, str(len(ours))])
-    headings = ("method", "paper", "ours", "ours - paper", "settings")
+    headings = ("method", "paper", "ours", "ours - paper", "spread, paper / ours", "settings")
     return "\n".join(ruled(headings, lines))
 
 
@@ -124,33 +138,43 @@ def bias_said() -> str:
     return f"The label error of the model without a bias: {'; '.join(said)}."
 
 
-def verdict(probability: float, difference: float, wanted: int) -> str:
-    """Say whether a difference has the sign that the paper reports, and is significant."""
-    if probability > LEVEL:
-        return "not significant"
-    return "holds" if np.sign(difference) == wanted else "the opposite holds"
+def bias_verdict() -> str:
+    """Say whether the model without a bias has significantly higher label errors."""
+    name, said, bare = "goldberg-nobias", [], {}
+    for setting in NUMBERS.report(name).experiment.settings():
+        bare = NUMBERS.values(name, setting, f"MC without a bias {LABEL}")
+        for model in ("MC-b", "MC-1"):
+            other = NUMBERS.values(name, setting, f"{model} {LABEL}")
+            if len(bare) < FEWEST:
+                return f"With {len(bare)} trial{'s' * (len(bare) != 1)} we cannot tell."
+            first, second = ([each[k] for k in sorted(bare)] for each in (bare, other))
+            p, gap = float(ttest_rel(first, second).pvalue), np.mean(np.subtract(first, second))
+            said.append(f"than that of {model} with {setting}: {verdict(p, float(gap))}")
+    return f"Its label error is, in {len(bare)} trials, {'; '.join(said)}."
 
 
-def against_oracle(name: str, methods: Sequence[str]) -> str:
-    """Write paired tests of methods against the support vector machine that sees all features."""
+def verdict(probability: float, difference: float) -> str:
+    """Say which sign a difference has, if it is significant."""
+    said = "not significant" if probability > LEVEL else "lower" if difference < 0 else "higher"
+    return f"{said} (p = {probability:.2g})"
+
+
+def against(name: str, reference: str, methods: Sequence[str]) -> str:
+    """Write paired tests of the label errors of methods against those of another one."""
     lines = []
     for setting in NUMBERS.report(name).experiment.settings():
-        oracle = NUMBERS.values(name, setting, f"Oracle SVM {LABEL}")
+        theirs = NUMBERS.values(name, setting, f"{reference} {LABEL}")
         for method in methods:
             own = NUMBERS.values(name, setting, f"{method} {LABEL}")
-            common = sorted(own.keys() & oracle.keys())
-            if len(common) < FEWEST:
-                mean = np.mean([own[k] - oracle[k] for k in common]) if common else np.nan
-                lines.append([setting, method, f"{mean:+.2f}", str(len(common)), "too few trials"])
-                continue
-            first, second = [own[k] for k in common], [oracle[k] for k in common]
-            difference = float(np.mean(np.subtract(first, second)))
-            p = float(ttest_rel(first, second).pvalue)
-            said = f"{verdict(p, difference, -1)} (p = {p:.2g})"
+            common = sorted(own.keys() & theirs.keys())
+            first, second = [own[k] for k in common], [theirs[k] for k in common]
+            difference = float(np.mean(np.subtract(first, second))) if common else np.nan
+            said = "too few trials"
+            if len(common) >= FEWEST:
+                said = verdict(float(ttest_rel(first, second).pvalue), difference)
             lines.append([setting, method, f"{difference:+.2f}", str(len(common)), said])
-    return "\n".join(
-        ruled(["observed", "method", "method - oracle, points", "trials", "beats it"], lines)
-    )
+    headings = ("observed", "method", f"method - {reference}, points", "trials", "its error is")
+    return "\n".join(ruled(headings, lines))
 
 
 def more_tasks(methods: Sequence[str]) -> str:
@@ -166,9 +190,9 @@ def more_tasks(methods: Sequence[str]) -> str:
                 lines.append([method, kind, "", "", "too few trials"])
                 continue
             p, difference = float(ttest_ind(ten, two).pvalue), np.mean(ten) - np.mean(two)
-            said = f"{verdict(p, float(difference), -1)} (p = {p:.2g})"
+            said = verdict(p, float(difference))
             lines.append([method, kind, f"{np.mean(two):.3g}", f"{np.mean(ten):.3g}", said])
-    return "\n".join(ruled(["method", "error", "t = 2", "t = 10", "ten are better"], lines))
+    return "\n".join(ruled(["method", "error", "t = 2", "t = 10", "with ten it is"], lines))
 
 
 def optimum_columns(model: str) -> dict[str, str]:
@@ -250,6 +274,8 @@ PAGE = {
     "by_share": by_share,
     "meta_averages": meta_averages,
     "best_methods": best_methods,
-    "against_oracle": against_oracle,
+    "against": against,
+    "worst_gap": worst_gap,
+    "bias_verdict": bias_verdict,
     "more_tasks": more_tasks,
 }
