@@ -1,5 +1,6 @@
 """Xu et al. (2018), COCO: Tables 1 and 2, Figures 1 and 2, and the optimum beside them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -200,12 +201,23 @@ class CocoFig1(Experiment):
         return ("labels of CAL500",)
 
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
-        """All singular values, and how many of them hold 90 % of the sum of squares."""
-        labels = read_multilabel(DATA_FILE).labels[: self.rows]
+        """All singular values, how many hold 90 % of the squares, and what tells little.
+
+        That is: the errors of predicting no label and the commonest value of each, and how much
+        of the features' sum of squares one column holds.
+        """
+        songs = read_multilabel(DATA_FILE)
+        labels, features = songs.labels[: self.rows], songs.features[: self.rows]
         values = singular_values(labels)
         held = np.cumsum(values**2) / np.sum(values**2)
         found = {f"singular value {k}": float(value) for k, value in enumerate(values, 1)}
-        return found | {"values for 90 % of the squares": float(1 + np.searchsorted(held, 0.9))}
+        shares, squares = labels.mean(axis=0), np.sum(features**2, axis=0)
+        return found | {
+            "values for 90 % of the squares": float(1 + np.searchsorted(held, 0.9)),
+            "error of no label": float(shares.mean()),
+            "error of the commonest values": float(np.minimum(shares, 1 - shares).mean()),
+            "share of the squares in one feature": float(squares.max() / squares.sum()),
+        }
 
     def trials_of(self, setting: str, trials: int) -> int:
         """Return one trial at most: nothing is drawn."""
@@ -403,13 +415,13 @@ def from_0_to_1(features: Array) -> Array:
 
 @attrs.frozen
 class CocoScaling(Experiment):
-    """The X errors of Table 2, features scaled in other ways, COCO with other iterations."""
+    """The errors of Table 2, features scaled in other ways, COCO with other iterations."""
 
     name = "coco-scaling"
-    title = "COCO, Table 2: X errors by the scale of the features"
+    title = "COCO, Table 2: errors by the scale of the features"
     source = f"{SOURCE}, Table 2; not in the paper"
     default_trials = 5
-    measure = "X error of"
+    measure = "X error (labels: Y error) of"
 
     rows: int | None = None
     iterations: tuple[int, ...] = (200, 300, 500)
@@ -439,8 +451,11 @@ class CocoScaling(Experiment):
         }
         answers["Mc"] = by_mc(table.data)
         return {
-            name: errors(answer.features, answer.labels, table)[0]
+            f"{name}{kind}": error
             for name, answer in answers.items()
+            for kind, error in zip(
+                ("", ", labels"), errors(answer.features, answer.labels, table), strict=True
+            )
         }
 
 
@@ -502,8 +517,8 @@ class CocoBound(Experiment):
     default_trials = 3
     notes = (
         "The optimum of COCO-1. sum: the mean Kullback-Leibler divergence of the labels'"
-        " probabilities plus d / l times the mean squared error of the features.",
-        "slope: of the logarithm of the sum by that of the share; the theorem says at most -0.5.",
+        " probabilities plus d / l times the squared error of the features divided by n (d + l).",
+        "slope: of the logarithm of the sum by that of the share.",
     )
 
     @classmethod
@@ -525,6 +540,14 @@ class CocoBound(Experiment):
         """Fits are solved to a gap."""
         return 1.0
 
+    def bound(self, setting: str, share: float) -> float:
+        """The bound of Theorem 2 without its constants 2, C_0 and alpha."""
+        (rank, n), (_, d, labels) = self.cases()[setting], self.shape
+        size, seen = n + d + labels, share * n * (d + labels)
+        return math.sqrt(
+            rank * size / seen * (1 + size * math.log(size) / seen) * (d / labels + 1)
+        )
+
     def run(self, setting: str, rng: np.random.Generator) -> Mapping[str, float]:
         """One matrix, observed at each share."""
         (rank, n), (_, d, labels), sums = self.cases()[setting], self.shape, []
@@ -537,7 +560,7 @@ class CocoBound(Experiment):
                 for name, block in (("features", table.features), ("labels", table.labels))
             }
             latent = fit(coco(), data, tol=1e-4, max_iter=5000).latent.dense()
-            error = np.mean((latent[:, :d] - table.features) ** 2)
+            error = np.sum((latent[:, :d] - table.features) ** 2) / (n * (d + labels))
             sums.append(float(divergence(table.latent, latent[:, d:]) + d / labels * error))
             found[f"sum at {share:.0%}"] = sums[-1]
             ratio = np.linalg.norm(latent[:, :d] - table.features)
@@ -545,13 +568,14 @@ class CocoBound(Experiment):
         return found | {"slope": float(np.polyfit(np.log(self.shares), np.log(sums), 1)[0])}
 
     def draw(self, figure: Any, summary: Summary) -> bool:
-        """A line for each rank and number of rows, and one of slope -1/2."""
+        """A line for each rank and number of rows, and the bound of the first times a constant."""
         axes = figure.subplots()
         shares = np.array(self.shares)
         for setting, found in summary.items():
             means = [found[f"sum at {share:.0%}"].mean for share in shares]
             axes.loglog(shares, means, "o-", label=setting)
-        axes.loglog(shares, means[0] * (shares[0] / shares) ** 0.5, "k--", label="slope -1/2")
+        bounds = np.array([self.bound(self.settings()[0], share) for share in shares])
+        axes.loglog(shares, means[0] * bounds / bounds[0], "k--", label="order of the bound")
         axes.set_xticks(shares, [f"{share:.0%}" for share in shares])
         axes.xaxis.minorticks_off()
         axes.set(xlabel="share observed", ylabel="divergence + error")

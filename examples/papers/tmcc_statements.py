@@ -58,14 +58,15 @@ def weights_said() -> str:
         f"{block} {NUMBERS.known(TRIALS, setting, f'size of {block}')}" for block in blocks
     )
     joint = NUMBERS.known(TRIALS, setting, "weight x n D of MC.0")
-    # A weight over the cells of the tasks, three blocks of four.
-    alone = NUMBERS.known(TRIALS, setting, "weight x n D of tasks alone", 4 / 3)
+    # Stored as that of MC.0 is, times all cells; but its loss is divided by those of the tasks
+    # alone, three blocks of four.
+    alone = NUMBERS.known(TRIALS, setting, "weight x n D of tasks alone", 3 / 4)
     return (
         "The weights point to the cause. The unscaled targets, as printed, are larger than the"
         f" features (root mean squares {sizes}, at the same noise), so the features add little."
-        f" The wider table needs a larger weight of the nuclear norm ({joint} / nD for MC.0,"
-        f" {alone} / nD for the tasks alone), because the noise of 2000 columns has a larger"
-        " norm than that of 1500. A larger weight shrinks more."
+        " The wider table needs a larger weight of the nuclear norm (beside the undivided loss"
+        f" {joint} for MC.0 and {alone} for the tasks alone), because the noise of 2000 columns"
+        " has a larger norm than that of 1500. A larger weight shrinks more."
     )
 
 
