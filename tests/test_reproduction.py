@@ -25,7 +25,7 @@ from papers.experiment import (
     summarised,
 )
 from papers.registry import PAPERS
-from papers.report import OPEN, Tally, rows_of, tally, with_deviation
+from papers.report import OPEN, Row, Tally, rows_of, tally, with_deviation
 from papers.runner import Interrupted, attempts
 from papers.store import Header, Result, Store, commit
 
@@ -633,6 +633,13 @@ def test_a_cause_counts_where_its_own_measure_is_near_the_paper():
     assert tally(rows) == Tally(cells=4, computed=4, compared=4, within=0, explained=2, open=2)
     near = rows_of(Explained(), {"low": found(0.5, 0.5)})
     assert tally(near) == Tally(cells=4, computed=2, compared=2, within=1, explained=1, open=0)
+
+
+def test_few_trials_are_far_from_the_paper_by_chance_more_often():
+    """P(|t| > 2): with 8 degrees of freedom 0.0805, with 4 (one trial of ours) 0.1161."""
+    for trials, chance in ((5, 0.0805), (1, 0.1161)):
+        row = Row("s", "m", Published(1.0, 0.1, 5), Measured((1.0,) * trials))
+        assert row.chance == pytest.approx(chance, abs=1e-4)
 
 
 def test_trials_are_summed_up_by_their_numbers():

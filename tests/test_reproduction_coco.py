@@ -7,6 +7,7 @@ import pytest
 from papers import baselines
 from papers.coco import (
     EXPERIMENTS,
+    CocoBound,
     CocoFig1,
     CocoFig2,
     CocoOptimum,
@@ -223,11 +224,20 @@ def test_the_labels_of_cal500_are_of_no_low_rank():
     experiment = CocoFig1.tiny()
     experiment.check()
     summary = results(experiment)
-    spectrum = list(summary["labels of CAL500"].values())[:-1]
+    found = summary["labels of CAL500"]
+    spectrum = [each for name, each in found.items() if name.startswith("singular value")]
     assert len(spectrum) == 60
+    assert found["error of the commonest values"].mean < found["error of no label"].mean < 0.2
+    assert found["share of the squares in one feature"].mean > 0.9
     assert spectrum[-1].mean > 0.02 * spectrum[0].mean
     figure = pytest.importorskip("matplotlib.figure").Figure()
     assert experiment.draw(figure, summary)
+
+
+def test_the_bound_of_theorem_2_has_the_order_that_the_paper_prints():
+    """By hand: n = 40, d = 12, l = 8, half of the entries seen, rank 2."""
+    bound = CocoBound.tiny().bound("rank 2", 0.5)
+    assert bound == pytest.approx(np.sqrt(2 * 60 / 400 * (1 + 60 * np.log(60) / 400) * 20 / 8))
 
 
 @pytest.mark.reproduction

@@ -71,12 +71,13 @@ def alpha_said() -> str:
         for alpha, steps in product(computed_alphas(), EXPERIMENT.steps)
         if errors[alpha, steps, 0] > min(errors[alpha, steps, k] for k in places[1:])
     ]
+    splits = len(NUMBERS.values(ALPHA, SETTING, measure(*pn[:2], 0, "0")))
     return (
         f"With the sign of Z the smallest error of PN is {errors[pn]:.4f}, at alpha = {pn[0]:g}"
         f" with {pn[1]} steps. The smallest error of the mixtures is {errors[other]:.4f}, that of"
         f" {named_triple(EXPERIMENT.points[other[2]])} at alpha = {other[0]:g} with {other[1]}"
-        " steps. If PN and the mixtures have the same alpha and number of steps, some mixture is"
-        f" better than PN at alpha = {', '.join(gains) or 'none of these'}."
+        f" steps. In the means over {splits} splits, some mixture is better than PN with the same"
+        f" alpha and number of steps at alpha = {', '.join(gains) or 'none of these'}."
     )
 
 

@@ -222,11 +222,12 @@ class Numbers:
         """Write how many trials the cells have."""
         return trials_of(stored(name))
 
-    def by_chance(self) -> str:
-        """Write how many of all differences lie beyond two standard errors if all agree."""
-        kinds = experiments().values()
-        compared = sum(tally(stored(kind.name).rows).compared for kind in kinds)
-        return f"Of {compared} differences about {0.0455 * compared:.0f}"
+    def by_chance(self, *names: str) -> str:
+        """Write how many differences, all without names, are beyond two if all agree."""
+        names = names or tuple(kind.name for kind in experiments().values())
+        rows = [row for name in names for row in stored(name).rows if not row.aside]
+        chances = [row.chance for row in rows if row.distance is not None]
+        return f"Of {len(chances)} differences about {sum(chances):.0f}"
 
     def summary(self) -> str:
         """Write the table of all papers: cells, and how ours compare with them."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
 import attrs
+from scipy.stats import t as student
 
 from mcframe.numerics.progress import duration
 from papers.experiment import Experiment, Measured, Published, Summary, Trial, summarised
@@ -55,6 +56,16 @@ class Row:
         if self.published is None or self.measured is None:
             return None
         return self.measured.distance(self.published)
+
+    @property
+    def chance(self) -> float:
+        """The probability of being far if paper and reproduction agree, by Student's t."""
+        assert self.published is not None
+        assert self.measured is not None
+        known = self.published.deviation is not None and self.published.trials is not None
+        theirs = (self.published.trials or 0) - 1 if known else 0
+        degrees = self.measured.trials - 1 + theirs
+        return float(2.0 * student.sf(FAR, degrees)) if degrees else math.nan
 
     @property
     def is_far(self) -> bool:

@@ -15,7 +15,7 @@ EXCESSES = (
     ("Algorithm 1, COCO-1 (Xu et al.)", "coco-optimum", "excess, COCO-1 published"),
     ("Algorithm 1, COCO-0 (Xu et al.)", "coco-optimum", "excess, COCO-0 published"),
     ("Algorithm 1, TMCC (Wang et al.), kappa = 1e-6", "tmcc-optimum", "kappa 1e-06: excess"),
-    ("Soft-Impute, epsilon = 1e-5 (Zheng and Hastie)", "zheng-optimum", "epsilon 1e-05: excess"),
+    ("Soft-Impute, epsilon = 1e-5 (Mazumder et al.)", "zheng-optimum", "epsilon 1e-05: excess"),
     ("projected factors, k = 20 (Hayashi et al.)", "hayashi-excess", "k = 20, excess"),
 )
 FINDINGS = {
