@@ -13,7 +13,7 @@ from mcframe.compile import CompiledProblem, Program, Work
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver, State
-from mcframe.contracts.validators import number, whole
+from mcframe.contracts.validators import number
 
 
 @attrs.frozen
@@ -116,22 +116,14 @@ class Budget:
 
 def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
     """The budget, or a ``ModelError`` that names what is wrong with it."""
-    if not 0.0 <= number(tol, "tol") < 1.0:
-        raise ModelError(
-            f"tol={tol!r} was given; a relative gap of at least 0 and below 1 is needed"
-        )
-    try:
-        whole(max_iter, "max_iter", least=0)
-    except ModelError:
-        raise ModelError(
-            f"max_iter={max_iter!r} was given; a whole number of iterations, 0 or more, is needed"
-        ) from None
-    endless = isinstance(max_seconds, float) and max_seconds == np.inf
-    if not endless and (max_seconds is None or number(max_seconds, "max_seconds") <= 0):
-        raise ModelError(
-            f"max_seconds={max_seconds!r} was given; a number above 0 is needed, inf for no limit"
-        )
-    return Budget(float(tol), int(max_iter), float(max_seconds))
+    least = "a relative gap of at least 0 and below 1 is needed"
+    gap = number(tol, "tol", least, lambda x: 0.0 <= x < 1.0)
+    steps = "a whole number of iterations, 0 or more, is needed"
+    most = int(number(max_iter, "max_iter", steps, lambda x: x >= 0 and x == int(x)))
+    if isinstance(max_seconds, float) and max_seconds == np.inf:
+        return Budget(gap, most)
+    limit = "a number above 0 is needed, inf for no limit"
+    return Budget(gap, most, number(max_seconds, "max_seconds", limit, lambda x: x > 0))
 
 
 def checked_callback(callback: Callable[[Record], Any] | None) -> Callable[[Record], Any] | None:
