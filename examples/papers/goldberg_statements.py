@@ -65,6 +65,17 @@ def by_share(name: str, kind: str, methods: Sequence[str]) -> str:
     return "\n".join(ruled(["method", *SHARES], lines))
 
 
+def spread(name: str, method: str, kind: str) -> float:
+    """Return the paper's deviation over trials divided by ours, in the geometric mean."""
+    published, ratios = NUMBERS.report(name).experiment.published(), []
+    for setting in NUMBERS.report(name).experiment.settings():
+        found = list(NUMBERS.values(name, setting, f"{method} {kind}").values())
+        theirs = published.get((setting, f"{method.partition(',')[0]} {kind}"))
+        if theirs and theirs.deviation and len(found) >= FEWEST:
+            ratios.append(np.log(theirs.deviation / np.std(found, ddof=1)))
+    return float(np.exp(np.mean(ratios))) if ratios else np.nan
+
+
 def meta_averages(name: str, kind: str, variants: Sequence[str] = ()) -> str:
     """Write the paper's averages over all settings beside ours, as many as have been computed.
 
@@ -76,21 +87,20 @@ def meta_averages(name: str, kind: str, variants: Sequence[str] = ()) -> str:
     published, decimals = report.experiment.published(), 1 if kind == LABEL else 2
     posteriors = [f"{model}{POSTERIOR}" for model in ("MC-b", "MC-1")]
     for method in (*META_AVERAGES[kind], *variants, *posteriors):
-        ours, gaps, ratios = [], [], []
+        ours, gaps = [], []
         for setting in report.experiment.settings():
             found = list(NUMBERS.values(name, setting, f"{method} {kind}").values())
             ours += [np.mean(found)] if found else []
             theirs = published.get((setting, f"{method.partition(',')[0]} {kind}"))
             if found and theirs and method not in posteriors:
                 gaps.append(ours[-1] - theirs.mean)
-                if theirs.deviation and len(found) >= FEWEST:
-                    ratios.append(np.log(theirs.deviation / np.std(found, ddof=1)))
         printed = META_AVERAGES[kind].get(method)
         line = [method, "" if printed is None else f"{printed:.{decimals}f}"]
         line += [f"{np.mean(ours):.{decimals}f}" if ours else ""]
         error = np.std(gaps, ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
         told = f"{np.mean(gaps):+.{decimals}f} ± {error:.{decimals}f}" if len(gaps) > 1 else ""
-        line += [told, f"{np.exp(np.mean(ratios)):.2f}" if ratios else ""]
+        ratio = np.nan if method in posteriors else spread(name, method, kind)
+        line += [told, "" if np.isnan(ratio) else f"{ratio:.2f}"]
         lines.append([*line, str(len(ours))])
     headings = ("method", "paper", "ours", "ours - paper", "spread, paper / ours", "settings")
     return "\n".join(ruled(headings, lines))
@@ -277,5 +287,6 @@ PAGE = {
     "against": against,
     "worst_gap": worst_gap,
     "bias_verdict": bias_verdict,
+    "spread": spread,
     "more_tasks": more_tasks,
 }
