@@ -54,7 +54,7 @@ STOP = Cause("stop", rf"(FPC\+SVM) ({LABEL}|{FEATURE})", rf"\1{EARLY} \2")
 MU = Cause("mu", rf"(MC-1) ({LABEL}|{FEATURE})", rf"\1{LARGER} \2")
 EM = Cause("EM", rf"(EM\d\+SVM) ({LABEL}|{FEATURE})", rf"\1{AS_PUBLISHED} \2")
 ROOTS = (
-    Cause("root r", rf"(MC-b|MC-1|FPC\+SVM|Mean\+SVM) ({LABEL}|{FEATURE})", rf"\1{ROOT} \2"),
+    Cause("root r", rf"((?:FPC|Mean)\+SVM) ({LABEL}|{FEATURE})", rf"\1{ROOT} \2"),
     Cause("EM, root r", rf"(EM1\+SVM) ({LABEL}|{FEATURE})", rf"\1{AS_PUBLISHED}{ROOT} \2"),
 )
 # Each draws random numbers of its own, so that one more changes no other; new ones come last.
@@ -127,8 +127,7 @@ class Contest(Experiment):
         variant = next((each for each in (AS_THEY_COME, ROOT) if part.endswith(each)), "")
         task = self.task(setting, rng, variant)
         own = rng.spawn(len(METHODS))[METHODS.index(part.removesuffix(ROOT))]
-        tuning = attrs.evolve(self.tuning, solve=self.tuning.solve and variant != ROOT)
-        found = run_method(task, part.removesuffix(variant), tuning, own)
+        found = run_method(task, part.removesuffix(variant), self.tuning, own)
         return {with_suffix(measure, variant): value for measure, value in found.items()}
 
     def shows(self, measure: str) -> bool:
@@ -161,7 +160,6 @@ class Synthetic(Contest):
         *(f"EM1+SVM{AS_PUBLISHED}{FOUR_FIFTHS}", f"Mean+SVM{LARGEST}", f"Zero+SVM{LARGEST}"),
         f"FPC+SVM{EARLY}",
         *(f"Mean+SVM{ROOT}", f"EM1+SVM{AS_PUBLISHED}{ROOT}", f"FPC+SVM{ROOT}"),
-        *(f"MC-1{ROOT}", f"MC-b{ROOT}"),
     )
     causes = (EM, FOLDS, BOTH, STOP, *ROOTS)
     kinds: ClassVar[tuple[str, ...]]
