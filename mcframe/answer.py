@@ -648,7 +648,8 @@ class Fit:
         """The losses l of values at some entries of a block, without any weight.
 
         For a standardised block they are in standard units, as in the objective: the parameters of
-        its likelihood are in these units, and no column dominates because of its unit.
+        its likelihood are in these units, and no column dominates because of its unit. For a
+        ``RiskMixture`` l is the loss of its likelihood.
 
         Parameters
         ----------

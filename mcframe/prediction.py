@@ -111,7 +111,7 @@ class FittedRows(Rows):
         if not block.likelihood.location and table.offsets is not None:
             z = z + table.offsets
         y = targets_of(block, table, problem.origins.get(name))
-        return self.likelihood(name).value(z, y)
+        return self.likelihood(name).of_label.value(z, y)
 
 
 def check_size(problem: Problem, name: str) -> None:

@@ -543,3 +543,26 @@ def test_standardised_columns_are_judged_in_any_units(standardize):
         scores.append(RelativeDeviance()(fit, held))
     assert scores[0] < 0.9
     assert scores[1] == pytest.approx(scores[0], rel=1e-4)
+
+
+def test_held_out_labels_of_a_risk_mixture_are_judged_by_the_loss_of_its_likelihood():
+    """However much of PU and NU it has: only so are mixtures compared by one measure."""
+    y = np.where(np.random.default_rng(0).random((9, 6)) < 0.5, 1.0, 0.0)
+    risk = mc.RiskMixture(pn=0.2, pu=0.5, nu=0.3, missing_rate=0.4, likelihood=mc.Bernoulli())
+    model = mc.Model([mc.Block("y", risk)], [mc.NuclearNorm(4.0)])
+    held = Held(np.array([0, 3]), np.array([1, 2]), y[[0, 3], [1, 2]])
+    shown = y.copy()
+    shown[held.rows, held.columns] = np.nan
+    fit = mc.fit(model, {"y": shown})
+    p = fit.predict("y", held.rows, held.columns)
+    expected = -np.mean(np.log(np.where(held.values == 1.0, p, 1.0 - p)))
+    assert HeldOutLoss()(fit, {"y": held}) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("criterion", [HeldOutLoss(), LabelError("y")])
+def test_labels_of_one_kind_cannot_score_a_risk_mixture(criterion):
+    y = np.where(np.random.default_rng(0).random((9, 6)) < 0.5, 1.0, np.nan)
+    risk = mc.RiskMixture(pu=1.0, missing_rate=0.4, likelihood=mc.Bernoulli())
+    model = mc.Model([mc.Block("y", risk)], [mc.NuclearNorm(4.0)])
+    with pytest.raises(mc.ModelError, match=r"block 'y': all of its labels are 1.*of both kinds"):
+        mc.cross_validate(model, {"y": y}, criterion=criterion, weights=[9.0, 8.0], cv=2)

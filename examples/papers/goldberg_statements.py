@@ -149,18 +149,22 @@ def bias_said() -> str:
 
 
 def bias_verdict() -> str:
-    """Say whether the model without a bias has significantly higher label errors."""
-    name, said, bare = "goldberg-nobias", [], {}
+    """Say where the label errors of the model without a bias are significantly different."""
+    name, said, trials = "goldberg-nobias", [], 0
     for setting in NUMBERS.report(name).experiment.settings():
         bare = NUMBERS.values(name, setting, f"MC without a bias {LABEL}")
+        trials = len(bare)
+        if trials < FEWEST:
+            return f"{trials} trials do not decide this."
         for model in ("MC-b", "MC-1"):
             other = NUMBERS.values(name, setting, f"{model} {LABEL}")
-            if len(bare) < FEWEST:
-                return f"With {len(bare)} trial{'s' * (len(bare) != 1)} we cannot tell."
             first, second = ([each[k] for k in sorted(bare)] for each in (bare, other))
             p, gap = float(ttest_rel(first, second).pvalue), np.mean(np.subtract(first, second))
-            said.append(f"than that of {model} with {setting}: {verdict(p, float(gap))}")
-    return f"Its label error is, in {len(bare)} trials, {'; '.join(said)}."
+            if p <= LEVEL:
+                said.append(f"{verdict(p, float(gap))} than that of {model} with {setting}")
+    if not said:
+        return f"In {trials} trials no difference of label errors is significant."
+    return f"In {trials} trials its label error is {' and '.join(said)}; else nothing differs."
 
 
 def verdict(probability: float, difference: float) -> str:

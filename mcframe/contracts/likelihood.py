@@ -88,6 +88,11 @@ class Likelihood(ABC):
         """
         return None
 
+    @property
+    def of_label(self) -> "Likelihood":
+        """The loss l of one label, which a mixture of risks is made of; for all others itself."""
+        return self
+
     def bound_to(self, shape: Shape, values: Array) -> "Likelihood":
         """The likelihood with whatever it estimates from the observed values of its block."""
         return self

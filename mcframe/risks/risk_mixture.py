@@ -283,6 +283,11 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         return self.pu + self.nu > 0.0
 
     @property
+    def of_label(self) -> Likelihood:
+        """The likelihood: a held-out label is judged by its loss, however labels are missing."""
+        return self.likelihood
+
+    @property
     def convex(self) -> bool:  # type: ignore[override]
         """True if d is linear in z, or has no weight."""
         return self.likelihood.label_difference is not None or not self.reads_unlabeled

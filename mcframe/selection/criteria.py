@@ -163,9 +163,12 @@ class OfBlocks:
 
     def entries(self, fit: Any, held: Mapping[str, Held]) -> dict[str, Held]:
         """Held-out entries of the blocks that are scored."""
+        found = {name: held[name] for name in self.names(held)}
         if isinstance(fit, Fit):
             self.check(fit.model)
-        return {name: held[name] for name in self.names(held)}
+            for name, at in found.items():
+                check_labels(fit, name, at)
+        return found
 
 
 @attrs.frozen
@@ -342,9 +345,10 @@ class HeldOutLoss(OfBlocks):
 
     For several blocks it is the sum of all losses divided by the number of all entries, so a block
     counts by its number of entries. Weights of blocks and of entries are not used, so models with
-    different weights can be compared. For a standardised block l is in standard units, those of
-    the training entries. To compare models that standardize differently use ``RelativeError``,
-    which is in the units of the data. NaN if a fold holds out no entry.
+    different weights can be compared. For a ``RiskMixture`` l is the loss of its likelihood, so
+    mixtures can be compared; labels of both kinds are needed. For a standardised block l is in
+    standard units, those of the training entries. To compare models that standardize differently
+    use ``RelativeError``, which is in the units of the data. NaN if a fold holds out no entry.
     """
 
     def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
@@ -422,6 +426,23 @@ class RelativeDeviance(OfBlocks):
         else:
             why = "whose least losses are not known"
         return f"has {type(likelihood).__name__}, {why}; take {takes}(...)"
+
+
+def check_labels(fit: Fit, name: str, entries: Held) -> None:
+    """Raise a ``ModelError`` where all labels of a risk mixture are alike, held out or not.
+
+    The best answer would be to predict that label everywhere.
+    """
+    table = fit.problem.tables[name]
+    if not fit.model.block(name).likelihood.reads_unlabeled or not isinstance(table, Table):
+        return
+    labels = np.unique(np.concatenate([table.values, entries.values]))
+    if np.sum(~np.isnan(labels)) == 1:
+        raise ModelError(
+            f"block {name!r}: all of its labels are {labels[0]:g}, so held-out labels cannot tell"
+            " how good predictions are: to predict this label everywhere would be best; give"
+            " labels of both kinds, or choose the weight by what is known of the labels otherwise"
+        )
 
 
 def losses_at(fit: Any, name: str, entries: Held) -> Array:
