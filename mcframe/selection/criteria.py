@@ -441,7 +441,8 @@ def check_labels(fit: Fit, name: str, entries: Held) -> None:
         raise ModelError(
             f"block {name!r}: all of its labels are {labels[0]:g}, so held-out labels cannot tell"
             " how good predictions are: to predict this label everywhere would be best; give"
-            " labels of both kinds, or choose the weight by what is known of the labels otherwise"
+            " labels of both kinds, score another block, or choose the weight by what is known of"
+            " the labels otherwise"
         )
 
 
