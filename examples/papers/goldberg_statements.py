@@ -47,12 +47,12 @@ def ties_said() -> str:
 
 def worst_gap(method: str, other: str, share: str) -> float:
     """Return the largest difference of mean label errors over the settings with that share."""
+    name = "goldberg-table1"
     return max(
-        float(np.mean(list(mine.values())) - np.mean(list(theirs.values())))
-        for setting in NUMBERS.report("goldberg-table1").experiment.settings()
+        NUMBERS.mean(name, setting, f"{method} {LABEL}")
+        - NUMBERS.mean(name, setting, f"{other} {LABEL}")
+        for setting in NUMBERS.report(name).experiment.settings()
         if setting.endswith(f", {share}")
-        and (mine := NUMBERS.values("goldberg-table1", setting, f"{method} {LABEL}"))
-        and (theirs := NUMBERS.values("goldberg-table1", setting, f"{other} {LABEL}"))
     )
 
 
@@ -164,7 +164,8 @@ def bias_verdict() -> str:
                 said.append(f"{verdict(p, float(gap))} than that of {model} with {setting}")
     if not said:
         return f"In {trials} trials no difference of label errors is significant."
-    return f"In {trials} trials its label error is {' and '.join(said)}; else nothing differs."
+    found = " and ".join(said)
+    return f"In {trials} trials its label error is {found}. Nothing else is significant."
 
 
 def verdict(probability: float, difference: float) -> str:

@@ -58,8 +58,8 @@ def weights_said() -> str:
         f"{block} {NUMBERS.known(TRIALS, setting, f'size of {block}')}" for block in blocks
     )
     joint = NUMBERS.known(TRIALS, setting, "weight x n D of MC.0")
-    # Stored as that of MC.0 is, times all cells; but its loss is divided by those of the tasks
-    # alone, three blocks of four.
+    # Both are stored times all cells, but this model's loss is divided by the cells of the tasks,
+    # three blocks of four.
     alone = NUMBERS.known(TRIALS, setting, "weight x n D of tasks alone", 3 / 4)
     return (
         "The weights point to the cause. The unscaled targets, as printed, are larger than the"

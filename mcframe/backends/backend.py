@@ -116,14 +116,14 @@ class Budget:
 
 def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
     """The budget, or a ``ModelError`` that names what is wrong with it."""
-    least = "a relative gap of at least 0 and below 1 is needed"
-    gap = number(tol, "tol", least, lambda x: 0.0 <= x < 1.0)
-    steps = "a whole number of iterations, 0 or more, is needed"
-    most = int(number(max_iter, "max_iter", steps, lambda x: x >= 0 and x == int(x)))
+    needed = "a relative gap of at least 0 and below 1 is needed"
+    gap = number(tol, "tol", needed, lambda x: 0.0 <= x < 1.0)
+    needed = "a whole number of iterations, 0 or more, is needed"
+    iterations = int(number(max_iter, "max_iter", needed, lambda x: x >= 0 and x == int(x)))
     if isinstance(max_seconds, float) and max_seconds == np.inf:
-        return Budget(gap, most)
-    limit = "a number above 0 is needed, inf for no limit"
-    return Budget(gap, most, number(max_seconds, "max_seconds", limit, lambda x: x > 0))
+        return Budget(gap, iterations)
+    needed = "a number above 0 is needed, inf for no limit"
+    return Budget(gap, iterations, number(max_seconds, "max_seconds", needed, lambda x: x > 0))
 
 
 def checked_callback(callback: Callable[[Record], Any] | None) -> Callable[[Record], Any] | None:

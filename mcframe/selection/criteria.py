@@ -436,10 +436,10 @@ def check_labels(fit: Fit, name: str, entries: Held) -> None:
     table = fit.problem.tables[name]
     if not fit.model.block(name).likelihood.reads_unlabeled or not isinstance(table, Table):
         return
-    labels = np.unique(np.concatenate([table.values, entries.values]))
-    if np.sum(~np.isnan(labels)) == 1:
+    kinds = [label for label in (0, 1) if label in table.values or label in entries.values]
+    if len(kinds) == 1:
         raise ModelError(
-            f"block {name!r}: all of its labels are {labels[0]:g}, so held-out labels cannot tell"
+            f"block {name!r}: all of its labels are {kinds[0]}, so held-out labels cannot tell"
             " how good predictions are: to predict this label everywhere would be best; give"
             " labels of both kinds, score another block, or choose the weight by what is known of"
             " the labels otherwise"
