@@ -222,12 +222,12 @@ class Verification:
         return self.agrees
 
     def __repr__(self) -> str:
-        lines = [f"{'':<12}{'objective':>16}{'bound':>16}{'gap':>10}{'rank':>6}{'seconds':>9}"]
+        lines = [f"{'':<12}{'objective':>16}{'bound':>16}{'gap':>10}{'rank':>6}{'time':>11}"]
         for each in (self.fast, self.reference):
             seconds = each.history[-1].seconds
             lines.append(
                 f"{each.backend:<12}{each.objective:>16.9g}{each.bound:>16.9g}"
-                f"{each.gap:>10.1e}{each.rank:>6d}{seconds:>9.2f}"
+                f"{each.gap:>10.1e}{each.rank:>6d}{seconds:>9.2f} s"
             )
         inexact = " and the ".join(self.inexact)
         said = {

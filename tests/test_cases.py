@@ -1,13 +1,9 @@
 """The worked cases: each runs, prints what its page shows, and draws its picture."""
 
 import importlib
-import os
-import subprocess
-import sys
 
 import pytest
-
-from .test_docs import ROOT, comparable, examples_of
+from write_examples import ROOT, difference, examples_of, run_script
 
 CASES, DOCS = ROOT / "examples" / "cases", ROOT / "docs"
 NAMES = sorted(path.stem for path in CASES.glob("*.py") if path.stem != "common")
@@ -27,16 +23,9 @@ def test_a_case_prints_what_the_page_shows(name, tmp_path, request):
     script = CASES / f"{name}.py"
     if "data_file(" in script.read_text(encoding="utf-8"):
         request.getfixturevalue("data_folder")  # skips without it
-    done = subprocess.run(
-        [sys.executable, script, tmp_path],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stderr == ""
     example = SHOWN[f"python examples/cases/{name}.py"]
-    assert comparable(done.stdout, True) == comparable(example.shown, True), done.stdout
+    printed = run_script(script, tmp_path)
+    assert difference(printed, example.shown, example.tolerance) is None, printed
     assert (tmp_path / f"{name}.png").stat().st_size < LARGEST_PICTURE
 
 

@@ -1,21 +1,28 @@
 """The documents: every example runs and prints what they show, every public name is there."""
 
-import contextlib
 import importlib.util
-import io
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
-import warnings
-from itertools import zip_longest
 from pathlib import Path
 
 import attrs
 import pytest
+from write_examples import (
+    PAGES,
+    ROOT,
+    TOP_PAGES,
+    difference,
+    examples_of,
+    pictures_of,
+    rewritten,
+    run,
+    run_page,
+    write_page,
+)
 
 import mcframe as mc
 
@@ -25,106 +32,26 @@ if importlib.util.find_spec("distributed"):
     # Processes of clusters are forks of one that has imported what they need.
     importlib.import_module(".clusters", __package__)
 
-ROOT = Path(__file__).resolve().parents[1]
-TOP_PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
-PAGES = [*(ROOT / name for name in TOP_PAGES), *sorted((ROOT / "docs").glob("*.md"))]
-PAGES += sorted((ROOT / "docs" / "reproduction").glob("*.md"))
 REFERENCE_PAGES = sorted((ROOT / "docs" / "reference").glob("*.md"))
-FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# Stands before an output whose numbers depend on the machine: only the words are compared.
-DIGITS_VARY = "<!-- digits vary -->"
 # Pictures with an axis in seconds.
 OF_SECONDS = ("pictures-gap.png",)
-NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?")
-
-
-@attrs.frozen
-class Example:
-    """A block of code and the output that the page shows for it, if it shows any."""
-
-    line: int
-    code: str
-    shown: str | None
-    digits_vary: bool
-
-
-def examples_of(
-    page: str, languages: tuple[str, ...] = ("python", "py", "console")
-) -> list[Example]:
-    """All blocks of some languages, each with the ```text block that follows it directly."""
-    found = []
-    fences = list(FENCE.finditer(page))
-    for fence, after in zip_longest(fences, fences[1:]):
-        if fence[1] not in languages:
-            continue
-        code = commands_of(fence[2]) if fence[1] == "console" else fence[2]
-        shown, digits_vary = None, False
-        if after is not None and after[1] == "text":
-            between = page[fence.end() : after.start()].strip()
-            digits_vary = between == DIGITS_VARY
-            if digits_vary or not between:
-                shown = after[2]
-        line = page[: fence.start()].count("\n") + 1
-        found.append(Example(line, code, shown, digits_vary))
-    return found
-
-
-def commands_of(console: str) -> str:
-    """Python that runs the lines of a console, each of which is ``$ mcframe ...``."""
-    lines = [shlex.split(line) for line in console.replace("\\\n", " ").splitlines()]
-    assert all(line[:2] == ["$", "mcframe"] for line in lines), console
-    return "from mcframe.__main__ import main\n" + "".join(f"main({line[2:]})\n" for line in lines)
-
-
-def run(example: Example, namespace: dict[str, object], page: str) -> str:
-    """What a block prints, then the last line of its traceback where it raises.
-
-    A warning is printed where it is given; one that the page does not show is an error.
-    """
-    printed = io.StringIO()
-
-    def show(message: object, category: type, *_: object) -> None:
-        if example.shown is None or category.__name__ not in example.shown:
-            raise AssertionError(f"{page}:{example.line} warns {category.__name__}: {message}")
-        printed.write(f"{category.__name__}: {message}\n")
-
-    # Empty lines before the code keep the line numbers of the page in tracebacks.
-    code = compile("\n" * example.line + example.code, page, "exec")
-    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.showwarning = show
-        try:
-            exec(code, namespace)
-        except Exception as error:
-            if example.shown is None or type(error).__name__ not in example.shown:
-                raise
-            printed.write(f"{type(error).__name__}: {error}\n")
-    return printed.getvalue()
-
-
-def comparable(output: str, digits_vary: bool) -> str:
-    """Output with its white space collapsed, and without its numbers if they vary."""
-    collapsed = " ".join(output.split())
-    return NUMBER.sub("#", collapsed) if digits_vary else collapsed
+# A tolerance above this share would let numbers pass that mislead a reader.
+LARGEST = 0.1
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_examples_print_what_the_page_shows(path, tmp_path, monkeypatch):
+def test_examples_print_what_the_page_shows(path, tmp_path):
     """One after the other, in a folder where nothing is but what they write."""
-    monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {"__name__": "__main__"}
     page = path.read_text(encoding="utf-8")
-    for example in examples_of(page):
-        printed = run(example, namespace, path.name)
-        expected = comparable(example.shown or "", example.digits_vary)
-        assert comparable(printed, example.digits_vary) == expected, (
-            f"{path.name}, line {example.line}, prints\n{printed}"
-        )
-    shown_on_page = [file for file in tmp_path.glob("*.png") if f"]({file.name})" in page]
-    for drawn in [file for file in shown_on_page if file.name not in OF_SECONDS]:
+    for example, printed in run_page(path, tmp_path):
+        wrong = difference(printed, example.shown or "", example.tolerance)
+        assert wrong is None, f"{path.name}, line {example.line}: {wrong}; it prints\n{printed}"
+    for link, drawn in pictures_of(page, tmp_path):
+        if drawn.name in OF_SECONDS:
+            continue
         from matplotlib.testing.compare import compare_images
 
-        shown = shutil.copy(path.parent / drawn.name, tmp_path / f"shown-{drawn.name}")
+        shown = shutil.copy(path.parent / link, tmp_path / f"shown-{drawn.name}")
         assert compare_images(shown, drawn, tol=20) is None, f"{drawn.name} is another picture"
 
 
@@ -175,11 +102,93 @@ def test_a_console_is_run_as_commands():
 def test_a_wrong_output_and_an_unshown_warning_are_noticed():
     page = "```python\nprint(1)\n```\n\n```text\n2\n```\n\n```python\nimport warnings\n```\n"
     first, second = examples_of(page)
-    assert comparable(run(first, {}, "page"), first.digits_vary) != first.shown.strip()
+    assert difference(run(first, {}, "page"), first.shown, first.tolerance) is not None
     assert second.shown is None
     warns = attrs.evolve(second, code="import warnings\nwarnings.warn('loud')")
     with pytest.raises(AssertionError, match="page:9 warns UserWarning: loud"):
         run(warns, {}, "page")
+
+
+def tolerance_of(marker):
+    """The tolerance of a page whose output stands behind a marker."""
+    (example,) = examples_of(f"```python\nx\n```\n\n{marker}\n```text\n1\n```\n")
+    return example.tolerance
+
+
+@pytest.mark.parametrize(
+    ("marker", "printed", "shown"),
+    [
+        ("", "a  1\nb", "a 1 b"),
+        ("", "took 3 ms, 0.12 s, 4 CPU s", "took 4 ms, 3.12 s, 1 CPU s"),
+        ("<!-- within 2% -->", "sd 1.01 of 200 in 8 s", "sd 1.03 of 203 in 2 s"),
+        ("<!-- within 2% -->", "-0.13 +1e-3 1,010.0", "-0.12 +2e-3 1,000.0"),
+        ("<!-- within 1% or 1e-6 -->", "gap 9e-07, 0.5", "gap 0.0e+00, 0.5"),
+    ],
+)
+def test_numbers_within_the_tolerance_of_the_page_agree(marker, printed, shown):
+    assert difference(printed, shown, tolerance_of(marker)) is None
+
+
+@pytest.mark.parametrize(
+    ("marker", "printed", "shown", "wrong"),
+    [
+        ("", "sd 1.01", "sd 1.02", "'sd 1.01' is printed, not 'sd 1.02'"),
+        ("<!-- within 2% -->", "sd 1.000", "sd 1.021", "after 'sd ' stands '1.000', not '1.021'"),
+        ("<!-- within 2% -->", "df 38.9", "df 29.9", "stands '38.9', not '29.9'"),
+        ("<!-- within 2% -->", "rank 5", "rank 6", "stands '5', not '6'"),
+        ("<!-- within 2% -->", "3 sites", "4 sites", "stands '3', not '4'"),
+        ("<!-- within 2% -->", "1 Bonn", "1 Kiel", "stands ' Bonn', not ' Kiel'"),
+        ("<!-- within 2% -->", "1 2", "1 2 3", "stands '', not ' '"),
+        ("<!-- within 2% -->", "", "1", "stands '', not '1'"),
+        ("<!-- within 2% -->", "nan", "1", "stands 'nan', not ''"),
+        ("<!-- within 2% or 1e-6 -->", "2e-6", "-2e-6", "stands '2e-6', not '-2e-6'"),
+        ("<!-- within 2% -->", "x12 1.0", "x13 1.0", "stands 'x12 ', not 'x13 '"),
+    ],
+)
+def test_numbers_beyond_the_tolerance_and_other_words_are_noticed(marker, printed, shown, wrong):
+    assert wrong in difference(printed, shown, tolerance_of(marker))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_tolerances_of_pages_are_small(path):
+    """And no comment between an example and its output is anything else."""
+    page = path.read_text(encoding="utf-8")
+    examples = examples_of(page, ("python", "py", "console", "sh"))
+    markers = re.findall(r"^<!-- .*\n```text$", page, re.MULTILINE)
+    assert len(markers) == sum(each.tolerance is not None for each in examples)
+    for example in examples:
+        if example.tolerance is not None:
+            assert 0.0 < example.tolerance.relative <= LARGEST, example.line
+
+
+def test_the_command_writes_output_and_pictures_anew(tmp_path):
+    """Where they differ in more than times; other text stays as it is."""
+    page = tmp_path / "page.md"
+    stale = (
+        "Text 1.\n```python\nprint(1, '0.2 s')\nprint()\n```\n\n```text\n1   0.1 s\n```\n\n"
+        "```python\nprint(' 5')\nopen('a.png', 'wb').write(b'new')\n```\n\n"
+        "<!-- within 2% -->\n```text\n```\n![a](pictures/a.png) Text 2.\n"
+    )
+    page.write_text(stale, encoding="utf-8")
+    (tmp_path / "pictures").mkdir()
+    assert write_page(page) == [tmp_path / "pictures" / "a.png", page]
+    assert page.read_text(encoding="utf-8") == stale.replace("```text\n```", "```text\n 5\n```")
+    assert (tmp_path / "pictures" / "a.png").read_bytes() == b"new"
+    assert write_page(page) == []
+
+
+def test_the_command_wants_a_place_for_each_output():
+    page = "```python\nprint(1)\n```\n"
+    with pytest.raises(ValueError, match=r"line 1 prints '1\\n'; no text block follows it"):
+        rewritten(page, [(examples_of(page)[0], "1\n")])
+
+
+def test_equal_blocks_have_outputs_of_their_own():
+    page = "```py\nx\n```\n\n```text\n0\n```\n" * 2
+    first, second = examples_of(page)
+    assert rewritten(page, [(first, "1\n"), (second, "2\n")]) == (
+        page.replace("0", "1", 1).replace("0", "2")
+    )
 
 
 REFERENCE = "\n".join(path.read_text(encoding="utf-8") for path in REFERENCE_PAGES)

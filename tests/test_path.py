@@ -233,7 +233,7 @@ def test_what_is_printed(model, table, capsys):
         path = mc.path(model, table, weights=[0.05, 0.02], progress=True)
     lines = repr(path).splitlines()
     assert lines[0] == "Path: 2 weights of NuclearNorm"
-    assert lines[1].split() == ["weight", "status", "objective", "gap", "rank", "seconds"]
+    assert lines[1].split() == ["weight", "status", "objective", "gap", "rank", "time"]
     assert lines[3].split()[:2] == ["0.02", "certified"]
     said = capsys.readouterr()
     assert said.out == ""

@@ -32,8 +32,8 @@ from mcframe.plots.drawing import pictures
 from mcframe.selection.weight_max import chosen_place, largest_weight
 from mcframe.storage import Archive
 
-LINE = "{:>12}  {:<15}  {:>15}  {:>7}  {:>4}  {:>7}"
-TITLES = ("weight", "status", "objective", "gap", "rank", "seconds")
+LINE = "{:>12}  {:<15}  {:>15}  {:>7}  {:>4}  {:>8}"
+TITLES = ("weight", "status", "objective", "gap", "rank", "time")
 HEADER = LINE.format(*TITLES)
 
 
@@ -82,7 +82,7 @@ class Path:
 def cells(weight: float, fit: Fit) -> tuple[str, ...]:
     """Return a fit as a row of the table."""
     numbers = f"{fit.objective:.9g}", f"{fit.gap:.1e}", str(fit.rank)
-    return (f"{weight:.6g}", fit.status, *numbers, f"{fit.history[-1].seconds:.2f}")
+    return (f"{weight:.6g}", fit.status, *numbers, f"{fit.history[-1].seconds:.2f} s")
 
 
 def path(
