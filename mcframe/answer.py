@@ -56,8 +56,9 @@ class Fit:
     ----------
     status : str
         "certified" (gap <= tol), "limited_by_rounding" if double precision cannot separate
-        objective and bound any further, "iteration_limit", "time_limit", "interrupted", or "local"
-        for a loss that is declared nonconvex.
+        objective and bound any further, "unbounded" if the objective falls without end,
+        "iteration_limit", "time_limit", "interrupted", or "local" for a loss that is declared
+        nonconvex.
     message : str
         The status in a sentence.
     problem : Problem

@@ -332,6 +332,10 @@ class Calibration(Term, Sums):
         weight = None if self.weight is None else self.weight * unit**2
         return attrs.evolve(self, B=self.B / unit, weight=weight)
 
+    def recession(self) -> Term:
+        """``A D = 0`` at the known equations: squares grow without end in all other directions."""
+        return Calibration(self.block, self.A, np.where(np.isnan(self.B), np.nan, 0.0))
+
     def formula(self) -> str:
         """weight ‖A Z_block − B‖_F², or A Z_block = B; where B is known."""
         known = "" if self.equations.known.all() else " where B is known"

@@ -57,7 +57,7 @@ WEIGHTED = MODELS.filter(
     lambda case: any(isinstance(term, mc.NuclearNorm | mc.MaxNorm) for term in case[0].terms)
 )
 STATUSES = {"certified", "limited_by_rounding", "iteration_limit", "time_limit", "interrupted"}
-STATUSES |= {"local"}
+STATUSES |= {"local", "unbounded"}
 BACKENDS = ["auto", "proximal", "alternating", "factored", "splitting", "rowwise", "fpc"]
 NONSENSE_VALUES = [-1, 0, 1.5, -0.5, np.nan, np.inf, "a", "", None, True, [1], {}, 1j, b"a", 2**70]
 NONSENSE_VALUES += [np.int8(3), np.float32(0.5), np.array(2), np.array([1.0, 2.0]), object(), int]

@@ -334,6 +334,57 @@ def whole_vocabulary(draw):
 
 
 @st.composite
+def falling_models(draw):
+    """(model, data) with risks that may fall without end, under penalties, beside any constraint.
+
+    Weights lie around the one at which they begin to fall; labels and scales are of any size.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_items, unit = draw(st.integers(1, 12)), draw(st.sampled_from([1.0, 1.0, 1e-6, 1e6]))
+    blocks, data = [], {}
+    for k in range(draw(st.integers(1, 2))):
+        loss = mc.Bernoulli(scale=unit * draw(st.sampled_from([1.0, 0.3])))
+        share = draw(st.sampled_from([0.0, 0.3, 1.0]))
+        risk = draw(st.sampled_from([mc.RiskMixture.punu, mc.RiskMixture.pnu]))(
+            share, draw(st.sampled_from([0.2, 0.5, 0.9])), likelihood=loss
+        )
+        blocks.append(mc.Block(f"risk{k}", risk, weight=draw(MAGNITUDES)))
+        given = draw(tables(loss, n_items, draw(st.integers(1, 4))))
+        if isinstance(given, mc.Observations) and given.offset is not None:
+            given = attrs.evolve(given, offset=unit * given.offset)
+        data[f"risk{k}"] = given
+    if draw(st.booleans()):
+        word = draw(st.sampled_from([word for word in SMOOTH + ROUGH if word.width == 1]))
+        blocks.append(mc.Block("beside", word, bias=word.smooth and not fits_parameters(word)))
+        data["beside"] = values_of(draw(tables(word, n_items, draw(st.integers(1, 3)))))
+    heaviest = max(block.weight for block in blocks[: len(blocks) - ("beside" in data)]) / unit
+    weight = heaviest * draw(st.sampled_from([0.01, 0.3, 1.0, 3.0]))
+    norms = [mc.NuclearNorm, mc.NuclearNorm, mc.MaxNorm]
+    exact = [np.nansum(np.abs(data["beside"]))] if "beside" in data else [0.0]
+    norms = norms[:2] if "beside" in data and not blocks[-1].likelihood.smooth else norms
+    terms = [draw(st.sampled_from(norms))(weight)]
+    name, sums = blocks[0].name, rng.standard_normal((1, n_items))
+    totals = unit * rng.standard_normal((1, values_of(data[name]).shape[1]))
+    edge = unit * draw(st.sampled_from([0.0, 1.0]))
+    beside = {
+        "below": mc.Box(-edge, np.inf, name),
+        "above": mc.Box(-np.inf, edge, name),
+        "between": mc.Box(-unit, unit, name),
+        "ones": mc.OnesColumn(),
+        "sums": mc.Calibration(name, sums, 0.1 * totals),
+        "near sums": mc.Calibration(name, sums, totals, weight=draw(MAGNITUDES)),
+        "ridge": mc.Ridge(1e-3 * heaviest / unit),
+    }
+    if not exact[0]:
+        chosen = draw(st.lists(st.sampled_from(sorted(beside)), max_size=2, unique=True))
+        boxes = [kind for kind in chosen if kind in ("below", "above", "between")]
+        kept = [kind for kind in chosen if kind not in boxes[1:]]
+        kept = [kind for kind in kept if not ("sums" in kept and kind in boxes)]
+        terms += [beside[kind] for kind in kept]
+    return mc.Model(blocks, terms), data
+
+
+@st.composite
 def row_models(draw):
     """(model, data) of smooth losses under a Gaussian of the rows, with a ridge or without.
 

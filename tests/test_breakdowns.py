@@ -101,14 +101,13 @@ def test_sets_are_met_as_exactly_at_every_scale(word, scale):
 
 @pytest.mark.parametrize("term", [mc.MaxNorm(0.1), mc.NuclearNorm(0.1)])
 def test_what_falls_without_end_is_said(term):
-    """Soon, where a multiple of Z shows it; a fit that has a bound goes on."""
+    """Soon, where a direction shows it; a fit that has a bound goes on."""
     y = np.array([[1, 0, 1], [1, 1, NAN], [0, 1, 1.0]])
     risk = mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli())
     fit = quiet(mc.Model([mc.Block("y", risk)], [term]), {"y": y}, max_seconds=60.0)
-    assert fit.status == "interrupted"
+    assert fit.status == "unbounded"
     assert fit.bound == -np.inf
-    assert fit.message.startswith("the objective is lower where Z is 1e+09 times as large")
-    assert "without end" in fit.message
+    assert fit.message.startswith("the objective falls without end")
     larger = attrs.evolve(term, weight=30.0)
     assert mc.fit(mc.Model([mc.Block("y", risk)], [larger]), {"y": y}).status == "certified"
 

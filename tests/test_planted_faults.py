@@ -128,6 +128,21 @@ class WrongMean(mc.Bernoulli):
         return expit(z)
 
 
+@attrs.frozen
+class ShortTail(mc.Quantile):
+    """Gradients far out that are half as long as they are."""
+
+    def recession(self, moves, y):
+        return 0.5 * super().recession(moves, y)
+
+
+@attrs.frozen
+class BoundedEverywhere(mc.RiskMixture):
+    """A loss that falls without end and says that it does not."""
+
+    bounded_below = True
+
+
 @pytest.mark.parametrize(
     ("word", "law"),
     [
@@ -142,12 +157,18 @@ class WrongMean(mc.Bernoulli):
         (NamelessLink(), "z has its name"),
         (RelativeLoss(), "one value|location"),
         (FixedDelta(0.5), "units are exchangeable"),
+        (ShortTail(0.3), "no steeper than its recession function"),
+        (
+            BoundedEverywhere(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli()),
+            "bounded below",
+        ),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_likelihood_fault_is_caught(word, law):
     valid = (0.0, 1.0)
-    invalid = (-1.0, 0.5) if isinstance(word, mc.Bernoulli) else (np.inf,)
+    labels = isinstance(word, mc.Bernoulli | mc.RiskMixture)
+    invalid = (-1.0, 0.5) if labels else (np.inf,)
     with pytest.raises(mc.LawViolation, match=law):
         mc.laws.check_likelihood(word, valid, invalid)
 
@@ -194,6 +215,14 @@ class SteppingProjection(mc.OnesColumn):
         projected, value = super().prox(latent, step)
         share = min(1.0, step)
         return latent + share * (projected - latent), value
+
+
+@attrs.frozen
+class EndlessBox(mc.Box):
+    """A bounded set that is said to go on in some directions."""
+
+    def recession(self):
+        return mc.Box(0.0, np.inf)
 
 
 @attrs.frozen
@@ -305,6 +334,7 @@ class WeightWithoutUnit(mc.NuclearNorm):
         SmallConjugate(2.0),
         SteppingProjection(),
         UpperBoundOnly(-1.0, 1.0),
+        EndlessBox(-1.0, 1.0),
     ],
     ids=lambda term: type(term).__name__,
 )

@@ -337,6 +337,8 @@ def with_reference(
         status, message = "interrupted", ASKED_TO_STOP
     elif best.gap <= settings.budget.tol:
         status, message = "certified", f"the gap is at most tol={settings.budget.tol:g}"
+    elif exact.status == "unbounded":
+        status = exact.status
     return attrs.evolve(
         known if point is known.point else exact,
         bound=best.bound,

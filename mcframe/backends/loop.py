@@ -16,6 +16,7 @@ from mcframe.backends.certificate import (
     relative_gap,
     uncertified,
 )
+from mcframe.backends.recession import UNBOUNDED, falls_along
 from mcframe.compile import Program
 from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.solver import Solver
@@ -32,13 +33,10 @@ SOONEST, LATEST = 3, 100
 KEPT_AFTER, KEPT_SHARE = 10.0, 10.0
 # The solver is asked for more exact steps if a gap is at least this multiple of the gap before it.
 STALLED = 0.98
-FALLING = (
+NO_BOUND_FOUND = (
     "no lower bound was found: the objective may fall without end; a larger weight, a ball or"
     " a box bounds it"
 )
-# Without a bound at this many certificates, Z is tried at this multiple. If the convex objective
-# is lower there, it is taken to fall without end.
-CHECKS_WITHOUT_BOUND, FAR_OUT = 5, 1e9
 # Seconds that inner loops may take beyond the time limit.
 GRACE = 3.0
 # The most iterations without a feasible point.
@@ -74,6 +72,7 @@ class SolverRun:
     paused: Paused | None = None  # where the solver stood at the last certificate
     in_callback: bool = False
     stopped: bool = False  # by the callback
+    unbounded: bool = False  # the objective was seen to fall without end
     began: float = attrs.Factory(lambda run: run.settings.clock(), takes_self=True)
     kept: float = attrs.field(factory=time.perf_counter)  # the time of the last checkpoint
     keep_seconds: float = 0.0  # seconds that writing it took
@@ -154,6 +153,8 @@ class SolverRun:
             self.take(candidate, certificate)
         if certificate.bound > self.bound:
             self.bound, self.bound_rounding = certificate.bound, certificate.rounding
+        if self.endless:
+            self.unbounded = falls_along(self.program, candidate.latent, certificate.effects)
         if 0.0 < expected < np.inf and 0.0 < self.gap < np.inf:
             self.gap_ratio = self.gap / expected
         record = self.record(certificate.objective, state.rank)
@@ -262,7 +263,7 @@ class SolverRun:
             step_seconds = time.perf_counter() - began
             self.iteration += 1
             if not np.isfinite(self.state.objective):
-                why = f" and {FALLING}" if self.endless else ""
+                why = f" and {NO_BOUND_FOUND}" if self.endless else ""
                 return "interrupted", f"iterate {self.iteration} is not finite{why}; {BEFORE}"
             expected = self.solver.expected_gap(self.state)
             if self.state.finished is not None or self.is_due(expected):
@@ -278,29 +279,19 @@ class SolverRun:
             return "limited_by_rounding", LIMITED
         if self.stopped:
             return "interrupted", ASKED_TO_STOP
-        if self.falls_far_out():
-            further = f"the objective is lower where Z is {FAR_OUT:g} times as large"
-            return "interrupted", f"{further}, and {FALLING}"
+        if self.unbounded:
+            return "unbounded", UNBOUNDED
         if not self.program.loss.convex and self.state.residual <= small:
             return "local", LOCAL
         if self.state.finished is not None:
             return "interrupted", f"stopped by its own rule: {self.state.finished}"
         return None
 
-    def falls_far_out(self) -> bool:
-        """Whether a certificate has no bound and a multiple of Z has a lower objective."""
-        enough = len(self.records) >= CHECKS_WITHOUT_BOUND
-        between = enough and self.records[-1].iteration < self.iteration
-        if not enough or between or not self.endless or self.answer is None:
-            return False
-        far = attrs.evolve(self.answer, latent=self.answer.latent.multiple(FAR_OUT))
-        return bool(uncertified(self.program, far).objective < self.certificate.objective)
-
     def status_when_spent(self, in_time: bool) -> tuple[str, str]:
         """The status where the budget is spent: its time, or its iterations."""
         status = "time_limit" if in_time else "iteration_limit"
         if self.endless:
-            return status, f"the budget was spent and {FALLING}"
+            return status, f"the budget was spent and {NO_BOUND_FOUND}"
         if in_time:
             return status, f"max_seconds={self.budget.max_seconds:g} were spent"
         return status, f"max_iter={self.budget.max_iter} iterations were made"

@@ -2,14 +2,24 @@
 
 import time
 import warnings
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import attrs
 import numpy as np
 
 from mcframe.backends.backend import Backend, Cost, History, Outcome, Record, Settings
-from mcframe.backends.certificate import Certificate, Dual, Point, at_zero, best_of, certify
+from mcframe.backends.certificate import (
+    Certificate,
+    Dual,
+    Point,
+    at_zero,
+    best_of,
+    certify,
+    uncertified,
+)
 from mcframe.backends.feasible import made_feasible
+from mcframe.backends.recession import UNBOUNDED, falls_along
 from mcframe.backends.statement import Statement, cp
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.arrays import Array
@@ -39,11 +49,15 @@ CLARABEL_EPS = 1e-11
 # last, in units of the loss, how often, and the error, relative to the tolerance, that no longer
 # matters: the gap goes with its root.
 FIRST_SPREAD, LEAST_SPREAD, REFINEMENTS, NEGLIGIBLE = 0.5, 1e-6, 15, 1e-4
-SCS_INTERRUPTED = -5
+SCS_INTERRUPTED, SCS_SOLVED = -5, 1
+# What is read of an answer of Clarabel.
+CLARABEL_NUMBERS = ("x", "z", "obj_val", "iterations", "solve_time")
+# Statuses of CVXPY whose answer is a direction along which the objective falls.
+FALLS = ("unbounded", "unbounded_inaccurate")
 # What a conic solver's status says, if it is true.
 MEANT = {
     "infeasible": "no Z meets all constraints at once: loosen one of them",
-    "unbounded": "the objective falls without end: a larger weight, a ball or a box bounds it",
+    "unbounded": UNBOUNDED,
 }
 
 
@@ -108,6 +122,10 @@ class Silent(Exception):
     def __init__(self, solver: str, status: str) -> None:
         super().__init__(solver, status)
         self.solver, self.status = solver, status
+
+
+class Falling(Exception):
+    """A conic solver found a direction along which the objective falls without end."""
 
 
 @attrs.frozen
@@ -182,11 +200,19 @@ class Reference(Backend):
         until = began + budget.max_seconds
         # Overflow shows in objectives and bounds that are not finite.
         with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            point, best = best_of(self.opinions(compiled, budget.tol, until))
+            try:
+                point, best = best_of(self.opinions(compiled, budget.tol, until))
+                falls = best.bound == -np.inf and falls_along(
+                    compiled.program, point.latent, best.effects
+                )
+            except Falling:
+                (point, best), falls = feasible_point(compiled.program), True
         seconds = time.perf_counter() - began
         record = Record(1, seconds, best.objective, best.bound, best.gap, point.latent.rank)
         if best.gap <= budget.tol:
             status, message = "certified", f"the gap is at most tol={budget.tol:g}"
+        elif falls:
+            status, message = "unbounded", UNBOUNDED
         elif time.perf_counter() >= until:
             status, message = "time_limit", f"max_seconds={budget.max_seconds:g} were spent"
         else:
@@ -264,7 +290,9 @@ class Reference(Backend):
             stated = Statement.of(problem, program=program, near=near, unit=unit_of(program))
             try:
                 cut = self.conic(scale, stated, solver, until)
-            except Silent:
+            except Silent as silent:
+                if silent.status in FALLS and falls_along(program, *ray_of(program, stated)):
+                    raise Falling from silent
                 if solved is None:
                     raise
                 break
@@ -315,13 +343,44 @@ class Reference(Backend):
                 if isinstance(raw, dict) and raw["info"]["status_val"] == SCS_INTERRUPTED:
                     raise KeyboardInterrupt
                 scaled.unpack_results(raw, chain, inverse)
-            except (KeyboardInterrupt, SystemExit):
+                if (
+                    status := scaled.status
+                ) in FALLS:  # the answer is a ray, which CVXPY leaves out
+                    scaled.unpack(chain.invert(as_solved(raw), inverse))
+                    raise Silent(solver, status)
+            except (KeyboardInterrupt, SystemExit, Silent):
                 raise
             except BaseException as error:  # a panic of Clarabel is no Exception
                 raise Silent(solver, f"failed ({error})") from error
         if stated.variables["Z"].value is None:
             raise Silent(solver, scaled.status)
         return bool(scaled.solver_stats.num_iters >= int(self.max_iters))
+
+
+def as_solved(raw: Any) -> Any:
+    """A raw answer with the status of a solved problem: CVXPY gives variables to no other one."""
+    if isinstance(raw, dict):
+        return raw | {"info": raw["info"] | {"status_val": SCS_SOLVED}}
+    numbers = {name: getattr(raw, name) for name in CLARABEL_NUMBERS}
+    return SimpleNamespace(status="Solved", **numbers)
+
+
+def ray_of(program: Program, stated: Statement) -> tuple[LowRank, dict[str, Array]]:
+    """The W and the effects of a ray, which stands in the place of an answer."""
+    pairs = zip(program.names, program.loss.pieces, strict=True)
+    effects = {name: stated.free_numbers(name) for name, piece in pairs if piece.effects.size}
+    return program.variable(LowRank.of(stated.latent())), effects
+
+
+def feasible_point(program: Program) -> tuple[Point, Certificate]:
+    """A point of all constraints near 0, without a bound."""
+    zero, kinds = LowRank.zeros(program.shape), [piece.effects for piece in program.loss.pieces]
+    begun = tuple(np.zeros(kind.size) if kind.size else None for kind in kinds)
+    effects = program.evaluate(zero, given=begun).effects
+    latent, given = made_feasible(program, zero, effects)
+    evaluation = program.evaluate(latent, effects, given)
+    point = Point(latent, Dual.of(program, evaluation, (None,) * len(program.terms)))
+    return point, uncertified(program, point)
 
 
 def refuse_numbers(data: dict[str, Any], solver: str) -> None:

@@ -40,6 +40,7 @@ class BlockLoss:
 
     likelihood: Any
     layout: Layout
+    effects: Any
     largest_scale: float
     total_scale: float
 
@@ -57,6 +58,11 @@ class BlockLoss:
     def infimum(self) -> float:
         """A lower bound on the sum of all losses."""
         return self.total_scale * float(self.likelihood.infimum)
+
+    @property
+    def bounded_below(self) -> bool:
+        """Whether no entry's loss falls without end."""
+        return bool(self.likelihood.bounded_below)
 
     def has_conjugate(self) -> bool:
         """Whether a conjugate is at hand: not with parameters, which tie all entries together."""
@@ -276,6 +282,18 @@ class Piece(BlockLoss):
             size += float(np.sum(np.abs(terms)))
         return total, size
 
+    def recession(self, moved: Array, effects: Array | None) -> Array:
+        """lim (losses at Z + t D) / t as t grows, and the sum of the sizes of its summands.
+
+        ``moved`` are the piece's numbers of D, ``effects`` as large moves of the effects. Infinite
+        where the likelihood does not say.
+        """
+        if not self.has_conjugate() or self.width > 1:
+            return np.full(2, np.inf if np.any(moved) else 0.0)
+        moves = self.predictor(moved, effects)
+        limits = self.scale * self.likelihood.recession(moves, self.y)
+        return np.array([np.sum(limits), np.sum(np.abs(limits))])
+
     def allowed_excess(self, gradient: Array) -> float:
         """Bound on the change of the objective by the feasibility tolerance of equalities."""
         if not self.likelihood.indicator:
@@ -452,6 +470,13 @@ class Loss(ABC):
         """The largest second derivative of each piece at z."""
 
     @abstractmethod
+    def recession(self, moved: Any, effects: Solved) -> Array:
+        """lim F(z + t moved) / t as t grows for moves of effects, and the size of its summands.
+
+        Pieces that are bounded below do not move.
+        """
+
+    @abstractmethod
     def sums_by_effect(self, gradient: Any) -> list[tuple[Array, Array]]:
         """The sums of gradients and of their sizes over each effect, of each piece."""
 
@@ -470,6 +495,12 @@ class EntryLoss(Loss):
         """The largest second derivative of each piece at z."""
         pairs = zip(self.pieces, effects, strict=True)
         return tuple(piece.largest_curvature(piece.offset_part(z), own) for piece, own in pairs)
+
+    def recession(self, moved: Array, effects: Solved) -> Array:
+        """The limit and its size of all pieces that may fall."""
+        pairs = zip(self.pieces, effects, strict=True)
+        found = [p.recession(moved[p.part], e) for p, e in pairs if not p.bounded_below]
+        return np.sum(found, axis=0)
 
     def evaluate(
         self,

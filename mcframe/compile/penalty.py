@@ -62,6 +62,14 @@ class Penalty(ABC):
         """Bound on how far rounding moves R at Z, beyond that of a short sum; by default 0."""
         return 0.0
 
+    def recession(self, moved: LowRank) -> float:
+        """lim R(Z + t D) / t as t grows, for Z with a finite R."""
+        main = None if self.main is None or self.ridge else self.main.recession()
+        if main is None:
+            return np.inf if moved.length > 0.0 else 0.0
+        penalty: Any = self
+        return float(attrs.evolve(penalty, main=main).value(moved))
+
     @abstractmethod
     def factors_of(self, dense: Array) -> LowRank:
         """Z in the factors in which R is exact."""
@@ -281,6 +289,11 @@ class Attached:
     def value(self, own: Array) -> float:
         """The term at the columns it reads."""
         return self.term.value(self.natural(own))
+
+    def recession(self) -> "Attached | None":
+        """The term of D that says how this one grows along Z + t D; None if but at D = 0."""
+        term = self.term.recession()
+        return None if term is None else attrs.evolve(self, term=term, multiplier=None)
 
     def rounding(self, own: Array) -> float:
         """Bound on how far rounding moves that, beyond that of a short sum."""

@@ -95,6 +95,13 @@ class Box(Constraint, Prox):
         """The box of both bounds over the unit."""
         return attrs.evolve(self, lower=self.lower / unit, upper=self.upper / unit)
 
+    def recession(self) -> "Box | None":
+        """Entries of one sign where a bound is infinite; None where both are finite."""
+        if math.isfinite(self.lower) and math.isfinite(self.upper):
+            return None
+        lower, upper = (0.0 if math.isfinite(b) else b for b in (self.lower, self.upper))
+        return attrs.evolve(self, lower=lower, upper=upper)
+
     def formula(self) -> str:
         """lower ≤ z_ij ≤ upper, with a block's name for the block's columns."""
         entries = "z_ij" if self.block is None else f"z_ij of {self.block}"

@@ -136,6 +136,15 @@ class Likelihood(ABC):
     def infimum(self) -> float:
         """A lower bound on l(z, y) over all z and all valid y; ``-inf`` where there is none."""
 
+    @property
+    def bounded_below(self) -> bool:
+        """Whether l(z, y) has a lower bound over all z for every single y.
+
+        By default where ``infimum`` is finite. A bound of each y that falls with y, as of counts,
+        is enough.
+        """
+        return bool(np.isfinite(self.infimum))
+
     @abstractmethod
     def invalid(self, y: Array) -> Mask:
         """True where an observation lies outside the domain."""
@@ -242,6 +251,28 @@ class UnlabeledLoss(Protocol):
         """The nearest gradients at which the conjugate is finite."""
         ...
 
+    def recession(self, moves: Array) -> Array:
+        """lim l(z + t m) / t as t grows, for moves m of z."""
+        ...
+
+
+# A gradient that no loss has which grows like a line, and one beyond it.
+STEEP, STEEPER = 1e100, 1e200
+
+
+def recession_of(moves: Array, nearest_gradient: Callable[[Array], Array]) -> Array:
+    """lim l(z + t m) / t as t grows, for a convex loss l and each move m of its predictor z.
+
+    The support function of the domain of l*, whose ends are the gradients of l far out
+    (Rockafellar, Convex Analysis, 1970, theorem 13.3); infinite where l grows faster than a line.
+    """
+    lowest, highest = (nearest_gradient(np.full(np.shape(moves), g)) for g in (-STEEPER, STEEPER))
+    with np.errstate(over="ignore"):
+        above, below = highest * moves, lowest * moves
+    above = np.where(highest < STEEP, above, np.inf)
+    below = np.where(lowest > -STEEP, below, np.inf)
+    return np.where(moves > 0.0, above, np.where(moves < 0.0, below, 0.0))
+
 
 class Conjugate(ABC):
     """Ability: the convex conjugate in z, which turns a gradient into a certificate."""
@@ -257,6 +288,13 @@ class Conjugate(ABC):
         what certificates do, does not leave it.
         """
         return gradient
+
+    def recession(self, moves: Array, y: Array) -> Array:
+        """lim l(z + t m, y) / t as t grows, entrywise for moves m of z; of one column at a time.
+
+        From ``nearest_gradient``, of which the farthest gradients are the ends of the domain.
+        """
+        return recession_of(moves, partial(self.nearest_gradient, y=y))
 
 
 class TwiceDifferentiable(ABC):

@@ -83,6 +83,14 @@ class Term(ABC):
         """
         return None
 
+    def recession(self) -> "Term | None":
+        """The term g with g(D) = lim f(Z + t D) / t as t grows, f this one and f(Z) finite.
+
+        Of a constraint it is the cone of the directions in which the set goes on without end. By
+        default None: g is infinite but at D = 0, as of squares and of bounded sets.
+        """
+        return None
+
     @abstractmethod
     def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
         """The definition for CVXPY: a DCP expression of Z, and constraints.
@@ -160,6 +168,10 @@ class Norm(Term):
         """The norm with ``weight * unit``."""
         norm: Any = self
         return attrs.evolve(norm, weight=self.weight * unit)
+
+    def recession(self) -> Term:
+        """The norm itself."""
+        return self
 
     @abstractmethod
     def dual_norm(self, gradient: Matrix) -> float:

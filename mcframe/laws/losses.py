@@ -145,9 +145,27 @@ def convex(likelihood: Likelihood, z: Array, y: Array) -> None:
 
 @law_of(LIKELIHOOD_LAWS, "bounded below by its infimum")
 def bounded_below(likelihood: Likelihood, z: Array, y: Array) -> None:
-    """No value lies below the infimum."""
+    """No value lies below the infimum; where each y has a bound, -l*(0) is one."""
     lowest = min(float(np.min(likelihood.value(factor * z, y))) for factor in (0.1, 1.0, 100.0))
     demand(lowest >= likelihood.infimum - 1e-12, f"a value of {lowest:g} lies below its infimum")
+    if likelihood.bounded_below and likelihood.convex and isinstance(likelihood, Conjugate):
+        finite = np.isfinite(likelihood.conjugate(np.zeros_like(z), y))
+        demand(finite.all(), "a loss that is said to be bounded below has no bound at some y")
+
+
+@law_of(LIKELIHOOD_LAWS, "no steeper than its recession function", Conjugate)
+def no_steeper_than_recession(likelihood: Any, z: Array, y: Array) -> None:
+    """l(z + m) - l(z) is at most the limit of l(z + t m) / t, and close to it far out."""
+    if likelihood.width > 1 or not likelihood.convex:
+        return
+    value = likelihood.value(z, y)
+    for move in (z + 1.0, -3.0 * z, np.roll(z, 5)):
+        limit = likelihood.recession(move, y)
+        risen = likelihood.value(z + move, y) - value
+        seen = np.isfinite(limit) & np.isfinite(risen)
+        at_most(
+            risen[seen], limit[seen], 1e-9, "it rises more steeply than its recession function"
+        )
 
 
 @law_of(LIKELIHOOD_LAWS, "the labels differ linearly")

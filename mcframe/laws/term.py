@@ -78,6 +78,28 @@ def convex(term: Term, points: list[Array]) -> None:
         at_most(term.value(0.5 * (x + y)), mean, 1e-9, what)
 
 
+@law_of(TERM_LAWS, "no steeper than its recession function")
+def no_steeper_than_recession(term: Term, points: list[Array]) -> None:
+    """f(Z + D) - f(Z) is at most the recession function at D, which grows with D like a norm."""
+    limit = term.recession()
+    if limit is None:
+        return
+    zero = np.zeros_like(points[0])
+    close(limit.value(zero), 0.0, 0.0, "recession function at 0")
+    for point, direction in itertools.permutations(points, 2):
+        # Of a set directions of its cone, of which few are drawn.
+        into = limit.prox(direction, 1.0)[0] if isinstance(limit, Prox) else direction
+        begun = term.prox(point, 1.0)[0] if isinstance(term, Prox) else point
+        along = into if isinstance(limit, Constraint) else direction
+        close(
+            limit.value(3.0 * along), 3.0 * limit.value(along), 1e-9, "at three times a direction"
+        )
+        ahead = term.value(begun + along) - term.value(begun)
+        at_most(
+            ahead, limit.value(along), 1e-9, "it rises more steeply than its recession function"
+        )
+
+
 @law_of(TERM_LAWS, "units are exchangeable")
 def units_are_exchangeable(term: Term, points: list[Array]) -> None:
     """The term in other units is the term: g(W) = f(u W)."""

@@ -51,6 +51,7 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLo
     symbol = "x"
     curvature = np.inf  # shape y exp(-z) has no bound
     infimum = -np.inf  # over all y; for one y it is shape (1 + log y)
+    bounded_below = True
 
     def invalid(self, y: Array) -> Mask:
         """True where y is not positive or not finite."""

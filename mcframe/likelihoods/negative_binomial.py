@@ -53,6 +53,8 @@ class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, 
 
     dispersion: float = attrs.field(validator=moderate)
 
+    bounded_below = True  # for one count y by its loss at a mean of y
+
     @property
     def size(self) -> float:
         """1 / dispersion, the r of the distribution: the number of failures, if whole."""

@@ -73,6 +73,7 @@ class Poisson(CountLoss, Conjugate, TwiceDifferentiable, Distribution, ExpectedL
     """
 
     infimum = -np.inf  # over all counts; for one count y it is y - y log y
+    bounded_below = True
 
     def value_and_gradient(self, z: Array, y: Array) -> tuple[Array, Array]:
         """The loss and its gradient exp(z) - y."""

@@ -161,6 +161,18 @@ class Blockwise(Unwritten):
         found = list(self.over_losses(latent, sums, max(self.shape)))
         return self.scale * (np.concatenate(found) if by_rows else np.sum(found, axis=0))
 
+    def recession(self, moved: LowRank) -> tuple[float, float]:
+        """The limit of the losses along D, and the sum of the sizes of its summands."""
+
+        def fill(moves: Array, limits: Array) -> None:
+            limits[:] = self.loss.recession(moves)
+
+        def sums(rows: slice, places: IntArray, limits: Array, moves: Array) -> Any:
+            return float(np.sum(limits)), float(np.sum(np.abs(limits)))
+
+        total, size = np.sum(list(self.over_cells(moved, fill, sums)), axis=0)
+        return self.scale * float(total), self.scale * float(size)
+
 
 @attrs.frozen(eq=False)
 class Passed:

@@ -26,6 +26,10 @@ class Unwritten(ABC):
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or each column."""
 
+    @abstractmethod
+    def recession(self, moved: LowRank) -> tuple[float, float]:
+        """lim (losses at Z + t D) / t as t grows, and the sum of the sizes of its summands."""
+
     @property
     @abstractmethod
     def n_read(self) -> int:
@@ -141,6 +145,11 @@ class Uniform(Unwritten):
         squares = np.einsum("ij,ij->i", own @ (other.T @ other), own)
         total = 0.5 * self.weight * squares + other.shape[0] * self.constant
         return total - np.bincount(lines, weights=self.quadratics(z), minlength=total.size)
+
+    def recession(self, moved: LowRank) -> tuple[float, float]:
+        """Infinite: squares grow in all directions but 0."""
+        limit = np.inf if moved.length > 0.0 else 0.0
+        return limit, limit
 
 
 @attrs.frozen(eq=False)
@@ -290,6 +299,12 @@ class Background:
             own = slice(None) if by_rows else part.columns
             total[own] += part.cells.of_lines(block, entries, by_rows)
         return total
+
+    def recession(self, moved: LowRank) -> Array:
+        """lim (losses at W + t D) / t as t grows, and the sum of the sizes of its summands."""
+        moved = self.latent(moved)
+        found = [part.cells.recession(moved.columns(part.columns)) for part in self.parts]
+        return np.sum(found, axis=0) if found else np.zeros(2)
 
     def curvatures_along(self, left: Array, right: Array) -> Array:
         """A bound on the second derivative of all cells' sum along each a b', a column of each."""

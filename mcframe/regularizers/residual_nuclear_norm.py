@@ -132,6 +132,10 @@ class BoundResidualNuclearNorm(Composed, Regularizer):
         """``weight * unit``, and data that are as many times smaller."""
         return attrs.evolve(self, weight=self.weight * unit, values=self.values / unit)
 
+    def recession(self) -> "BoundResidualNuclearNorm":
+        """``weight * ||R_Omega(D)||_*``, without the data."""
+        return attrs.evolve(self, values=np.zeros(self.values.size))
+
     def formula(self) -> str:
         """weight ‖R_Ω(Z_block − X)‖_*."""
         return ResidualNuclearNorm(self.block, self.weight).formula()

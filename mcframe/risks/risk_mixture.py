@@ -15,6 +15,7 @@ from mcframe.contracts.likelihood import (
     Likelihood,
     LinearDifference,
     TwiceDifferentiable,
+    recession_of,
 )
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import at_least_0, satisfies, within
@@ -168,6 +169,10 @@ class TiltedLoss:
         # What lies inside stays as it is, to the last digit.
         inside = (near == inner) & (self.weight > 0.0)
         return np.where(inside, gradient, self.weight * near + self.tilt_gradient)
+
+    def recession(self, moves: Array) -> Array:
+        """The limit of the loss at z + s moves, over s, for a line d."""
+        return recession_of(moves, self.nearest_gradient)
 
     def statement(self, cp: Any, z: Any) -> tuple[Any, list[Any]]:
         """w l(z, b) + t d' z + t d(0), for a line d: convex by the rules, as w >= 0."""

@@ -256,6 +256,10 @@ class PartitionedBackground:
     #: None is read one by one, and nothing is held of them.
     n_read, held_bytes = 0, 0
 
+    def recession(self, moved: LowRank) -> Array:
+        """0 and its size: no squared loss falls, and no other one has cells in partitions."""
+        return np.zeros(2)
+
     def at(self, latent: LowRank, z: EntryValues) -> "PartitionedBackgroundAt":
         """The background at Z, whose entries are z."""
         return PartitionedBackgroundAt(self.partitions, background_at(latent, z))
@@ -340,6 +344,11 @@ class PartitionedLoss(Loss):
         """The largest second derivative of each piece at z."""
         asked = EntryLoss.largest_curvatures, LOSS, z, self.for_tasks(effects)
         return tuple(max(own) for own in zip(*self.partitions.each(*asked), strict=True))
+
+    def recession(self, moved: EntryValues, effects: tuple[Array | None, ...]) -> Array:
+        """The limit of F along a move, and the size of its summands."""
+        asked = EntryLoss.recession, LOSS, moved, self.for_tasks(effects)
+        return np.asarray(self.partitions.sum(*asked))
 
     def evaluate(
         self,

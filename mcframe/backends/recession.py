@@ -1,0 +1,78 @@
+"""Whether an objective falls without end: along a direction in which its feasible set goes on."""
+
+import attrs
+import numpy as np
+
+from mcframe.backends.feasible import Joint, constraints_of, project_in_turn, projection_of
+from mcframe.compile import Attached, Program
+from mcframe.compile.loss import BlockLoss
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.operators import LowRank
+
+UNBOUNDED = "the objective falls without end: a larger weight, a ball or a box bounds it"
+# The limit has to lie below 0 by this share of the sizes of its summands: far more than a
+# direction may lie outside of the cone and still count as inside.
+CLEARLY = 1e-6
+# A projection of a W of length 1 that is shorter is rounding.
+LEAST = 1e-6
+
+
+def falls_along(program: Program, latent: LowRank, effects: dict[str, Array]) -> bool:
+    """Whether the objective f falls without end along a direction near this W and these effects.
+
+    The limit of f(W + t D) / t as t grows is one number for all W at which f is finite, the
+    recession function of f at D; where it is negative, f has no lower bound (Rockafellar, Convex
+    Analysis, 1970, theorem 8.5). It is the sum of those of all losses and terms: of a linear tail
+    its gradient times the move, of a norm the norm, of a constraint 0 in the cone of directions in
+    which the set goes on. An iterate far out is near such a direction. It is projected onto that
+    cone, and is 0 in columns without a loss that may fall, where it could but raise the limit.
+    """
+    if all(piece.bounded_below for piece in program.loss.pieces):
+        return False
+    length = latent.length
+    if not 0.0 < length < np.inf:
+        return False
+    receding = in_recession_cone(program, latent.multiple(1.0 / length))
+    if receding is None:
+        return False
+    direction, terms = receding
+    moves = tuple(
+        effects[name] / length if name in effects and moves_effects(piece) else None
+        for name, piece in zip(program.names, program.loss.pieces, strict=True)
+    )
+    losses = program.loss.recession(program.entries.of(direction), moves)
+    losses = losses + program.background.recession(direction)
+    added = [program.penalty.recession(direction)]
+    added += [term.value(direction.columns(term.columns).dense()) for term in terms]
+    limit, size = float(losses[0]) + sum(added), float(losses[1]) + sum(map(abs, added))
+    return bool(limit < -CLEARLY * size)
+
+
+def moves_effects(piece: BlockLoss) -> bool:
+    """Whether a direction may move the effects of a block: not where they have a ridge."""
+    return not piece.bounded_below and piece.effects.ridge is None
+
+
+def in_recession_cone(program: Program, latent: LowRank) -> tuple[LowRank, list[Attached]] | None:
+    """A direction near W in which all sets go on, and the terms of it that others grow by.
+
+    None where there is none but 0.
+    """
+    falling = np.zeros(program.shape[1], dtype=bool)
+    for piece, columns in zip(program.loss.pieces, program.columns, strict=True):
+        falling[columns] = not piece.bounded_below
+    terms = []
+    for attached in program.terms:
+        limit = attached.recession()
+        if limit is None:
+            falling[attached.columns] = False
+        else:
+            terms.append(limit)
+    direction = LowRank(latent.left, latent.right * falling[:, None])
+    along = attrs.evolve(program, terms=tuple(terms))
+    if constraints_of(along):
+        projections = [projection_of(term) for term in constraints_of(along)]
+        projections.append(lambda joint: attrs.evolve(joint, dense=joint.dense * falling))
+        joint = project_in_turn(along, projections, Joint(direction.dense(), ()))
+        direction = program.penalty.factors_of(joint.dense * falling)
+    return (direction, terms) if direction.length > LEAST else None

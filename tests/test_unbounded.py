@@ -1,0 +1,106 @@
+"""Objectives that fall without end: every solver says so, and of no other one."""
+
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, seed, settings
+
+import mcframe as mc
+from mcframe.backends import verdicts
+from mcframe.compile import CompiledProblem
+
+from .strategies import ROUGH, SMOOTH, falling_models
+
+RNG = np.random.default_rng(70001)
+POSITIVES = np.where(RNG.random((30, 12)) < 0.1, 1.0, np.nan)
+RISK = mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli())
+MEANS = np.full((1, 30), 1 / 30)
+BESIDE = {
+    "nothing": [],
+    "a column of ones": [mc.OnesColumn()],
+    "a box below 0": [mc.Box(-1.0, np.inf)],
+    "a box at 0": [mc.Box(0.0, np.inf)],
+    "sums of 0": [mc.Calibration("y", MEANS, np.zeros((1, 12)))],
+    "sums": [mc.Calibration("y", MEANS, np.full((1, 12), 0.1))],
+    "a penalty on sums": [mc.Calibration("y", MEANS, np.full((1, 12), 0.1), weight=2.0)],
+}
+
+
+def answers(model, data, max_seconds=5.0):
+    """The fits of all backends that can run, by name; those without an answer left out."""
+    able = verdicts(CompiledProblem(mc.Problem.bind(model, data)))
+    fits = {}
+    for name in ["auto", *(verdict.name for verdict in able if verdict.can_run)]:
+        try:
+            fits[name] = mc.fit(model, data, backend=name, max_seconds=max_seconds)
+        except mc.BackendError:
+            continue
+    return fits
+
+
+@pytest.mark.parametrize("main", [mc.NuclearNorm(0.3), mc.MaxNorm(0.3)], ids=repr)
+@pytest.mark.parametrize("beside", BESIDE.values(), ids=BESIDE)
+def test_every_solver_says_that_the_objective_falls(main, beside):
+    model = mc.Model([mc.Block("y", RISK)], [main, *beside])
+    with pytest.warns(mc.NotCertifiedWarning, match="unbounded: the objective falls without end"):
+        fits = answers(model, {"y": POSITIVES})
+    assert {"auto", "factored", "reference"} <= set(fits)
+    for fit in fits.values():
+        assert fit.status == "unbounded"
+        assert fit.bound == -np.inf
+        assert fit.history[-1].iteration <= 40
+        assert np.isfinite(fit.objective)
+
+
+@pytest.mark.parametrize(
+    "bounding", [mc.Ridge(1e-3), mc.Box(-np.inf, 2.0), mc.NuclearBall(50.0)], ids=repr
+)
+def test_what_bounds_it_is_certified(bounding):
+    model = mc.Model([mc.Block("y", RISK)], [mc.NuclearNorm(0.3), bounding])
+    assert mc.fit(model, {"y": POSITIVES}).status == "certified"
+
+
+@pytest.mark.parametrize("word", [w for w in SMOOTH + ROUGH if w.width == 1], ids=repr)
+def test_it_is_seen_beside_any_other_loss(word):
+    values = np.nan_to_num(POSITIVES[:, :4], nan=2.0)
+    values = np.where(word.invalid(values), 1.0, values)
+    blocks = [mc.Block("y", RISK), mc.Block("x", word)]
+    model = mc.Model(blocks, [mc.NuclearNorm(0.3)])
+    with pytest.warns(mc.NotCertifiedWarning, match="unbounded: the objective falls without end"):
+        fit = mc.fit(model, {"y": POSITIVES, "x": values}, max_seconds=10.0)
+    assert fit.status == "unbounded"
+
+
+def check(example, tally):
+    """No bound contradicts the status "unbounded", and where one solver says it all do."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fits = answers(*example, max_seconds=4.0)
+    bounded = {name: fit for name, fit in fits.items() if np.isfinite(fit.bound)}
+    falling = {name: fit for name, fit in fits.items() if fit.status == "unbounded"}
+    tally["models"] += 1
+    tally["unbounded"] += bool(falling)
+    tally["bounded"] += bool(bounded)
+    assert not (bounded and falling), fits
+    if falling:
+        assert all(fit.status == "unbounded" for fit in fits.values()), fits
+
+
+@pytest.mark.parametrize(
+    ("part", "n_examples"),
+    [(0, 15), *(pytest.param(k, 150, marks=pytest.mark.slow) for k in (1, 2))],
+)
+def test_random_risks_are_unbounded_for_all_solvers_or_for_none(part, n_examples, record_property):
+    tally = Counter()
+
+    @seed(part)
+    @settings(max_examples=n_examples, phases=[Phase.generate])
+    @given(falling_models())
+    def holds(example):
+        check(example, tally)
+
+    holds()
+    record_property("unbounded", ", ".join(f"{k} {v}" for k, v in sorted(tally.items())))
+    assert min(tally["unbounded"], tally["bounded"]) >= n_examples / 5
