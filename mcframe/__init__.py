@@ -9,9 +9,12 @@ Verbs: ``fit``, ``posterior``, ``path``, ``cross_validate``, ``weight_max``, ``v
 ``explain``, ``to_cvxpy``; of tables ``declare`` and ``complete``; ``load`` of what an answer's
 ``save`` has written. See the README for an example.
 
-The packages ``mcframe.datasets``, ``mcframe.estimators`` (for scikit-learn), ``mcframe.papers``
-and ``mcframe.plots`` are loaded where they are first asked for: ``mc.datasets.on_disk(folder)``.
+The packages ``mcframe.datasets``, ``mcframe.estimators`` (for scikit-learn), ``mcframe.papers``,
+``mcframe.plots`` and ``mcframe.selection`` (criteria and folds of ``cross_validate``) are loaded
+where they are first asked for: ``mc.datasets.on_disk(folder)``.
 """
+
+from typing import TYPE_CHECKING
 
 # The sentence
 from mcframe.model import (
@@ -143,16 +146,26 @@ __all__ += constraints.__all__
 
 __version__ = "0.2.0"
 
+# Packages with names of their own, which are loaded where they are first asked for.
+PACKAGES = ("datasets", "estimators", "papers", "plots", "selection")
 
-def __getattr__(name: str) -> object:
-    """Load a package of this one where it is first asked for."""
-    if name in ("datasets", "estimators", "papers", "plots"):
-        import importlib
+if TYPE_CHECKING:
+    from mcframe import datasets as datasets
+    from mcframe import estimators as estimators
+    from mcframe import papers as papers
+    from mcframe import plots as plots
+    from mcframe import selection as selection
+else:
 
-        return importlib.import_module(f"mcframe.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        """Load a package of this one where it is first asked for."""
+        if name in PACKAGES:
+            import importlib
+
+            return importlib.import_module(f"mcframe.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """Show the public names, and none of the modules that define them."""
-    return sorted(__all__)
+    """Show the public names and packages, and none of the modules that define them."""
+    return sorted([*__all__, *PACKAGES])

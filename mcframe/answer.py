@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import attrs
 import numpy as np
@@ -22,7 +22,7 @@ from mcframe.backends import (
 )
 from mcframe.backends.new_rows import RowSpace, refuse_rows
 from mcframe.compile import PartitionedProblem, notes_on_effects
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, InFormOfData
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
@@ -32,7 +32,7 @@ from mcframe.model import Model, Problem
 from mcframe.model.table import LeftBehind
 from mcframe.new_rows import NewRows
 from mcframe.numerics.operators import LowRank
-from mcframe.plots.drawing import pictures
+from mcframe.plots.of_answers import FitPictures
 from mcframe.prediction import Axes, FittedRows, best_columns, check_ranked, check_size
 from mcframe.storage import save
 
@@ -103,7 +103,10 @@ class Fit:
     paused: Paused | None = None
     _kept: Kept | None = None
 
-    plot = pictures
+    @property
+    def plot(self) -> FitPictures:
+        """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
+        return FitPictures(self)
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, backend: str, random_state: int = 0) -> "Fit":
@@ -201,6 +204,10 @@ class Fit:
             return self._kept.notes
         return (*self.problem.notes, *notes_on_effects(self.problem))
 
+    @overload
+    def natural(self, block: str) -> InFormOfData: ...
+    @overload
+    def natural(self, block: str, rows: Any, columns: Any) -> Array: ...
     def natural(self, block: str, rows: Any = None, columns: Any = None) -> Any:
         """The linear predictor of a block: Z plus its biases, row effects and offset.
 
@@ -213,6 +220,10 @@ class Fit:
         width = self.model.block(block).likelihood.width
         return self.problem.tables[block].wrap(self._rows.predictor(block), width)
 
+    @overload
+    def predict(self, block: str) -> InFormOfData: ...
+    @overload
+    def predict(self, block: str, rows: Any, columns: Any) -> Array: ...
     def predict(self, block: str, rows: Any = None, columns: Any = None) -> Any:
         """The mean response of a block: probabilities for labels and classes.
 
@@ -223,7 +234,7 @@ class Fit:
         which for a large sparse table would not fit into memory.
         """
         if rows is not None or columns is not None:
-            return self.likelihood(block).mean(self._rows.predictor_at(block, rows, columns))
+            return self.model.block(block).limited(self._rows.mean_at(block, rows, columns))
         return self._rows.predicted(block)
 
     def predict_rows(self, block: str, data: Mapping[str, Any]) -> Any:
@@ -450,7 +461,9 @@ class Fit:
         """
         check_ranked(self.model.block(block))
         table = self.problem.tables[block]
-        return Axes.of(block, table).top(table, partial(self.predict, block), row, n, observed)
+        axes, mean_at = Axes.of(block, table), partial(self._rows.mean_at, block)
+        rows, columns, means = axes.best(table, mean_at, row, n, observed)
+        return axes.as_list(rows, columns, self.model.block(block).limited(means))
 
     def top_rows(
         self, block: str, data: Mapping[str, Any], n: int = 10, *, observed: bool = False
@@ -491,7 +504,9 @@ class Fit:
         new = new_rows(self, data)
         mean, table = new.mean(block), new.table(block)
         best = best_columns(table, np.arange(len(mean)), mean.__getitem__, n, observed)
-        return Axes.of(block, table).as_triples(*best)
+        rows, columns, means = best
+        limited = self.model.block(block).limited(means)
+        return Axes.of(block, table).as_list(rows, columns, limited)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the fit into a file, which ``mc.load`` reads.

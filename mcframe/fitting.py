@@ -22,7 +22,7 @@ from mcframe.backends import (
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning, warn_caller
-from mcframe.contracts.validators import checked_seed, checked_switch, is_word
+from mcframe.contracts.validators import RandomState, checked_seed, checked_switch, is_word
 from mcframe.keeping import resumed
 from mcframe.model import Model, Problem
 from mcframe.model.partitioned import in_partitions, refuse_options_of_partitions
@@ -48,7 +48,7 @@ def fit(
     start: Fit | None = None,
     callback: Callable[[Record], Any] | None = None,
     progress: bool | None = None,
-    random_state: int | None = 0,
+    random_state: RandomState = 0,
     n_jobs: int | None = None,
     force: bool = False,
     client: Any = None,
@@ -87,10 +87,10 @@ def fit(
         the gap, the rank, and an estimate of the time that remains. By default a bar appears
         after two seconds in a terminal or a notebook if there is no ``callback``. False shows
         nothing. INFO lines of the logger "mcframe" do not depend on it.
-    random_state : int or None, default 0
+    random_state : int, generator of numpy or None, default 0
         The seed of truncated decompositions and, together with the bits of the data, of the random
-        starts of certificates of sparse tables. Equal seeds give equal bits. None draws a fresh
-        seed, which ``Fit.random_state`` records.
+        starts of certificates of sparse tables. Equal seeds give equal bits. A generator draws a
+        seed, and None takes a fresh one; ``Fit.random_state`` records it.
     n_jobs : int, optional
         The number of threads, 1 to 1024, for loops and large products; -1 for one on each
         processor. The default is ``MCFRAME_NUM_THREADS``, ``NUMBA_NUM_THREADS`` or

@@ -115,7 +115,8 @@ class NewRows(Rows):
 
     def predict(self, name: str, rows: Any, columns: Any) -> Array:
         """The mean response at some entries, as ``Fit.predict`` gives it."""
-        return self.likelihood(name).mean(self.natural(name, rows, columns))
+        means = self.likelihood(name).mean(self.natural(name, rows, columns))
+        return self.problem.model.block(name).limited(means)
 
 
 def pieces_of(

@@ -50,7 +50,7 @@ class Rows(ABC):
 
     def predicted(self, name: str) -> Any:
         """The mean response of a block, in the form that its data came in."""
-        mean = self.mean(name)
+        mean = self.problem.model.block(name).limited(self.mean(name))
         return self.table(name).wrap(mean, self.likelihood(name).width)
 
     def imputed(self, name: str) -> Any:
@@ -59,6 +59,7 @@ class Rows(ABC):
         table = self.table(name).observed_entries()
         values = likelihood.filling(in_classes(likelihood, z))
         values = np.array(values.reshape(table.shape), dtype=np.float64)
+        values = self.problem.model.block(name).limited(values)
         values[table.rows, table.columns] = table.as_given().values
         return table.wrap(values)
 
@@ -101,6 +102,10 @@ class FittedRows(Rows):
         table = problem.tables[name]
         added = table.offset_at(rows, columns)
         return table.natural_at(z if added is None else z + added, rows, columns)
+
+    def mean_at(self, name: str, rows: Any, columns: Any) -> Array:
+        """The mean response at some entries."""
+        return self.likelihood(name).mean(self.predictor_at(name, rows, columns))
 
     def losses_at(self, name: str, rows: Any, columns: Any, values: Any) -> Array:
         """The losses of values, as the data have them, at some entries; no weight counts."""
@@ -156,7 +161,9 @@ def checked_positions(name: str, what: str, given: Any, count: int) -> IntArray:
     if positions.ndim != 1 or (positions.dtype.kind not in "iu" and positions.size):
         raise DataError(
             f"block {name!r}: {what} of shape {positions.shape} and dtype {positions.dtype} were"
-            " given; a list of positions is needed, integers counted from 0"
+            " given; a list of positions is needed, integers counted from 0. For labels give"
+            f" pairs, as in fit.predict_pairs({name!r}, pairs) or posterior.sd({name!r},"
+            " pairs=pairs)"
         )
     wrong = (positions < 0) | (positions >= count)
     if wrong.any():
@@ -193,7 +200,8 @@ def table_of_values(
 
 
 UNKNOWN = ("refuse", "nan")
-PREDICTED = "predicted"
+# The columns of a ranking after its labels.
+NUMBERS = ("predicted", "sd")
 # How many predictions of whole rows are held at a time.
 BATCH = 2_000_000
 # How many unknown labels are compared for a message.
@@ -220,7 +228,7 @@ class Axes:
         """Return the axes of a block's table, with names that a frame can have side by side."""
         rows = AxisLabels.of(table.index, table.shape[0], "row")
         columns = AxisLabels.of(table.names, table.shape[1], "column")
-        if len({rows.name, columns.name, PREDICTED}) < 3:
+        if len({rows.name, columns.name, *NUMBERS}) < 4:
             rows, columns = attrs.evolve(rows, name="row"), attrs.evolve(columns, name="column")
         return cls(block, rows, columns)
 
@@ -293,30 +301,46 @@ class Axes:
                 f"{remedy}"
             )
 
-    def top(
+    def best(
         self, table: Table, predict: Callable[..., Any], row: Any, n: int, observed: bool
-    ) -> Any:
-        """Return the n best columns of rows by ``predict(rows, columns)``, as triples."""
+    ) -> tuple[IntArray, IntArray, Array]:
+        """Return the n best columns of rows by ``predict(rows, columns)``, best first."""
 
         def predictions(rows: IntArray) -> Array:
             columns = np.arange(table.shape[1])
             cells = np.repeat(rows, columns.size), np.tile(columns, rows.size)
             return np.asarray(predict(*cells)).reshape(rows.size, columns.size)
 
-        best = best_columns(table, self.places_of_rows(row), predictions, n, observed)
-        return self.as_triples(*best)
+        return best_columns(table, self.places_of_rows(row), predictions, n, observed)
 
-    def as_triples(self, rows: IntArray, columns: IntArray, predicted: Array) -> Any:
-        """Return predictions with their labels, in a frame of the library of the data.
+    def as_list(self, rows: IntArray, columns: IntArray, *numbers: Array) -> Any:
+        """Return predictions, and their deviations or not, with the labels of their entries.
 
-        With columns by the names of both axes and "predicted"; where the data were no frames, a
-        list of tuples.
+        In a frame of the library of the data, whose columns have the names of both axes,
+        "predicted" and "sd"; where the data were no frames, a list of tuples.
         """
         labels = self.rows.take(rows), self.columns.take(columns)
         if self.rows.library is None:
-            return list(zip(*labels, predicted.tolist(), strict=True))
-        names = self.rows.name, self.columns.name, PREDICTED
-        return frame_of(dict(zip(names, (*labels, predicted), strict=True)), self.rows.library)
+            return list(zip(*labels, *(each.tolist() for each in numbers), strict=True))
+        names = (self.rows.name, self.columns.name, *NUMBERS)[: 2 + len(numbers)]
+        return frame_of(dict(zip(names, (*labels, *numbers), strict=True)), self.rows.library)
+
+
+def answers_at_pairs(
+    block: str,
+    table: Table,
+    pairs: Any,
+    unknown: str,
+    positions: tuple[Any, Any],
+    predict: Callable[..., Any],
+) -> Array:
+    """Return ``predict(rows, columns)`` at pairs of labels, where no ``positions`` are given."""
+    if positions != (None, None):
+        raise ModelError(
+            f"block {block!r}: pairs were given together with rows or columns; give pairs of"
+            " labels, or positions"
+        )
+    return Axes.of(block, table).at_pairs(pairs, unknown, predict)
 
 
 def check_ranked(block: Block) -> None:

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar, overload
 
 import attrs
 import numpy as np
@@ -20,6 +20,12 @@ from mcframe.contracts.validators import a_type
 from mcframe.numerics.machine import held
 from mcframe.numerics.stored import FORMAT, put_together, said, taken_apart
 
+if TYPE_CHECKING:
+    from mcframe.answer import Fit
+    from mcframe.posterior.answer import Posterior
+    from mcframe.tables.completion import Completion
+
+Answer = TypeVar("Answer")
 HEADER = "header.json"
 # A file ends with a CRC of all bytes before it, of which 4 GB take a second.
 CHECKSUM_BYTES = 4
@@ -304,7 +310,11 @@ def save(answer: object, path: object) -> Path:
     return archive.path
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+@overload
+def load(path: str | os.PathLike[str]) -> "Fit | Posterior | Completion[Any]": ...
+@overload
+def load(path: str | os.PathLike[str], kind: type[Answer]) -> Answer: ...
+def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
     """Read an answer that was saved: by ``Fit.save``, ``Posterior.save`` or ``Completion.save``.
 
     The loaded answer gives the same results, with the same bits. The file is a zip of arrays and
@@ -315,6 +325,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : str or Path
+    kind : class, optional
+        ``mc.Fit``, ``mc.Posterior`` or ``mc.Completion``: what the file should hold. Editors and
+        type checkers then know what the answer is.
 
     Returns
     -------
@@ -323,8 +336,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     DataError
-        If there is no such file, or it is damaged, cut off, not written by mcframe, or of another
-        format.
+        If there is no such file, or it is damaged, cut off, not written by mcframe, of another
+        format, or holds an answer of another kind.
     BackendError
         If the library of a completed table is not installed.
 
@@ -335,17 +348,24 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = mc.fit(model, {"x": x}).save(os.path.join(folder, "fit.npz"))
-    ...     fit = mc.load(path)
+    ...     fit = mc.load(path, mc.Fit)
     >>> print(fit.status, fit.predict("x").round(1)[2])
     certified [3. 6.]
     """
     archive = Archive(path_of_file(path, "path"), "file")
     if not archive.path.exists():
         raise DataError(f"there is no file {archive.path}; give the path that save was given")
-    kind = archive.header()["kind"]
+    stored = archive.header()["kind"]
     if ANSWER not in archive:
         raise DataError(
-            f"file {archive.path} is a checkpoint that holds a {kind}; give it as checkpoint= to"
+            f"file {archive.path} is a checkpoint that holds a {stored}; give it as checkpoint= to"
             " the function that wrote it"
         )
-    return archive.read(ANSWER, kind)
+    if kind is not None and not isinstance(kind, type):
+        raise ModelError(f"kind={kind!r} was given; a class is needed, such as mc.Fit")
+    if kind is not None and kind.__name__ != stored:
+        raise DataError(
+            f"file {archive.path} holds a {stored}, and a {kind.__name__} is asked for; give"
+            f" another file, or mc.{stored}"
+        )
+    return archive.read(ANSWER, stored)

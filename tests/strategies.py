@@ -157,6 +157,23 @@ def values_of(given):
     return given.values if isinstance(given, mc.Observations) else given
 
 
+@st.composite
+def with_bounds(draw, models):
+    """(model, data) of which values have bounds in a quarter of the draws."""
+    model, data = draw(models)
+    if draw(st.integers(0, 3)):
+        return model, data
+    blocks = []
+    for block in model.blocks:
+        values = np.asarray(values_of(data[block.name]), dtype=float)
+        lower, upper = np.nanmin(values), np.nanmax(values)
+        if block.likelihood.location and lower < upper:
+            ends = draw(st.sampled_from([(lower, upper), (lower, None), (None, upper)]))
+            block = attrs.evolve(block, bounds=ends)
+        blocks.append(block)
+    return attrs.evolve(model, blocks=blocks), data
+
+
 def gaussian_rows(draw, n_columns, condition, offsets=0.0):
     """A Gaussian of so many columns; its covariance has a condition, its mean these offsets."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

@@ -2,8 +2,16 @@
 
 import inspect
 import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
 
 import mcframe as mc
+from mcframe import papers
+
+from .fuzzing import answers
 
 # What a fit says, by kind: what it is, how good it is, its parameters, its answers.
 FIT = {
@@ -16,9 +24,10 @@ FIT = {
 }
 
 
-def test_the_package_shows_its_public_names_alone():
-    assert dir(mc) == sorted(mc.__all__)
-    for name in ("datasets", "estimators", "papers", "plots", "laws"):
+def test_the_package_shows_its_public_names_and_packages_alone():
+    packages = {"datasets", "estimators", "papers", "plots", "selection"}
+    assert dir(mc) == sorted({*mc.__all__, *packages})
+    for name in (*packages, "laws"):
         assert inspect.ismodule(getattr(mc, name))
 
 
@@ -54,3 +63,120 @@ def test_arguments_have_one_name_everywhere():
             value = getattr(module, name)
             if callable(value) and not (isinstance(value, type) and issubclass(value, Exception)):
                 assert not OTHER_NAMES & set(inspect.signature(value).parameters), name
+
+
+def test_attributes_of_answers_are_there_or_not():
+    """Tools that list members ask for all of them; what is not there says how to get it."""
+    for answer in answers()[2]:
+        assert inspect.getmembers(answer)
+    completed = [each for each in answers()[2] if isinstance(each, mc.Completion)]
+    (posterior,), (optimum,) = (
+        [each for each in completed if isinstance(each.answer, kind)]
+        for kind in (mc.Posterior, mc.Fit)
+    )
+    assert (hasattr(posterior, "fit"), hasattr(optimum, "fit")) == (False, True)
+    assert (hasattr(posterior, "posterior"), hasattr(optimum, "posterior")) == (True, False)
+    assert (hasattr(posterior, "sd"), hasattr(optimum, "sd")) == (True, False)
+    for error in (mc.ModelError, AttributeError):
+        with pytest.raises(error, match="take method='optimum' in complete"):
+            _ = posterior.fit
+
+
+def random_calls():
+    """A call with an option ``random_state`` of each public function and class that has one."""
+    x = np.random.default_rng(0).standard_normal((12, 4))
+    x[::3, 1] = np.nan
+    data, frame = {"x": x}, pd.DataFrame(x, columns=list("abcd"))
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    posterior, completed = mc.posterior(model, data), mc.complete(frame)
+    problem, chosen = mc.Problem.bind(model, data), {"count": 2, "cv": 2, "patience": None}
+    labels = (np.nan_to_num(x) > 0) * 1.0
+    return {
+        "fit": lambda seed: mc.fit(model, data, random_state=seed),
+        "path": lambda seed: mc.path(model, data, count=2, random_state=seed),
+        "posterior": lambda seed: mc.posterior(model, data, random_state=seed),
+        "cross_validate": lambda seed: mc.cross_validate(model, data, random_state=seed, **chosen),
+        "compare": lambda seed: mc.compare({"a": model}, data, cv=2, random_state=seed),
+        "complete": lambda seed: mc.complete(frame, random_state=seed),
+        "Completion.draws": lambda seed: completed.draws(1, random_state=seed),
+        "Posterior.conformalize": lambda seed: posterior.conformalize(random_state=seed),
+        "verify_posterior": lambda seed: mc.verify_posterior(
+            model, data, factors=1, n_draws=64, random_state=seed
+        ),
+        "hide": lambda seed: mc.datasets.hide(x, 0.2, random_state=seed),
+        "check_likelihood": lambda seed: mc.laws.check_likelihood(
+            mc.Gaussian(), random_state=seed
+        ),
+        "check_regularizer": lambda seed: mc.laws.check_regularizer(
+            mc.Ridge(1.0), random_state=seed
+        ),
+        "MatrixCompletionImputer": lambda seed: mc.estimators.MatrixCompletionImputer(
+            random_state=seed
+        ).fit(x),
+        "MatrixCompletionRegressor": lambda seed: mc.estimators.MatrixCompletionRegressor(
+            random_state=seed, n_weights=3
+        ).fit(x, x[:, 0]),
+        "MatrixCompletionClassifier": lambda seed: mc.estimators.MatrixCompletionClassifier(
+            random_state=seed, n_weights=3
+        ).fit(x, x[:, 0] > 0),
+        "projected_factors": lambda seed: papers.projected_factors(
+            papers.pn(2.0), {"labels": labels}, 2, 0.1, max_iter=2, random_state=seed
+        ),
+        "tmcc_accelerated": lambda seed: papers.tmcc_accelerated(
+            papers.mc0(96, 0.1, {"labels": mc.Bernoulli()}),
+            {papers.wang.FEATURES: x, "labels": labels},
+            max_iter=2,
+            random_state=seed,
+        ),
+        "EntryFolds.split": lambda seed: list(mc.selection.EntryFolds(2).split(problem, seed)),
+        "RowFolds.split": lambda seed: list(mc.selection.RowFolds(2).split(problem, seed)),
+        "folds_of": lambda seed: mc.selection.folds_of(
+            mc.selection.EntryFolds(2), problem, data, seed
+        ),
+        "search_block_weights": lambda seed: mc.selection.search_block_weights(
+            mc.Model([*model.blocks, mc.Block("y", mc.Gaussian())], model.terms),
+            {"x": x, "y": x[:, :2]},
+            factors=[2.0],
+            rounds=1,
+            random_state=seed,
+            **chosen,
+        ),
+    }
+
+
+def takes_a_seed(value):
+    return callable(value) and "random_state" in inspect.signature(value).parameters
+
+
+def test_every_random_state_takes_a_seed_a_generator_or_none():
+    """And what else is given raises the same sentence everywhere."""
+    modules = (mc, mc.datasets, mc.estimators, mc.laws, mc.selection, mc.papers)
+    public = {name: getattr(module, name) for module in modules for name in dir(module)}
+    public = {
+        name: value
+        for name, value in public.items()
+        if not name.startswith("_")
+        and not (inspect.isclass(value) and issubclass(value, Exception | Warning))
+    }
+    methods = {
+        f"{name}.{method}": getattr(value, method)
+        for name, value in public.items()
+        if inspect.isclass(value) and value.__module__.startswith("mcframe")
+        for method in dir(value)
+        if not method.startswith("_")
+    }
+    records = {"Fit", "Posterior", "Settings"}  # which say what seed was used
+    taking = {name for name, value in (public | methods).items() if takes_a_seed(value)}
+    taking -= {name for name in taking if name.split(".")[0] in records and name.endswith(".of")}
+    taking -= {"Splitter.split", "TimeFolds.split"}  # which draw nothing
+    calls = random_calls()
+    assert set(calls) == taking - records
+    for name, call in calls.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for seed in (None, np.random.default_rng(0), np.random.RandomState(0)):
+                call(seed)
+        for seed in (-1, 1.5, True, "a"):
+            with pytest.raises(mc.ModelError, match="an integer from 0, a generator of numpy"):
+                call(seed)
+            assert name

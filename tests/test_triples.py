@@ -3,6 +3,7 @@
 import datetime as dt
 import pickle
 
+import attrs
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -720,3 +721,121 @@ def test_movielens_end_to_end(data_folder):
     assert best["user"].tolist() == [196] * 5 + [22] * 5
     seen = frame[~held & (frame["user"] == 22)]["film"]
     assert not set(best["film"][5:]) & set(seen)
+
+
+# Uncertainty by label, and bounds of values
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    block = mc.Block("stars", mc.Gaussian(variance=0.5), bias=True)
+    model = mc.Model([block], [mc.NuclearNorm()])
+    return mc.posterior(model, {"stars": read(pd.DataFrame(columns()))})
+
+
+PAIRS = [("bob", "Heat"), ("ann", "Jaws"), ("eve", "Up")]
+PLACES = {"rows": [1, 0, 2], "columns": [3, 2, 0]}
+
+
+def test_deviations_intervals_and_probabilities_are_asked_for_by_label(posterior):
+    frame = pd.DataFrame(PAIRS, columns=["user", "film"])
+    conformal = posterior.conformalize(0.5)
+    labels = pd.DataFrame(columns(stars=[2, 1, 1, 0, 2, 0, NAN]))
+    levels = {"kind": read(labels)}
+    model = mc.Model([mc.Block("kind", mc.Ordinal(levels=3, lowest=0))], [mc.NuclearNorm()])
+    ordinal = mc.posterior(model, levels)
+    answers = [
+        (posterior.sd, ("stars",)),
+        (posterior.interval, ("stars", 0.8)),
+        (conformal.interval, ("stars", 0.8)),
+        (ordinal.probabilities, ("kind",)),
+        (ordinal.set, ("kind", 0.8)),
+        (ordinal.interval, ("kind", 0.8)),
+    ]
+    for ask, given in answers:
+        wanted = np.asarray(ask(*given, **PLACES))
+        for pairs in (PAIRS, frame):
+            np.testing.assert_array_equal(np.asarray(ask(*given, pairs=pairs)), wanted)
+        with pytest.raises(mc.DataError, match="the fit has no user 'zoe'"):
+            ask(*given, pairs=[("zoe", "Up")])
+        with pytest.raises(mc.ModelError, match="pairs were given together with rows or columns"):
+            ask(*given, pairs=PAIRS, **PLACES)
+        with pytest.raises(mc.ModelError, match="'nothing'"):
+            ask("nothing", *given[1:], pairs=PAIRS)
+        assert np.asarray(ask(*given, pairs=[])).size == 0
+    unknown = {"pairs": [*PAIRS, ("zoe", "Up")], "unknown": "nan"}
+    assert np.isnan(posterior.sd("stars", **unknown)).tolist() == [False] * 3 + [True]
+    assert all(np.isnan(end[-1]) for end in posterior.interval("stars", **unknown))
+    assert np.isnan(ordinal.probabilities("kind", **unknown)[-1]).all()
+
+
+def test_whole_numbers_are_labels_in_pairs_and_positions_elsewhere():
+    triples = sequences(users=[7, 7, 3, 3, 0, 0, 3], films=[9, 1, 9, 0, 1, 2, 2])
+    model = mc.Model([mc.Block("stars", mc.Gaussian(variance=0.5))], [mc.NuclearNorm()])
+    posterior = mc.posterior(model, {"stars": triples})
+    by_label = posterior.sd("stars", pairs=[(0, 9)])
+    assert by_label == posterior.sd("stars", rows=[2], columns=[0])
+    assert by_label != posterior.sd("stars", rows=[0], columns=[0])
+
+
+def test_rankings_of_a_posterior_have_the_deviation(posterior):
+    best = posterior.top("stars", ["eve", "bob"], n=2)
+    assert list(best.columns) == ["user", "film", "predicted", "sd"]
+    pairs = best[["user", "film"]]
+    np.testing.assert_array_equal(best["sd"], posterior.sd("stars", pairs=pairs))
+    np.testing.assert_array_equal(best["predicted"], posterior.predict_pairs("stars", pairs))
+    plain = mc.posterior(posterior.model, {"stars": sequences()}).top("stars", "eve", n=1)
+    assert len(plain[0]) == 4
+    assert len(posterior.top("stars", [])) == 0
+    new = posterior.condition({"stars": sequences(["zoe"], ["Up"], [5.0])})
+    assert [len(row) for row in new.top("stars", ["zoe"])] == [4] * 3
+
+
+@pytest.mark.parametrize("standardize", [False, True, "ranks"])
+@pytest.mark.parametrize("bounds", [(1, 5), (2, None), (None, 4.5)])
+def test_stars_have_bounds(bounds, standardize):
+    users, films = np.divmod(np.arange(60), 6)
+    ends = (bounds[0] or -np.inf, bounds[1] or np.inf)
+    stars = np.clip(np.outer(np.arange(10.0) - 4.0, [1.0, 2.0, 3.0, -1.0, -2.0, 0.5]), *ends)
+    stars[np.arange(10), np.arange(10) % 6] = NAN
+    data = {"stars": pd.DataFrame(stars)}
+    block = mc.Block("stars", mc.Gaussian(), bias=True, standardize=standardize)
+    blocks = (block, attrs.evolve(block, bounds=bounds))
+    models = [mc.Model([each], [mc.NuclearNorm(0.1)]) for each in blocks]
+    free, bounded = (mc.fit(model, data, tol=1e-9) for model in models)
+    clipped = free.predict("stars").clip(*ends)
+    if standardize != "ranks":  # which are not read back beyond the observed values
+        assert (free.predict("stars") != clipped).any(axis=None)
+    pd.testing.assert_frame_equal(bounded.predict("stars"), clipped)
+    pd.testing.assert_frame_equal(bounded.natural("stars"), free.natural("stars"))
+    pd.testing.assert_frame_equal(bounded.impute("stars"), free.impute("stars").clip(*ends))
+    at = {"rows": users, "columns": films}
+    np.testing.assert_array_equal(bounded.predict("stars", **at), clipped.to_numpy().ravel())
+    for rows in (bounded.predict_rows("stars", data), bounded.impute_rows("stars", data)):
+        assert ((rows >= ends[0]) & (rows <= ends[1])).all(axis=None)
+    order = ["row", "column"]
+    for n in (2, 6):  # in the order of what is predicted without bounds
+        assert bounded.top("stars", [0, 9], n, observed=True)[order].equals(
+            free.top("stars", [0, 9], n, observed=True)[order]
+        )
+    assert bounded.top_rows("stars", data)["predicted"].between(*ends).all()
+    posterior = mc.posterior(models[1], data, tol=1e-2)
+    lower, upper = posterior.interval("stars", 0.99)
+    conformal = posterior.conformalize(0.8).interval("stars")
+    drawn = posterior.sample("stars", 3)
+    ranked = posterior.top("stars", [0, 9], observed=True)["predicted"]
+    answers = [lower, upper, *conformal, drawn, ranked, posterior.impute("stars")]
+    for answer in [*answers, posterior.predict("stars"), posterior.predict("stars", **at)]:
+        assert np.all((np.asarray(answer) >= ends[0]) & (np.asarray(answer) <= ends[1]))
+    again = mc.Model.from_json(models[1].to_json())
+    assert again == models[1]
+    with pytest.raises(mc.DataError, match="its bounds are"):
+        mc.fit(models[1], {"stars": [[0.5, 5.5]]})
+
+
+def test_bounds_are_a_pair_of_values():
+    for wrong in ((5, 1), (1, 1), (None, None), 3, ("a", 1), (1, NAN), (1, 2, 3), "15"):
+        with pytest.raises(mc.ModelError, match="the least and the largest value are needed"):
+            mc.Block("x", mc.Gaussian(), bounds=wrong)
+    with pytest.raises(mc.ModelError, match="Poisson needs counts"):
+        mc.Block("x", mc.Poisson(), bounds=(0, 5))

@@ -10,6 +10,9 @@ from scipy.sparse.linalg import LinearOperator
 Array: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.intp]
 Mask: TypeAlias = NDArray[np.bool_]
+#: A whole block as an answer: a DataFrame with the labels of the data if they were one, else an
+#: array. Which of them it is depends on the data, which type checkers do not follow.
+InFormOfData: TypeAlias = Any
 #: The numbers of rows and columns.
 Shape: TypeAlias = tuple[int, int]
 #: A matrix by its products, ``A @ V`` and ``A.T @ U``, and its multiples: an array, or SciPy's

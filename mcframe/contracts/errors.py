@@ -10,6 +10,7 @@ __all__ = [
     "McframeError",
     "ModelError",
     "NoInfluence",
+    "NoSuchAnswer",
     "NotCertifiedWarning",
     "NotConvergedWarning",
     "NothingFeasible",
@@ -23,6 +24,10 @@ class McframeError(Exception):
 
 class ModelError(McframeError, ValueError):
     """The sentence itself is wrong: a weight below zero, a name given twice, no regularizer."""
+
+
+class NoSuchAnswer(ModelError, AttributeError):
+    """An attribute that answers of another method have; ``hasattr`` is False, and says no more."""
 
 
 class NoInfluence(ModelError):

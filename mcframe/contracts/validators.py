@@ -165,14 +165,23 @@ def checked_switch(value: object, name: str) -> bool:
     return bool(value)
 
 
-def checked_seed(random_state: int | None) -> int:
-    """The seed, a fresh one for None, or a ``ModelError`` that names what was given."""
+# What every option ``random_state`` takes: a seed from 0, a generator, which moves on, or None.
+RandomState = int | np.random.Generator | np.random.RandomState | None
+
+
+def checked_seed(random_state: RandomState) -> int:
+    """The seed, one drawn by a generator, a fresh one for None, or a ``ModelError``."""
     if random_state is None:
         return secrets.randbits(63)
-    if not isinstance(random_state, int | np.integer) or random_state < 0:
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    truth = isinstance(random_state, bool | np.bool_)
+    if truth or not isinstance(random_state, int | np.integer) or random_state < 0:
         raise ModelError(
-            f"random_state={random_state!r} was given; an integer from 0, or None for a fresh"
-            " seed, is needed"
+            f"random_state={random_state!r} was given; an integer from 0, a generator of numpy"
+            " such as numpy.random.default_rng(0), or None for a fresh seed is needed"
         )
     return int(random_state)
 

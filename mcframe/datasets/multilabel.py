@@ -14,7 +14,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.validators import some_names
+from mcframe.contracts.validators import RandomState, some_names
 from mcframe.datasets.readers import (
     as_number,
     find_file,
@@ -196,7 +196,7 @@ def digits() -> MultiLabel:
     )
 
 
-def hide(entries: Array, share: float, random_state: int | np.random.Generator = 0) -> Mask:
+def hide(entries: Array, share: float, random_state: RandomState = 0) -> Mask:
     """Make a mask that is True at a random share of the entries that are not NaN.
 
     Exactly ``round(share * number of entries that are not NaN)`` of them, all subsets of that
@@ -207,8 +207,8 @@ def hide(entries: Array, share: float, random_state: int | np.random.Generator =
     entries : array (n_items, n_columns)
     share : float, from 0 up to 1
         Below 1: an array with nothing left to see is no experiment.
-    random_state : int or numpy Generator
-        Equal seeds give equal masks; a Generator moves on.
+    random_state : int, generator of numpy or None, default 0
+        Equal seeds give equal masks; a generator moves on, and None draws afresh.
 
     Raises
     ------

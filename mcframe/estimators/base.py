@@ -13,6 +13,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.validators import (
     NotANumber,
+    RandomState,
     above_zero,
     checked_seed,
     floats_of,
@@ -66,7 +67,7 @@ class TableEstimator(BaseEstimator):
     cv: int = attrs.field(default=3, kw_only=True)
     tol: float = attrs.field(default=1e-5, kw_only=True)
     max_iter: int = attrs.field(default=20_000, kw_only=True)
-    random_state: int | None = attrs.field(default=0, kw_only=True)
+    random_state: RandomState = attrs.field(default=0, kw_only=True)
     n_jobs: int | None = attrs.field(default=None, kw_only=True)
 
     def read(self, X: Any, reset: bool) -> Any:

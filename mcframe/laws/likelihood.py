@@ -22,6 +22,7 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
     fits_parameters,
 )
+from mcframe.contracts.validators import RandomState, checked_seed
 from mcframe.laws.checking import (
     LIKELIHOOD_LAWS,
     PARAMETRIC_LAWS,
@@ -42,7 +43,7 @@ def check_likelihood(
     invalid: Sequence[float] = (np.inf,),
     *,
     scale: float = 1.0,
-    random_state: int = 0,
+    random_state: RandomState = 0,
 ) -> None:
     """Hold a likelihood to every law of its contract and of the abilities it claims.
 
@@ -54,7 +55,7 @@ def check_likelihood(
         Observations inside and outside its domain; each must be recognised.
     scale : float, default 1
         The size of linear predictors at which the curvature of the loss is largest.
-    random_state : int
+    random_state : int, generator of numpy or None, default 0
         Of the random points.
 
     Raises
@@ -69,7 +70,7 @@ def check_likelihood(
     """
     with law(likelihood, "the domain"):
         domain_ends(likelihood, valid, invalid)
-    z, y = points(likelihood, valid, scale, np.random.default_rng(random_state))
+    z, y = points(likelihood, valid, scale, np.random.default_rng(checked_seed(random_state)))
     at_best: Any = likelihood
     if isinstance(likelihood, Parametric) and fits_parameters(likelihood):
         for name, holds in PARAMETRIC_LAWS.items():

@@ -10,6 +10,7 @@ import numpy as np
 from mcframe.backends.statement import cp
 from mcframe.contracts.arrays import Array, Shape, singular_values
 from mcframe.contracts.term import Composed, Constraint, Factored, Prox, SmoothTerm, Spectral, Term
+from mcframe.contracts.validators import RandomState, checked_seed
 from mcframe.laws.checking import (
     STEPS,
     TERM_LAWS,
@@ -32,7 +33,7 @@ DESCENT_STEPS = 3000
 
 
 def check_regularizer(
-    term: Term, *, shape: Shape = (5, 4), scale: float = 1.0, random_state: int = 0
+    term: Term, *, shape: Shape = (5, 4), scale: float = 1.0, random_state: RandomState = 0
 ) -> None:
     """Hold a regularizer or a constraint to every law of its contract.
 
@@ -47,7 +48,7 @@ def check_regularizer(
         term of one block, the shape of that block.
     scale : float, default 1
         The size of their entries.
-    random_state : int
+    random_state : int, generator of numpy or None, default 0
 
     Raises
     ------
@@ -59,7 +60,7 @@ def check_regularizer(
     >>> import mcframe as mc
     >>> mc.laws.check_regularizer(mc.NuclearNorm(0.5))
     """
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(checked_seed(random_state))
     bound = term.bound_to(shape, *data_of(shape, scale, rng))
     points: list[Array] = [scale * rng.standard_normal(shape) for _ in range(4)]
     points.append(scale * np.outer(rng.standard_normal(shape[0]), rng.standard_normal(shape[1])))

@@ -244,6 +244,12 @@ def check_domain(block: Block, table: Table) -> None:
             f"block {block.name!r}: {entries_of(table, wrong)}; {likelihood} needs"
             f" {block.likelihood.needs}. {block.likelihood.remedy}"
         )
+    beyond = block.limited(table.values) != table.values
+    if beyond.any():
+        raise DataError(
+            f"block {block.name!r}: {entries_of(table, beyond)}; its bounds are"
+            f" {block.bounds!r}. Correct such values, or give wider bounds"
+        )
 
 
 def check_scale(block: Block, scale: float, table: Table) -> None:

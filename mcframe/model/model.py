@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import attrs
+import numpy as np
 
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric, fits_parameters
@@ -19,7 +20,7 @@ from mcframe.contracts.term import (
     Sums,
     Term,
 )
-from mcframe.contracts.validators import block_name, positive
+from mcframe.contracts.validators import block_name, number, positive
 from mcframe.model.formulas import as_html, as_latex, name_in_formula
 from mcframe.numerics.stored import from_text, to_text
 
@@ -123,6 +124,17 @@ def one_of(*allowed: object) -> Any:
     return check
 
 
+def bounds_of(given: Any) -> tuple[float | None, float | None]:
+    """The least and the largest value of a block, or a ``ModelError``; None is no end."""
+    needed = "the least and the largest value are needed, such as (1, 5), or None for one of them"
+    if not isinstance(given, list | tuple) or len(given) != 2 or given[0] is given[1] is None:
+        raise ModelError(f"bounds={given!r} were given; {needed}")
+    lower, upper = (end if end is None else number(end, "bounds", needed) for end in given)
+    if lower is not None and upper is not None and not lower < upper:
+        raise ModelError(f"bounds={given!r} were given; {needed}")
+    return lower, upper
+
+
 @attrs.frozen
 class Block:
     """A group of columns: ``weight / N * sum over observed (i, j) of l(z_ij + b_j + a_i, y_ij)``.
@@ -181,6 +193,11 @@ class Block:
         ``Gaussian``, the entropy of labels and classes, half the deviance per entry of counts
         (Udell et al., 2016, Generalized low rank models, section 4). A column whose loss is 0
         there is not scaled. One weight of a nuclear norm then suits columns of all types.
+    bounds : (lower, upper), optional
+        The least and the largest value that there can be, such as ``(1, 5)`` of stars; None where
+        there is no end. For likelihoods of locations. A value outside is an error. Predictions,
+        ends of intervals and draws beyond a bound become the bound; loss, Z, ``natural`` and the
+        order of ``top`` do not change.
 
     Examples
     --------
@@ -203,9 +220,18 @@ class Block:
     standardize: bool | Literal["robust", "ranks"] = attrs.field(
         default=False, validator=one_of(False, True, "robust", "ranks"), kw_only=True
     )
+    bounds: tuple[float | None, float | None] | None = attrs.field(
+        default=None, converter=attrs.converters.optional(bounds_of), kw_only=True
+    )
 
     def __attrs_post_init__(self) -> None:
         word = type(self.likelihood).__name__
+        if self.bounds is not None and not self.likelihood.location:
+            raise ModelError(
+                f"block {self.name!r}: bounds={self.bounds!r} were given, which are about values"
+                f" of Gaussian, Huber, Quantile or Equality; {word} needs"
+                f" {self.likelihood.needs} already: drop them"
+            )
         if isinstance(self.likelihood, Parametric) and self.likelihood.n_parameters:
             if self.bias or self.row_effects:
                 raise ModelError(
@@ -245,6 +271,10 @@ class Block:
                 " so that nothing says what its best constant loses; drop it, and choose the"
                 " block's weight"
             )
+
+    def limited(self, values: Any) -> Any:
+        """Predicted values within the bounds, each beyond one of them at that bound."""
+        return values if self.bounds is None else np.clip(values, *self.bounds)
 
     @property
     def scales_losses(self) -> bool:

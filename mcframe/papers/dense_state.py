@@ -12,6 +12,7 @@ from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
+from mcframe.contracts.validators import RandomState, checked_seed
 from mcframe.model import Model, Problem
 from mcframe.numerics.operators import LowRank
 
@@ -66,7 +67,7 @@ def fit_by(
     model: Model,
     data: Mapping[str, Any],
     max_iter: int,
-    random_state: int = 0,
+    random_state: RandomState = 0,
     **limits: float,
 ) -> Fit:
     """The fit of a published algorithm, which ends by its own rule unless ``limits`` say more."""
@@ -75,5 +76,6 @@ def fit_by(
     reason = solver.refusal(program)
     if reason is not None:
         raise ModelError(f"{solver.name} cannot run this model: {reason}")
-    outcome = run(solver, program, Settings(budget, random_state=random_state))
-    return Fit.of(problem, outcome, solver.name)
+    seed = checked_seed(random_state)
+    outcome = run(solver, program, Settings(budget, random_state=seed))
+    return Fit.of(problem, outcome, solver.name, seed)

@@ -22,7 +22,7 @@ from mcframe.contracts.arrays import Array, Matrix, Shape
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import above_zero, positive, within
+from mcframe.contracts.validators import RandomState, above_zero, positive, within
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank, stacked_gradient
@@ -211,7 +211,7 @@ def projected_factors(
     max_iter: int = 1000,
     max_seconds: float = np.inf,
     tol: float = 0.0,
-    random_state: int = 0,
+    random_state: RandomState = 0,
 ) -> Fit:
     """Fit factors of one width by section 5.4: gradient steps, then projections.
 

@@ -19,7 +19,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import at_least_0, checked_seed, positive, whole
+from mcframe.contracts.validators import RandomState, at_least_0, positive, whole
 from mcframe.likelihoods import Bernoulli, Gaussian, Poisson
 from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank
@@ -123,7 +123,7 @@ def tmcc_accelerated(
     step: float | None = None,
     kappa: float = 1e-6,
     max_iter: int = 1000,
-    random_state: int = 0,
+    random_state: RandomState = 0,
 ) -> Fit:
     """Algorithm 1 as published: accelerated proximal gradient, restarted when L has risen.
 
@@ -143,11 +143,11 @@ def tmcc_accelerated(
         Of their stopping rule; the poster gives no number.
     max_iter : int, default 1000
         Their K.
-    random_state : int, default 0
+    random_state : int, generator of numpy or None, default 0
         Of the random start: entries uniform on [-1, 1].
     """
-    most, seed = whole(max_iter, "max_iter", 1), checked_seed(random_state)
-    return fit_by(TmccAccelerated(step, kappa), model, data, most, seed)
+    most = whole(max_iter, "max_iter", 1)
+    return fit_by(TmccAccelerated(step, kappa), model, data, most, random_state)
 
 
 @attrs.define(eq=False)

@@ -4,7 +4,8 @@ Each function draws into the ``ax`` of matplotlib that it is given, or into a ne
 returns the axes. They need matplotlib, which ``pip install "mcframe[plot]"`` brings.
 """
 
-from mcframe.plots.drawing import PICTURES, Pictures
+from mcframe.plots.drawing import PICTURES
+from mcframe.plots.of_answers import Pictures
 from mcframe.plots.pixels import draw_pixels
 from mcframe.plots.predictions import biplot, calibration, coverage, predictions
 from mcframe.plots.solving import evidence, gap, precisions, scores, singular_values, ternary

@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from types import MethodType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec
 
-import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Shape
@@ -13,7 +11,10 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.showing import one_line
 from mcframe.contracts.validators import a_type
 
-Drawn = TypeVar("Drawn", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Options = ParamSpec("Options")
 
 # The palette of Okabe and Ito (2008), which all readers can tell apart; yellow is too faint for
 # lines on white.
@@ -37,14 +38,16 @@ MOST_POINTS, MOST_PIXELS = 5_000, 400
 PICTURES: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
 
 
-def picture_of(*kinds: str, size: tuple[float, float] = SIZE) -> Callable[[Drawn], Drawn]:
+def picture_of(
+    *kinds: str, size: tuple[float, float] = SIZE
+) -> "Callable[[Callable[Options, Any]], Callable[Options, Axes]]":
     """Return a decorator for a function that draws answers of these classes into ``ax``.
 
     Without ``ax`` the function is given those of a new figure of this size. An answer of another
     class raises a ``ModelError``.
     """
 
-    def decorate(function: Drawn) -> Drawn:
+    def decorate(function: Callable[Options, Any]) -> "Callable[Options, Axes]":
         name = function.__name__
 
         @wraps(function)
@@ -57,39 +60,9 @@ def picture_of(*kinds: str, size: tuple[float, float] = SIZE) -> Callable[[Drawn
             return function(answer, *arguments, ax=axes_for(name, ax, size), **options)
 
         PICTURES[name] = drawn, kinds
-        return drawn  # type: ignore[return-value]
+        return drawn  # type: ignore[return-value]  # whose options are those of the function
 
     return decorate
-
-
-@attrs.frozen
-class Pictures:
-    """The pictures of an answer: ``fit.plot.gap()`` is ``mcframe.plots.gap(fit)``."""
-
-    _answer: Any
-
-    def __dir__(self) -> list[str]:
-        own = {each.__name__ for each in type(self._answer).__mro__}
-        return [name for name, (_, kinds) in PICTURES.items() if own & set(kinds)]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if name not in dir(self):
-            raise AttributeError(
-                f"{a_type(self._answer)} has no picture {name!r}; it has {', '.join(dir(self))}"
-            )
-        return MethodType(PICTURES[name][0], self._answer)
-
-    def __repr__(self) -> str:
-        return f"Pictures of {a_type(self._answer)}: {', '.join(dir(self))}"
-
-
-# The attribute ``plot`` of answers.
-pictures = property(
-    Pictures,
-    doc="The pictures of this answer: ``answer.plot.gap()`` is ``mcframe.plots.gap(answer)``.",
-)
 
 
 def axes_for(name: str, ax: Any, size: tuple[float, float]) -> Any:

@@ -4,19 +4,25 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, InFormOfData, IntArray
 from mcframe.contracts.errors import ModelError, NotConvergedWarning, warn_caller
 from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
-from mcframe.contracts.validators import checked_seed, checked_switch, probability, whole
+from mcframe.contracts.validators import (
+    RandomState,
+    checked_seed,
+    checked_switch,
+    probability,
+    whole,
+)
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.new_rows import tables_of_new_rows
-from mcframe.plots.drawing import pictures
+from mcframe.plots.of_answers import PosteriorPictures
 from mcframe.posterior.conformal import ConformalPredictions, conformalized
 from mcframe.posterior.estimation import Sweep, estimate
 from mcframe.posterior.observed import Observed, nothing
@@ -32,6 +38,7 @@ from mcframe.posterior.predictive import (
 from mcframe.posterior.principal_axes import Factors, factors_of
 from mcframe.prediction import (
     Axes,
+    answers_at_pairs,
     check_ranked,
     check_size,
     checked_places,
@@ -82,13 +89,20 @@ class Posterior:
     options: Mapping[str, Any]
     tables: Mapping[str, Table]
 
-    plot = pictures
+    @property
+    def plot(self) -> PosteriorPictures:
+        """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
+        return PosteriorPictures(self)
 
     @property
     def model(self) -> Model:
         """The declared model."""
         return self.problem.model
 
+    @overload
+    def predict(self, block: str) -> InFormOfData: ...
+    @overload
+    def predict(self, block: str, rows: Any, columns: Any) -> Array: ...
     def predict(self, block: str, rows: Any = None, columns: Any = None) -> Any:
         """E[y] of a block: the mean of a new observation, probabilities for labels and classes.
 
@@ -107,23 +121,82 @@ class Posterior:
         >>> print(posterior.predict("x", rows=[0], columns=[3]).round(1))
         [4.]
         """
-        return self._answer(block, rows, columns, Predictive.mean)
+        declared = self.model.block(block)
+        return self._answer(block, rows, columns, lambda here: declared.limited(here.mean()))
 
-    def sd(self, block: str, rows: Any = None, columns: Any = None) -> Any:
+    @overload
+    def sd(self, block: str) -> InFormOfData: ...
+    @overload
+    def sd(self, block: str, rows: Any, columns: Any) -> Array: ...
+    @overload
+    def sd(self, block: str, *, pairs: Any, unknown: str = "refuse") -> Array: ...
+    def sd(
+        self,
+        block: str,
+        rows: Any = None,
+        columns: Any = None,
+        *,
+        pairs: Any = None,
+        unknown: str = "refuse",
+    ) -> Any:
         """The standard deviation of a new observation, noise included; for classes of indicators.
 
-        In the shape of ``predict``.
+        In the shape of ``predict``, for every entry or at positions; at ``pairs`` of labels in the
+        shape of ``predict_pairs``.
+
+        Parameters
+        ----------
+        block : str
+        rows, columns : as in ``predict``
+        pairs, unknown : as in ``predict_pairs``
+            Labels in the place of positions.
+
+        Examples
+        --------
+        >>> import mcframe as mc
+        >>> users, films = ["ann", "ann", "bob", "bob"], ["Up", "Jaws", "Up", "Alien"]
+        >>> triples = mc.from_triples(row=users, column=films, value=[5, 1, 4, 2])
+        >>> model = mc.Model([mc.Block("stars", mc.Gaussian(), bias=True)], [mc.NuclearNorm()])
+        >>> posterior = mc.posterior(model, {"stars": triples})
+        >>> lower, upper = posterior.interval("stars", 0.9, pairs=[("bob", "Jaws")])
+        >>> bool(upper[0] - lower[0] > posterior.sd("stars", pairs=[("bob", "Jaws")])[0])
+        True
         """
+        if pairs is not None:
+            ask = partial(self.sd, block)
+            return self._at_pairs(block, pairs, unknown, (rows, columns), ask)
         return self._answer(block, rows, columns, Predictive.sd)
 
+    @overload
+    def interval(self, block: str, level: float = 0.9) -> tuple[InFormOfData, InFormOfData]: ...
+    @overload
     def interval(
-        self, block: str, level: float = 0.9, rows: Any = None, columns: Any = None
+        self, block: str, level: float = 0.9, *, rows: Any, columns: Any
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def interval(
+        self, block: str, level: float, rows: Any, columns: Any
+    ) -> tuple[Array, Array]: ...
+    @overload
+    def interval(
+        self, block: str, level: float = 0.9, *, pairs: Any, unknown: str = "refuse"
+    ) -> tuple[Array, Array]: ...
+    def interval(
+        self,
+        block: str,
+        level: float = 0.9,
+        rows: Any = None,
+        columns: Any = None,
+        *,
+        pairs: Any = None,
+        unknown: str = "refuse",
     ) -> tuple[Any, Any]:
         """Lower and upper bounds between which a new observation lies with this probability.
 
-        The quantiles (1 - level) / 2 and (1 + level) / 2, each in the shape of ``predict``. Counts
-        and levels are whole numbers, so their intervals have at least this probability; one end
-        then moves in as far as it can.
+        The quantiles (1 - level) / 2 and (1 + level) / 2, each in the shape of ``predict``; at
+        ``pairs`` of labels as in ``sd``. Counts and levels are whole numbers, so their intervals
+        have at least this probability; one end then moves in as far as it can. With ``bounds`` of
+        the block no end lies beyond them.
 
         Raises
         ------
@@ -145,9 +218,16 @@ class Posterior:
                 f"block {block!r}: classes have no order and no interval; take"
                 f" posterior.set({block!r}, {level!r})"
             )
-        level = probability(level, "level")
+        level, declared = probability(level, "level"), self.model.block(block)
+        if pairs is not None:
+
+            def both(*cells: IntArray) -> Array:
+                return np.column_stack(self.interval(block, level, *cells))
+
+            lower, upper = self._at_pairs(block, pairs, unknown, (rows, columns), both).T
+            return lower, upper
         ends, shape = self._at_cells(block, rows, columns, lambda here: here.interval(level))
-        of_cells = ends.reshape(-1, 2)  # of no cells, too
+        of_cells = declared.limited(ends.reshape(-1, 2))  # of no cells, too
         lower, upper = (self._wrapped(block, of_cells[:, end], shape) for end in (0, 1))
         return lower, upper
 
@@ -159,6 +239,7 @@ class Posterior:
         columns: Any = None,
         *,
         on_average: bool = False,
+        pairs: Any = None,
     ) -> Array:
         """The smallest sets of labels, levels or classes with at least this probability.
 
@@ -170,17 +251,35 @@ class Posterior:
 
         Returns
         -------
-        array of bool (rows x columns x V), or (N x V) with ``rows`` and ``columns``
+        array of bool (rows x columns x V), or (N x V) with ``rows`` and ``columns`` or ``pairs``
             True where a value is in the set. For labels V = 2 and the values are 0 and 1; for
             levels and classes they are all values in their order.
         """
         level = probability(level, "level")
+        if pairs is not None:
+            ask = partial(self.set, block, level, on_average=on_average)
+            chosen = self._at_pairs(block, pairs, "refuse", (rows, columns), ask)
+            return chosen.astype(bool)
         if checked_switch(on_average, "on_average"):
             return likeliest_on_average(self.probabilities(block, rows, columns), level)
         return self._of_values(block, rows, columns, lambda here: here.likeliest(level))
 
-    def probabilities(self, block: str, rows: Any = None, columns: Any = None) -> Array:
-        """The probability of each label, level or class, in the shape of ``set``."""
+    def probabilities(
+        self,
+        block: str,
+        rows: Any = None,
+        columns: Any = None,
+        *,
+        pairs: Any = None,
+        unknown: str = "refuse",
+    ) -> Array:
+        """The probability of each label, level or class, in the shape of ``set``.
+
+        ``pairs`` and ``unknown`` as in ``sd``.
+        """
+        if pairs is not None:
+            ask = partial(self.probabilities, block)
+            return self._at_pairs(block, pairs, unknown, (rows, columns), ask)
         return self._of_values(block, rows, columns, lambda here: here.probabilities()[1])
 
     def log_predictive_density(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
@@ -237,7 +336,8 @@ class Posterior:
         else:
             drawn = z + np.sqrt(noise) * rng.standard_normal(z.shape) + offset
         drawn = table.natural_at(drawn, *cells) if likelihood.location else drawn
-        return np.asarray(drawn).reshape(m, chosen.size, n_columns)
+        limited = self.model.block(block).limited(np.asarray(drawn))
+        return np.asarray(limited).reshape(m, chosen.size, n_columns)
 
     def impute(self, block: str) -> Any:
         """The block with observed entries kept and missing ones filled.
@@ -247,11 +347,11 @@ class Posterior:
         """
         self.model.block(block)
         check_size(self.problem, block)
-        table = self.tables[block].observed_entries()
+        table, declared = self.tables[block].observed_entries(), self.model.block(block)
 
         def filling(here: Predictive) -> Array:
             if not has_few_values(here.likelihood):
-                return here.mean()
+                return np.asarray(declared.limited(here.mean()))
             values, probabilities = here.probabilities()
             return values[np.argmax(probabilities, axis=1)]
 
@@ -353,18 +453,25 @@ class Posterior:
         array (n,), for classes (n x classes)
             In the order of the pairs, in the units of the data; probabilities for labels.
         """
-        self.model.block(block)
-        axes = Axes.of(block, self.tables[block])
-        return axes.at_pairs(pairs, unknown, partial(self.predict, block))
+        return self._at_pairs(block, pairs, unknown, (None, None), partial(self.predict, block))
 
     def top(self, block: str, row: Any, n: int = 10, *, observed: bool = False) -> Any:
-        """The n columns of a row with the largest mean, best first, by label.
+        """The n columns of a row with the largest mean, best first, by label, with their sd.
 
-        As ``Fit.top``.
+        As ``Fit.top``, and with the standard deviation of a new observation: a column "sd" of the
+        frame, or the fourth element of each tuple.
         """
-        check_ranked(self.model.block(block))
+        declared = self.model.block(block)
+        check_ranked(declared)
         table = self.tables[block]
-        return Axes.of(block, table).top(table, partial(self.predict, block), row, n, observed)
+        axes = Axes.of(block, table)
+
+        def mean_at(rows: IntArray, columns: IntArray) -> Array:
+            return self._at_cells(block, rows, columns, Predictive.mean)[0]
+
+        rows, columns, means = axes.best(table, mean_at, row, n, observed)
+        sds = self.sd(block, rows, columns)
+        return axes.as_list(rows, columns, declared.limited(means), sds)
 
     def noise(self, block: str) -> Any:
         """The noise variance of each column of a Gaussian block, in squared units of the data.
@@ -417,7 +524,7 @@ class Posterior:
         *,
         by: Any = "block",
         share: float = 0.2,
-        random_state: int | None = 0,
+        random_state: RandomState = 0,
         progress: bool | None = None,
     ) -> ConformalPredictions:
         """Intervals and sets that are valid for a wrong model, by split conformal prediction.
@@ -454,7 +561,7 @@ class Posterior:
             infinite, and its sets have every value.
         share : float, default 0.2
             The share of the observed entries that is held out.
-        random_state : int or None, default 0
+        random_state : int, generator of numpy or None, default 0
             The seed of the held-out entries.
         progress : bool, optional
             As in ``mc.posterior``.
@@ -500,6 +607,18 @@ class Posterior:
         row, column, shape = cells_of(self.problem, self.tables, block, rows, columns)
         answers = [ask(here) for here in self._predictives(block, row, column)]
         return np.concatenate(answers) if answers else np.zeros(0), shape
+
+    def _at_pairs(
+        self,
+        block: str,
+        pairs: Any,
+        unknown: str,
+        positions: tuple[Any, Any],
+        ask: Callable[..., Array],
+    ) -> Array:
+        """An answer at pairs of labels, where no positions are given."""
+        self.model.block(block)  # which names the blocks there are
+        return answers_at_pairs(block, self.tables[block], pairs, unknown, positions, ask)
 
     def _of_values(self, block: str, rows: Any, columns: Any, ask: Ask) -> Array:
         """Something of each label, level or class of cells."""
@@ -567,7 +686,7 @@ def posterior(
     tol: float | None = None,
     max_iter: int = 500,
     max_seconds: float = np.inf,
-    random_state: int | None = 0,
+    random_state: RandomState = 0,
     n_jobs: int | None = None,
     progress: bool | None = None,
     client: Any = None,
@@ -618,7 +737,7 @@ def posterior(
         The largest number of sweeps. The steps that estimate ``GaussianRows()`` are not sweeps;
         each estimate makes 100 at most.
     max_seconds : float, default inf
-    random_state : int or None, default 0
+    random_state : int, generator of numpy or None, default 0
         The seed of the initial factors and of draws.
     n_jobs : int, optional
         The number of threads for the rows; -1 for one on each processor. The default is that of

@@ -2,23 +2,24 @@
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.contracts.rounding import EPS
-from mcframe.contracts.validators import a_type, checked_seed, probability
+from mcframe.contracts.validators import RandomState, a_type, checked_seed, probability
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model, Observations, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.progress import checked_progress, stage
-from mcframe.plots.drawing import pictures
+from mcframe.plots.of_answers import ConformalPictures
 from mcframe.posterior.predictive import cells_of, has_few_values
-from mcframe.prediction import check_size
+from mcframe.prediction import answers_at_pairs, check_size
 from mcframe.regularizers import NuclearNorm
 
 Odds = Callable[[IntArray, IntArray], Array]
@@ -113,12 +114,21 @@ class ConformalPredictions:
     blocks: Mapping[str, CalibratedBlock]
     tables: Mapping[str, Table]
 
-    plot = pictures
+    @property
+    def plot(self) -> ConformalPictures:
+        """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
+        return ConformalPictures(self)
 
     def interval(
-        self, block: str, level: float | None = None, rows: Any = None, columns: Any = None
-    ) -> tuple[Any, Any]:
-        """Lower and upper ends, for every entry or for those at positions counted from 0.
+        self,
+        block: str,
+        level: float | None = None,
+        rows: Any = None,
+        columns: Any = None,
+        *,
+        pairs: Any = None,
+    ) -> tuple[InFormOfData, InFormOfData]:
+        """Lower and upper ends: of every entry, at positions from 0, or at ``pairs`` of labels.
 
         In the shape of ``Posterior.predict``: DataFrames if the data were one. Ends lie within the
         possible values, for levels and for values that are never negative. An infinite interval
@@ -129,6 +139,13 @@ class ConformalPredictions:
         ModelError
             If the block has labels or classes.
         """
+        if pairs is not None:
+
+            def both(*cells: IntArray) -> Array:
+                return np.column_stack(self.interval(block, level, *cells))
+
+            lower, upper = self._at_pairs(block, pairs, (rows, columns), both).T
+            return lower, upper
         row, column, shape, factor = self._quantiles(block, "interval", level, rows, columns)
         mean, sd = moments(self.posterior, block, row, column)
         with np.errstate(invalid="ignore"):
@@ -136,15 +153,23 @@ class ConformalPredictions:
             least, most = limits(self.posterior.problem.likelihoods[block])
             # Where a mean or a deviation overflows, every value is in the interval.
             lower, upper = np.fmax(mean - half, least), np.fmin(mean + half, most)
+        limited = self.posterior.model.block(block).limited
+        lower, upper = limited(lower), limited(upper)
         if len(shape) == 1:
             return lower, upper
         wrap = self.tables[block].wrap
         return wrap(lower.reshape(shape)), wrap(upper.reshape(shape))
 
     def set(
-        self, block: str, level: float | None = None, rows: Any = None, columns: Any = None
+        self,
+        block: str,
+        level: float | None = None,
+        rows: Any = None,
+        columns: Any = None,
+        *,
+        pairs: Any = None,
     ) -> Mask:
-        """Sets of labels, levels or classes, for every entry or for those at positions.
+        """Sets of labels, levels or classes: of every entry, at positions, or at ``pairs``.
 
         In the shape of ``Posterior.set``. The most probable value is always in the set. A set of
         all values may mean that too few similar entries were held out for this level.
@@ -154,11 +179,21 @@ class ConformalPredictions:
         ModelError
             If the block has numbers or counts.
         """
+        if pairs is not None:
+            ask = partial(self.set, block, level)
+            return self._at_pairs(block, pairs, (rows, columns), ask).astype(bool)
         row, column, shape, most = self._quantiles(block, "set", level, rows, columns)
         probabilities = self.posterior.probabilities(block, row, column)
         chosen = 1.0 - probabilities <= most[:, None]
         chosen[np.arange(row.size), np.argmax(probabilities, axis=1)] = True
         return chosen.reshape(*shape, -1)
+
+    def _at_pairs(
+        self, block: str, pairs: Any, positions: tuple[Any, Any], ask: Callable[..., Any]
+    ) -> Array:
+        """An answer at pairs of labels, where no positions are given."""
+        self.posterior.model.block(block)  # which names the blocks there are
+        return answers_at_pairs(block, self.tables[block], pairs, "refuse", positions, ask)
 
     def _quantiles(
         self, block: str, what: str, level: float | None, rows: Any, columns: Any
@@ -196,7 +231,7 @@ def conformalized(
     missingness: Any,
     by: Any,
     share: float,
-    random_state: int | None,
+    random_state: RandomState,
     progress: bool | None,
 ) -> ConformalPredictions:
     """Return conformal intervals and sets of a ``Posterior``, as its ``conformalize`` says.

@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
-from mcframe.contracts.validators import whole
+from mcframe.contracts.validators import RandomState, checked_seed, whole
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Model
 from mcframe.numerics import factor_loops as loops
@@ -446,7 +446,7 @@ def verify_posterior(
     *,
     factors: int | str = "auto",
     n_draws: int = 4000,
-    random_state: int = 0,
+    random_state: RandomState = 0,
     progress: bool | None = None,
 ) -> PosteriorVerification:
     """Compare the posterior that ``mc.posterior`` finds with draws from the exact one.
@@ -490,7 +490,8 @@ def verify_posterior(
     """
     kept = whole(n_draws, "n_draws", least=8 * CHAINS) // CHAINS
     shown = checked_progress(progress)
-    options: Any = {"factors": factors, "random_state": random_state, "progress": shown}
+    seed = checked_seed(random_state)
+    options: Any = {"factors": factors, "random_state": seed, "progress": shown}
     fitted = posterior(model, data, tol=1e-7, max_iter=5000, **options)
     engine, problem = fitted.engine, fitted.problem
     if not isinstance(engine, FactorPosterior):
@@ -503,7 +504,7 @@ def verify_posterior(
             "verify_posterior: rows in partitions were given, and the sampler needs all rows in"
             " this process; give arrays, for example of a sample of the rows"
         )
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(seed)
     names = [block.name for block in fitted.model.blocks]
     cells = [missing_cells(fitted, name, rng) for name in names]
     numbers = [numbers_of(problem, name, *at) for name, at in zip(names, cells, strict=True)]

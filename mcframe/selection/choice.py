@@ -15,7 +15,7 @@ from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.contracts.validators import counted
 from mcframe.model import Model
 from mcframe.model.model import terms_with_weight
-from mcframe.plots.drawing import pictures
+from mcframe.plots.of_answers import CrossValidationPictures
 from mcframe.selection.paths import may_be_infinite
 
 pandas = Deferred("pandas", "the table of a cross-validation")
@@ -70,7 +70,10 @@ class CrossValidation:
     effects_weight: float | None = None
     partial: bool = False
 
-    plot = pictures
+    @property
+    def plot(self) -> CrossValidationPictures:
+        """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
+        return CrossValidationPictures(self)
 
     @property
     def weights(self) -> Array:

@@ -10,13 +10,13 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, UnobservedWarning, warn_caller
-from mcframe.contracts.validators import number, whole
+from mcframe.contracts.validators import RandomState, checked_seed, number, whole
 from mcframe.model import Model, Problem
 from mcframe.numerics.progress import checked_progress, stage
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.selection.choice import AT_EDGE, CrossValidation, edges_unsaid
 from mcframe.selection.cross_validation import checked_splitter, clearly_above, cross_validate
-from mcframe.selection.splitters import Fold, Splitter, folds_of, generator
+from mcframe.selection.splitters import Fold, Splitter, folds_of
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -69,7 +69,7 @@ def compare(
     data: Any,
     *,
     cv: int | Splitter = 5,
-    random_state: int = 0,
+    random_state: RandomState = 0,
     **options: Any,
 ) -> Comparison:
     """Compare models of the same data: evidence, and log density of held-out entries.
@@ -87,7 +87,7 @@ def compare(
     data : as in ``mc.posterior``
     cv : int, EntryFolds, RowFolds or TimeFolds of ``mcframe.selection``, default 5
         The folds, as in ``mc.cross_validate``; the same ones for all models.
-    random_state : int, default 0
+    random_state : int, generator of numpy or None, default 0
         Seeds the folds and each posterior.
     **options
         Options of ``mc.posterior``: ``factors``, ``tol``, ``max_iter``, ``max_seconds``,
@@ -133,8 +133,9 @@ def compare(
                 f"model {name!r} has the blocks {sorted(own)}, the first one {sorted(blocks)};"
                 " models are compared on the same data"
             )
-    folds = folds_of(checked_splitter(cv), first, data, random_state)
-    options["random_state"] = random_state
+    seed = checked_seed(random_state)
+    folds = folds_of(checked_splitter(cv), first, data, seed)
+    options["random_state"] = seed
     shown, densities = checked_progress(options.pop("progress", None)), []
     with stage("compare", shown) as here:
         whole = [posterior(model, data, **options) for model in models.values()]
@@ -208,10 +209,10 @@ def search_block_weights(
     model: Model,
     data: Mapping[str, Any],
     *,
-    criterion: Any,
+    criterion: Any = None,
     factors: Sequence[float] = (0.25, 0.5, 2.0, 4.0),
     rounds: int = 2,
-    random_state: int | np.random.Generator | None = 0,
+    random_state: RandomState = 0,
     **options: Any,
 ) -> CoordinateSearch:
     """Choose the weights of blocks by cross-validation, one block after the other.
@@ -280,9 +281,7 @@ def search_block_weights(
         )
     if "checkpoint" in options:
         raise ModelError("checkpoint was given, which a search does not write; leave it out")
-    drawn = isinstance(random_state, int | np.integer)
-    seed = random_state if drawn else int(generator(random_state).integers(2**32))
-    common = options | {"criterion": criterion, "random_state": seed}
+    common = options | {"criterion": criterion, "random_state": checked_seed(random_state)}
     most = whole(rounds, "rounds", 1)
     try:
         tried = [number(factor, "a factor") for factor in factors]

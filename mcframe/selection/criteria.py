@@ -2,7 +2,7 @@
 
 import inspect
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 
@@ -54,9 +54,11 @@ class Criterion(Protocol):
 def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criterion]:
     """Return criteria by their names, the one that decides first, each able to score the models.
 
-    One criterion, a list of them, or a dict from name to criterion is given; anything else is a
-    ``ModelError``, before anything is fitted.
+    One criterion, a list of them, a dict from name to criterion, or None for the default is
+    given; anything else is a ``ModelError``, before anything is fitted.
     """
+    if given is None:
+        given = default_criterion(models)
     several = given if isinstance(given, list | tuple) else [given]
     listed = [(criterion_name(each), each) for each in several]
     if isinstance(given, Mapping):
@@ -89,6 +91,14 @@ def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criteri
             )
         found[name] = each
     return found
+
+
+def default_criterion(models: Sequence[Model]) -> Criterion:
+    """Return the deviance relative to constants, or the loss where a block has no deviance."""
+    deviance = RelativeDeviance()
+    blocks = [block for model in models for block in model.blocks]
+    refused = any(deviance.refusal(block.likelihood, block.name) for block in blocks)
+    return HeldOutLoss() if refused else deviance
 
 
 def suitable(model: Model) -> list[str]:

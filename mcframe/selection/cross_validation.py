@@ -21,7 +21,7 @@ from mcframe.contracts.errors import (
     UnobservedWarning,
     warn_caller,
 )
-from mcframe.contracts.validators import a_type, above_zero, whole
+from mcframe.contracts.validators import RandomState, a_type, above_zero, whole
 from mcframe.model import Model, Problem
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.progress import checked_progress, stage
@@ -46,7 +46,7 @@ def cross_validate(
     models: Model | Sequence[Model],
     data: Mapping[str, Any],
     *,
-    criterion: Criterion | Sequence[Criterion] | Mapping[str, Criterion],
+    criterion: Criterion | Sequence[Criterion] | Mapping[str, Criterion] | None = None,
     term: Any = None,
     weights: Any = None,
     count: int = 20,
@@ -60,7 +60,7 @@ def cross_validate(
     max_seconds: float = np.inf,
     effects_weight: float | None = 0.1,
     n_jobs: int = 1,
-    random_state: int | np.random.Generator | None = 0,
+    random_state: RandomState = 0,
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> CrossValidation:
@@ -77,7 +77,8 @@ def cross_validate(
         With the same blocks: for example one for each weight of a block.
     data : as in ``fit``
     criterion : function of a fit and of ``{block: held}``, or several in a list or a dict
-        The lower the better; ``held`` has ``rows``, ``columns`` and ``values``. Ready ones
+        The lower the better; ``held`` has ``rows``, ``columns`` and ``values``. The default is
+        ``RelativeDeviance()``, or ``HeldOutLoss()`` where a block has no deviance. Ready ones
         are in ``mcframe.selection``: ``RelativeDeviance`` for tables of several kinds,
         ``LabelError``, ``OneMinusAUC``, ``LogLoss``, ``RelativeError``, ``MeanAbsoluteError``,
         ``OrdinalDistance``, ``HeldOutLoss``. Of several the first decides, the others are
@@ -119,7 +120,7 @@ def cross_validate(
     n_jobs : int, default 1
         Processes, -1 for all cores; the scores do not depend on it. With more processes than
         models each path is fitted to its end, and ``patience`` is applied afterwards.
-    random_state : int, numpy Generator or None
+    random_state : int, generator of numpy or None, default 0
         Draws the folds; equal seeds give equal scores, None draws afresh.
     progress : bool, optional
         As in ``fit``: how many paths are done, or how many models.

@@ -22,13 +22,13 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning, warn_caller
 from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import checked_seed, counted, probability, whole
+from mcframe.contracts.validators import RandomState, checked_seed, counted, probability, whole
 from mcframe.fitting import solve_with
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.digest import digest_of
 from mcframe.numerics.machine import blas_alone
 from mcframe.numerics.progress import checked_progress, stage
-from mcframe.plots.drawing import pictures
+from mcframe.plots.of_answers import PathPictures
 from mcframe.selection.weight_max import chosen_place, largest_weight
 from mcframe.storage import Archive
 
@@ -55,7 +55,10 @@ class Path:
     weights: Array
     fits: tuple[Fit, ...]
 
-    plot = pictures
+    @property
+    def plot(self) -> PathPictures:
+        """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
+        return PathPictures(self)
 
     def __len__(self) -> int:
         return len(self.fits)
@@ -97,7 +100,7 @@ def path(
     tol: float = 1e-6,
     max_iter: int = 20_000,
     max_seconds: float = np.inf,
-    random_state: int | None = 0,
+    random_state: RandomState = 0,
     progress: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Path:
@@ -153,14 +156,15 @@ def path(
     problem = Problem.bind(model, data)
     place = chosen_place(model, term)
     budget = checked_budget(tol, max_iter, max_seconds)
-    checked_seed(random_state)
+    seed = checked_seed(random_state)
+    asked = "None" if random_state is None else str(seed)  # any fresh seed goes on from a file
     compiled = CompiledProblem(problem)
     checked_backend(backend, compiled)
     sequence = descending(compiled, place, weights, count, ratio)
     fits, said = list[Fit](), []
     try:
         with stage("path", shown) as here:
-            for fit in along(compiled, place, sequence, backend, budget, random_state, checkpoint):
+            for fit in along(compiled, place, sequence, backend, budget, seed, checkpoint, asked):
                 fits.append(fit)
                 here.count(len(fits), sequence.size, "weights")
                 if fit.message == FROM_OUTSIDE:
@@ -189,19 +193,21 @@ def along(
     sequence: Array,
     backend: BackendLike,
     budget: Budget,
-    random_state: int | None,
+    seed: int,
     checkpoint: object = None,
+    name_of_seed: str = "",
 ) -> Iterator[Fit]:
     """Yield a fit at each weight, from the checkpoint where it has a finished one.
 
-    All fits are by one backend, which does not depend on the weight.
+    All fits are by one backend, which does not depend on the weight. A checkpoint is one of a
+    seed, or of the name that is given for it.
     """
     chosen = checked_backend(backend, compiled)
-    settings = Settings(budget, random_state=checked_seed(random_state))
+    settings = Settings(budget, random_state=seed)
     archive, start = None, settings.start
     if checkpoint is not None:
         identity = identity_of([compiled.problem], [place], sequence, budget, "model")
-        options = {"backend": digest_of(chosen), "random_state": str(random_state)}
+        options = {"backend": digest_of(chosen), "random_state": name_of_seed or str(seed)}
         archive = Archive.at_path(checkpoint, "path", identity | options)
     for key, weight in zip(map(str, range(sequence.size)), sequence, strict=True):
         variant = compiled.with_weight(place, float(weight))

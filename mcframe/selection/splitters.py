@@ -13,7 +13,7 @@ from mcframe.backends import Point
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import a_type, checked_seed, number, whole
+from mcframe.contracts.validators import RandomState, a_type, checked_seed, number, whole
 from mcframe.likelihoods import Ordinal
 from mcframe.model import Model, Observations, Problem
 from mcframe.model.table import Table
@@ -85,7 +85,6 @@ def scrambled(numbers: Any) -> Any:
 # The part of entries that are never held out.
 NEVER = -1
 
-Seed = int | np.random.Generator | None
 Tables = Mapping[str, Table]
 # The fitted and the scored entries of each fold: masks of the observed entries of each block.
 Split = Iterator[tuple[Mapping[str, Mask], Mapping[str, Mask]]]
@@ -97,15 +96,10 @@ def number_of_folds(instance: object, attribute: "attrs.Attribute[Any]", value: 
     object.__setattr__(instance, attribute.name, folds)
 
 
-def generator(random_state: Seed) -> np.random.Generator:
+def generator(random_state: RandomState) -> np.random.Generator:
     """Return the generator that draws folds."""
     if isinstance(random_state, np.random.Generator):
         return random_state
-    if random_state is not None and not isinstance(random_state, int | np.integer):
-        raise ModelError(
-            f"random_state={random_state!r} was given; an integer from 0, a"
-            " numpy.random.Generator, or None for a fresh seed is needed"
-        )
     return np.random.default_rng(checked_seed(random_state))
 
 
@@ -133,7 +127,7 @@ class Splitter(ABC):
     n_splits: int = attrs.field(default=5, validator=number_of_folds)
 
     @abstractmethod
-    def split(self, problem: Problem, random_state: Seed = 0) -> Split:
+    def split(self, problem: Problem, random_state: RandomState = 0) -> Split:
         """The entries of each block that are fitted and those that are scored, fold by fold."""
 
     def get_n_splits(self) -> int:
@@ -172,7 +166,7 @@ class EntryFolds(Splitter):
         In ``split``, if fewer entries of a block can be held out than there are folds.
     """
 
-    def split(self, problem: Problem, random_state: Seed = 0) -> Split:
+    def split(self, problem: Problem, random_state: RandomState = 0) -> Split:
         """The entries of each block that are fitted and those that are scored, fold by fold."""
         count, observed = self.n_splits, observed_entries(problem)
         ordered = by_content(observed)
@@ -347,7 +341,7 @@ class RowFolds(Splitter):
                 f"RowFolds: hidden={self.hidden!r} was given; a share between 0 and 1 is needed"
             )
 
-    def split(self, problem: Problem, random_state: Seed = 0) -> Split:
+    def split(self, problem: Problem, random_state: RandomState = 0) -> Split:
         """The entries of each block that are fitted and those that are scored, fold by fold."""
         observed, rng = observed_entries(problem), generator(random_state)
         part = self.parts_of_rows(problem.n_items, rng)
@@ -489,7 +483,7 @@ class TimeFolds(Splitter):
                 " columns that are years; RowFolds(order=...) takes one time a row"
             )
 
-    def split(self, problem: Problem, random_state: Seed = 0) -> Split:
+    def split(self, problem: Problem, random_state: RandomState = 0) -> Split:
         """The entries of each block that are fitted and those that are scored, fold by fold.
 
         Nothing in them is random.
@@ -628,7 +622,7 @@ class Fold:
 
 
 def folds_of(
-    cv: Splitter, problem: Problem, data: Mapping[str, Any], random_state: Seed = 0
+    cv: Splitter, problem: Problem, data: Mapping[str, Any], random_state: RandomState = 0
 ) -> tuple[Fold, ...]:
     """Return the folds of a problem's data, each a copy of the data, of new rows two copies.
 

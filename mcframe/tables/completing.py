@@ -10,8 +10,9 @@ import numpy as np
 from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError, warn_caller
+from mcframe.contracts.frames import Frame
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import is_word, plain, whole
+from mcframe.contracts.validators import RandomState, checked_seed, is_word, plain
 from mcframe.fitting import fit
 from mcframe.model.forms import long_list
 from mcframe.numerics.progress import checked_progress, current, stage
@@ -72,14 +73,14 @@ CLEARLY = 0.9
 
 
 def complete(
-    frame: Any,
+    frame: Frame,
     types: Mapping[Any, Any] | None = None,
     *,
     method: Literal["posterior", "optimum"] | None = None,
-    random_state: int = 0,
+    random_state: RandomState = 0,
     groups: Any = None,
     progress: bool | None = None,
-) -> Completion:
+) -> Completion[Frame]:
     """Fill the missing entries of a table of numbers, labels, counts, levels and categories.
 
     The type of each column follows from its dtype and values, as in ``declare``. All columns are
@@ -114,7 +115,7 @@ def complete(
     method : "posterior" or "optimum", optional
         The default is "posterior", or "optimum" if ``types`` contains a likelihood, which the
         posterior cannot use.
-    random_state : int, default 0
+    random_state : int, generator of numpy or None, default 0
         The seed of the held-out entries.
     groups : sequence with a label for each row, optional
         Rows that belong together, such as ``groups=frame["patient"]`` for several visits. All rows
@@ -134,8 +135,8 @@ def complete(
     Raises
     ------
     DataError, ModelError
-        As in ``declare``; if ``random_state`` is below 0; if there are fewer than 3 groups, or not
-        one label for each row; if the method is neither, or is "posterior" together with a
+        As in ``declare``; if ``random_state`` is none of these; if there are fewer than 3 groups,
+        or not one label for each row; if the method is neither, or is "posterior" together with a
         likelihood.
 
     Examples
@@ -158,7 +159,7 @@ def complete(
             f"types[{given[0]!r}] is a likelihood, which method='posterior' has no use for; take"
             " method='optimum', or declare a kind such as 'number'"
         )
-    seed = whole(random_state, "random_state", 0)
+    seed = checked_seed(random_state)
     with stage("complete", checked_progress(progress)):
         table, columns = typed_columns(frame, types)
         said = long_list(table)
@@ -230,7 +231,9 @@ WEIGHTS, PATIENCE = 10, 1
 RATIO = 0.003
 
 
-def optimum(columns: Sequence[DeclaredColumn], table: Any, seed: int, groups: Any) -> Completion:
+def optimum(
+    columns: Sequence[DeclaredColumn], table: Any, seed: int, groups: Any
+) -> Completion[Any]:
     """Return the completion by the certified optimum of the model of ``declare``."""
     declared = declared_of(in_content_order(columns), table)
     # A loss without a deviance, as that of equalities, says nothing of the weight.
@@ -379,7 +382,7 @@ def fit_table(
     groups: Any = None,
     n_folds: int = FOLDS,
     prior_rows: float | None = None,
-) -> Completion:
+) -> Completion[Any]:
     """Choose the prior of a table's rows on held-out entries, and fill it by their posterior.
 
     Parameters

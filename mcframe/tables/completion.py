@@ -4,7 +4,7 @@ import os
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
 import attrs
 import narwhals.stable.v2 as nw
@@ -13,13 +13,14 @@ import scipy
 
 from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import ModelError
+from mcframe.contracts.errors import ModelError, NoSuchAnswer
+from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.showing import card, remarks, table_as_html
-from mcframe.contracts.validators import counted, plain, whole
+from mcframe.contracts.validators import RandomState, checked_seed, counted, plain, whole
 from mcframe.model.table import AffineUnits
 from mcframe.numerics.progress import stage
 from mcframe.numerics.row_mixtures import left_out, moments_of
-from mcframe.plots.drawing import pictures
+from mcframe.plots.of_answers import CompletionPictures
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of
@@ -32,7 +33,7 @@ from mcframe.tables.declaring import Declared, like_frame, lines_of, percent
 from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, standard_units
 
 
-def tables_of_draws(declared: Declared, posterior: Posterior, m: int) -> list[Any]:
+def tables_of_draws(declared: Declared[Frame], posterior: Posterior, m: int) -> list[Frame]:
     """m tables completed by new observations of a model of its own, drawn row by row."""
     members = members_of(declared.columns)
     drawn = {block: posterior.sample(block, m) for block in members}
@@ -57,7 +58,7 @@ MOST_OTHERS = 2000
 
 
 @attrs.frozen(eq=False)
-class DrawnRows:
+class DrawnRows(Generic[Frame]):
     """Rows of a table of numbers as draws of a distribution that is itself uncertain.
 
     Attributes
@@ -73,14 +74,16 @@ class DrawnRows:
         The numbers in standard units, NaN where missing.
     """
 
-    declared: Declared
+    declared: Declared[Frame]
     engine: Any
     chosen: RowsChoice
     units: AffineUnits
     values: Array
 
     @classmethod
-    def of(cls, declared: Declared, posterior: Posterior, chosen: RowsChoice) -> "DrawnRows":
+    def of(
+        cls, declared: Declared[Frame], posterior: Posterior, chosen: RowsChoice
+    ) -> "DrawnRows[Frame]":
         """The rows of a table.
 
         A prior that predicts single entries best may hold correlations back so far that what is
@@ -97,7 +100,7 @@ class DrawnRows:
         values = units.standard(numbers, np.arange(width))
         return cls(declared, posterior.engine, chosen, units, values)
 
-    def tables(self, m: int, seed: int) -> list[Any]:
+    def tables(self, m: int, seed: int) -> list[Frame]:
         """m draws of the completed table, in the library it came in."""
         drawn = []
         with stage("draws") as here:
@@ -106,7 +109,7 @@ class DrawnRows:
                 here.count(k + 1, m, "tables")
         return drawn
 
-    def table(self, rng: np.random.Generator) -> Any:
+    def table(self, rng: np.random.Generator) -> Frame:
         """One draw of the completed table."""
         rows, found = np.arange(len(self.values)), None
         if self.chosen.components is None:
@@ -221,7 +224,7 @@ def drawn_places(probabilities: Array, rng: np.random.Generator) -> Array:
 
 
 @attrs.frozen(eq=False, repr=False)
-class Completion:
+class Completion(Generic[Frame]):
     """A completed table, with the posterior or the fit that filled it.
 
     Attributes
@@ -239,16 +242,19 @@ class Completion:
         The losses on held-out entries at the best candidate, one for each column of the table.
     """
 
-    table: Any
+    table: Frame
     answer: Posterior | Fit
-    declared: Declared
+    declared: Declared[Frame]
     chosen: RowsChoice | CrossValidation | None
     scores: tuple[ColumnScores | None, ...]
 
-    plot = pictures
+    @property
+    def plot(self) -> CompletionPictures:
+        """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
+        return CompletionPictures(self)
 
     @classmethod
-    def of(cls, declared: Declared, answer: Posterior | Fit) -> "Completion":
+    def of(cls, declared: Declared[Frame], answer: Posterior | Fit) -> "Completion[Frame]":
         """The table as the posterior or a fit of its declared model fills it.
 
         Parameters
@@ -296,23 +302,26 @@ class Completion:
 
     @property
     def posterior(self) -> Posterior:
-        """The posterior; a ``ModelError`` for ``method="optimum"``."""
+        """The posterior; an optimum has none, which is a ``ModelError`` and ``AttributeError``."""
         if not isinstance(self.answer, Posterior):
-            raise ModelError("method='optimum' has no posterior; leave method out in complete")
+            raise NoSuchAnswer(
+                "an optimum has no posterior: leave method='optimum' out in complete, or give"
+                " Completion.of a posterior"
+            )
         return self.answer
 
     @property
     def fit(self) -> Fit:
-        """The fit with its certificate; a ``ModelError`` for the posterior, which has none."""
+        """The fit with its certificate; a posterior has none, as an optimum has no posterior."""
         if not isinstance(self.answer, Fit):
-            raise ModelError(
+            raise NoSuchAnswer(
                 "a posterior is no optimum and has no certificate: see completed.posterior, or"
                 " take method='optimum' in complete"
             )
         return self.answer
 
     @property
-    def sd(self) -> Any:
+    def sd(self) -> Frame:
         """Expected errors of the filled entries: a table of numbers, in the library of the table.
 
         For numbers, counts and dates this is the standard deviation of the entry, in its unit
@@ -320,7 +329,7 @@ class Completion:
         filled value. It is 0 at observed entries. It is missing where nothing was filled in, and
         where a constant was. See ``interval`` for both ends of an interval.
         """
-        self.demand_posterior("standard deviations")
+        self.demand_posterior("standard deviations", NoSuchAnswer)
         found, columns = self.expected_errors, []
         for each in self.declared.columns:
             missing = each.column.missing
@@ -331,7 +340,7 @@ class Completion:
         names = [each.name for each in self.declared.columns]
         return like_frame(self.declared.frame, names, np.column_stack(columns))
 
-    def interval(self, level: float = 0.9) -> tuple[Any, Any]:
+    def interval(self, level: float = 0.9) -> tuple[Frame, Frame]:
         """Lower and upper ends of intervals that contain the missing entry with this probability.
 
         Two tables with the columns of numbers, counts and dates, in the library and with the
@@ -378,26 +387,29 @@ class Completion:
                 assert isinstance(coding, Numbers)
                 answer = coding.predicted(coding.read(own))
                 codes[each.name] = outwards(answer) if coding.is_whole else answer
-            tables.append(nw.from_native(self.declared.with_codes(codes))[:, kept].to_native())
+            table: Any = self.declared.with_codes(codes)
+            tables.append(nw.from_native(table)[:, kept].to_native())
         return tables[0], tables[1]
 
-    def demand_posterior(self, what: str) -> Posterior:
-        """The posterior, or a ``ModelError``."""
+    def demand_posterior(self, what: str, error: type[ModelError] = ModelError) -> Posterior:
+        """The posterior, or an error."""
         if not isinstance(self.answer, Posterior):
-            raise ModelError(
+            raise error(
                 f"{what} need a posterior, which an optimum does not estimate; take"
                 " method='posterior' in complete"
             )
         return self.answer
 
-    def predict(self, name: Any) -> Any:
+    def predict(self, name: Any) -> Frame:
         """Predictions of a column in every row: probabilities of its values, or its mean.
 
         See ``Declared.predict``.
         """
         return self.declared.predict(self.answer, name)
 
-    def complete_rows(self, frame: Any, *, unseen: Literal["missing", "error"] = "missing") -> Any:
+    def complete_rows(
+        self, frame: NewFrame, *, unseen: Literal["missing", "error"] = "missing"
+    ) -> NewFrame:
         """New rows with their missing entries filled, in their own library and dtypes.
 
         As ``Declared.complete_rows``, with this fit or posterior. The rows need not be in the
@@ -425,8 +437,8 @@ class Completion:
         return self.declared.complete_rows(self.answer, frame, unseen=unseen)
 
     def predict_rows(
-        self, name: Any, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
-    ) -> Any:
+        self, name: Any, frame: NewFrame, *, unseen: Literal["missing", "error"] = "missing"
+    ) -> NewFrame:
         """Predictions of a column in new rows: probabilities of its values, or its mean.
 
         See ``Declared.predict_rows``; ``frame`` and ``unseen`` as in ``complete_rows``.
@@ -478,7 +490,7 @@ class Completion:
         """
         return save(self, path)
 
-    def draws(self, m: int, random_state: int = 0) -> list[Any]:
+    def draws(self, m: int, random_state: RandomState = 0) -> list[Frame]:
         """Return m completed tables with random draws in the missing entries: multiple imputation.
 
         The tables have the library, dtypes and order of the table; observed entries are unchanged.
@@ -505,8 +517,8 @@ class Completion:
         ----------
         m : int
             The number of tables; 20 or more for intervals.
-        random_state : int, default 0
-            Draw k is the same for every m.
+        random_state : int, generator of numpy or None, default 0
+            Draw k is the same for every m, of one seed.
 
         Raises
         ------
@@ -523,13 +535,13 @@ class Completion:
         >>> len(tables), tables[0].isna().to_numpy().any()
         (20, np.False_)
         """
-        m, seed = whole(m, "m", least=1), whole(random_state, "random_state", 0)
+        m, seed = whole(m, "m", least=1), checked_seed(random_state)
         posterior, chosen = self.demand_posterior("draws"), self.chosen
         if not isinstance(chosen, RowsChoice):
             return tables_of_draws(self.declared, attrs.evolve(posterior, random_state=seed), m)
         return DrawnRows.of(self.declared, posterior, chosen).tables(m, seed)
 
-    def report(self) -> Any:
+    def report(self) -> Frame:
         """Errors of each column on held-out entries, as a table in the library of the table.
 
         There is one row for each column: ``column``, ``type``, ``missing`` (a share), ``loss``

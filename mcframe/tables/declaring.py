@@ -3,7 +3,7 @@
 import datetime as dt
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
 import attrs
 import narwhals.stable.v2 as nw
@@ -18,6 +18,7 @@ from mcframe.contracts.errors import (
     UnobservedWarning,
     warn_caller,
 )
+from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import a_type, counted, is_word, plain
 from mcframe.likelihoods import Ordinal
@@ -238,7 +239,7 @@ SHOWN = 60
 
 
 @attrs.frozen(eq=False, repr=False)
-class Declared:
+class Declared(Generic[Frame]):
     """A table as a model and its data; ``model, data = mc.declare(frame)`` unpacks them.
 
     ``print`` shows the type of each column, and the reason.
@@ -262,7 +263,7 @@ class Declared:
     frame: Any
 
     @classmethod
-    def of(cls, columns: Sequence[DeclaredColumn], table: Any, model: Model) -> "Declared":
+    def of(cls, columns: Sequence[DeclaredColumn], table: Any, model: Model) -> "Declared[Frame]":
         """A table whose columns have their places, in any order, and a model of their blocks."""
         codes = {each.name: each.codes for each in columns if each.place is not None}
         data = data_of(columns, codes, table)
@@ -273,7 +274,7 @@ class Declared:
     def __iter__(self) -> Iterator[Any]:
         return iter((self.model, self.data))
 
-    def table(self, fit: Any) -> Any:
+    def table(self, fit: Fit | Posterior) -> Frame:
         """The table with its missing entries filled by a fit, in its own library.
 
         Observed entries and dtypes do not change. Numbers are filled with their mean, rounded if
@@ -340,7 +341,7 @@ class Declared:
             )
         return fit
 
-    def with_codes(self, codes: Mapping[Any, Array]) -> Any:
+    def with_codes(self, codes: Mapping[Any, Array]) -> Frame:
         """The table with the given codes at its missing entries; constants are filled."""
         changed = [
             each.filled_with(codes.get(each.name, np.zeros(0)))
@@ -377,8 +378,12 @@ class Declared:
         return data_of(self.columns, rows.codes, rows.table)
 
     def complete_rows(
-        self, fit: Any, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
-    ) -> Any:
+        self,
+        fit: Fit | Posterior,
+        frame: NewFrame,
+        *,
+        unseen: Literal["missing", "error"] = "missing",
+    ) -> NewFrame:
         """New rows with their missing entries filled by a fit, in their own library.
 
         By the rule for new rows (``Fit.impute_rows``), as ``table`` does for the rows of the fit:
@@ -427,7 +432,7 @@ class Declared:
         data = data_of(self.columns, rows.codes, rows.table)
         return rows.completed(conditioned(self.checked(fit), data))
 
-    def predict(self, fit: Any, name: Any) -> Any:
+    def predict(self, fit: Fit | Posterior, name: Any) -> Frame:
         """Predictions of a column in every row, in the library of the table.
 
         For a label, a category or levels there is one column of probabilities for each value,
@@ -444,8 +449,13 @@ class Declared:
         return self.predicted(self.checked(fit), name, self.frame)
 
     def predict_rows(
-        self, fit: Any, name: Any, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
-    ) -> Any:
+        self,
+        fit: Fit | Posterior,
+        name: Any,
+        frame: NewFrame,
+        *,
+        unseen: Literal["missing", "error"] = "missing",
+    ) -> NewFrame:
         """Predictions of a column in new rows, by the rule for new rows (``Fit.predict_rows``).
 
         Parameters
@@ -568,12 +578,12 @@ STARTING_SHARE = 0.1
 
 
 def declare(
-    frame: Any,
+    frame: Frame,
     types: Mapping[Any, Any] | None = None,
     *,
     model: Model | None = None,
     columns: Mapping[str, Sequence[Any]] | None = None,
-) -> Declared:
+) -> Declared[Frame]:
     """Turn a table of any columns into a model and its data.
 
     The type of each column is detected from its dtype and values. ``types`` overrides it.
@@ -661,7 +671,7 @@ def declare(
     return attrs.evolve(found, model=Model(found.model.blocks, [NuclearNorm(weight)]))
 
 
-def declared_by(model: Any, columns: Any, frame: Any, types: Any) -> Declared:
+def declared_by(model: Any, columns: Any, frame: Any, types: Any) -> Declared[Any]:
     """Return a table whose columns stand in the blocks of a given model."""
     if not isinstance(model, Model):
         raise ModelError(f"model={model!r} was given with columns; a Model is needed")
@@ -718,7 +728,7 @@ def checked_blocks(model: Model, columns: Any, names: Sequence[Any]) -> dict[Any
     return found
 
 
-def declared_of(columns: Sequence[DeclaredColumn], table: Any) -> Declared:
+def declared_of(columns: Sequence[DeclaredColumn], table: Any) -> Declared[Any]:
     """Return the data of columns that have their places, and a model with the weight 1."""
     return Declared.of(columns, table, Model(blocks_of(columns), [NuclearNorm(1.0)]))
 
