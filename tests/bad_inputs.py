@@ -557,7 +557,8 @@ TABLES = [
     "mc.complete(frame, random_state=-1)",
     'mc.complete(frame, random_state="a")',
     (
-        "mc.complete(frame, random_state=None).draws(1, random_state=None)[0].notna().to_numpy().all()",
+        "mc.complete(frame, random_state=None).draws(1, random_state=None)[0]"
+        ".notna().to_numpy().all()",
         "None is a fresh seed",
     ),
     "mc.complete(frame, progress=2)",

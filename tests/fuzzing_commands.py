@@ -14,6 +14,7 @@ from mcframe.__main__ import main
 from mcframe.tables.columns import SIGNS_OF_MISSING
 
 from .strategies import frames
+from .test_command_line import of_python
 
 # How a table is written, by pandas' names, and the same as arguments of a command.
 DIALECTS = [
@@ -29,6 +30,7 @@ COMMANDS = {
     "explain": ["explain", "{table}"],
 }
 MORE = [
+    *(["--id", "numbers"], ["--id", "no"], ["--intervall", "1"], ["--tpyes", "a=number"]),
     *(["--intervals", "0.9"], ["--draws", "2"], ["--method", "optimum"], ["--save", "saved.npz"]),
     *(["--json"], ["--seed", "3"], ["--types", "numbers=number"], ["--types", "whole=count"]),
     *(["--types", "kinds=skip"], ["--types", "town=number"], ["--types", "no=number"]),
@@ -73,12 +75,16 @@ def command_lines(draw):
         assert Path(table).read_bytes() == before, "the input was written"
         assert all(line.startswith("mcframe") or not line for line in lines), lines
         assert code != 2 or len(lines) > 0
+        assert not of_python(told_to_users.getvalue()), lines
         assert code in (0, 1, 2), code
         changed = [option for option in more if option[0] in ("--types", "--dates", "--missing")]
         if code != 2 and given[0] == "impute" and "done.csv" in given and told and not changed:
             check_cells(frame, dialect)
         if code != 2 and "saved.npz" in given:
             assert main(["predict", "saved.npz", "--out", "again.csv"]) in (0, 1)
+            whole = "--intervals" in given
+            asked = ["--intervals", "0.5", "--overwrite", "--out", "again.csv"]
+            assert main(["predict", "saved.npz", *asked]) in ((0, 1) if whole else (0, 1, 2))
         return f"exit code {code}"
 
     return f"{' '.join(given)} {dialect} {frame.to_dict('list')!r}", call

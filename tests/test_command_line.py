@@ -4,6 +4,7 @@ import csv
 import datetime as dt
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pytest
 import mcframe as mc
 from mcframe.__main__ import main
 from mcframe.commands import files
+from mcframe.commands.parsing import in_one_line
 from mcframe.contracts.deferred import Deferred
 
 from .test_docs import ROOT
@@ -213,13 +215,97 @@ def test_csv_with_dates_of_another_form(form, kind, place):
     assert main(["impute", "other.csv", *out, "--delimiter", ";", "--decimal", ";"]) == 2
 
 
+def test_rows_have_their_names_in_all_outputs(place):
+    """Those of a column that is set aside because its values all differ, or of one that is named."""
+    command = ["impute", "table.csv", "--types", STAGES, "--save", "answer.npz"]
+    assert main([*command, "--out", "done.csv", "--intervals", "0.9", "--draws", "1"]) == 0
+    codes = [row[0] for row in read("table.csv")]
+    for name in ("done", "done.lower", "done.upper", "done.draw1"):
+        assert [row[0] for row in read(f"{name}.csv")] == codes
+    new = [*read("table.csv")[:1], ["new 1", "", "70", "", ""], ["new 2", "180", "", "", ""]]
+    write("new.csv", new)
+    for column in ("weight", "smokes", "stage"):
+        for rows, named in (([], codes), (["new.csv"], ["code", "new 1", "new 2"])):
+            asked = ["predict", "answer.npz", *rows, "--column", column, "--out", "column.csv"]
+            assert main([*asked, "--overwrite"]) == 0
+            assert [row[0] for row in read("column.csv")] == named
+    twice = read("table.csv")
+    twice[2][0] = twice[1][0]
+    write("twice.csv", twice)
+    command = ["impute", "twice.csv", "--intervals", "0.9", "--id", "code", "--id", "stage"]
+    assert main([*command, "--out", "named.csv"]) == 0
+    assert read("named.lower.csv")[0][:2] == ["code", "stage"]
+    given = [row[4] for row in twice]
+    assert [row[1] for row in read("named.lower.csv")] == given  # set aside, and not filled
+
+
+def test_predictions_have_intervals(place, capsys):
+    command = ["impute", "table.csv", "--types", STAGES, "--save", "answer.npz"]
+    assert main([*command, "--out", "done.csv", "--intervals", "0.9"]) == 0
+    predict = ["predict", "answer.npz", "--intervals", "0.9", "--out"]
+    assert main([*predict, "own.csv"]) == 0
+    for end in ("lower", "upper"):
+        assert read(f"own.{end}.csv") == read(f"done.{end}.csv")
+    write("new.csv", read("table.csv")[:9])
+    assert main([*predict[:2], "new.csv", *predict[2:], "rows.csv"]) == 0
+    completed = mc.load("answer.npz", mc.Completion)
+    for end in ("lower", "upper"):
+        rows, whole = read(f"rows.{end}.csv"), read(f"own.{end}.csv")
+        assert rows[0] == whole[0] == ["code", "height", "weight"]
+        for row, other in zip(rows[1:], whole[1:], strict=False):
+            assert float(row[1]) == pytest.approx(float(other[1]), abs=1e-6)
+            assert row[2] == other[2]
+    assert main([*predict[:2], "new.csv", "--column", "weight", *predict[2:], "weight.csv"]) == 0
+    header, *known = read("weight.csv")
+    assert header == ["code", "weight", "lower", "upper"]
+    numbers = np.array(known, dtype=float)[:, 1:]
+    assert np.all((numbers[:, 1] < numbers[:, 0]) & (numbers[:, 0] < numbers[:, 2]))
+    lower, _ = completed.interval_rows(pa.table({"height": [170.0], "code": ["new"]}), 0.9)
+    assert lower.column_names == ["height", "weight"]
+    assert main([*predict, "stage.csv", "--column", "stage"]) == 2
+    assert "taken for: ordinal, which has no interval" in capsys.readouterr().err
+
+
+PYTHON = re.compile(
+    r"\b(None|True|False|tuples?|dicts?|kwargs|keyword|mc\.\w+|(?!The)[A-Z]\w+Error)\b"
+    r"|\b[a-z_]+=\{|\brandom_state\b|\bmethod='|\btypes\["
+)
+
+
+def of_python(text):
+    """Words of Python, but in what users gave themselves, which stands between quotes."""
+    return PYTHON.findall(re.sub(r"'[^']*'", "", text.replace("mc.Huber()", "")))
+
+
+def test_messages_are_in_the_words_of_files():
+    for message, said in (
+        ("types={'visits': 'count'} says so", "--types visits=count says so"),
+        (
+            "bounds are ['number', 1]; give None (in JSON null)",
+            "bounds are ['number', 1]; give null",
+        ),
+        ("Ordinal(levels=3, thresholds=None)", '{"is": "Ordinal", "levels": 3}'),
+        (
+            "Bernoulli(link='probit', scale=1.0)",
+            '{"is": "Bernoulli", "link": "probit", "scale": 1.0}',
+        ),
+        ("add mc.Ridge(weight)", 'add {"is": "Ridge", "weight": ...}'),
+        ("NuclearNorm(0.5) has the least loss", "NuclearNorm(0.5) has the least loss"),
+        ("{'a': True} was given", '{"a": true} was given'),
+        ("column 'None' of True", "column 'None' of true"),
+        ("it is None", "it is null"),
+    ):
+        assert in_one_line(message) == said
+        assert not of_python(in_one_line(message))
+
+
 @pytest.mark.parametrize("model", [[], ["--model", "model.toml", "--method", "posterior"]])
 def test_intervals_and_draws_stand_beside_the_table(model, place):
     command = ["impute", "table.csv", "--out", "done.csv", "--intervals", "0.9", "--draws", "2"]
     assert main([*command, *model, "--types", STAGES, "--save", "answer.npz"]) == 0
     lower, done, upper = (read(f"done{k}.csv")[1:] for k in (".lower", "", ".upper"))
     for low, row, high in zip(lower, done, upper, strict=True):
-        assert float(low[0]) <= float(row[1]) <= float(high[0])
+        assert float(low[1]) <= float(row[1]) <= float(high[1])
     assert read("done.draw1.csv") != read("done.draw2.csv")
     assert main(["predict", "answer.npz", "--out", "again.csv"]) == 0
     assert read("again.csv") == read("done.csv")
@@ -246,8 +332,9 @@ def test_predict_answers_by_column_and_for_new_rows(fitted):
     assert not any(cell == "" for row in read("done.csv") for cell in row)
     assert main(["predict", fitted, "--column", "stage", "--out", "stage.csv"]) == 0
     header, *known = read("stage.csv")
-    assert header == ["low", "mid", "high"]
-    np.testing.assert_allclose(np.array(known, dtype=float).sum(axis=1), 1.0, atol=1e-12)
+    assert header == ["code", "low", "mid", "high"]
+    known = np.array(known)[:, 1:].astype(float)
+    np.testing.assert_allclose(known.sum(axis=1), 1.0, atol=1e-12)
     write("new.csv", [["height", "stage"], ["145", ""], ["195", ""]])
     assert main(["predict", fitted, "new.csv", "--out", "rows.csv"]) == 0
     header, low, high = read("rows.csv")
@@ -478,19 +565,20 @@ MISTAKES = [
     ([*IMPUTE, "--save", "answer.csv"], "the ending .npz is needed"),
     ([*IMPUTE, "--types", "height"], "NAME=KIND or a file"),
     ([*IMPUTE, "--types", "height="], "NAME=KIND or a file"),
-    ([*IMPUTE, "--types", "hight=number"], "'hight', which is no column"),
+    ([*IMPUTE, "--types", "hight=number"], "'hight', which is no column; did you mean 'height'?"),
+    ([*IMPUTE, "--id", "cod"], "--id 'cod' is no column of the table; did you mean 'code'?"),
     (
         [*IMPUTE, "--types", "height=number", "--types", "height=count"],
         "'height' has a type already",
     ),
-    ([*IMPUTE, "--types", "height=numbr"], "types['height'] is 'numbr'"),
+    ([*IMPUTE, "--types", "height=numbr"], "--types height=numbr: one of 'number'"),
     ([*IMPUTE, "--types", "stage=[low"], "is no JSON"),
     ([*IMPUTE, "--types", "stage=[low,mid]"], 'double quotes, as in \'stage=["I","II"]\''),
     ([*IMPUTE, "--types", "height=mc.Huber()"], 'a likelihood such as {"is": "Huber"} is'),
     ([*IMPUTE, "--types", 'height={"is":"Hubert"}'], "column 'height': is = 'Hubert' is no word"),
     ([*IMPUTE, "--types", 'stage=["low","mid"]'], "holds the value 'high'"),
     ([*IMPUTE, "--types", "smokes=number"], "its values are text ('"),
-    ([*IMPUTE, "--types", "types.toml"], "types['height'] is 'numbr'"),
+    ([*IMPUTE, "--types", "types.toml"], "--types height=numbr: one of 'number'"),
     ([*IMPUTE, "--types", "likelihood.toml"], "delta=-1"),
     ([*IMPUTE, "--types", "none.toml"], "there is no file 'none.toml'"),
     ([*IMPUTE, "--model", "model.toml", "--draws", "2"], "add --method posterior"),
@@ -503,7 +591,7 @@ MISTAKES = [
     ([*FIT, "unknown.toml"], "'sizes': is = 'Gausian' is no word of mcframe; did you mean 'Gauss"),
     ([*FIT, "argument.toml"], "'sizes' has no 'standardise'; did you mean 'standardize'?"),
     ([*FIT, "term.toml"], "NuclearNorm has no 'wieght'; did you mean 'weight'?"),
-    ([*FIT, "wordless.toml"], "{'weight': 0.5} does not say what it is; add is = ..."),
+    ([*FIT, "wordless.toml"], '{"weight": 0.5} does not say what it is; add is = ...'),
     ([*FIT, "lacking.toml"], "Calibration needs a value of 'A'; add it"),
     ([*FIT, "bias.toml"], "'sizes': bias='yes' was given; true or false is needed"),
     ([*FIT, "number.toml"], "'sizes': likelihood=3 was given; Likelihood is needed"),
@@ -512,7 +600,7 @@ MISTAKES = [
     ([*FIT, "again.toml"], "column 'height' is in block 'sizes' and again in 'smokers'"),
     ([*FIT, "weight.toml"], "weight=-0.5"),
     ([*FIT, "termless.toml"], "no term over all of Z"),
-    ([*FIT, "levels.toml", "--types", STAGES], "has the likelihood Ordinal(levels=4"),
+    ([*FIT, "levels.toml", "--types", STAGES], 'has the likelihood {"is": "Ordinal", "levels": 4'),
     ([*FIT, "words.toml"], "its values are text"),
     ([*FIT, "old.json"], "its format is 1"),
     ([*FIT, "part.toml"], "'constraints' is no part of a model; blocks and terms are"),
@@ -541,6 +629,7 @@ def test_a_mistake_is_exit_code_2_and_one_line(place, capsys, arguments, remedy)
     assert len(errors) == 1, errors
     assert errors[0].startswith("mcframe: ")
     assert remedy in errors[0]
+    assert not of_python(printed.err), printed.err
     assert printed.out == ""
     assert {path: path.stat().st_mtime_ns for path in place.iterdir()} == before
 
@@ -552,7 +641,12 @@ def test_a_mistake_is_exit_code_2_and_one_line(place, capsys, arguments, remedy)
         (["impute", "table.csv"], "required: --out"),
         ([*IMPUTE, "--intervals", "90"], "a number below 1 is needed"),
         ([*IMPUTE, "--draws", "0"], "a whole number from 1 is needed"),
-        ([*IMPUTE, "--method", "magic"], "invalid choice: 'magic'"),
+        ([*IMPUTE, "--method", "magic"], "'magic' was given; the choices are posterior, optimum"),
+        ([*IMPUTE, "--method", "optimun"], "'optimun' was given; did you mean 'optimum'?"),
+        ([*IMPUTE, "--intevrals", "0.9"], "did you mean '--intervals'?"),
+        (["predict", "f.npz", "--out", "d.csv", "--colunm=a"], "did you mean '--column'?"),
+        (["demo", "--pictures", "a.png"], "did you mean '--picture'?"),
+        (["--versoin"], "did you mean '--version'?"),
         ([*IMPUTE, "--delimiter", "tab"], "one character is needed"),
         ([*IMPUTE, "other.csv"], "unrecognized arguments: other.csv; see mcframe impute --help"),
         (["--bogus"], "unrecognized arguments: --bogus; see mcframe --help"),
@@ -560,7 +654,8 @@ def test_a_mistake_is_exit_code_2_and_one_line(place, capsys, arguments, remedy)
         (["fit", "table.csv", "--out", "f.npz", "--max-seconds", "-1"], "a number above 0"),
         (["fit", "table.csv", "--out", "f.npz", "--seed", "1.5"], "a whole number from 0"),
         (["verify", "table.csv", "--rows", "none"], "a whole number from 1 is needed"),
-        (["inpute", "table.csv"], "invalid choice: 'inpute'"),
+        (["inpute", "table.csv"], "'inpute' was given; did you mean 'impute'?"),
+        (["frobnicate"], "the commands are impute, fit, predict, verify, explain, demo"),
     ],
 )
 def test_wrong_arguments_are_exit_code_2_and_one_line(place, capsys, arguments, message):
@@ -583,8 +678,9 @@ def test_a_fit_without_a_table_cannot_predict_one(place, capsys):
 def test_predictions_of_unknown_columns_are_refused(fitted, capsys):
     write("new.csv", [["hight"], ["160"]])
     for command, message in (
-        (["new.csv"], "the new rows have columns that the declared table has not: 'hight'"),
-        (["--column", "hight"], "there is no column 'hight' in the table"),
+        (["new.csv"], "declared table has not: 'hight'; did you mean 'height'? Otherwise drop"),
+        (["--intervals", "0.9"], "save a posterior by mcframe impute --save"),
+        (["--column", "hight"], "no column 'hight' in the table; did you mean 'height'?"),
         (["--column", "code"], "column 'code' stands in no block"),
     ):
         assert main(["predict", fitted, *command, "--out", "done.csv"]) == 2
@@ -613,7 +709,8 @@ def test_a_full_disk_behind_the_output_is_one_line(place):
             check=False,
         )
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith("mcframe: [Errno 28]")
+    said = "mcframe: the output cannot be written (No space left on device)"
+    assert done.stderr.splitlines()[-1] == said
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])

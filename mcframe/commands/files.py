@@ -119,6 +119,7 @@ def read_table(
             with file.open("rb") as raw:
                 wide = raw.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
             usual = "utf-16" if wide else "latin-1"
+            reason = f"it is no text in {encoding}"
             reason += f"; give the encoding of the file, such as --encoding {usual}"
         raise DataError(f"{path} cannot be read as {kind}: {reason}") from None
 

@@ -1,6 +1,7 @@
 """What all commands share: arguments, exit codes, and errors of one line."""
 
 import argparse
+import ast
 import io
 import json
 import math
@@ -9,22 +10,50 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import numpy as np
 
 from mcframe.contracts.errors import McframeError
+from mcframe.contracts.validators import meant
 
 DONE, UNFINISHED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 LAYOUT = argparse.RawDescriptionHelpFormatter
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line."""
+    """A parser whose complaints are one line, and name what was probably meant."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self.names: list[str] = []  # of its options
+        super().__init__(*arguments, **options)
+        self.set_defaults(parser=self)
+
+    def add_argument(self, *names: Any, **options: Any) -> Any:
+        """Declare an argument, and note its name if it is an option."""
+        self.names += [name for name in names if name.startswith("--")]
+        return super().add_argument(*names, **options)
 
     def error(self, message: str) -> NoReturn:
         """Complain in one line and leave."""
-        self.exit(MISTAKE, f"{self.prog}: {message}; see {self.prog} --help\n")
+        mark = "" if message.endswith("?") else ";"
+        self.exit(MISTAKE, f"{self.prog}: {message}{mark} see {self.prog} --help\n")
+
+    def refuse(self, strange: Sequence[str]) -> NoReturn:
+        """Complain of arguments that the command does not have."""
+        options = [text for text in strange if text.startswith("-")]
+        said = f"unrecognized arguments: {' '.join(strange)}"
+        if options and self.names:
+            said += f"; {meant(options[0].partition('=')[0], self.names, 'options')}"
+        self.error(said)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Complain of a word that is none of the choices."""
+        if action.choices is not None and value not in action.choices:
+            what = "commands" if action.dest == "command" else "choices"
+            known = meant(str(value), list(action.choices), what)
+            raise argparse.ArgumentError(action, f"{value!r} was given; {known}")
 
 
 def whole(text: str) -> int:
@@ -91,16 +120,48 @@ def reporting(work: Callable[[argparse.Namespace], Report]) -> Callable[[Any], i
 def in_one_line(message: object) -> str:
     """Return a message in one line, as of files and ``--types``; a list stays one.
 
-    Python's words for types and likelihoods are turned into those of files, and rows are said to
-    be counted, since a file has lines.
+    Python's words for types, likelihoods and values are turned into those of files, and rows are
+    said to be counted, since a file has lines.
     """
     text, *others = str(message).split("\n\n", 1)
     text = re.sub(r"types=\{'?(.+?)'?: '?(.+?)'?\}", r"--types \1=\2", " ".join(text.split()))
+    text = re.sub(r"\btypes\['?(.+?)'?\] is '?(.+?)'?;", r"--types \1=\2:", text)
+    text = re.sub(r"^types names", "--types names", text)
+    text = text.replace("make it None (on the command line --missing TEXT)", "give --missing TEXT")
+    text = text.replace("give None (in JSON null)", "give null")
     text = text.replace("convert it first, as by pandas.to_datetime", "see --dates")
     text = text.replace("as by pandas.to_numeric(column.str.replace(...))", "or see --decimal")
-    text = re.sub(r"(?<!')mc\.(\w+)\(\)", r'{"is": "\1"}', text)
+    text = re.sub(r"(?<!['=\w.])(?:mc\.)?([A-Z]\w+)\(([^()]*)\)(?!')", word_of_file, text)
+    text = re.sub(r"\{'[^{}]*\}", value_of_file, text)
+    for word, written in (("None", "null"), ("True", "true"), ("False", "false")):
+        text = re.sub(rf"(?<!['\w]){word}(?!['\w])", written, text)
     text = re.sub(r"(in row \d+)\b", r"\1 (counted from 0, without the header)", text, count=1)
     return "\n\n".join([text, *others])
+
+
+def word_of_file(told: re.Match[str]) -> str:
+    """A word of a model with its arguments, as Python writes it, in the way of files.
+
+    Arguments without a value are left out, and names of arguments alone stay names.
+    """
+    parts = [f'"is": "{told[1]}"']
+    for part in filter(None, told[2].split(", ")):
+        name, is_given, value = part.partition("=")
+        if is_given and value != "None":
+            parts.append(f'"{name}": {value_of_file(re.fullmatch(".*", value))}')
+        elif not is_given and not name.isidentifier():
+            return told[0]  # a formula, such as NuclearNorm(0.5)
+        elif not is_given:
+            parts.append(f'"{name}": ...')
+    return f"{{{', '.join(parts)}}}"
+
+
+def value_of_file(told: re.Match[str] | None) -> str:
+    """A value as Python writes it in the way of JSON; what is none stays as it is."""
+    text = told[0] if told else ""
+    with suppress(ValueError, SyntaxError, TypeError):
+        return json.dumps(ast.literal_eval(text))
+    return text
 
 
 def as_json(value: Any) -> Any:
@@ -123,8 +184,7 @@ def run_command(commands: Parser, arguments: Sequence[str] | None = None) -> int
         sys.stdout.reconfigure(errors="replace")
     given, strange = commands.parse_known_args(arguments)
     if strange:
-        commands.prog = f"{commands.prog} {given.command or ''}".rstrip()  # whose help is named
-        commands.error(f"unrecognized arguments: {' '.join(strange)}")
+        given.parser.refuse(strange)
     if "run" not in given:
         commands.print_help()
         return DONE
@@ -143,7 +203,8 @@ def run_command(commands: Parser, arguments: Sequence[str] | None = None) -> int
         return UNFINISHED
     except OSError as error:  # of standard output, where it is a file on a full disk
         drop_output()
-        print(f"mcframe: {error}", file=sys.stderr)
+        reason = error.strerror or str(error)
+        print(f"mcframe: the output cannot be written ({reason})", file=sys.stderr)
         return MISTAKE
     except KeyboardInterrupt:
         print(f"\nmcframe: {given.interrupted}", file=sys.stderr)

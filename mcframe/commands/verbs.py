@@ -30,7 +30,7 @@ from mcframe.commands.parsing import (
     whole,
 )
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import a_type, counted
+from mcframe.contracts.validators import a_type, counted, meant
 from mcframe.datasets.readers import choose_columns, find_file
 from mcframe.fitting import fit
 from mcframe.posterior.answer import Posterior, posterior
@@ -92,6 +92,7 @@ def add_verbs(commands: Any) -> None:
         help="write M tables with random draws, too: NAME.draw1, NAME.draw2, ...",
     )
     command.add_argument("--save", metavar="FILE", help="save the answer for predict (.npz)")
+    add_identifiers(command)
     add_output(command, "the completed table")
     add_seed(command)
 
@@ -113,6 +114,14 @@ def add_verbs(commands: Any) -> None:
         metavar="NAME",
         help="predict this column alone: its mean, or the probability of each value",
     )
+    command.add_argument(
+        "--intervals",
+        metavar="LEVEL",
+        type=tolerance,
+        help="with 0.9, write the ends of 90 %% intervals, too: NAME.lower and NAME.upper, or"
+        " with --column two columns lower and upper",
+    )
+    add_identifiers(command)
     add_csv(command)
     add_output(command, "the predictions")
 
@@ -200,6 +209,18 @@ def add_output(command: Any, told: str) -> None:
     )
 
 
+def add_identifiers(command: Any) -> None:
+    """Declare the columns that name rows."""
+    command.add_argument(
+        "--id",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a column that names the rows, which all outputs have; may be repeated (default:"
+        " columns that are set aside and whose values all differ)",
+    )
+
+
 def add_seed(command: Any) -> None:
     """Declare the seed."""
     command.add_argument(
@@ -227,7 +248,7 @@ def impute(given: argparse.Namespace) -> Report:
     out = output(given, given.out)
     names = ["lower", "upper"] * bool(given.intervals)
     names += [f"draw{k + 1}" for k in range(given.draws or 0)]
-    beside = [output(given, out.with_name(f"{out.stem}.{name}{out.suffix}")) for name in names]
+    beside = outputs_beside(given, out, names)
     saved = None if given.save is None else output(given, given.save, SAVED)
     if given.model:
         declared = declared_of(given)
@@ -236,14 +257,18 @@ def impute(given: argparse.Namespace) -> Report:
             declared, read(declared.model, declared.data, random_state=given.seed)
         )
     else:
+        table = table_of(given)
         completed = complete(
-            table_of(given),
-            read_types(given.types),
+            table,
+            types_of(given, table),
             method=given.method,
             random_state=given.seed,
         )
+    identifiers = identifiers_of(completed.declared, given.id)
     tables = [completed.table]
-    tables += completed.interval(given.intervals) if given.intervals else []
+    if given.intervals:
+        ends = completed.interval(given.intervals)
+        tables += [with_identifiers(end, completed.table, identifiers) for end in ends]
     tables += completed.draws(given.draws, random_state=given.seed) if given.draws else []
     write_tables(dict(zip([out, *beside], tables, strict=True)))
     kept = [] if saved is None else [completed.save(saved)]
@@ -277,19 +302,77 @@ def predict(given: argparse.Namespace) -> Report:
             f"{given.fit} holds {a_type(completed)} without the columns of a table; give"
             " what mcframe fit, mcframe impute --save or completed.save has written"
         )
-    name, rows = given.column, None
-    if given.rows is not None:
-        known = {each.name: each.column.series.dtype for each in completed.declared.columns}
-        rows = table_of(given, given.rows, known)
-        table = (
-            completed.complete_rows(rows) if name is None else completed.predict_rows(name, rows)
+    if given.intervals and not isinstance(completed.answer, Posterior):
+        raise ModelError(
+            f"--intervals need a posterior, and {given.fit} holds an optimum; save a posterior by"
+            " mcframe impute --save"
         )
-    else:
-        table = completed.table if name is None else completed.predict(name)
-    write_tables({out: table})
-    n_rows = len(nw.from_native(table))
-    facts = {"status": completed.answer.status, "rows": n_rows, "outputs": [out]}
-    return DONE, f"{counted(n_rows, 'row')} predicted\n{files_said([out])}", facts
+    name, declared = given.column, completed.declared
+    names = ["lower", "upper"] * bool(given.intervals and name is None)
+    beside = outputs_beside(given, out, names)
+    rows = declared.frame.to_native()
+    if given.rows is not None:
+        known = {each.name: each.column.series.dtype for each in declared.columns}
+        rows = table_of(given, given.rows, known)
+    tables = predicted_tables(completed, given, rows)
+    identifiers = identifiers_of(declared, given.id)
+    tables = [with_identifiers(table, rows, identifiers) for table in tables]
+    written = [out, *beside]
+    write_tables(dict(zip(written, tables, strict=True)))
+    n_rows = len(nw.from_native(tables[0]))
+    facts = {"status": completed.answer.status, "rows": n_rows, "outputs": written}
+    return DONE, f"{counted(n_rows, 'row')} predicted\n{files_said(written)}", facts
+
+
+def predicted_tables(
+    completed: Completion[Any], given: argparse.Namespace, rows: Any
+) -> list[Any]:
+    """The tables that ``predict`` writes: the filled rows and intervals, or one column's."""
+    name, level, own = given.column, given.intervals, given.rows is None
+    if name is None:
+        ends: Any = ()
+        if level:
+            ends = completed.interval(level) if own else completed.interval_rows(rows, level)
+        return [completed.table if own else completed.complete_rows(rows), *ends]
+    if not level:
+        return [completed.predict(name) if own else completed.predict_rows(name, rows)]
+    return [completed.declared.predict_interval(completed.posterior, name, rows, level)]
+
+
+def outputs_beside(given: argparse.Namespace, out: Path, names: Iterable[str]) -> list[Path]:
+    """The paths of outputs with further names beside one, checked."""
+    return [output(given, out.with_name(f"{out.stem}.{name}{out.suffix}")) for name in names]
+
+
+def types_of(given: argparse.Namespace, table: Any) -> dict[str, Any] | None:
+    """The types of columns; those that name rows are set aside where nothing else is said."""
+    types, identifiers = read_types(given.types) or {}, vars(given).get("id", ())
+    for name in identifiers:
+        if name not in table.column_names:
+            known = meant(name, table.column_names, "columns")
+            raise ModelError(f"--id {name!r} is no column of the table; {known}")
+    return {**dict.fromkeys(identifiers, "skip"), **types} or None
+
+
+def identifiers_of(declared: Declared[Any], names: Sequence[str]) -> list[str]:
+    """The columns that name rows: the given ones, or those set aside whose values all differ."""
+    if names:
+        return [declared.column(name).name for name in names]
+    n_rows = declared.frame.shape[0]
+    return [
+        each.name
+        for each in declared.columns
+        if each.place is None and each.column.n_distinct == n_rows and not each.constant
+    ]
+
+
+def with_identifiers(table: Any, rows: Any, names: Sequence[str]) -> Any:
+    """A table with the columns that name its rows in front, where it does not have them."""
+    read, source = nw.from_native(table), nw.from_native(rows)
+    absent = [name for name in names if name in source.columns and name not in read.columns]
+    if not absent:
+        return table
+    return nw.concat([source.select(absent), read], how="horizontal").to_native()
 
 
 def verify_table(given: argparse.Namespace) -> Report:
@@ -348,9 +431,10 @@ def table_of(given: argparse.Namespace, path: str = "", like: Any = None) -> Any
     )
 
 
-def declared_of(given: argparse.Namespace) -> Declared:
+def declared_of(given: argparse.Namespace) -> Declared[Any]:
     """The table with its model: the one of a file, or one nuclear norm over all columns."""
-    table, types = table_of(given), read_types(given.types)
+    table = table_of(given)
+    types = types_of(given, table)
     if given.model is None:
         return declare(table, types)
     model, wanted = read_model(given.model)
@@ -362,7 +446,7 @@ def declared_of(given: argparse.Namespace) -> Declared:
     return declare(table, types, model=model, columns=columns)
 
 
-def report_of(completed: Completion, text: str, written: Sequence[Path]) -> Report:
+def report_of(completed: Completion[Any], text: str, written: Sequence[Path]) -> Report:
     """What is said of a completed table and of the files it was written to."""
     answer = completed.answer
     facts: dict[str, Any] = {
@@ -391,7 +475,7 @@ def certificate_of(answer: Fit) -> dict[str, Any]:
     return {name: getattr(answer, name) for name in names}
 
 
-def columns_of(declared: Declared) -> list[dict[str, Any]]:
+def columns_of(declared: Declared[Any]) -> list[dict[str, Any]]:
     """The detected types of columns."""
     return [
         {"column": each.name, "type": each.kind, "why": each.why, "missing": each.share_missing}

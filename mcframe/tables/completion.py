@@ -28,8 +28,8 @@ from mcframe.selection import CrossValidation
 from mcframe.storage import save
 from mcframe.tables.coding import BLOCK, Choice, Coded, Counts, Numbers
 from mcframe.tables.columns import listed
-from mcframe.tables.declared_column import DeclaredColumn, members_of
-from mcframe.tables.declaring import Declared, like_frame, lines_of, percent
+from mcframe.tables.declared_column import DeclaredColumn, data_of, members_of
+from mcframe.tables.declaring import CodedRows, Declared, like_frame, lines_of, percent
 from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, standard_units
 
 
@@ -380,7 +380,7 @@ class Completion(Generic[Frame]):
         kept = [k for k, each in enumerate(columns) if isinstance(each.coding, Numbers)]
         ends = list(self.declared.at_holes(ask, Numbers))
         tables = []
-        for end, outwards in enumerate((np.floor, np.ceil)):
+        for end, outwards in ENDS:
             codes = {}
             for each, both in ends:
                 coding, own = each.modelled[0], both[:, [end]]
@@ -444,6 +444,58 @@ class Completion(Generic[Frame]):
         See ``Declared.predict_rows``; ``frame`` and ``unseen`` as in ``complete_rows``.
         """
         return self.declared.predict_rows(self.answer, name, frame, unseen=unseen)
+
+    def interval_rows(
+        self,
+        frame: NewFrame,
+        level: float = 0.9,
+        *,
+        unseen: Literal["missing", "error"] = "missing",
+    ) -> tuple[NewFrame, NewFrame]:
+        """Lower and upper ends of intervals for the missing entries of new rows.
+
+        As ``interval`` for the rows of the table: two tables with the columns of numbers, counts
+        and dates, those that the new rows do not have included.
+
+        Parameters
+        ----------
+        frame, unseen : as in ``complete_rows``
+        level : as in ``interval``
+
+        Raises
+        ------
+        ModelError
+            For an optimum, which has no distribution, or if the level is not between 0 and 1.
+        DataError
+            As in ``complete_rows``.
+
+        Examples
+        --------
+        >>> import pandas as pd, mcframe as mc
+        >>> frame = pd.DataFrame({
+        ...     "height": [1.5, 1.6, 1.8, 1.9] * 5, "size": ["S", "S", "L", "L"] * 5,
+        ... })
+        >>> new = pd.DataFrame({"height": [None, 1.7], "size": ["L", "S"]})
+        >>> lower, upper = mc.complete(frame).interval_rows(new)
+        >>> bool(lower["height"][0] < 1.85 < upper["height"][0]), upper["height"][1]
+        (True, np.float64(1.7))
+        """
+        posterior = self.demand_posterior("intervals")
+        rows = CodedRows.of(self.declared.columns, frame, unseen)
+        new = posterior.condition(data_of(self.declared.columns, rows.codes, rows.table))
+        numbers = [each for each in self.declared.columns if isinstance(each.coding, Numbers)]
+        names = [each.name for each in numbers]
+        tables = []
+        for end, outwards in ENDS:
+
+            def codes_at(coding: Numbers, block: str, *cells: IntArray) -> Array:
+                ends = new.interval(block, level, *cells)[end]  # noqa: B023 - called at once
+                codes = coding.predicted(coding.read(ends[:, None]))
+                return np.asarray(outwards(codes)) if coding.is_whole else codes  # noqa: B023
+
+            table = nw.from_native(rows.filled(numbers, codes_at))
+            tables.append(table[:, [table.columns.index(name) for name in names]].to_native())
+        return tables[0], tables[1]
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the completed table into a file, which ``mc.load`` reads.
@@ -640,6 +692,8 @@ class Completion(Generic[Frame]):
         return said
 
 
+# The ends of an interval by their places, and how whole numbers are rounded outwards.
+ENDS: tuple[tuple[int, Any], ...] = ((0, np.floor), (1, np.ceil))
 # The scores of a column in the report, and all of its columns.
 SCORES = ("loss", "error", "error_of_constant", "auc_of_holes")
 HEADER = (

@@ -20,7 +20,7 @@ from mcframe.contracts.errors import (
 )
 from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import a_type, counted, is_word, plain
+from mcframe.contracts.validators import a_type, counted, is_word, meant, plain
 from mcframe.likelihoods import Ordinal
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
@@ -99,11 +99,14 @@ class CodedRows:
             column.name: read_text_like(column, known.get(column.name, column))
             for column in read_columns(table)
         }
-        strange = [repr(plain(name)) for name in given if name not in known]
+        strange = [name for name in given if name not in known]
         if strange:
+            others = [name for name in known if name not in given]
+            near = meant_column(strange[0], others) if others else ""
+            said = listed([repr(plain(name)) for name in strange])
             raise DataError(
-                f"the new rows have columns that the declared table has not: {listed(strange)};"
-                " drop or rename them"
+                f"the new rows have columns that the declared table has not: {said};"
+                f" {f'{near} Otherwise ' * near.endswith('?')}drop or rename them"
             )
         modelled = [each for each in declared if each.place is not None]
         absent = [repr(plain(each.name)) for each in modelled if each.name not in given]
@@ -139,8 +142,19 @@ class CodedRows:
 
         ``fit`` is what ``conditioned`` says of these rows.
         """
+
+        def codes_at(coding: Coded, block: str, *cells: IntArray) -> Array:
+            return coding.predicted(coding.answer(fit, block, *cells))
+
+        return self.filled(self.declared, codes_at)
+
+    def filled(self, columns: Sequence[DeclaredColumn], codes_at: Callable[..., Array]) -> Any:
+        """The rows with some of the columns filled by codes.
+
+        ``codes_at`` is a function of a coding, a block, and the rows and columns of missing cells.
+        """
         changed, n_rows = [], self.table.shape[0]
-        for each in self.declared:
+        for each in columns:
             column = self.given.get(each.name)
             missing = np.arange(n_rows) if column is None else np.flatnonzero(column.missing)
             if not each.is_filled or not missing.size:
@@ -151,8 +165,8 @@ class CodedRows:
                 if isinstance(coding, Numbers) and column is not None and column.form == "number":
                     # Numbers within what the dtype of the new rows holds.
                     coding = attrs.evolve(coding, whole=column.whole or coding.whole)
-                answer = coding.answer(fit, block, missing, np.full(missing.size, each.place))
-                values = coding.values(coding.predicted(answer))
+                places = np.full(missing.size, each.place)
+                values = coding.values(codes_at(coding, block, missing, places))
             if column is None:
                 written = each.column.written(values)
                 changed.append(series_like(each.column.series, self.table, written))
@@ -232,6 +246,12 @@ def holds(column: Column, values: list[Any]) -> bool:
     if form in ("category", "ordered"):
         return set(values) <= set(series.cat.get_categories())
     return form in TYPES and all(isinstance(each, TYPES[form]) for each in values)
+
+
+def meant_column(name: Any, names: Iterable[Any]) -> str:
+    """The end of a message about an unknown column: the one that was meant, or all there are."""
+    texts = [str(plain(each)) for each in names]
+    return meant(str(plain(name)), texts, "columns")
 
 
 # How many rows are printed; the rest is counted.
@@ -501,15 +521,36 @@ class Declared(Generic[Frame]):
             return like_frame(table, [plain(value) for value in coding.places], answer)
         return like_frame(table, [name], (answer * coding.unit)[:, None])
 
+    def predict_interval(self, posterior: Posterior, name: Any, frame: Any, level: float) -> Any:
+        """A number's mean and ends of intervals, in rows of this table or in new ones.
+
+        A table with the columns of ``predict``, "lower" and "upper"; the ends are those of a new
+        observation. A ``ModelError`` for labels, levels and categories.
+        """
+        each = self.column(name)
+        rows = read_frame(frame)
+        own = frame is self.frame.to_native()
+        told = posterior if own else conditioned(posterior, self.rows(frame))
+        means = self.predicted(told, name, rows)
+        if not isinstance(each.coding, Numbers):
+            raise ModelError(
+                f"column {plain(name)!r} is taken for: {each.kind}, which has no interval; ask for"
+                " its predictions without one, the probabilities of its values"
+            )
+        _, block = each.modelled
+        at = np.arange(rows.shape[0])
+        ends = told.interval(block, level, at, np.full(at.size, each.place))
+        numbers = [each.coding.predicted(each.coding.read(end[:, None])) for end in ends]
+        ends = like_frame(rows, ["lower", "upper"], np.column_stack(numbers) * each.coding.unit)
+        return nw.concat(list(map(nw.from_native, (means, ends))), how="horizontal").to_native()
+
     def column(self, name: Any) -> DeclaredColumn:
         """The column of that name; a ``ModelError`` if there is none."""
         for each in self.columns:
             if isinstance(name, Hashable) and each.name == name:
                 return each
-        known = listed([repr(plain(each.name)) for each in self.columns])
-        raise ModelError(
-            f"there is no column {plain(name)!r} in the table; its columns are {known}"
-        )
+        known = meant_column(name, [each.name for each in self.columns])
+        raise ModelError(f"there is no column {plain(name)!r} in the table; {known}")
 
     def __repr__(self) -> str:
         n_rows, n_columns = self.frame.shape
@@ -714,10 +755,9 @@ def checked_blocks(model: Model, columns: Any, names: Sequence[Any]) -> dict[Any
             )
         for name in columns[block]:
             if name not in names:
-                known = listed([repr(plain(each)) for each in names], most=20)
+                known = meant_column(name, names)
                 raise ModelError(
-                    f"columns[{block!r}] names {name!r}, which is no column; the columns are"
-                    f" {known}"
+                    f"columns[{block!r}] names {plain(name)!r}, which is no column; {known}"
                 )
             if name in found:
                 raise ModelError(
@@ -782,8 +822,8 @@ def checked_types(types: Any, names: Sequence[Any]) -> dict[Any, Any]:
     checked = {}
     for name, given in types.items():
         if name not in names:
-            known = listed([repr(plain(each)) for each in names], most=20)
-            raise ModelError(f"types names {name!r}, which is no column; the columns are {known}")
+            known = meant_column(name, names)
+            raise ModelError(f"types names {plain(name)!r}, which is no column; {known}")
         checked[name] = Bounds.of(given) or given
         needed = needed_instead(checked[name])
         if needed:
