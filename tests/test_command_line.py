@@ -216,7 +216,7 @@ def test_csv_with_dates_of_another_form(form, kind, place):
 
 
 def test_rows_have_their_names_in_all_outputs(place):
-    """Those of a column that is set aside because its values all differ, or of one that is named."""
+    """Of a column that is set aside because its values all differ, or of one that is named."""
     command = ["impute", "table.csv", "--types", STAGES, "--save", "answer.npz"]
     assert main([*command, "--out", "done.csv", "--intervals", "0.9", "--draws", "1"]) == 0
     codes = [row[0] for row in read("table.csv")]
@@ -260,7 +260,8 @@ def test_predictions_have_intervals(place, capsys):
     assert header == ["code", "weight", "lower", "upper"]
     numbers = np.array(known, dtype=float)[:, 1:]
     assert np.all((numbers[:, 1] < numbers[:, 0]) & (numbers[:, 0] < numbers[:, 2]))
-    lower, _ = completed.interval_rows(pa.table({"height": [170.0], "code": ["new"]}), 0.9)
+    with pytest.warns(UserWarning, match="count as missing: 'weight', 'smokes', 'stage'"):
+        lower, _ = completed.interval_rows(pa.table({"height": [170.0], "code": ["new"]}), 0.9)
     assert lower.column_names == ["height", "weight"]
     assert main([*predict, "stage.csv", "--column", "stage"]) == 2
     assert "taken for: ordinal, which has no interval" in capsys.readouterr().err
@@ -649,7 +650,7 @@ def test_a_mistake_is_exit_code_2_and_one_line(place, capsys, arguments, remedy)
         (["--versoin"], "did you mean '--version'?"),
         ([*IMPUTE, "--delimiter", "tab"], "one character is needed"),
         ([*IMPUTE, "other.csv"], "unrecognized arguments: other.csv; see mcframe impute --help"),
-        (["--bogus"], "unrecognized arguments: --bogus; see mcframe --help"),
+        (["--bogus"], "unrecognized arguments: --bogus; the options are --help, --version; see"),
         (["fit", "table.csv", "--out", "f.npz", "--tol", "0"], "a number above 0 is needed"),
         (["fit", "table.csv", "--out", "f.npz", "--max-seconds", "-1"], "a number above 0"),
         (["fit", "table.csv", "--out", "f.npz", "--seed", "1.5"], "a whole number from 0"),
