@@ -103,9 +103,9 @@ class CodedRows:
         if strange:
             others = [name for name in known if name not in given]
             near = meant_column(strange[0], others) if others else ""
-            said = listed([repr(plain(name)) for name in strange])
+            strangers = listed([repr(plain(name)) for name in strange])
             raise DataError(
-                f"the new rows have columns that the declared table has not: {said};"
+                f"the new rows have columns that the declared table has not: {strangers};"
                 f" {f'{near} Otherwise ' * near.endswith('?')}drop or rename them"
             )
         modelled = [each for each in declared if each.place is not None]
