@@ -154,6 +154,8 @@ class Verification:
         the fast answer is better.
     distance : float
         ||Z_fast - Z_reference||_F / max(||Z_reference||_F, ||Z_fast||_F).
+    note : str or None
+        What limits the verdict: that both answers have Z = 0.
     overstated : str or None
         A bound that lies above an objective by more than ``Fit.allowed_excess``, in words.
     """
@@ -193,6 +195,17 @@ class Verification:
                         f" {upper.objective!r}"
                     )
         return None
+
+    @property
+    def note(self) -> str | None:
+        """What limits the verdict: with Z = 0 on both sides little was compared."""
+        if self.fast.rank or self.reference.rank:
+            return None
+        compared = "effects alone were compared" if self.fast.effects else "nothing was compared"
+        return (
+            f"both answers have Z = 0, so that {compared}; verify with a smaller weight, as of a"
+            " tenth of mc.weight_max, or a larger radius, at which Z is not 0"
+        )
 
     @property
     def inexact(self) -> tuple[str, ...]:
@@ -239,6 +252,7 @@ class Verification:
             f"{said[self.verdict]}: relative difference {self.difference:.1e} (tol {self.tol:g}),"
             f" distance of Z {self.distance:.1e}"
         )
+        lines += [f"note: {self.note}"] * (self.note is not None)
         return "\n".join(lines)
 
 

@@ -614,7 +614,7 @@ def in_form(form, data, n_partitions, folder):
         sources = {name: [given] for name, given in data.items()}
         seen = [~np.isnan(values_of(given)).all(axis=1) for given in data.values()]
         n_partitions = min(n_partitions, np.count_nonzero(np.any(seen, axis=0)))
-        return mc.datasets.write_partitions(folder, sources, n_partitions=n_partitions)
+        return mc.datasets.write_partitions(sources, folder, n_partitions=n_partitions)
     return {
         name: in_dask(given, n_partitions + k, (form == "dask frame") ^ bool(k))
         for k, (name, given) in enumerate(data.items())

@@ -93,7 +93,7 @@ def test_other_bits_have_another_fingerprint(table):
 
 def test_the_parts_are_those_on_disk(table, tmp_path):
     read = datasets.from_dask({"y": array_of(table)})
-    disk = datasets.write_partitions(tmp_path / "y", {"y": [table]}, n_partitions=1)
+    disk = datasets.write_partitions({"y": [table]}, tmp_path / "y", n_partitions=1)
     whole = sp.vstack([read.part(p)["y"] for p in range(3)])
     kept = disk.part(0)["y"]
     np.testing.assert_array_equal(whole.data, kept.data)
@@ -142,7 +142,7 @@ def test_a_frame_in_any_order_goes_to_disk(tmp_path):
     """What the message about items in two partitions says to do."""
     frame = frame_of(TRIPLES)
     parts = (part.compute() for part in frame.partitions)
-    written = datasets.write_partitions(tmp_path / "y", {"y": parts})
+    written = datasets.write_partitions({"y": parts}, tmp_path / "y")
     assert dense_of(written, "y")[3, 0] == 1e12
 
 
@@ -439,4 +439,4 @@ def test_what_needs_all_rows_says_so(near, form):
 
 def test_sources_of_partitions_are_no_collections(table, tmp_path):
     with pytest.raises(mc.DataError, match="from_dask reads it, and"):
-        datasets.write_partitions(tmp_path / "y", {"y": da.from_array(table)})
+        datasets.write_partitions({"y": da.from_array(table)}, tmp_path / "y")

@@ -611,7 +611,7 @@ def test_a_full_disk_under_a_checkpoint_is_warned_of_and_loses_nothing(begun, mo
 
 
 def write_folder(folder, x):
-    return mc.datasets.write_partitions(folder, {"x": [x]}, n_partitions=4, overwrite=True)
+    return mc.datasets.write_partitions({"x": [x]}, folder, n_partitions=4, overwrite=True)
 
 
 @pytest.fixture

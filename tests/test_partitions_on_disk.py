@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -89,7 +90,7 @@ def test_any_order_and_any_chunks_give_the_same_bytes(tmp_path_factory, table, r
     blocks = [table[k : k + size] for k in range(0, len(table), size)]
     place = tmp_path_factory.mktemp("tables")
     written = [
-        datasets.write_partitions(place / name, {"y": source}, **options)
+        datasets.write_partitions({"y": source}, place / name, **options)
         for name, source in {"one": triples, "chunks": chunks, "rows": blocks}.items()
     ]
     assert bytes_of(written[0].folder) == bytes_of(written[1].folder)
@@ -117,7 +118,7 @@ def test_each_partition_has_entries_and_all_rows_are_in_one(counts, n_partitions
 
 
 def test_what_is_read_is_what_fit_is_given_and_cannot_be_changed(folder):
-    table = datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
+    table = datasets.write_partitions({"y": TRIPLES}, folder, n_partitions=2)
     assert isinstance(table, PartitionedData)
     assert (table.blocks, table.n_items, table.shape("y")) == (("y",), 4, (4, 3))
     assert sum(table.n_entries(p) for p in range(2)) == len(TRIPLES)
@@ -137,7 +138,7 @@ def test_what_is_read_is_what_fit_is_given_and_cannot_be_changed(folder):
 
 @pytest.mark.parametrize(("value", "kept"), [(0.5, np.float32), (0.1, np.float64)])
 def test_single_precision_only_where_it_is_exact(folder, value, kept):
-    datasets.write_partitions(folder, {"y": [(0, 0, value), (1, 0, 1.0)]}, n_partitions=2)
+    datasets.write_partitions({"y": [(0, 0, value), (1, 0, 1.0)]}, folder, n_partitions=2)
     for p in range(2):
         assert pd.read_parquet(folder / f"p{p:05d}-b0.parquet")["value"].dtype == kept
 
@@ -145,7 +146,7 @@ def test_single_precision_only_where_it_is_exact(folder, value, kept):
 def test_blocks_have_common_partitions_and_their_own_entries(folder):
     x = np.array([[1.0, np.nan], [np.nan, 2.0], [3.0, 4.0], [5.0, 6.0]])
     chunks = [sp.csr_array(np.nan_to_num(x[:3])), sp.csr_array(np.nan_to_num(x[3:]))]
-    table = datasets.write_partitions(folder, {"x": chunks, "y": TRIPLES}, n_partitions=3)
+    table = datasets.write_partitions({"x": chunks, "y": TRIPLES}, folder, n_partitions=3)
     np.testing.assert_array_equal(dense_of(table, "x"), x)
     assert dense_of(table, "y").shape == (4, 3)
     assert [table.rows(p) for p in range(3)] == [(0, 2), (2, 3), (3, 4)]
@@ -165,8 +166,8 @@ def test_weights_offsets_and_exposures_stay_with_their_entries(folder):
         mc.Observations(values[rows], weights=numbers[0][rows], exposure=numbers[1][rows])
         for rows in (slice(0, 4), slice(4, 6))
     ]
-    one = datasets.write_partitions(folder / "1", {"y": triples}, n_partitions=2)
-    two = datasets.write_partitions(folder / "2", {"y": blocks}, n_partitions=2)
+    one = datasets.write_partitions({"y": triples}, folder / "1", n_partitions=2)
+    two = datasets.write_partitions({"y": blocks}, folder / "2", n_partitions=2)
     assert bytes_of(folder / "1") == bytes_of(folder / "2")
     np.testing.assert_array_equal(beside(one, "y", "weights"), numbers[0][rows, columns])
     np.testing.assert_array_equal(beside(two, "y", "exposure"), numbers[1][rows, columns])
@@ -174,13 +175,13 @@ def test_weights_offsets_and_exposures_stay_with_their_entries(folder):
 
 def test_entries_of_weight_zero_are_left_out(folder):
     chunk = {"row": [0, 1, 1], "column": [0, 0, 0], "value": [1.0, 2.0, 3.0]}
-    table = datasets.write_partitions(folder, {"y": [{**chunk, "weight": [1.0, 0.0, 2.0]}]})
+    table = datasets.write_partitions({"y": [{**chunk, "weight": [1.0, 0.0, 2.0]}]}, folder)
     np.testing.assert_array_equal(dense_of(table, "y"), [[1.0], [3.0]])
 
 
 def test_rows_of_weights_spread_over_a_block_of_rows(folder):
     block = mc.Observations(np.ones((2, 3)), weights=np.array([[1.0], [2.0]]), offset=0.25)
-    table = datasets.write_partitions(folder, {"y": [block]})
+    table = datasets.write_partitions({"y": [block]}, folder)
     assert beside(table, "y", "weights").tolist() == [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]
     assert beside(table, "y", "offset").tolist() == [0.25] * 6
 
@@ -189,7 +190,7 @@ def test_exposures_of_entries_are_offsets_of_a_logarithm_alone(folder):
     """Binding checks the link, and knows nothing of cells without an entry: exposure 1."""
     values = np.array([[2.0, np.nan], [3.0, 4.0]])
     block = mc.Observations(values, exposure=np.array([[4.0, 5.0], [6.0, 7.0]]))
-    part = datasets.write_partitions(folder, {"y": [block]}).part(0)
+    part = datasets.write_partitions({"y": [block]}, folder).part(0)
 
     def bound(likelihood):
         return mc.Problem.bind(mc.Model([mc.Block("y", likelihood)], [mc.NuclearNorm(1.0)]), part)
@@ -203,7 +204,7 @@ def test_exposures_of_entries_are_offsets_of_a_logarithm_alone(folder):
 def test_sums_do_not_depend_on_the_order(folder):
     many = [(0, 0, value) for value in (1e16, 1.0, -1e16, 1.0, 0.1)] + [(1, 0, 2.0)]
     one, two = (
-        datasets.write_partitions(folder / name, {"y": some}, duplicates="sum")
+        datasets.write_partitions({"y": some}, folder / name, duplicates="sum")
         for name, some in {"1": many, "2": many[::-1]}.items()
     )
     assert bytes_of(one.folder) == bytes_of(two.folder)
@@ -219,8 +220,8 @@ def test_parquet_is_read_in_batches(tmp_path, monkeypatch):
     names = {"row": "user", "column": "film", "value": "stars"}
     triples = datasets.parquet_triples(tmp_path / "files", **names, weight="w")
     assert [len(chunk["row"]) for chunk in triples] == [2, 1, 2]
-    one = datasets.write_partitions(tmp_path / "1", {"y": triples})
-    two = datasets.write_partitions(tmp_path / "2", {"y": TRIPLES})
+    one = datasets.write_partitions({"y": triples}, tmp_path / "1")
+    two = datasets.write_partitions({"y": TRIPLES}, tmp_path / "2")
     np.testing.assert_array_equal(dense_of(one, "y"), dense_of(two, "y"))
     assert beside(one, "y", "weights").tolist() == [2.0] * len(TRIPLES)
 
@@ -232,7 +233,7 @@ def test_frames_are_chunks_of_triples(folder, library):
         frame = pa.Table.from_pandas(frame)
     if library == "polars":
         frame = pytest.importorskip("polars").from_pandas(frame)
-    table = datasets.write_partitions(folder, {"y": [frame]})
+    table = datasets.write_partitions({"y": [frame]}, folder)
     assert beside(table, "y", "weights").tolist() == [1.5] * len(TRIPLES)
     assert dense_of(table, "y")[3, 0] == 1e12
 
@@ -256,20 +257,20 @@ def test_a_table_is_read_once_and_never_held(folder, monkeypatch):
             yield some // 10, some % 10, values
 
     monkeypatch.setattr(writing, "save_table", saving)
-    table = datasets.write_partitions(folder, {"y": triples()})
+    table = datasets.write_partitions({"y": triples()}, folder)
     assert table.n_partitions == 40
     assert longest == [100] * 40
     np.testing.assert_array_equal(dense_of(table, "y").ravel(), np.arange(4000) * 0.1)
 
 
 def test_a_table_pickles_to_the_name_of_its_folder(folder):
-    table = datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=3)
+    table = datasets.write_partitions({"y": TRIPLES}, folder, n_partitions=3)
     stream = pickle.dumps(table)
     assert len(stream) < 300
     again = pickle.loads(stream)
     assert again.fingerprint == table.fingerprint
     assert (again.part(1)["y"] != table.part(1)["y"]).nnz == 0
-    datasets.write_partitions(folder, {"y": TRIPLES[1:]}, overwrite=True)
+    datasets.write_partitions({"y": TRIPLES[1:]}, folder, overwrite=True)
     with pytest.raises(mc.DataError, match="holds another table here than where the work began"):
         pickle.loads(stream)
 
@@ -334,7 +335,7 @@ FAULTS = {
 def test_bad_input_is_refused_and_nothing_is_left(folder, fault):
     source, sentence = FAULTS[fault]
     with pytest.raises(mc.DataError, match=sentence) as raised:
-        datasets.write_partitions(folder, {"y": source})
+        datasets.write_partitions({"y": source}, folder)
     assert "'y'" in str(raised.value)
     assert not folder.exists()
 
@@ -355,7 +356,7 @@ def test_bad_input_is_refused_and_nothing_is_left(folder, fault):
 )
 def test_options_that_cannot_be_meant_are_refused(folder, options, kind, sentence):
     with pytest.raises(kind, match=sentence):
-        datasets.write_partitions(folder, {"y": TRIPLES}, **options)
+        datasets.write_partitions({"y": TRIPLES}, folder, **options)
     assert not folder.exists()
 
 
@@ -370,14 +371,14 @@ def test_options_that_cannot_be_meant_are_refused(folder, options, kind, sentenc
 )
 def test_blocks_have_the_rows_that_they_say(folder, data, shapes, sentence):
     with pytest.raises(mc.DataError, match=sentence):
-        datasets.write_partitions(folder, data, shapes=shapes)
+        datasets.write_partitions(data, folder, shapes=shapes)
     assert not folder.exists()
 
 
 def test_sums_of_weighted_entries_are_refused(folder):
     chunk = {"row": [0], "column": [0], "value": [1.0], "weight": [1.0]}
     with pytest.raises(mc.DataError, match="weight, which have no sum"):
-        datasets.write_partitions(folder, {"y": [chunk]}, duplicates="sum")
+        datasets.write_partitions({"y": [chunk]}, folder, duplicates="sum")
 
 
 def test_files_of_others_are_never_touched(folder):
@@ -385,21 +386,21 @@ def test_files_of_others_are_never_touched(folder):
     (folder / "thesis.txt").write_text("years")
     for overwrite in (False, True):
         with pytest.raises(mc.DataError, match=r"holds 'thesis\.txt', not written by"):
-            datasets.write_partitions(folder, {"y": TRIPLES}, overwrite=overwrite)
+            datasets.write_partitions({"y": TRIPLES}, folder, overwrite=overwrite)
     assert bytes_of(folder) == {"thesis.txt": b"years"}
     with pytest.raises(mc.DataError, match="is a file"):
-        datasets.write_partitions(folder / "thesis.txt", {"y": TRIPLES})
+        datasets.write_partitions({"y": TRIPLES}, folder / "thesis.txt")
 
 
 def test_partitions_are_overwritten_only_when_asked_and_only_by_finished_ones(folder):
-    datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=3)
+    datasets.write_partitions({"y": TRIPLES}, folder, n_partitions=3)
     before = bytes_of(folder)
     with pytest.raises(mc.DataError, match=r"holds partitions already.*overwrite=True"):
-        datasets.write_partitions(folder, {"y": TRIPLES})
+        datasets.write_partitions({"y": TRIPLES}, folder)
     with pytest.raises(mc.DataError, match="stand in a cell"):
-        datasets.write_partitions(folder, {"y": TRIPLES * 2}, overwrite=True)
+        datasets.write_partitions({"y": TRIPLES * 2}, folder, overwrite=True)
     assert bytes_of(folder) == before
-    table = datasets.write_partitions(folder, {"z": TRIPLES}, n_partitions=1, overwrite=True)
+    table = datasets.write_partitions({"z": TRIPLES}, folder, n_partitions=1, overwrite=True)
     assert table.blocks == ("z",)
     assert len(bytes_of(folder)) == 2  # one file and the manifest: none of the old are left
 
@@ -411,7 +412,7 @@ def test_an_interrupted_writing_leaves_nothing(folder):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        datasets.write_partitions(folder, {"y": interrupted()})
+        datasets.write_partitions({"y": interrupted()}, folder)
     assert not folder.exists()
 
 
@@ -431,7 +432,7 @@ def test_a_full_disk_says_how_many_bytes_were_needed(folder, monkeypatch, at):
         mc.DataError,
         match=f"the disk of folder .* is full.*No space left.*{needed}.* bytes are free",
     ):
-        datasets.write_partitions(folder, {"y": TRIPLES})
+        datasets.write_partitions({"y": TRIPLES}, folder)
     assert not folder.exists()
 
 
@@ -441,7 +442,7 @@ def test_an_interrupted_sorting_is_an_interruption_and_leaves_nothing(folder, mo
 
     monkeypatch.setattr(writing.duckdb, "connect", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        datasets.write_partitions(folder, {"y": TRIPLES})
+        datasets.write_partitions({"y": TRIPLES}, folder)
     assert not folder.exists()
 
 
@@ -469,7 +470,7 @@ if sys.argv[2] == "entries":
     limit()
 writing.Spool.sorted_batches = limited
 try:
-    mc.datasets.write_partitions(sys.argv[1], {"y": [(cells // 100, cells % 100, cells * 0.1)]})
+    mc.datasets.write_partitions({"y": [(cells // 100, cells % 100, cells * 0.1)]}, sys.argv[1])
 except mc.DataError as error:
     print(error)
 """
@@ -495,7 +496,7 @@ def test_too_small_a_disk_is_seen_before_the_sorting(folder, monkeypatch):
         writing.Spool, "partitions", lambda *_, **__: pytest.fail("sorting has begun")
     )
     with pytest.raises(mc.DataError, match=f"need 300 bytes.* {free} bytes are"):
-        datasets.write_partitions(folder, {"y": TRIPLES})
+        datasets.write_partitions({"y": TRIPLES}, folder)
 
 
 def test_what_does_not_fit_into_memory_is_sorted_on_the_disk(folder, monkeypatch):
@@ -503,7 +504,7 @@ def test_what_does_not_fit_into_memory_is_sorted_on_the_disk(folder, monkeypatch
     monkeypatch.setattr(writing, "MEMORY", "32MB")
     cells = np.random.default_rng(0).permutation(2_000_000)
     table = datasets.write_partitions(
-        folder, {"y": [(cells // 1000, cells % 1000, cells * 0.1)]}, n_partitions=3
+        {"y": [(cells // 1000, cells % 1000, cells * 0.1)]}, folder, n_partitions=3
     )
     assert {file.suffix for file in folder.iterdir()} == {".parquet", ".json"}
     values = np.concatenate([table.part(p)["y"].data for p in range(3)])
@@ -512,7 +513,7 @@ def test_what_does_not_fit_into_memory_is_sorted_on_the_disk(folder, monkeypatch
 
 @pytest.mark.parametrize("change", ["cut", "deleted", "lengthened"])
 def test_a_file_of_another_size_is_seen_at_once(folder, change):
-    table = datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
+    table = datasets.write_partitions({"y": TRIPLES}, folder, n_partitions=2)
     damaged = folder / "p00001-b0.parquet"
     content = damaged.read_bytes()
     damaged.unlink()
@@ -539,7 +540,7 @@ def intact(tmp_path_factory):
     """A folder with labels, and what is read from it."""
     place = tmp_path_factory.mktemp("intact") / "table"
     rows = ["a", "b", "c", "d"]
-    table = datasets.write_partitions(place, {"y": TRIPLES}, n_partitions=2, row_labels=rows)
+    table = datasets.write_partitions({"y": TRIPLES}, place, n_partitions=2, row_labels=rows)
     return table.folder, read_all(table.folder)
 
 
@@ -603,7 +604,7 @@ warnings.simplefilter("ignore")
 rng, folder = np.random.default_rng(0), pathlib.Path(sys.argv[1], "table")
 model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(5.0)])
 x = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 12))
-mc.datasets.write_partitions(folder, {"x": [np.where(rng.random(x.shape) < 0.6, np.nan, x)]},
+mc.datasets.write_partitions({"x": [np.where(rng.random(x.shape) < 0.6, np.nan, x)]}, folder,
                              n_partitions=3)
 files, refused = sorted(folder.glob("*.parquet")), 0
 for k in range(300):
@@ -624,7 +625,7 @@ print(refused, "refused")
 
 def test_a_file_that_changes_after_it_was_read_is_refused_when_it_is_read_again(folder):
     """Neither what was read before nor the time at which it was changed hides it."""
-    table = datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
+    table = datasets.write_partitions({"y": TRIPLES}, folder, n_partitions=2)
     file = folder / "p00001-b0.parquet"
     before, times = file.read_bytes(), (file.stat().st_atime_ns, file.stat().st_mtime_ns)
     whole = table.part(1)["y"].toarray()
@@ -650,12 +651,12 @@ def test_a_second_writer_is_refused_and_the_first_one_ends_whole(folder):
         yield TRIPLES[0]
         for options in ({"overwrite": True}, {}):
             with pytest.raises(mc.DataError) as refused:
-                datasets.write_partitions(folder, {"y": TRIPLES[:2]}, **options)
+                datasets.write_partitions({"y": TRIPLES[:2]}, folder, **options)
             found.append(str(refused.value))
         yield from TRIPLES[1:]
 
     for _ in range(2):
-        table = datasets.write_partitions(folder, {"y": triples()}, overwrite=True)
+        table = datasets.write_partitions({"y": triples()}, folder, overwrite=True)
         assert datasets.on_disk(folder, verify=True).fingerprint == table.fingerprint
         assert table.n_entries(0) == len(TRIPLES)
         assert not (folder / WORKSHOP).exists()
@@ -672,7 +673,7 @@ def triples():
     yield 0, 0, 1.0
     time.sleep(float(sys.argv[2]))
 
-mc.datasets.write_partitions(sys.argv[1], {"y": triples()}, overwrite=True)
+mc.datasets.write_partitions({"y": triples()}, sys.argv[1], overwrite=True)
 """
 
 
@@ -683,19 +684,19 @@ def test_a_writer_that_is_killed_leaves_nothing_that_looks_whole(folder):
     with killed:
         assert killed.stdout.readline() == "writing\n"
         with pytest.raises(mc.DataError, match="another write_partitions is at work"):
-            datasets.write_partitions(folder, {"y": TRIPLES}, overwrite=True)
+            datasets.write_partitions({"y": TRIPLES}, folder, overwrite=True)
         killed.kill()
     with pytest.raises(mc.DataError, match="is not finished"):
         datasets.on_disk(folder)
     with pytest.raises(mc.DataError, match="rest of an unfinished writing"):
-        datasets.write_partitions(folder, {"y": TRIPLES})
-    table = datasets.write_partitions(folder, {"y": TRIPLES}, overwrite=True)
+        datasets.write_partitions({"y": TRIPLES}, folder)
+    table = datasets.write_partitions({"y": TRIPLES}, folder, overwrite=True)
     assert datasets.on_disk(folder, verify=True).fingerprint == table.fingerprint
     assert not (folder / WORKSHOP).exists()
 
 
 def test_another_version_and_damaged_manifests_are_told(folder):
-    datasets.write_partitions(folder, {"y": TRIPLES})
+    datasets.write_partitions({"y": TRIPLES}, folder)
     manifest = json.loads((folder / MANIFEST).read_text())
 
     def refused(sentence, **changed):
@@ -727,9 +728,9 @@ def test_another_version_and_damaged_manifests_are_told(folder):
 
 
 def test_a_damaged_folder_can_be_written_again(folder):
-    datasets.write_partitions(folder, {"y": TRIPLES}, n_partitions=2)
+    datasets.write_partitions({"y": TRIPLES}, folder, n_partitions=2)
     (folder / MANIFEST).write_text("{")
-    datasets.write_partitions(folder, {"y": TRIPLES}, overwrite=True)
+    datasets.write_partitions({"y": TRIPLES}, folder, overwrite=True)
     assert datasets.on_disk(folder, verify=True).n_partitions == 1
 
 
@@ -780,9 +781,9 @@ def test_answers_to_parquet_are_those_of_impute(tmp_path, classes, name, monkeyp
     monkeypatch.setattr("mcframe.datasets.partitions.parquet.AT_ONCE", 6)
     data, fit = classes
     sources = {key: [block] for key, block in data.items()}
-    table = datasets.write_partitions(tmp_path / "table", sources, n_partitions=3)
-    missing = datasets.impute_to(tmp_path / "missing", fit, table, name)
-    everything = datasets.impute_to(tmp_path / "all", fit, table, name, cells="all")
+    table = datasets.write_partitions(sources, tmp_path / "table", n_partitions=3)
+    missing = datasets.impute_to(fit, table, tmp_path / "missing", name)
+    everything = datasets.impute_to(fit, table, tmp_path / "all", name, cells="all")
     filled, holes = fit.impute(name), np.isnan(data[name])
     found = pd.concat([pd.read_parquet(file) for file in missing])
     assert list(found) == ["row", "column", "value"]
@@ -792,7 +793,7 @@ def test_answers_to_parquet_are_those_of_impute(tmp_path, classes, name, monkeyp
     np.testing.assert_array_equal(found["observed"], ~holes.ravel())
     np.testing.assert_allclose(found["value"], filled.ravel(), rtol=1e-14)
     again = datasets.write_partitions(
-        tmp_path / "again", {"y": datasets.parquet_triples(tmp_path / "all")}
+        {"y": datasets.parquet_triples(tmp_path / "all")}, tmp_path / "again"
     )
     np.testing.assert_allclose(dense_of(again, "y"), filled, rtol=1e-14)
 
@@ -800,34 +801,35 @@ def test_answers_to_parquet_are_those_of_impute(tmp_path, classes, name, monkeyp
 def test_answers_that_cannot_be_written_leave_nothing(tmp_path, classes, monkeypatch):
     data, fit = classes
     sources = {key: [block] for key, block in data.items()}
-    table = datasets.write_partitions(tmp_path / "table", sources, n_partitions=2)
+    table = datasets.write_partitions(sources, tmp_path / "table", n_partitions=2)
     for wanted, kind, sentence in [
-        ({"name": "kind"}, mc.ModelError, "'kind'"),
+        ({"block": "kind"}, mc.ModelError, "'kind'"),
+        ({"fit": tmp_path}, mc.DataError, r"write impute_to\(fit, data, folder, block\)"),
         ({"cells": "some"}, mc.ModelError, "cells='some'.*'missing', 'all'"),
         ({"folder": tmp_path / "table"}, mc.DataError, "not an empty folder"),
     ]:
-        given = {"folder": tmp_path / "to", "fit": fit, "data": table, "name": "kinds"} | wanted
+        given = {"folder": tmp_path / "to", "fit": fit, "data": table, "block": "kinds"} | wanted
         with pytest.raises(kind, match=sentence):
             datasets.impute_to(**given)
-    other = datasets.write_partitions(tmp_path / "other", {"kinds": [data["kinds"][:6]]})
+    other = datasets.write_partitions({"kinds": [data["kinds"][:6]]}, tmp_path / "other")
     with pytest.raises(mc.DataError, match="the data are 6 x 2 and the fit is of 7 x 2"):
-        datasets.impute_to(tmp_path / "to", fit, other, "kinds")
+        datasets.impute_to(fit, other, tmp_path / "to", "kinds")
     with pytest.raises(mc.DataError, match=r"a dict was given.*fit\.impute\(name\)"):
-        datasets.impute_to(tmp_path / "to", fit, data, "kinds")
+        datasets.impute_to(fit, data, tmp_path / "to", "kinds")
     changed = data["kinds"].copy()
     changed[np.isnan(changed)] = 1.0
     for k, of in enumerate((fit, mc.fit(fit.model, table, tol=1e-2))):
         elsewhere = RowsInMemory({"kinds": changed, "dates": data["dates"]}, 2)
         with pytest.raises(mc.DataError, match="other entries than those of the fit"):
-            datasets.impute_to(tmp_path / "to", of, elsewhere, "kinds")
+            datasets.impute_to(of, elsewhere, tmp_path / "to", "kinds")
         same = RowsInMemory(data, 3)
-        datasets.impute_to(tmp_path / f"to {k}", of, same, "kinds")
+        datasets.impute_to(of, same, tmp_path / f"to {k}", "kinds")
     with pytest.raises(mc.DataError, match="the data have 'kinds' alone"):
-        datasets.impute_to(tmp_path / "to", fit, other, "dates")
-    whole = datasets.write_partitions(tmp_path / "whole", sources, n_partitions=2)
+        datasets.impute_to(fit, other, tmp_path / "to", "dates")
+    whole = datasets.write_partitions(sources, tmp_path / "whole", n_partitions=2)
     (tmp_path / "table" / "p00001-b1.parquet").unlink()
     with pytest.raises(mc.DataError, match="is not there"):
-        datasets.impute_to(tmp_path / "to", fit, table, "kinds")
+        datasets.impute_to(fit, table, tmp_path / "to", "kinds")
     assert not (tmp_path / "to").exists()
 
     def full(*_, **__):
@@ -836,29 +838,29 @@ def test_answers_that_cannot_be_written_leave_nothing(tmp_path, classes, monkeyp
     with monkeypatch.context() as patched:  # none is seen before all are there
         patched.setattr("os.replace", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            datasets.impute_to(tmp_path / "to", fit, whole, "dates")
+            datasets.impute_to(fit, whole, tmp_path / "to", "dates")
         assert not (tmp_path / "to").exists()
     monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "write_table", full)
     with pytest.raises(mc.DataError, match=r"cannot be written .No space left on device.;"):
-        datasets.impute_to(tmp_path / "to", fit, whole, "dates")
+        datasets.impute_to(fit, whole, tmp_path / "to", "dates")
     assert not (tmp_path / "to").exists()
 
 
 def test_blocks_without_rows_and_nullable_numbers_are_read(folder):
     frame = pd.DataFrame(TRIPLES, columns=["row", "column", "value"]).astype({"row": "Int64"})
     blocks = [np.ones((0, 2)), ONES, np.ones((0, 2))]
-    table = datasets.write_partitions(folder, {"y": [frame]}, n_partitions=1)
+    table = datasets.write_partitions({"y": [frame]}, folder, n_partitions=1)
     assert table.n_entries(0) == len(TRIPLES)
-    rows = datasets.write_partitions(folder, {"y": blocks}, overwrite=True)
+    rows = datasets.write_partitions({"y": blocks}, folder, overwrite=True)
     assert rows.shape("y") == (2, 2)
     frame.loc[1, "row"] = pd.NA
     with pytest.raises(mc.DataError, match=r"rows of type float64; .* none of them missing"):
-        datasets.write_partitions(folder, {"y": [frame]}, overwrite=True)
+        datasets.write_partitions({"y": [frame]}, folder, overwrite=True)
 
 
 @pytest.mark.parametrize("table", [np.array([[1e12]]), np.full((1, 4), 1e-12), np.ones((4, 1))])
 def test_tables_of_one_row_or_column(folder, table):
-    written = datasets.write_partitions(folder, {"y": [table]})
+    written = datasets.write_partitions({"y": [table]}, folder)
     np.testing.assert_array_equal(dense_of(written, "y"), table)
 
 
@@ -867,7 +869,7 @@ def labelled(folder, rows, columns, **options):
     values = np.outer([1.0, 2.0, 3.0, 4.0, 5.0], [1.0, 3.0, 2.0])
     values[4, 2] = np.nan
     labels = {"row_labels": rows, "column_labels": {"x": columns}}
-    return datasets.write_partitions(folder, {"x": [values]}, n_partitions=2, **labels, **options)
+    return datasets.write_partitions({"x": [values]}, folder, n_partitions=2, **labels, **options)
 
 
 @pytest.mark.parametrize(
@@ -902,7 +904,7 @@ def test_labels_are_part_of_what_a_folder_holds(folder):
     first = labelled(folder, names, columns)
     other = labelled(folder, ["a", "b", "c", "d", "f"], columns, overwrite=True)
     assert first.fingerprint != other.fingerprint
-    without = datasets.write_partitions(folder, {"x": [np.ones((2, 2))]}, overwrite=True)
+    without = datasets.write_partitions({"x": [np.ones((2, 2))]}, folder, overwrite=True)
     assert without.row_labels is without.column_labels("x") is None
     assert not list(folder.glob("*labels*")), "those of the table before are gone"
 
@@ -924,4 +926,23 @@ def test_labels_that_name_nothing_are_refused(folder, rows, columns, sentence):
         labelled(folder, rows, columns)
     assert not folder.exists() or not any(folder.iterdir())
     with pytest.raises(mc.ModelError, match="there is no block 'z'"):
-        datasets.write_partitions(folder, {"x": [np.ones((1, 1))]}, column_labels={"z": ["a"]})
+        datasets.write_partitions({"x": [np.ones((1, 1))]}, folder, column_labels={"z": ["a"]})
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("in_list", [False, True])
+def test_a_wide_frame_is_named_as_such(tmp_path, library, in_list):
+    frame = library({"height": [1.5, 1.6], "weight": [60.0, 70.0]})
+    with pytest.raises(mc.DataError, match=r"a wide frame was given, with the columns 'height'"):
+        datasets.write_partitions({"y": [frame] if in_list else frame}, tmp_path / "to")
+    long = library({"row": [0, 1], "column": [0, 0], "value": [1.0, 2.0]})
+    with pytest.raises(mc.DataError, match=r"give \[data\] for data that are in memory"):
+        datasets.write_partitions({"y": long}, tmp_path / "to")
+    assert datasets.write_partitions({"y": [long]}, tmp_path / "to").shape("y") == (2, 1)
+
+
+def test_arguments_in_the_order_of_before_are_named(tmp_path):
+    with pytest.raises(mc.DataError, match=r"write write_partitions\(data, folder\)"):
+        datasets.write_partitions(tmp_path / "to", {"y": TRIPLES})
+    with pytest.raises(mc.DataError, match="one triple is a tuple"):
+        datasets.write_partitions({"y": [[0.0, 1.0, 2.0]]}, tmp_path / "to")

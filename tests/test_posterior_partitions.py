@@ -163,7 +163,7 @@ def test_levels_far_from_zero_and_alike_and_rows_without_an_entry():
 def test_parts_on_the_disk_have_the_bits_of_those_in_memory(word, monkeypatch, tmp_path):
     model, x = model_of(word), table(word)
     here = mc.posterior(model, RowsInMemory({"x": x}, 4), factors=2, max_iter=6)
-    folder = mc.datasets.write_partitions(tmp_path / "x", {"x": [x]}, n_partitions=4)
+    folder = mc.datasets.write_partitions({"x": [x]}, tmp_path / "x", n_partitions=4)
     read = mc.posterior(model, folder, factors=2, max_iter=6)
     monkeypatch.setattr(partitions, "KEPT_SHARE", 0.0)
     scratched = mc.posterior(model, folder, factors=2, max_iter=6, scratch=tmp_path)

@@ -98,6 +98,72 @@ def test_lines_come_now_and_then(capsys, clock):
     ]
 
 
+def test_output_that_is_no_terminal_has_a_line_every_half_minute(capsys, clock):
+    """Of the innermost stage that has something to say, and none of what ends before."""
+    with stage("short") as here:
+        clock[0] = 20.0
+        here.count(1, 2, "trials")
+    assert capsys.readouterr().err == ""
+    clock[0] = 0.0
+    with stage("outer") as outer:
+        for done in range(1, 11):
+            with stage("inner") as inner:
+                for step in range(1, 4):
+                    clock[0] += 5.0
+                    inner.count(step, 3, "steps")
+            outer.count(done, 10, "trials")
+    assert capsys.readouterr().err.splitlines() == [
+        "outer: 2 of 10 trials after 30 s, about 2 min 0 s to go",
+        "outer: 4 of 10 trials after 1 min 0 s, about 1 min 30 s to go",
+        "outer: 6 of 10 trials after 1 min 30 s, about 1 min 0 s to go",
+        "outer: 8 of 10 trials after 2 min 0 s, about 30 s to go",
+        "outer: 10 of 10 trials after 2 min 30 s",
+    ]
+
+
+@pytest.mark.parametrize("quiet", ["progress", "environment", "log", "process"])
+def test_nothing_is_written_where_no_line_is_wanted(capsys, clock, monkeypatch, caplog, quiet):
+    if quiet == "environment":
+        monkeypatch.setenv(progress.VARIABLE, "0")
+    if quiet == "log":
+        caplog.set_level(logging.INFO, "mcframe")
+    if quiet == "process":
+        monkeypatch.setattr(multiprocessing.current_process(), "name", "LokyProcess-1")
+    with stage("x", shown=False if quiet == "progress" else None) as here:
+        for clock[0] in (40.0, 80.0):
+            here.report("on", 0.5)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_rate_and_the_time_that_remains(clock):
+    with stage("draws") as here:
+        clock[0] = 4.0
+        here.count(1, 5, "tables", rated=True)
+        assert str(here) == "draws: 1 of 5 tables, 4.0 s each after 4.0 s, about 16 s to go"
+        clock[0] = 5.0
+        here.count(100, 500, "tables", rated=True)
+        assert str(here).startswith("draws: 100 of 500 tables, 20 a second after 5.0 s")
+
+
+def test_the_chosen_candidate_is_the_last_line(caplog):
+    caplog.set_level(logging.INFO, "mcframe")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        completed = mc.complete(mc_frame())
+        chosen = mc.cross_validate([MODEL, MODEL], table(), count=3, cv=2)
+        compared = mc.compare({"a": MODEL, "b": MODEL}, table(), cv=2, max_iter=3)
+        mc.complete(mc_frame(), method="optimum")
+    ends = [line for line in caplog.messages if " / " not in line]
+    wanted = (
+        f"complete: {completed.chosen}: chosen after",
+        f"the best: model {chosen.best[0]} at weight {chosen.best_weight:.4g} after",
+        f"the best: {compared.best} after",
+        "has the least loss after",
+    )
+    for line, text in zip(ends, wanted, strict=True):
+        assert text in line
+
+
 def test_a_gap_is_measured_on_a_log_scale(clock):
     with stage("x") as here:
         for clock[0], gap in enumerate((np.inf, 1.0, 1e-1, 1e-2, 1e-3), 1):
@@ -256,7 +322,7 @@ def test_every_verb_reports(caplog):
     ends = list({line.split(":")[0].split(" after")[0]: line for line in said}.values())
     ends = [line for line in ends if " / " not in line]  # where loops are compiled first
     wanted = ("fit: gap", "path: 3 of 3 weights", "posterior: evidence", "conformalize")
-    wanted = (*wanted, "cross_validate: 1 of 1 models", "complete: ", "draws: 2 of 2 tables")
+    wanted = (*wanted, "cross_validate: 1 of 1 models", "complete: ", "draws: 2 of 2 tables, ")
     assert len(ends) == len(wanted)
     for line, start in zip(ends, wanted, strict=True):
         assert line.startswith(start)

@@ -31,6 +31,19 @@ def test_readings_that_agree(verified):
     assert repr(verified).splitlines()[-1].startswith("the two solvers agree: ")
 
 
+@pytest.mark.parametrize("bias", [False, True])
+def test_two_answers_of_rank_0_say_that_little_was_compared(verified, bias):
+    block = mc.Block("x", mc.Gaussian(), bias=bias)
+    found = mc.verify(mc.Model([block], [mc.NuclearNorm(1e3)]), {"x": X})
+    assert (found.fast.rank, found.reference.rank, found.verdict) == (0, 0, "agree")
+    compared = "effects alone were compared" if bias else "nothing was compared"
+    assert f"note: both answers have Z = 0, so that {compared}" in repr(found)
+    assert verified.note is None
+    assert "note" not in repr(verified)
+    one = attrs.evolve(found, reference=verified.reference)
+    assert one.note is None
+
+
 @pytest.mark.parametrize("which", ["fast", "reference"])
 @pytest.mark.parametrize("other", ["fast", "reference"])
 def test_a_bound_above_an_objective_is_a_contradiction(verified, which, other):

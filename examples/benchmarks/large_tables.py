@@ -65,7 +65,7 @@ def written(folder, n_entries):
     """The table in a folder, which is written where there is none."""
     if not folder.exists():
         shapes = {"x": (n_rows_of(n_entries), N_COLUMNS)}
-        datasets.write_partitions(folder, {"x": triples(n_entries)}, shapes=shapes)
+        datasets.write_partitions({"x": triples(n_entries)}, folder, shapes=shapes)
     return datasets.on_disk(folder)
 
 

@@ -71,7 +71,7 @@ def table(folder, n_partitions, size):
             lefts.append(left)
             yield block
 
-    data = mc.datasets.write_partitions(folder, {"x": blocks()}, n_partitions=n_partitions)
+    data = mc.datasets.write_partitions({"x": blocks()}, folder, n_partitions=n_partitions)
     return data, Point(LowRank(np.vstack(lefts), right))
 
 

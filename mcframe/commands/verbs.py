@@ -387,6 +387,7 @@ def verify_table(given: argparse.Namespace) -> Report:
     facts = {
         "status": found.verdict,
         "difference": found.difference,
+        "note": found.note,
         "fast": certificate_of(found.fast),
         "reference": certificate_of(found.reference),
     }

@@ -29,7 +29,8 @@ LOGGER = logging.getLogger("mcframe")
 VARIABLE = "MCFRAME_PROGRESS"
 # Seconds until a bar appears, and between two pictures of it.
 DELAY, REFRESH = 2.0, 0.25
-# Seconds until the first line of a log, and between two lines.
+# Seconds until the first line of a log, and between two lines; one appears after a pause where
+# nobody has asked for it.
 FIRST_LINE, PAUSE = 10.0, 30.0
 # Terminals with fewer columns have a shorter bar, and either the time gone or the time left.
 NARROW = 70
@@ -62,8 +63,8 @@ class Progress:
         The names of the computation and of those that contain it.
     shown : bool or None
         The option ``progress`` of the verb.
-    outer : bool
-        Whether no other stage contains it.
+    whole : Progress or None
+        The outermost stage that contains it, whose clock times the lines; None for that one.
     text : str
         The last report, such as "gap 1.2e-04, rank 7".
     step : str
@@ -74,7 +75,7 @@ class Progress:
 
     title: str
     shown: bool | None
-    outer: bool
+    whole: "Progress | None" = None
     text: str = ""
     step: str = ""
     share: float = 0.0
@@ -83,6 +84,16 @@ class Progress:
     first: float | None = None  # the first of the values that fall
     next_line: float = FIRST_LINE  # seconds
     has_lines: bool = False
+
+    @property
+    def outer(self) -> bool:
+        """Whether no other stage contains it."""
+        return self.whole is None
+
+    @property
+    def outermost(self) -> "Progress":
+        """The stage that contains all others."""
+        return self if self.whole is None else self.whole
 
     @property
     def seconds(self) -> float:
@@ -94,6 +105,14 @@ class Progress:
         """Whether a bar is shown as soon as it has taken long enough."""
         hidden = self.shown is False or (self.shown is None and LOGGER.isEnabledFor(logging.INFO))
         return not hidden and bool(surface())
+
+    @property
+    def has_paper(self) -> bool:
+        """Whether lines are written to standard error, which has no bar."""
+        if self.shown is not None or LOGGER.isEnabledFor(logging.INFO):
+            return bool(self.shown)
+        is_main = multiprocessing.current_process().name == "MainProcess"
+        return is_main and not surface() and self.outermost.seconds >= PAUSE
 
     @property
     def delay(self) -> float:
@@ -110,14 +129,18 @@ class Progress:
 
     def begin(self, step: str, announced: bool = False) -> None:
         """Say which step begins, by a line if one is due or if the step is ``announced``."""
-        self.step, seconds = step, self.seconds
-        if announced or (seconds >= self.next_line and self.share < 1.0):
-            self.next_line, self.has_lines = seconds + PAUSE, True
+        self.step, clock = step, self.outermost
+        if announced or (clock.seconds >= clock.next_line and self.share < 1.0):
+            clock.next_line, clock.has_lines = clock.seconds + PAUSE, True
             self.write_line(str(self), on_paper=not self.has_bar)
 
-    def count(self, done: int, total: int, unit: str) -> None:
-        """Report that so many of the units, such as "paths", are done."""
-        self.report(f"{done} of {total} {unit}", done / max(total, 1))
+    def count(self, done: int, total: int, unit: str, rated: bool = False) -> None:
+        """Report that so many of the units, such as "paths", are done, and at what rate."""
+        rate = ""
+        if rated and done and self.seconds > 0.0:
+            each = self.seconds / done
+            rate = f", {duration(each)} each" if each >= 1.0 else f", {1.0 / each:.3g} a second"
+        self.report(f"{done} of {total} {unit}{rate}", done / max(total, 1))
 
     def fall(self, value: float, target: float) -> float:
         """The share of the way from the first of some values to a target, on a log scale."""
@@ -146,7 +169,8 @@ class Progress:
     def write_line(self, line: str, on_paper: bool) -> None:
         """Write a line to the log, and ``on_paper`` to standard error if ``progress`` is True."""
         LOGGER.info("%s", line)
-        if on_paper and self.shown and os.environ.get(VARIABLE) != "0" and sys.stderr is not None:
+        hidden = os.environ.get(VARIABLE) == "0" or sys.stderr is None
+        if on_paper and self.has_paper and not hidden:
             with suppress(OSError, ValueError):  # standard error was closed
                 print(line, file=sys.stderr, flush=True)
 
@@ -155,12 +179,12 @@ class Progress:
         the_board(os.getpid()).remove(self)
 
     def end(self) -> None:
-        """Write the last line, where there were others before or no other stage has one."""
-        if self.has_lines or self.outer:
+        """Write the last line of the outermost stage."""
+        if self.outer:
             self.write_line(str(self), on_paper=surface() != "notebook")
 
 
-NOWHERE = Progress("", False, outer=False, next_line=np.inf)
+NOWHERE = Progress("", False, next_line=np.inf)
 STAGE: ContextVar[Progress] = ContextVar("progress", default=NOWHERE)
 
 
@@ -174,13 +198,18 @@ def stage(title: str, shown: bool | None = None) -> Iterator[Progress]:
     """A computation whose progress is shown as the option ``progress`` says.
 
     None is the option of the computation that contains it; without one, a bar appears after two
-    seconds in a terminal or a notebook, unless INFO lines are logged.
+    seconds in a terminal or a notebook, and elsewhere a line every half minute, unless INFO lines
+    are logged.
     """
-    outer = STAGE.get()
+    outer, whole = STAGE.get(), None
     if outer is not NOWHERE:
         title, shown = f"{outer.title} / {title}", outer.shown if shown is None else shown
-    own = Progress(title, shown, outer is NOWHERE)
-    own.next_line = 0.0 if own.shown and own.outer else FIRST_LINE
+        whole = outer.outermost
+    own = Progress(title, shown, whole)
+    if own.shown and own.outer:
+        own.next_line = 0.0
+    elif own.shown is None and not LOGGER.isEnabledFor(logging.INFO):
+        own.next_line = PAUSE
     token = STAGE.set(own)
     try:
         if own.has_bar:

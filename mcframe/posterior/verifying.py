@@ -306,7 +306,7 @@ def sampled(
     for sweep, (x, w) in enumerate(sampler.sweeps(rng)):
         if sweep >= burn_in:
             draws[:, sweep - burn_in] = np.einsum("cnk,cnk->cn", x[:, rows], w[:, columns])
-        current().count(sweep + 1, burn_in + n_draws, "sweeps")
+        current().count(sweep + 1, burn_in + n_draws, "sweeps", rated=True)
         if sweep + 1 == burn_in + n_draws:
             break
     noise = np.sqrt(posterior.own_noise[columns])

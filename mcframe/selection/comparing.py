@@ -144,7 +144,10 @@ def compare(
             for model, fold in itertools.product(models.values(), folds):
                 densities.append(density_of(fold, posterior(model, fold.data, **options)))
                 here.count(len(densities), len(models) * len(folds), "folds")
-    return Comparison(tuple(models), tuple(whole), np.reshape(densities, (len(models), -1)))
+        densities_of_models = np.reshape(densities, (len(models), -1))
+        answer = Comparison(tuple(models), tuple(whole), densities_of_models)
+        here.report(f"{here.text}, the best: {answer.best}")
+    return answer
 
 
 def density_of(fold: Fold, fitted: Posterior) -> float:
@@ -293,10 +296,12 @@ def search_block_weights(
             " as (0.25, 0.5, 2.0, 4.0)"
         )
     shown = checked_progress(common.pop("progress", None))
-    with edges_unsaid(), stage("search_block_weights", shown):
+    with edges_unsaid(), stage("search_block_weights", shown) as here:
         first = cross_validate(model, data, **common)
         warnings.simplefilter("ignore", UnobservedWarning)  # the first has warned of the same
         search = walk(first, data, tried, most, common)
+        weights = [f"{block.weight:.4g}" for block in search.best_model.blocks]
+        here.report(f"the best: weights of blocks {', '.join(weights)}")
     if search.chosen.grids.shape[1] > 2 and search.chosen.at_edge:
         warn_caller(AT_EDGE[search.chosen.at_edge])
     return search

@@ -24,7 +24,7 @@ from mcframe.contracts.errors import (
 from mcframe.contracts.validators import RandomState, a_type, above_zero, whole
 from mcframe.model import Model, Problem
 from mcframe.numerics.digest import digest_of
-from mcframe.numerics.progress import checked_progress, stage
+from mcframe.numerics.progress import Progress, checked_progress, stage
 from mcframe.selection.choice import AT_EDGE, CrossValidation
 from mcframe.selection.criteria import Criterion, checked_criteria, criterion_name, score_of, takes
 from mcframe.selection.jobs import joblib, results_as_finished
@@ -213,18 +213,22 @@ def cross_validate(
         )
 
     scores = Scores(listed, path_at, grids, folds, criteria, limit, archive)
-    scores.compute(n_jobs, shown)
     kinds = [model.terms[at].word for model, at in zip(listed, places, strict=True)]
-    answer = CrossValidation(
-        models=listed,
-        term=" or ".join(dict.fromkeys(kinds)),
-        grids=grids,
-        all_scores=dict(zip(criteria, scores.values, strict=True)),
-        places=places,
-        counted=scores.counted,
-        effects_weight=ridge,
-        partial=scores.interrupted,
-    )
+    with stage("cross_validate", shown) as here:
+        scores.compute(n_jobs, here)
+        answer = CrossValidation(
+            models=listed,
+            term=" or ".join(dict.fromkeys(kinds)),
+            grids=grids,
+            all_scores=dict(zip(criteria, scores.values, strict=True)),
+            places=places,
+            counted=scores.counted,
+            effects_weight=ridge,
+            partial=scores.interrupted,
+        )
+        if np.isfinite(answer.means).any():
+            several = f"model {answer.best[0]} at " * (len(listed) > 1)
+            here.report(f"{here.text}, the best: {several}weight {answer.best_weight:.4g}")
     if scores.interrupted and np.count_nonzero(~np.isnan(answer.means)) < min(2, grids.size):
         raise KeyboardInterrupt  # there is nothing to compare
     for category, text in remarks_on(answer, scores, budget.tol if path is None else None):
@@ -309,7 +313,7 @@ class Scores:
         self.n_fits = np.zeros(shape, dtype=np.intp)
         self.ended = np.zeros(shape, dtype=bool)
 
-    def compute(self, n_jobs: int, shown: bool | None) -> None:
+    def compute(self, n_jobs: int, here: Progress) -> None:
         """Compute the scores of all paths, or of those finished before an interruption.
 
         Paths that a checkpoint has are taken from there, and the others are written into it.
@@ -326,10 +330,7 @@ class Scores:
         remaining = [part for part in parts if not self.has_read(*part)]
         tasks = [self.task(*part) for part in remaining]
         try:
-            with (
-                stage("cross_validate", shown) as here,
-                closing(results_as_finished(tasks, n_jobs)) as results,
-            ):
+            with closing(results_as_finished(tasks, n_jobs)) as results:
                 for done, (number, (scores, gaps, ended)) in enumerate(results, 1):
                     model, folds = remaining[number]
                     for j, fold in enumerate(folds):

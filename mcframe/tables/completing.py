@@ -437,6 +437,7 @@ def fit_table(
         if mean_loss(by_one[1]) < CLEARLY * mean_loss(scores):
             chosen, told = attrs.evolve(chosen, components=1), told_by_one
             columns, scores = by_one
+    current().report(f"{chosen}: chosen")
     model = chosen.model([number_block(BLOCK)])
     declared = Declared.of([*columns, *outside], frame, model)
     found = chosen.posterior(declared.model, declared.data, folds, told, random_state=seed)

@@ -35,17 +35,21 @@ from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, stan
 
 def tables_of_draws(declared: Declared[Frame], posterior: Posterior, m: int) -> list[Frame]:
     """m tables completed by new observations of a model of its own, drawn row by row."""
-    members = members_of(declared.columns)
-    drawn = {block: posterior.sample(block, m) for block in members}
-    tables = []
-    for k in range(m):
-        codes = {}
-        for each in chain.from_iterable(members.values()):
-            coding, block = each.modelled
-            own = drawn[block][k, each.column.missing, each.place]
-            is_place = isinstance(coding, Choice)
-            codes[each.name] = own if is_place else coding.predicted(coding.read(own[:, None]))
-        tables.append(declared.with_codes(codes))
+    members, tables = members_of(declared.columns), list[Frame]()
+    drawn: dict[str, Array] = {}
+    with stage("draws") as here:
+        for block in members:
+            here.begin(f"block {block!r} is drawn")
+            drawn[block] = posterior.sample(block, m)
+        for k in range(m):
+            codes = {}
+            for each in chain.from_iterable(members.values()):
+                coding, block = each.modelled
+                own = drawn[block][k, each.column.missing, each.place]
+                is_place = isinstance(coding, Choice)
+                codes[each.name] = own if is_place else coding.predicted(coding.read(own[:, None]))
+            tables.append(declared.with_codes(codes))
+            here.count(k + 1, m, "tables", rated=True)
     return tables
 
 
@@ -106,7 +110,7 @@ class DrawnRows(Generic[Frame]):
         with stage("draws") as here:
             for k in range(m):
                 drawn.append(self.table(np.random.default_rng((seed, k))))
-                here.count(k + 1, m, "tables")
+                here.count(k + 1, m, "tables", rated=True)
         return drawn
 
     def table(self, rng: np.random.Generator) -> Frame:

@@ -472,7 +472,7 @@ def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> Partitio
     >>> import tempfile, numpy as np, mcframe.datasets as datasets
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     halves = [np.array([[1.0, np.nan]]), np.array([[2.0, 3.0]])]
-    ...     _ = datasets.write_partitions(folder, {"x": halves})
+    ...     _ = datasets.write_partitions({"x": halves}, folder)
     ...     table = datasets.on_disk(folder, verify=True)
     ...     table.n_partitions, table.shape("x"), table.n_entries(0)
     (1, (2, 2), 3)

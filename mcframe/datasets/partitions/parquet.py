@@ -97,7 +97,7 @@ def parquet_triples(
     ...     file = pathlib.Path(folder, "stars.parquet")
     ...     pyarrow.parquet.write_table(stars, file)
     ...     triples = datasets.parquet_triples(file, row="user", column="film", value="stars")
-    ...     datasets.write_partitions(file.parent / "sorted", {"stars": triples}).shape("stars")
+    ...     datasets.write_partitions({"stars": triples}, file.parent / "sorted").shape("stars")
     (2, 3)
     """
     given = path_of(path)
@@ -154,10 +154,10 @@ AT_ONCE = 1 << 18
 
 
 def impute_to(
-    folder: str | os.PathLike[str],
     fit: Fit,
     data: PartitionedData,
-    name: str,
+    folder: str | os.PathLike[str],
+    block: str,
     *,
     cells: str = "missing",
 ) -> tuple[Path, ...]:
@@ -170,13 +170,12 @@ def impute_to(
 
     Parameters
     ----------
-    folder : path
-        A new or an empty one.
     fit : Fit
     data : PartitionedData
         What was fitted, such as ``on_disk(folder)``.
-    name : str
-        Of the block.
+    folder : path
+        A new or an empty one.
+    block : str
     cells : "missing" or "all", default "missing"
         Which cells are written; ``"all"`` has a column ``observed``, true or false.
 
@@ -192,24 +191,29 @@ def impute_to(
         data are not those of the fit: entries are compared, but of a compact fit, which has none,
         shapes alone. No file is left then.
     ModelError
-        Where ``name`` is no block, or ``cells`` neither of these.
+        Where ``block`` is none of the fit, or ``cells`` neither of these.
 
     Examples
     --------
     >>> import pathlib, tempfile, numpy as np, mcframe as mc, mcframe.datasets as datasets
-    >>> block = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, np.nan]])
+    >>> x = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, np.nan]])
     >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1e-4)])
-    >>> fit = mc.fit(model, {"x": block})
+    >>> fit = mc.fit(model, {"x": x})
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     table = datasets.write_partitions(pathlib.Path(folder, "x"), {"x": [block]})
-    ...     files = datasets.impute_to(pathlib.Path(folder, "filled"), fit, table, "x")
+    ...     table = datasets.write_partitions({"x": [x]}, pathlib.Path(folder, "x"))
+    ...     files = datasets.impute_to(fit, table, pathlib.Path(folder, "filled"), "x")
     ...     for chunk in datasets.parquet_triples(files[0]):
     ...         print(chunk["row"], chunk["column"], chunk["value"].round(1))
     [2] [1] [2.2]
     """
     if not is_word(cells, *CELLS):
         raise ModelError(f"cells={cells!r} was given; take one of {', '.join(map(repr, CELLS))}")
-    refuse_other_data(fit, data, name)
+    if not isinstance(fit, Fit):
+        raise DataError(
+            f"{a_type(fit)} was given in the place of the fit; write impute_to(fit, data, folder,"
+            " block)"
+        )
+    refuse_other_data(fit, data, block)
     place = path_of(folder)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise DataError(f"{str(place)!r} is there and not an empty folder; give another one")
@@ -217,7 +221,7 @@ def impute_to(
     with workshop(place, CELLS_WRITTEN, overwrite=True, needed=str) as unfinished:
         try:
             for p, file in enumerate(files):
-                write_cells(unfinished / file, fit, data, name, p, cells == "all")
+                write_cells(unfinished / file, fit, data, block, p, cells == "all")
         except OSError as error:
             raise DataError(
                 f"folder {str(place)!r} cannot be written ({error.strerror}); its files are"

@@ -284,8 +284,8 @@ DUPLICATES = ("refuse", "sum")
 
 
 def write_partitions(
-    folder: str | os.PathLike[str],
     data: Mapping[str, Any],
+    folder: str | os.PathLike[str],
     *,
     shapes: Mapping[str, tuple[int, int]] | None = None,
     n_partitions: int | None = None,
@@ -307,15 +307,16 @@ def write_partitions(
 
     Parameters
     ----------
-    folder : path
-        A new or an empty one. Files stand there under their names when all are written.
     data : dict from block name to iterable
         Of blocks of rows that follow each other: arrays with NaN where nothing is observed,
         ``scipy.sparse`` matrices whose stored entries are observed, or ``Observations`` of
         these. Or of triples in any order, rows and columns counted from 0: tuples
         ``(row, column, value)`` of numbers; tuples of three arrays; mappings or frames with
         ``row``, ``column``, ``value`` and, where entries have them, ``weight`` and ``offset`` or
-        ``exposure``. ``parquet_triples`` reads them from Parquet files.
+        ``exposure``. ``parquet_triples`` reads them from Parquet files. A table in memory is one
+        block of rows, in a list: ``{"x": [table]}``.
+    folder : path
+        A new or an empty one. Files stand there under their names when all are written.
     shapes : dict from block name to (rows, columns), optional
         Of blocks of triples: without it a table ends with the last row and column that occur.
     n_partitions : int, optional
@@ -358,7 +359,7 @@ def write_partitions(
     >>> import tempfile, mcframe.datasets as datasets
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     triples = [(2, 0, 5.0), (0, 1, 4.0), (0, 0, 3.0)]
-    ...     table = datasets.write_partitions(folder, {"stars": triples}, n_partitions=2)
+    ...     table = datasets.write_partitions({"stars": triples}, folder, n_partitions=2)
     ...     print([table.rows(p) for p in range(table.n_partitions)])
     ...     print(table.part(0)["stars"].toarray())
     [(0, 2), (2, 3)]
@@ -464,6 +465,11 @@ def check_options(
     data: Any, shapes: Mapping[str, Any], n_partitions: int | None, duplicates: str
 ) -> None:
     """Refuse options that cannot be meant, before anything is read."""
+    if isinstance(data, str | os.PathLike):
+        raise DataError(
+            f"the path {os.fspath(data)!r} was given in the place of the data; write"
+            " write_partitions(data, folder)"
+        )
     if not isinstance(data, Mapping) or not data:
         raise DataError(
             f"{a_type(data)} was given; a dict from the name of each block to its source is needed"

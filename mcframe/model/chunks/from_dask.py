@@ -229,8 +229,8 @@ def refuse_list_of_entries(name: str, frame: Any) -> None:
         f"block {name!r}: the dask.dataframe has the columns {named}. If each of its rows is one"
         " entry of a table, call its columns 'row', 'column' and 'value', count both from 0, sort"
         f" the frame by rows and give mcframe.datasets.from_dask({{{name!r}: frame}}); or, in any"
-        " order, mcframe.datasets.write_partitions(folder,"
-        f" {{{name!r}: (part.compute() for part in frame.partitions)}}). If it is a table of"
+        " order, mcframe.datasets.write_partitions({"
+        f"{name!r}: (part.compute() for part in frame.partitions)}}, folder). If it is a table of"
         f" {len(frame.columns)} columns, give frame.to_dask_array(lengths=True)"
     )
 
@@ -351,8 +351,8 @@ def refuse_elsewhere(name: str, p: int, facts: ChunkSummary, starts: tuple[int, 
         f"block {name!r}: partition {p} has entries in rows {facts.first_row} to {facts.last_row},"
         f" and its rows are {starts[p]} to {starts[p + 1] - 1}: all entries of an item must be"
         " in one partition, and partitions in the order of their items. Sort them by"
-        " frame.set_index('row'), or write them by write_partitions(folder,"
-        f" {{{name!r}: (part.compute() for part in frame.partitions)}})"
+        " frame.set_index('row'), or write them by write_partitions({"
+        f"{name!r}: (part.compute() for part in frame.partitions)}}, folder)"
     )
 
 

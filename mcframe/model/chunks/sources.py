@@ -15,7 +15,13 @@ from mcframe.contracts.validators import NotANumber, a_type, floats_of
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
 from mcframe.model.forms import UNCLEAR_FORMATS, table_of_numbers
-from mcframe.model.labels import columns_of_frame, is_frame, numbers_of_column
+from mcframe.model.labels import (
+    columns_of_frame,
+    is_frame,
+    numbers_of_column,
+    nw,
+    some_in_words,
+)
 from mcframe.model.model import EntryExposures
 from mcframe.model.partitioned import is_collection
 from mcframe.model.reading import read_numbers
@@ -229,6 +235,8 @@ def elements_of(name: str, source: Any) -> Iterator[Any]:
             " and (part.compute() for part in frame.partitions) writes it, of an array"
             " (block.compute() for block in array.rechunk({1: -1}).blocks)"
         )
+    if is_frame(source):
+        refuse_wide(f"block {name!r}", source)
     whole = is_rows(source) or is_frame(source) or isinstance(source, Mapping)
     if whole or isinstance(source, str | bytes):
         remedy = "give [data] for data that are in memory as a whole"
@@ -253,6 +261,19 @@ def elements_of(name: str, source: Any) -> Iterator[Any]:
                 yield taken_together(name, some)
             return
         yield element
+
+
+def refuse_wide(here: str, frame: Any) -> None:
+    """Raise a ``DataError`` for a frame with a column for each column of the block."""
+    names = list(nw.from_native(frame).columns)
+    if set(map(str, names)) & set(PLACES):
+        return
+    shown = some_in_words(names)
+    raise DataError(
+        f"{here}: a wide frame was given, with the columns {shown} of the block itself; its matrix"
+        " is a block of rows: give [frame.to_numpy()], and its names by column_labels. A long"
+        " frame has the columns 'row', 'column' and 'value'"
+    )
 
 
 def is_rows(given: Any) -> bool:
@@ -380,6 +401,11 @@ def chunk_of_triples(name: str, given: Any, label: str) -> Chunk:
 def columns_by_name(here: str, given: Any) -> dict[str, Any]:
     """Return the columns of a chunk of triples by their names."""
     if isinstance(given, tuple | list) and len(given) == len(PLACES):
+        if any(np.ndim(part) == 0 for part in given):
+            raise DataError(
+                f"{here} is {given!r}; one triple is a tuple (row, column, value), and rows of a"
+                " table are given as a matrix, numpy.array(rows), in a list"
+            )
         return dict(zip(PLACES, given, strict=True))
     if isinstance(given, Mapping):
         missing = [key for key in PLACES if key not in given]
@@ -391,7 +417,8 @@ def columns_by_name(here: str, given: Any) -> dict[str, Any]:
             )
         return {key: given[key] for key in (*PLACES, *ADDITIONS) if key in given}
     if is_frame(given):
-        there = set(map(str, getattr(given, "column_names", getattr(given, "columns", ()))))
+        refuse_wide(here, given)
+        there = set(map(str, nw.from_native(given).columns))
         names = [*PLACES, *(key for key in ADDITIONS if key in there)]
         return dict(zip(names, columns_of_frame(given, names, here)[1], strict=True))
     raise DataError(
