@@ -7,7 +7,16 @@ import attrs
 import numpy as np
 import scipy
 
-from mcframe.compile import Attached, Evaluation, FactoredPenalty, Known, Program, RowPenalty
+from mcframe.compile import (
+    Attached,
+    Evaluation,
+    FactoredPenalty,
+    Known,
+    Program,
+    RowPenalty,
+    may_be_tapered,
+    scaling_costs,
+)
 from mcframe.compile.loss import Solved
 from mcframe.compile.program import LARGEST_GRAM
 from mcframe.contracts.arrays import Array
@@ -16,12 +25,14 @@ from mcframe.contracts.term import Composed, Constraint, Factored
 from mcframe.numerics.machine import OutOfTime
 from mcframe.numerics.norms import (
     NEAREST,
+    Lanczos,
     bounds_excess,
-    norm_bound,
+    norm_bound_and_space,
     norm_upper_bound,
     singular_value_bounds,
 )
 from mcframe.numerics.operators import Dense, LowRank, Operator
+from mcframe.numerics.tapering import lower_directions
 from mcframe.numerics.unlabeled import BackgroundAt
 
 
@@ -201,12 +212,15 @@ class MainConjugate:
         Bound on how far rounding moves that, beyond that of a short sum.
     excess : float
         The relative amount by which the norm that limits the scale may be too large.
+    space : Lanczos or None
+        The Krylov space by which that norm was bounded, if one was needed.
     """
 
     conjugate: Callable[[float], float]
     largest: float = 1.0
     rounding: Callable[[float], float] = lambda scale: 0.0
     excess: float = 0.0
+    space: Lanczos | None = None
 
 
 def main_conjugate(point: DualPoint, latent: LowRank, aim: Aim) -> MainConjugate:
@@ -236,16 +250,18 @@ def of_singular_values(point: DualPoint, excess: float) -> MainConjugate:
     factorisation if the matrix is written out and not very large, otherwise by Lanczos steps, to
     a relative ``excess``.
     """
-    penalty, largest = point.program.penalty, 1.0
+    penalty, largest, space = point.program.penalty, 1.0, None
     radius = penalty.dual_radius
     if np.isfinite(radius):
-        norm, known = norm_of(point, radius, excess)
+        norm, known, space = norm_of(point, radius, excess)
         bounds, largest = np.array([norm]), 1.0 if norm <= radius else radius / norm
     else:
         dense = point.matrix.dense()
         bounds = singular_value_bounds(dense)
         known = bounds_excess(dense, float(np.max(bounds, initial=0.0)))
-    return MainConjugate(lambda scale: penalty.conjugate(scale * bounds), largest, excess=known)
+    return MainConjugate(
+        lambda scale: penalty.conjugate(scale * bounds), largest, excess=known, space=space
+    )
 
 
 def of_rows(point: DualPoint, penalty: RowPenalty) -> MainConjugate:
@@ -270,17 +286,18 @@ def of_rows(point: DualPoint, penalty: RowPenalty) -> MainConjugate:
     )
 
 
-def norm_of(point: DualPoint, radius: float, excess: float) -> tuple[float, float]:
-    """An upper bound on ||S||_2, and its relative excess by rounding.
+def norm_of(point: DualPoint, radius: float, excess: float) -> tuple[float, float, Lanczos | None]:
+    """An upper bound on ||S||_2, its relative excess by rounding, and its Krylov space if any.
 
-    It need not be close where it is below the radius.
+    The bound need not be close where it is below the radius.
     """
     matrix = point.matrix
     n_rows, n_columns = matrix.shape
     if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= LARGEST_GRAM:
         norm = norm_upper_bound(matrix.array)
-        return norm, bounds_excess(matrix.array, norm)
-    return norm_bound(matrix, radius, excess, point.program.entries.seed), NORM_ERROR
+        return norm, bounds_excess(matrix.array, norm), None
+    norm, space = norm_bound_and_space(matrix, radius, excess, point.program.entries.seed)
+    return norm, NORM_ERROR, space
 
 
 @attrs.frozen(eq=False)
@@ -288,7 +305,7 @@ class Bound:
     """A lower bound, and the amount by which it was lowered for rounding.
 
     ``point`` is the dual point that gave it, ``taken`` the value of R* there, ``excess`` that of
-    the norm which its scale is limited by.
+    the norm which its scale is limited by, ``space`` the Krylov space of that norm.
     """
 
     value: float
@@ -296,6 +313,7 @@ class Bound:
     taken: float = 0.0
     point: DualPoint | None = None
     excess: float = 0.0
+    space: Lanczos | None = None
 
     def room(self, length: float) -> float:
         """Bound on the change of the optimum by a Z of that length that is close to its sets."""
@@ -322,7 +340,7 @@ def fenchel_bound(point: DualPoint, latent: LowRank, aim: Aim) -> Bound:
     if not np.isfinite(scaled.value):
         scaled = bound_in_every_domain(point, main.largest, latent, aim)
     found = scaled if scaled.value >= nothing.value else nothing
-    return attrs.evolve(found, excess=main.excess)
+    return attrs.evolve(found, excess=main.excess, space=main.space)
 
 
 def scaled_bound(point: DualPoint, main: MainConjugate) -> Bound:
@@ -597,6 +615,8 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
         norm_excess = max(norm_excess, SHARE_OF_EXCESS * allowed_norm_excess(primal, point, tol))
     aim = Aim(norm_excess, tol * abs(objective) if np.isfinite(objective) else 0.0)
     bound = higher_of(NO_BOUND, fenchel_bound(point, candidate.latent, aim))
+    if candidate.dual is None and tol > 0.0 and may_be_tapered(program):
+        bound = tapered_bound(primal, point, bound, aim, tol)
     in_a_ball = isinstance(program.main, Constraint)
     fixed = point.background or any(known is not None for known in point.known)
     free = not (program.entries.sparse or fixed)  # gradients are, and are written out
@@ -615,6 +635,16 @@ def higher_of(bound: Bound, other: Bound) -> Bound:
     return other if other.value >= bound.value else bound
 
 
+def spare_gap(objective: float, conjugates: float, tol: float) -> float:
+    """The part of a gap of ``tol`` that is left for the scaling of a dual point.
+
+    ``conjugates`` are those of the losses and of all terms but the main regularizer, which is 0
+    within its ball. Of a point outside of the ball their negative sum may lie above the objective.
+    """
+    size = max(abs(objective), abs(conjugates))
+    return SURE * tol * size - (objective + conjugates)
+
+
 def allowed_norm_excess(primal: PrimalValues, point: DualPoint, tol: float) -> float:
     """The relative amount by which the bound on the gradient's norm may exceed the norm.
 
@@ -626,11 +656,59 @@ def allowed_norm_excess(primal: PrimalValues, point: DualPoint, tol: float) -> f
     conjugates = point.conjugates()[0]
     size = max(abs(primal.objective), abs(conjugates))
     rest = abs(primal.objective + conjugates)
-    spare = max(SURE * tol * size - rest, 0.5 * rest)
+    spare = max(spare_gap(primal.objective, conjugates, tol), 0.5 * rest)
     if not np.isfinite(spare) or size == 0.0:
         return 0.0
     linear = abs(primal.main)
     return float(2.0 * spare / (linear + np.sqrt(linear**2 + 4.0 * size * spare)))
+
+
+# The most times that rows and columns are scaled anew, the most directions that they are scaled
+# for, and how many more of the nearest singular vectors are watched meanwhile.
+TAPERINGS, MOST_LONG, WATCHED = 4, 24, 8
+# The Lanczos steps after which these vectors are exact enough.
+SHARP = 80
+# The share of the allowed excess of a norm that singular values are lowered to.
+LOWERED = 0.5
+
+
+def tapered_bound(
+    primal: PrimalValues, point: DualPoint, bound: Bound, aim: Aim, tol: float
+) -> Bound:
+    """The bound of the dual point with some rows and columns of its gradient scaled down.
+
+    It is computed only where it is predicted to close the gap: where the gradient is too long in
+    few directions, and the rows and columns on which these lie are cheap to scale. The directions
+    are those of the Krylov space by which the norm was bounded, so that a prediction costs a few
+    products. Otherwise the given bound is returned.
+    """
+    program, objective, costs = primal.program, primal.objective, None
+    radius, matrix = program.penalty.dual_radius, point.matrix
+    logs, space = np.zeros(sum(matrix.shape)), bound.space
+    above = LOWERED * allowed_norm_excess(primal, point, tol)
+    spare = spare_gap(objective, point.conjugates()[0], tol)
+    near: Array = np.zeros((matrix.shape[1], 0))
+    for _ in range(TAPERINGS):
+        if space is None or spare <= 0.0 or objective - bound.value <= aim.gap:
+            break
+        n_long = int(np.count_nonzero(np.sqrt(space.ritz()[0]) > radius * (1.0 + above)))
+        if not 0 < n_long <= MOST_LONG:
+            break
+        if costs is None:
+            costs = scaling_costs(program, primal.at, point.gradient)
+        space.advance(max(SHARP - space.steps, 0))
+        fresh = space.leading(n_long + WATCHED)[2]
+        near = np.hstack([near, fresh * np.exp(logs[matrix.shape[0] :, None])])
+        logs = lower_directions(matrix, near, logs, radius, above, costs)
+        if costs.of(logs) > spare:
+            break
+        left, right = np.split(np.exp(-logs), [matrix.shape[0]])
+        gradient = program.entries.between(point.gradient, left, right)
+        tapered = fenchel_bound(
+            attrs.evolve(point, gradient=gradient), primal.candidate.latent, aim
+        )
+        space, bound = tapered.space, higher_of(bound, tapered)
+    return bound
 
 
 def uncertified(program: Program, candidate: Point) -> Certificate:

@@ -9,7 +9,13 @@ from mcframe.compile.compiling import (
     refusal,
 )
 from mcframe.compile.effects import notes_on_effects, places_of_diverging_effects
-from mcframe.compile.factor_rows import SHARES, FactorRows, factor_rows_near
+from mcframe.compile.factor_rows import (
+    SHARES,
+    FactorRows,
+    factor_rows_near,
+    may_be_tapered,
+    scaling_costs,
+)
 from mcframe.compile.iterates import Iterates, Step, iterates_of
 from mcframe.compile.loss import EntryLoss, Known, Piece
 from mcframe.compile.partitions.executor import Work

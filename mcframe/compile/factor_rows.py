@@ -22,6 +22,7 @@ from mcframe.compile.program import Evaluation, Place, Program
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.numerics import kernels
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.tapering import ScalingCosts
 
 # Shares of a step that are tried where the full one is not sure to descend. Second derivatives far
 # from the answer, as of rates that are far too low, make steps too long by any factor.
@@ -129,6 +130,20 @@ class FactorRows:
         along: Array = np.einsum("ij,ij->j", left * left, beyond @ (right * right))
         along += background.curvatures_along(left, right)
         return np.maximum(along, 1e-300)
+
+    def scaling_costs(self, gradient: Array) -> tuple[Any, Any]:
+        """The costs of scaling down rows of the gradient, and those of columns.
+
+        Sums of ``-S_ij z_ij`` and of ``S_ij^2 / f''`` over the entries of each.
+        """
+        entries, z = self.program.entries, self.at.place.z
+        second = np.broadcast_to(self.newton_weights, gradient.shape)
+        n_rows, n_columns = self.program.shape
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            costs = -gradient * z, np.square(gradient) / second
+            rows = [np.bincount(entries.rows, weights=c, minlength=n_rows) for c in costs]
+            columns = [np.bincount(entries.columns, weights=c, minlength=n_columns) for c in costs]
+        return (rows[0], rows[1]), (columns[0], columns[1])
 
     def descend(
         self, own: Array, fresh: Array, other: Array, weight: float, by_rows: bool
@@ -275,6 +290,11 @@ class PartitionedRows:
             change=lambda found: np.maximum(found, 1e-300),
         )
 
+    def scaling_costs(self, gradient: Any) -> tuple[Any, Any]:
+        """The costs of scaling down rows of the gradient, and those of columns."""
+        rows, columns = self.partitions.rows_and_sum(FactorRows.scaling_costs, self.own, gradient)
+        return tuple(map(np.concatenate, zip(*rows, strict=True))), columns
+
     def descend(
         self, own: Array, fresh: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
@@ -328,3 +348,32 @@ def column_losses(lines: FactorRows, fresh: Array, other: Array, share: Array) -
     z = lines.at.place.z + share[columns] * moved
     factor = own + share[:, None] * (fresh - own)
     return lines.losses(z, factor, other, by_rows=False)
+
+
+def may_be_tapered(program: Program) -> bool:
+    """Whether rows and columns of the gradient may be scaled down one by one.
+
+    Not where sums over rows or over a block have to vanish, nor where gradients of several numbers
+    belong together, nor where nothing but multiples of the gradient has a known conjugate.
+    """
+    if program.background or program.terms or not program.entries.sparse:
+        return False
+    return bool(np.isfinite(program.penalty.dual_radius)) and all(
+        p.has_conjugate() and p.width == 1 and p.layout.size == p.layout.n_biases
+        for p in program.loss.pieces
+    )
+
+
+def scaling_costs(program: Program, at: Evaluation, gradient: Any) -> ScalingCosts:
+    """The increase of F* of the gradient at z where rows and columns of it are scaled down.
+
+    It falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there; its second
+    derivative is ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums
+    stay 0.
+    """
+    rows, columns = factor_rows_near(program, at).scaling_costs(gradient)
+    linear, quadratic = (np.concatenate(pair) for pair in zip(rows, columns, strict=True))
+    linear = np.maximum(linear, 0.0)
+    if any(piece.layout.n_biases for piece in program.loss.pieces):
+        linear[: program.shape[0]] = np.inf
+    return ScalingCosts(linear, quadratic)

@@ -146,6 +146,10 @@ class Entries:
             return numbers
         return numbers * self.scales.at(self.rows, self.columns) ** power
 
+    def between(self, numbers: Array, left: Array, right: Array) -> Array:
+        """Numbers here, each times one number of its row and one of its column."""
+        return left[self.rows] * numbers * right[self.columns]
+
     def dot(self, numbers: Array, others: Array) -> float:
         """The sum of the products of numbers here."""
         return float(np.dot(numbers, others))

@@ -330,9 +330,16 @@ def norm_bound(
     default the matrix's.
     Cost: 10 to 150 products of S with four columns, as many of S'.
     """
-    rng = np.random.default_rng(matrix.seed if seed is None else seed)
-    _, most = Lanczos(matrix, rng).run_to_bounds(aim, tol)
-    return most * (1.0 + 1e-12) + matrix.rounding  # which products may hide
+    return norm_bound_and_space(matrix, aim, tol, seed)[0]
+
+
+def norm_bound_and_space(
+    matrix: Operator, aim: float, tol: float = DECIDED, seed: tuple[int, ...] | None = None
+) -> tuple[float, Lanczos]:
+    """``norm_bound``, and the Krylov space that it comes from."""
+    lanczos = Lanczos(matrix, np.random.default_rng(matrix.seed if seed is None else seed))
+    _, most = lanczos.run_to_bounds(aim, tol)
+    return most * (1.0 + 1e-12) + matrix.rounding, lanczos  # which products may hide
 
 
 def spectral_bound(matrix: Matrix, aim: float = np.inf) -> float:

@@ -86,6 +86,10 @@ class PartitionedEntries:
         assert not blocks
         return PartitionedMatrix(self, numbers, tuple(others))
 
+    def between(self, numbers: EntryValues, left: Array, right: Array) -> EntryValues:
+        """Numbers here, each times one number of its row and one of its column."""
+        return numbers.changed(Entries.between, ENTRIES, numbers, Scattered(left), right)
+
     def dot(self, numbers: EntryValues, others: EntryValues) -> float:
         """The sum of the products of numbers here."""
         return float(self.partitions.sum(np.dot, numbers, others))

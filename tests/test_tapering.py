@@ -1,0 +1,248 @@
+"""Gradients whose rows and columns are scaled down: cheap, feasible, and never a false bound."""
+
+import attrs
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
+
+import mcframe as mc
+from mcframe.backends import Point, certificate
+from mcframe.backends.certificate import certify
+from mcframe.compile import compile_problem, may_be_tapered, scaling_costs
+from mcframe.compile.partitions.binding import bind_partitions
+from mcframe.model.partitioned import RowsInMemory
+from mcframe.numerics.operators import LowRank
+from mcframe.numerics.sampled import Pattern, Sampled
+from mcframe.numerics.tapering import ScalingCosts, cheapest_scales, lower_directions
+from mcframe.partitions import executor_for
+
+
+@settings(max_examples=25)
+@given(st.integers(2, 12), st.integers(1, 3), st.integers(0, 2**32 - 1))
+def test_the_cheapest_scales_are_those_of_a_conic_solver(n_lines, n_needed, number):
+    rng = np.random.default_rng(number)
+    shares = rng.dirichlet(np.full(n_lines, 0.5), size=n_needed).T + 1e-3
+    needed = rng.uniform(0.01, 0.5, n_needed)
+    linear, quadratic = rng.uniform(0.0, 2.0, n_lines), rng.uniform(0.1, 5.0, n_lines)
+    exact = cvxpy_scales(shares, needed, linear, quadratic)
+    scales = cheapest_scales(shares, needed, linear, quadratic)
+    assert np.all(scales >= 0.0)
+    assert np.all(shares.T @ scales >= needed * (1 - 1e-3))
+
+    def cost(h):
+        return linear @ h + 0.5 * quadratic @ h**2
+
+    assert cost(scales) <= cost(exact) * (1 + 1e-3) + 1e-9
+
+
+def cvxpy_scales(shares, needed, linear, quadratic):
+    """The same problem, stated."""
+    h = cp.Variable(linear.size, nonneg=True)
+    cost = linear @ h + 0.5 * cp.sum(cp.multiply(quadratic, cp.square(h)))
+    cp.Problem(cp.Minimize(cost), [shares.T @ h >= needed]).solve(solver=cp.CLARABEL)
+    return h.value
+
+
+def heavy_row_scaled(linear):
+    """Noise of norm below 1 with a row that stands out: the matrix, and its scales of lines."""
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((120, 80)) * (rng.random((120, 80)) < 0.3)
+    dense[7] *= 3.0
+    dense /= np.linalg.norm(np.delete(dense, 7, axis=0), 2) / 0.97
+    rows, columns = np.nonzero(dense)
+    matrix = Sampled(Pattern.of(dense.shape, rows, columns), dense[rows, columns])
+    near = np.linalg.svd(dense)[2][:12].T
+    costs = ScalingCosts(linear, np.ones(200))
+    logs = lower_directions(matrix, near, np.zeros(200), 1.0, 1e-3, costs)
+    return dense, np.exp(-logs)
+
+
+def test_a_heavy_row_alone_is_scaled_down():
+    dense, scales = heavy_row_scaled(np.ones(200))
+    assert np.linalg.norm(dense, 2) > 1.2
+    assert np.linalg.norm(scales[:120, None] * dense * scales[120:], 2) <= 1.01
+    assert np.all((scales > 0.0) & (scales <= 1.0))
+    assert scales[7] < 0.75
+    assert np.mean(np.delete(scales, 7)) > 0.98
+
+
+def test_lines_of_infinite_cost_stay_as_they_are():
+    dense, scales = heavy_row_scaled(np.concatenate([np.full(120, np.inf), np.ones(80)]))
+    assert np.all(scales[:120] == 1.0)
+    assert np.linalg.norm(dense * scales[120:], 2) <= 1.01
+
+
+def test_scales_that_cost_nothing_at_first():
+    """As where Z pulls the wrong way."""
+    dense, scales = heavy_row_scaled(np.zeros(200))
+    assert np.linalg.norm(scales[:120, None] * dense * scales[120:], 2) <= 1.01
+
+
+def table(bias=False, row_effects=False, number=0):
+    """A model of reals and labels, and a sparse table of rank 2 for it."""
+    rng = np.random.default_rng(number)
+    z = rng.standard_normal((400, 2)) @ rng.standard_normal((2, 120))
+    y = z + 0.5 * rng.standard_normal(z.shape)
+    seen = rng.random(z.shape) < 0.06
+    y[:, 80:] = y[:, 80:] > 0.0
+    parts = {"x": (slice(0, 80), mc.Gaussian()), "y": (slice(80, 120), mc.Bernoulli())}
+    data, blocks = {}, []
+    for name, (part, word) in parts.items():
+        rows, columns = np.nonzero(seen[:, part])
+        values = y[:, part][rows, columns]
+        data[name] = sp.csr_array((values, (rows, columns)), shape=seen[:, part].shape)
+        blocks.append(mc.Block(name, word, bias=bias, row_effects=row_effects and name == "x"))
+    return mc.Model(blocks, [mc.NuclearNorm(4.0)]), data
+
+
+def iterates(program, count):
+    """The first iterates of alternation."""
+    solver = mc.Alternating()
+    state = solver.init(program, None, np.random.default_rng(0))
+    for _ in range(count):
+        solver.step(program, state)
+        yield solver.candidate(program, state)
+
+
+def certified_both_ways(program, point, tol):
+    """The certificates with and without scales of single rows and columns."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(certificate, "may_be_tapered", lambda program: False)
+        by_one_number = certify(program, point, tol)
+    return certify(program, point, tol), by_one_number
+
+
+def scattered_sparse(number=0):
+    """A sparse table of rank 3 with a weight above the noise, but for some rows and columns."""
+    rng = np.random.default_rng(number)
+    n, d, rank = 8_000, 800, 3
+    cells = np.unique(rng.integers(0, n * d, 160_000))
+    i, j = cells // d, cells % d
+    left, right = rng.standard_normal((n, rank)), rng.standard_normal((d, rank))
+    y = np.einsum("ij,ij->i", left[i], right[j]) + 0.5 * rng.standard_normal(cells.size)
+    return sp.csr_array((y, (i, j)), shape=(n, d))
+
+
+def test_an_optimum_is_not_solved_for_beyond_the_tolerance():
+    """What sticks out of the ball on few rows is scaled down: its columns are not sought.
+
+    Without that this fit takes half as many iterations again.
+    """
+    x = scattered_sparse()
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(12.0)])
+    fit = mc.fit(model, {"x": x}, backend="alternating", tol=1e-4)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(certificate, "may_be_tapered", lambda program: False)
+        slow = mc.fit(model, {"x": x}, backend="alternating", tol=1e-4)
+    assert fit.status == slow.status == "certified"
+    assert fit.bound <= slow.objective
+    assert 1.5 * fit.history.records[-1].iteration <= slow.history.records[-1].iteration
+
+
+def test_costs_are_derivatives_of_the_conjugate():
+    """The cost of small scales is how far F* of the scaled gradient rises, to second order."""
+    model, data = table(bias=False)
+    program = compile_problem(mc.Problem.bind(model, data)).held_for(in_factors=True)
+    *_, point = iterates(program, 4)
+    at = program.evaluate(point.latent)
+    costs = scaling_costs(program, at, at.entry_gradients)
+    dual = certificate.dual_point(program, at, None)
+    rng, step = np.random.default_rng(0), 1e-3
+    for line in rng.choice(np.flatnonzero(costs.linear > 0.0), 12, replace=False):
+        logs = np.zeros(520)
+        logs[line] = step
+        left, right = np.split(np.exp(-logs), [400])
+        gradient = program.entries.between(dual.gradient, left, right)
+        rise = attrs.evolve(dual, gradient=gradient).conjugates()[0] - dual.conjugates()[0]
+        assert rise == pytest.approx(costs.of(logs), rel=0.02, abs=1e-9)
+
+
+def test_costs_of_partitions_are_those_of_the_table():
+    model, data = table(bias=True)
+    whole = compile_problem(mc.Problem.bind(model, data)).held_for(in_factors=True)
+    cut = RowsInMemory(data, 3)
+    _, parts = bind_partitions(model, executor_for(model, cut, None))
+    parts = parts.held_for(in_factors=True)
+    rng = np.random.default_rng(0)
+    latent = LowRank(rng.standard_normal((400, 2)), rng.standard_normal((120, 2)))
+    left, right = rng.uniform(0.5, 1.0, 400), rng.uniform(0.5, 1.0, 120)
+    costs, norms = [], []
+    for program in (whole, parts):
+        assert may_be_tapered(program)
+        at = program.evaluate(latent)
+        costs.append(scaling_costs(program, at, at.entry_gradients))
+        norms.append(
+            program.entries.norm(program.entries.between(at.entry_gradients, left, right))
+        )
+    one, many = costs
+    np.testing.assert_allclose(many.linear, one.linear, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(many.quadratic, one.quadratic, rtol=1e-8)
+    assert norms[1] == pytest.approx(norms[0], rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        mc.Block("x", mc.Gaussian(), row_effects=True),
+        mc.Block("x", mc.Ordinal(5, lowest=0)),
+        mc.Block("x", mc.Multinomial(5)),
+    ],
+)
+def test_what_has_sums_or_several_numbers_is_left_alone(block):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 5, (30, 12)).astype(float)
+    problem = mc.Problem.bind(mc.Model([block], [mc.NuclearNorm(2.0)]), {"x": x})
+    program = compile_problem(problem).held_for(in_factors=True)
+    program = attrs.evolve(program, entries=program.entries.with_form(True, 0))
+    assert not may_be_tapered(program)
+    latent = LowRank(np.ones((program.shape[0], 1)), np.ones((program.shape[1], 1)))
+    assert np.isfinite(certify(program, Point(latent), 1e-2).bound)
+
+
+@pytest.mark.parametrize(
+    ("part", "n_examples"), [(0, 15), pytest.param(1, 500, marks=pytest.mark.slow)]
+)
+def test_bounds_of_random_tables_hold(part, n_examples):
+    """Beside optima of gradients held dense: rows and columns of any size, several losses."""
+    gains = []
+
+    @seed(part)
+    @settings(max_examples=n_examples, phases=[Phase.generate], deadline=None)
+    @given(
+        st.integers(0, 2**32 - 1),
+        st.sampled_from([mc.Gaussian(), mc.Bernoulli(), mc.Poisson(), mc.Huber()]),
+        st.booleans(),
+        st.sampled_from([0.0, 0.5]),
+        st.floats(0.15, 0.6),
+        st.sampled_from([0.1, 1e-2, 1e-3]),
+    )
+    def holds(number, likelihood, bias, count_share, share, tol):
+        rng = np.random.default_rng(number)
+        n, d = rng.integers(60, 200), rng.integers(20, 60)
+        sizes = np.exp(rng.normal(0.0, 0.4, (n, 1)) + rng.normal(0.0, 0.4, d))
+        y = sizes * (rng.standard_normal((n, 2)) @ rng.standard_normal((2, d)))
+        y += rng.standard_normal(y.shape)
+        if isinstance(likelihood, mc.Bernoulli):
+            y = (y > 0.0) * 1.0
+        elif isinstance(likelihood, mc.Poisson):
+            y = rng.poisson(np.exp(np.clip(y, -2.0, 2.0))) * 1.0
+        y[rng.random(y.shape) > rng.uniform(0.1, 0.5) * np.minimum(sizes, 2.0)] = np.nan
+        y[np.arange(n), rng.integers(0, d, n)] = 1.0
+        block, data = mc.Block("x", likelihood, bias=bias), {"x": y}
+        unit = mc.Model([block], [mc.NuclearNorm(1.0, count_share=count_share)])
+        weight = share * mc.weight_max(unit, data)
+        model = mc.Model([block], [mc.NuclearNorm(weight, count_share=count_share)])
+        program = compile_problem(mc.Problem.bind(model, data))
+        program = attrs.evolve(program, entries=program.entries.with_form(True, 0))
+        assert may_be_tapered(program)
+        exact = mc.fit(model, data, backend="proximal", tol=1e-7).objective * (1.0 + 1e-9)
+        for point in iterates(program, 8):
+            tapered, by_one_number = certified_both_ways(program, point, tol)
+            assert by_one_number.bound <= tapered.bound <= exact
+            gains.append(tapered.bound > by_one_number.bound)
+
+    holds()
+    assert np.mean(gains) > 0.02
