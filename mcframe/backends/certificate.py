@@ -684,7 +684,8 @@ def tapered_bound(
     """
     program, objective, costs = primal.program, primal.objective, None
     radius, matrix = program.penalty.dual_radius, point.matrix
-    logs, space = np.zeros(sum(matrix.shape)), bound.space
+    space = bound.space
+    logs: Array = np.zeros(sum(matrix.shape))
     above = LOWERED * allowed_norm_excess(primal, point, tol)
     spare = spare_gap(objective, point.conjugates()[0], tol)
     near: Array = np.zeros((matrix.shape[1], 0))
