@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import mathjax  # the files of MathJax, of the package django-static-mathjax
+
 import mcframe
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -19,11 +21,17 @@ release = version = mcframe.__version__
 extensions = [
     *("myst_parser", "sphinx_design", "matplotlib.sphinxext.plot_directive"),
     *("sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "sphinx.ext.napoleon"),
-    "words",  # it stands beside this file
+    *("sphinx.ext.viewcode", "sphinx_copybutton"),
+    *("words", "offline"),  # they stand beside this file
 ]
 exclude_patterns = ["_build"]
 html_theme = "furo"
-html_static_path = ["_static"]
+# MathJax with its fonts is one file, so that formulas need no network.
+mathjax_path = "tex-svg.js"
+html_static_path = [
+    "_static",
+    str(Path(mathjax.__file__).parent / "static" / "mathjax" / "es5" / mathjax_path),
+]
 html_css_files = ["wide.css"]
 html_title = f"mcframe {release}"
 html_show_sphinx = False
@@ -32,6 +40,10 @@ html_theme_options = {"navigation_with_keys": True}
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
+# Code is copied without prompts, and outputs are not copied.
+copybutton_selector = "div.highlight:not(.highlight-text *) pre"
+copybutton_prompt_text = r"\$ |>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 plot_formats = ["svg"]
 plot_html_show_formats = False
 plot_html_show_source_link = False

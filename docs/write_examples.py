@@ -265,6 +265,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("pages", nargs="*", type=Path, default=PAGES, help="default: all")
     os.environ.setdefault("MPLBACKEND", "agg")
+    sys.path.insert(1, str(ROOT / "examples"))  # reproductions
     failed = 0
     for page in parser.parse_args().pages:
         began = time.perf_counter()

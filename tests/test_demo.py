@@ -1,68 +1,67 @@
 """The demo and its command line, on tables small enough for seconds."""
 
-import os
 import subprocess
 import sys
-from argparse import Namespace
 
-import attrs
 import numpy as np
 import pytest
 
 import mcframe as mc
 from mcframe.__main__ import main
-from mcframe.commands.demo import SCALES, change, choose, declare, regressions, standardized
-from mcframe.datasets import MultiLabel, digits, hide
-from mcframe.plots import draw_pixels
+from mcframe.commands import demo
+from mcframe.commands.demo import TABLES, Table, columns_of, errors_of, filled_by, frame_of, peers
 
-QUICK = ["demo", "--items", "120", "--weight", "0.0003", "--tol", "1e-4"]
-
-DATA = os.environ.get("MCFRAME_DATA", "")
-needs_data = pytest.mark.skipif(
-    not DATA,
-    reason="real files: set MCFRAME_DATA to the folder that holds them",
-)
-
-
-def table() -> MultiLabel:
-    n_items, rng = 60, np.random.default_rng(0)
-    factor = rng.standard_normal((n_items, 2))
-    features = 3.0 + factor @ rng.standard_normal((2, 8)) + 0.1 * rng.standard_normal((n_items, 8))
-    labels = factor @ rng.standard_normal((2, 3)) > 0
-    return MultiLabel("small", features, labels)
+QUICK = ["demo", "--table", "wine", "--rows", "60", "--tol", "1e-4"]
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MCFRAME_DATA", raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def table():
+    """Numbers on a line, and a category of three levels by their order."""
+    x = np.linspace(-1.0, 1.0, 90)
+    values = np.array(["a", "b", "c"], dtype=object)[np.arange(90) // 30]
+    return Table("a line", {"up": 10.0 + x, "down": -2.0 * x}, "level", values)
+
+
+def hidden_of(table):
+    """At most one gap in a row, so that the others tell it."""
+    which = np.random.default_rng(0).integers(0, 10, len(table.values))
+    return {name: which == place for place, name in enumerate(table.columns)}
 
 
 # The whole demo
 
 
-def test_the_demo_certifies_compares_and_draws(place, capsys):
+def test_the_demo_compares_certifies_verifies_and_draws(place, capsys):
     assert main([*QUICK, "--picture", "some.png"]) == 0
     out = capsys.readouterr().out
-    assert "120 items, 64 features" in out
+    assert "60 rows, 14 columns" in out
+    assert "Completion: " in out
+    assert "mcframe  extra trees   neighbours" in out
+    assert "90% intervals hold" in out
     assert "minimise over Z, b" in out
     assert "Fit: certified" in out
-    assert "iteration" in out
-    assert "column means, logistic regression" in out
+    assert "the two solvers agree" in out
     assert (place / "some.png").read_bytes().startswith(b"\x89PNG")
-    assert max(len(line) for line in out.splitlines() if not line.startswith("picture")) <= 100
+    assert max(len(line) for line in out.splitlines() if not line.startswith("picture")) <= 120
 
 
-def test_the_demo_takes_a_file_and_says_its_units(place, capsys):
-    data = table()
-    np.savez("mine.npz", X=data.features, Y=data.labels)
-    assert main(["demo", "--data", "mine.npz", "--tol", "1e-4"]) == 0
-    out = capsys.readouterr().out
-    assert "mine: 60 items, 8 features" in out
-    assert "standard deviations" in out
-    assert "chosen: label scale" in out
-    assert not (place / "demo.png").exists()
+@pytest.mark.slow
+def test_the_default_is_better_than_both_peers(place, capsys):
+    """In numbers and category; the intervals hold what they say."""
+    assert main(["demo"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for begin in ("mean of numbers", "diagnosis, wrong"):
+        (line,) = [line for line in lines if line.startswith(begin)]
+        ours, *theirs = [float(word.rstrip("%")) for word in line.split()[-3:]]
+        assert ours < min(theirs)
+    (said,) = [line for line in lines if "intervals hold" in line]
+    assert 85 <= int(said.split("hold ")[1].split("%")[0]) <= 95
 
 
 @pytest.mark.slow
@@ -70,7 +69,7 @@ def test_equal_seeds_give_equal_prints_but_for_times(place, capsys):
     def printed(seed: str) -> list[str]:
         main([*QUICK, "--seed", seed])
         lines = capsys.readouterr().out.splitlines()
-        return [line for line in lines if line.startswith(("  objective", "against"))]
+        return [line for line in lines if line.startswith(("  objective", "mean of numbers"))]
 
     first = printed("1")
     assert printed("1") == first
@@ -81,36 +80,18 @@ def test_a_fit_that_is_not_certified_is_exit_code_1(place, capsys, monkeypatch):
     def hurried(*arguments, **options):
         return mc.fit(*arguments, **{**options, "max_iter": 1})
 
-    monkeypatch.setattr("mcframe.commands.demo.fit", hurried)
+    monkeypatch.setattr(demo, "fit", hurried)
     assert main(QUICK) == 1
     assert "Fit: iteration_limit" in capsys.readouterr().out
 
 
-def test_ctrl_c_during_the_fit_still_gives_an_answer(place, capsys, monkeypatch):
-    def stopped(model, data, **options):
-        seen = []
-
-        def callback(record):
-            seen.append(record)
-            if len(seen) == 2:
-                raise KeyboardInterrupt
-
-        return mc.fit(model, data, **options, callback=callback)
-
-    monkeypatch.setattr("mcframe.commands.demo.fit", stopped)
-    assert main(QUICK) == 1
-    out = capsys.readouterr().out
-    assert "Fit: interrupted" in out
-    assert "against the baseline" in out
-
-
-def test_ctrl_c_elsewhere_is_one_line(place, capsys, monkeypatch):
+def test_ctrl_c_is_one_line(place, capsys, monkeypatch):
     def pressed(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mcframe.commands.demo.cross_validate", pressed)
+    monkeypatch.setattr(demo, "complete", pressed)
     assert main(QUICK) == 130
-    assert capsys.readouterr().err.strip() == "mcframe: interrupted before there was a fit"
+    assert capsys.readouterr().err.strip() == "mcframe: interrupted"
 
 
 def test_without_matplotlib_the_demo_says_how_to_get_it(place, capsys, monkeypatch):
@@ -128,20 +109,12 @@ def test_without_matplotlib_the_demo_says_how_to_get_it(place, capsys, monkeypat
 @pytest.mark.parametrize(
     ("arguments", "remedy"),
     [
-        (["--data", "none.npz"], "give its full path, or name its folder in MCFRAME_DATA"),
-        (["--data", "text.npz"], "write one with numpy.savez(path, X=features, Y=labels)"),
-        (["--data", "no_x.npz"], "has no array 'X', it holds 'Y'; write one with numpy.savez"),
-        (["--data", "tiny.npz"], "too few to hide 50% of them; take more items"),
-        (["--data", "tiny.npz", "--picture", "a.png"], "leave one of them out"),
         (["--picture", "a.doc"], "the ending .png, .pdf, .svg is needed"),
         (["--picture", "nowhere/a.png"], "its folder does not exist; make it first"),
-        (["--items", "3"], "take more items"),
+        (["--rows", "2"], "2 rows are too few to hide entries of 'radius'; take more"),
     ],
 )
 def test_a_mistake_is_exit_code_2_and_one_line_with_the_remedy(place, capsys, arguments, remedy):
-    (place / "text.npz").write_text("id,age\n1,2\n")
-    np.savez(place / "no_x.npz", Y=np.eye(2))
-    np.savez(place / "tiny.npz", X=np.eye(2), Y=np.eye(2))
     assert main(["demo", *arguments]) == 2
     error = capsys.readouterr().err
     assert error.startswith("mcframe: ")
@@ -153,7 +126,8 @@ def test_a_mistake_is_exit_code_2_and_one_line_with_the_remedy(place, capsys, ar
     ("arguments", "message"),
     [
         (["dmo"], "invalid choice: 'dmo' (choose from"),
-        (["demo", "--weight", "-1"], "'-1' was given; a number above 0 is needed"),
+        (["demo", "--table", "wines"], "invalid choice: 'wines' (choose from"),
+        (["demo", "--rows", "0"], "'0' was given; a whole number from 1 is needed"),
         (["demo", "--tol", "2"], "'2' was given; a number below 1 is needed"),
         (["demo", "--seed", "x"], "'x' was given; a whole number from 0 is needed"),
         (["demo", "--frobnicate"], "--frobnicate"),
@@ -183,95 +157,48 @@ def test_the_module_runs_as_a_command():
 # Its parts
 
 
-def test_standardising_looks_at_observed_entries_only():
-    features = table().features
-    hidden = hide(features, 0.3)
-    observed = np.where(hidden, np.nan, features)
-    expected = (features - np.nanmean(observed, axis=0)) / np.nanstd(observed, axis=0)
-    np.testing.assert_allclose(standardized(features, hidden), expected, rtol=1e-12, atol=1e-12)
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_have_numbers_and_a_category_without_gaps(name):
+    table = TABLES[name]()
+    assert all(np.isfinite(values).all() for values in table.numbers.values())
+    assert {len(values) for values in table.columns.values()} == {len(table.values)}
+    assert 2 <= len(set(table.values)) <= 3
 
 
-def test_a_constant_column_is_shifted_only():
-    features = np.column_stack([np.full(60, 2.0), np.arange(60.0)])
-    assert np.array_equal(standardized(features, hide(features, 0.3))[:, 0], np.zeros(60))
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_any_library_of_tables_holds_the_same_gaps(table, library, monkeypatch):
+    monkeypatch.setattr(demo, "FRAMES", (library,))
+    hidden = hidden_of(table)
+    frame = frame_of(table, hidden)
+    assert type(frame).__module__.startswith(library)
+    columns = columns_of(frame)
+    np.testing.assert_array_equal(np.isnan(columns["up"]), hidden["up"])
+    gaps = [value is None or value != value for value in columns["level"]]
+    np.testing.assert_array_equal(gaps, hidden["level"])
 
 
-def test_at_the_largest_weight_and_not_below_it_nothing_is_left():
-    """It is one weight for all label scales, so that they share the weights that are tried."""
-    data = table()
-    observed = {"features": data.features, "labels": np.where(hide(data.labels, 0.5), np.nan, 1.0)}
-    observed["labels"] = observed["labels"] * data.labels
-    largest = mc.weight_max(declare(SCALES[0]), observed)
-    for scale in (0.1, 0.3):
-        model = declare(scale)
-        for factor in (1.0001, 0.99):
-            weighted = attrs.evolve(model, terms=[mc.NuclearNorm(factor * largest)])
-            assert (mc.fit(weighted, observed).rank == 0) == (factor > 1.0)
+def test_without_any_library_of_tables_it_says_which_is_needed(table, monkeypatch):
+    monkeypatch.setattr(demo, "FRAMES", ())
+    with pytest.raises(mc.DataError, match=r'pip install "mcframe\[pandas\]"'):
+        frame_of(table, hidden_of(table))
 
 
-def test_the_choice_is_the_lowest_score(capsys):
-    data = table()
-    observed = {
-        "features": np.where(hide(data.features, 0.3), np.nan, data.features),
-        "labels": np.where(hide(data.labels, 0.3), np.nan, data.labels),
-    }
-    chosen = choose(observed, Namespace(weight=None, seed=0))
-    assert chosen.means[chosen.best] == np.nanmin(chosen.means) < 0.7
-    assert f"chosen: label scale {SCALES[chosen.best[0]]:g}, nuclear" in capsys.readouterr().out
-    one = choose(observed, Namespace(weight=0.01, seed=0))
-    assert one.weights.tolist() == [0.01]
+@pytest.mark.parametrize("name", ["extra trees", "neighbours"])
+def test_both_peers_fill_a_line(table, name):
+    """Far better than means and the commonest level; observed entries stay as they are."""
+    hidden = hidden_of(table)
+    filled = filled_by(peers(0)[name], table, hidden)
+    errors = errors_of(filled, table, hidden)
+    assert max(errors.values()) < 0.5
+    for column, values in table.numbers.items():
+        seen = ~hidden[column]
+        np.testing.assert_allclose(filled[column][seen], values[seen])
+    assert set(filled["level"]) == {"a", "b", "c"}
 
 
-def test_the_baseline_on_a_label_of_one_class_and_on_one_without_any():
-    data = table()
-    labels = data.labels.copy()
-    labels[:, 0], labels[:, 1] = 1.0, np.nan
-    features = np.where(hide(data.features, 0.3), np.nan, data.features)
-    found = regressions(features, labels)
-    assert (found[:, 0] == 1.0).all()
-    assert (found[:, 1] == 0.0).all()
-    assert 0.0 < found[:, 2].min() < found[:, 2].max() < 1.0
-    assert np.mean((found[:, 2] > 0.5) != labels[:, 2]) < 0.3
-
-
-def test_the_verdict_tells_wins_losses_and_ties():
-    assert (change(0.2, 0.1), change(0.5, 1.0)) == ("100% higher", "50% lower")
-    assert (change(0.1, 0.1), change(0.1, 0.0)) == ("the same", "higher than its 0")
-
-
-@pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
-def test_a_picture_of_each_kind(tmp_path, ending):
-    pixels = digits().features[:2]
-    path = tmp_path / f"two.{ending}"
-    draw_pixels(
-        path,
-        truth=pixels,
-        hidden=pixels > 0.5,
-        answers={"zero": np.zeros_like(pixels)},
-        titles=["0", "1"],
-        heading="two",
-    )
-    assert path.stat().st_size > 1000
-
-
-def test_a_picture_of_other_shapes_is_refused(tmp_path):
-    pixels = digits().features[:2]
-    with pytest.raises(mc.DataError, match=r"hidden has the shape \(1, 64\); \(2, 64\) is needed"):
-        draw_pixels(
-            tmp_path / "two.png",
-            truth=pixels,
-            hidden=pixels[:1] > 0.5,
-            answers={},
-            titles=["0", "1"],
-            heading="two",
-        )
-
-
-@needs_data
-def test_the_demo_on_emotions(place, capsys, monkeypatch):
-    monkeypatch.setenv("MCFRAME_DATA", DATA)
-    weight = ["--weight", "0.0005", "--tol", "1e-4"]
-    assert main(["demo", "--data", "emotions.npz", *weight]) == 0
-    out = capsys.readouterr().out
-    assert "emotions: 593 items, 72 features" in out
-    assert "Fit: certified" in out
+def test_errors_are_in_standard_deviations_of_observed_entries():
+    table = Table("", {"x": np.array([0.0, 2.0, 5.0, 7.0])}, "y", np.array(list("aabb")))
+    gaps = np.array([False, False, True, True])
+    filled = {"x": np.array([0.0, 2.0, 8.0, 11.0]), "y": np.array(list("aaba"))}
+    errors = errors_of(filled, table, {"x": gaps, "y": gaps})
+    assert errors == pytest.approx({"x": np.sqrt((9.0 + 16.0) / 2.0), "y": 0.5})

@@ -133,7 +133,7 @@ def test_answers_have_their_pictures_as_methods(answers, kind):
 
 
 def test_every_picture_of_the_package_is_registered():
-    assert set(plots.__all__) == {*plots.PICTURES, "PICTURES", "Pictures", "draw_pixels"}
+    assert set(plots.__all__) == {*plots.PICTURES, "PICTURES", "Pictures"}
 
 
 def test_without_axes_a_figure_of_pyplot_is_made(answers):

@@ -6,7 +6,7 @@ executor; memory is the peak of each process, imports included. Each line is mea
 process of its own. Beside the numbers stands what ``Costs`` says of them, and from these a
 projection to tables and clusters that nobody measured, with its assumptions.
 
-    python examples/benchmarks/partitions.py [--quick] [--page docs/partitions.md]
+    python examples/benchmarks/partitions.py [--quick] [--page docs/partitions-inside.md]
 """
 
 import argparse

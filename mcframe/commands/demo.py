@@ -1,55 +1,56 @@
-"""The command ``demo``: a table with hidden entries, completed and compared with a baseline."""
+"""The command ``demo``: a mixed table filled beside two peers, and a model with a certificate."""
 
 import argparse
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import attrs
+import narwhals.stable.v2 as nw
 import numpy as np
 
-from mcframe.answer import Fit
-from mcframe.commands.parsing import DONE, LAYOUT, UNFINISHED, positive, tolerance, whole
+from mcframe.commands.parsing import DONE, LAYOUT, UNFINISHED, natural, tolerance, whole
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.errors import DataError, NotCertifiedWarning, UnobservedWarning
-from mcframe.datasets import MultiLabel, digits, hide, read_multilabel
+from mcframe.contracts.errors import DataError, NotCertifiedWarning
 from mcframe.fitting import fit
-from mcframe.likelihoods import Bernoulli, Gaussian
-from mcframe.model import Block, Model
-from mcframe.plots import draw_pixels
-from mcframe.regularizers import NuclearNorm
-from mcframe.selection import (
-    CrossValidation,
-    Held,
-    LabelError,
-    RelativeDeviance,
-    RelativeError,
-    cross_validate,
-    weight_max,
-)
+from mcframe.plots.drawing import BLUE, GREEN, GREY, VERMILLION
+from mcframe.tables.completing import complete
+from mcframe.tables.completion import Completion
+from mcframe.tables.declaring import declare
+from mcframe.verification import verify
 
 # What matplotlib writes without further packages.
 FORMATS = (".png", ".pdf", ".svg")
+PICTURE = "demo.png"
+# Frames that hold the table, the first one that is installed.
+FRAMES = ("pandas", "polars", "pyarrow")
+# The share of the entries that is hidden, the probability of the intervals, and the half width of
+# such an interval of a Gaussian, in standard deviations.
+HIDDEN, LEVEL, HALF_WIDTH = 0.3, 0.9, 1.645
+# Rows that are also solved by CVXPY, and hidden entries in the picture of intervals.
+VERIFIED_ROWS, DRAWN = 60, 40
+OURS, TREES, NEIGHBOURS = "mcframe", "extra trees", "neighbours"
+COLOURS = {OURS: BLUE, TREES: VERMILLION, NEIGHBOURS: GREEN}
+MARKS = {OURS: "o", TREES: "s", NEIGHBOURS: "^"}
 
 DEMO = """\
-Hide half of the features and three quarters of the labels of a table, fit a low-rank model
-to the others, print its certificate, and compare its predictions of the hidden entries
-with mean imputation and logistic regression. About 15 seconds on two cores.
+Hide three entries in ten of a table of numbers and a category, fill them by mc.complete with
+intervals, and compare with two imputers of scikit-learn at the hidden entries. Then fit a model
+of the same table with a certificate, and verify it by CVXPY. About 20 seconds on two cores.
 
-Without --data the table is scikit-learn's 1797 handwritten digits, nothing is downloaded, and
-a picture of hidden and completed digits is written if matplotlib is installed.
+Nothing is downloaded: the tables come with scikit-learn. A picture is written if matplotlib is
+installed. Columns of the table "cells", the default, depend strongly on each other, and the gain
+is large; on "wine" the imputer with trees is as good.
 """
 
 NOTES = """\
-your own data: an npz file with X (items x features, numbers) and Y (items x labels, 0 or 1),
-NaN where missing, as numpy.savez("mine.npz", X=X, Y=Y) writes it. A relative path is also
-searched for in the folder named by the environment variable MCFRAME_DATA.
+your own table: mcframe impute table.csv --out done.csv
 
-Ctrl-C during the fit ends it with the best point so far and its certificate.
-
-exit codes: 0 the fit is certified; 1 it is not, and says why; 2 a mistake in what was given;
-130 interrupted before there was a fit
+exit codes: 0 the fit is certified and CVXPY agrees; 1 not so, and why is printed; 2 a mistake in
+what was given; 130 interrupted
 """
 
 
@@ -57,42 +58,131 @@ def add_demo(commands: Any) -> None:
     """Declare the command among the others."""
     demo = commands.add_parser(
         "demo",
-        help="complete a table with hidden entries and judge the result",
+        help="fill a table beside two peers, and certify a model of it",
         description=DEMO,
         epilog=NOTES,
         formatter_class=LAYOUT,
     )
-    demo.set_defaults(run=run_demo, interrupted="interrupted before there was a fit")
-    for name, metavar, kind, default, told in OPTIONS:
-        demo.add_argument(name, metavar=metavar, type=kind, default=default, help=told)
+    demo.set_defaults(run=run_demo, interrupted="interrupted")
+    demo.add_argument(
+        "--table", choices=TABLES, default="cells", help="which table (default: cells)"
+    )
+    demo.add_argument(
+        "--rows", metavar="N", type=natural, help="take N random rows only (default: all)"
+    )
+    demo.add_argument(
+        *("--seed",), metavar="N", type=whole, default=0, help="of all that is random (default: 0)"
+    )
+    demo.add_argument(
+        *("--picture",),
+        metavar="FILE",
+        default=PICTURE,
+        help=f"where to write the picture: .png, .pdf or .svg (default: {PICTURE})",
+    )
+    demo.add_argument(
+        *("--tol",),
+        metavar="T",
+        type=tolerance,
+        default=1e-6,
+        help="relative gap at which the fit is certified and stops (default: 1e-6)",
+    )
 
 
-# The options of the demo: name, what stands for the value, how it is read, default, and help.
-OPTIONS: tuple[tuple[str, str, Any, Any, str], ...] = (
-    ("--data", "FILE", str, None, "an npz file of yours instead of the digits"),
-    ("--items", "N", whole, None, "take N random rows only (default: all)"),
-    ("--seed", "N", whole, 0, "of all that is random (default: 0)"),
-    (
-        *("--weight", "W", positive, None),
-        "weight of the nuclear norm (default: chosen on observed entries set aside)",
-    ),
-    (
-        *("--picture", "FILE", str, None),
-        "where to write the picture of the digits: .png, .pdf or .svg (default: demo.png)",
-    ),
-    (
-        *("--tol", "T", tolerance, 1e-6),
-        "relative gap at which the fit is certified and stops (default: 1e-6)",
-    ),
-)
+@attrs.frozen(eq=False)
+class Table:
+    """A table without gaps: what it describes, its numbers by name, and one category."""
+
+    what: str
+    numbers: Mapping[str, Array]
+    category: str
+    values: Any
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """All columns by name, the category last."""
+        return {**self.numbers, self.category: self.values}
 
 
-def check_picture(picture: str | None, data: str | None) -> None:
-    """Refuse before the fit what would fail only after it."""
-    if picture is None:
-        return
-    if data is not None:
-        raise DataError("--picture draws digits, which --data replaces; leave one of them out")
+def cells() -> Table:
+    """Nuclei of cells in 569 images of breast tissue, and the diagnosis."""
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
+    numbers = {
+        str(name).removeprefix("mean "): data.data[:, place]
+        for place, name in enumerate(data.feature_names)
+        if name.startswith("mean ")
+    }
+    what = "nuclei of cells in images of breast tissue (Wisconsin): ten means, and the diagnosis"
+    return Table(what, numbers, "diagnosis", data.target_names[data.target].astype(object))
+
+
+def wine() -> Table:
+    """13 measurements of 178 wines, and the cultivar."""
+    from sklearn.datasets import load_wine
+
+    data = load_wine()
+    names = np.array(["Barolo", "Grignolino", "Barbera"], dtype=object)
+    numbers = dict(zip(data.feature_names, data.data.T, strict=True))
+    return Table(
+        "wines: 13 measurements, and the cultivar", numbers, "cultivar", names[data.target]
+    )
+
+
+def patients() -> Table:
+    """Nine measurements of 442 patients, and their sex."""
+    from sklearn.datasets import load_diabetes
+
+    data = load_diabetes(scaled=False)
+    columns = dict(zip(data.feature_names, data.data.T, strict=True)) | {"disease": data.target}
+    sex = np.where(columns.pop("sex") == 1.0, "one", "other").astype(object)
+    return Table("patients with diabetes: ten measurements, and the sex", columns, "sex", sex)
+
+
+TABLES: dict[str, Callable[[], Table]] = {"cells": cells, "wine": wine, "patients": patients}
+
+
+def run_demo(given: argparse.Namespace) -> int:
+    """Run the demo; the exit code says whether its fit is certified and verified."""
+    check_picture(given.picture)
+    table = TABLES[given.table]()
+    rng = np.random.default_rng(given.seed)
+    n_rows = len(table.values)
+    if given.rows is not None and given.rows < n_rows:
+        rows = np.sort(rng.choice(n_rows, size=given.rows, replace=False))
+        numbers = {name: values[rows] for name, values in table.numbers.items()}
+        table = attrs.evolve(table, numbers=numbers, values=table.values[rows])
+    shape = len(table.values), len(table.columns)
+    hidden = dict(zip(table.columns, (rng.random(shape) < HIDDEN).T, strict=True))
+    for name, mask in hidden.items():
+        if min(np.count_nonzero(mask), np.count_nonzero(~mask)) < 2:
+            raise DataError(f"{shape[0]} rows are too few to hide entries of {name!r}; take more")
+    frame = frame_of(table, hidden)
+
+    headline("The table")
+    print(table.what)
+    count = sum(int(np.count_nonzero(mask)) for mask in hidden.values())
+    print(f"{shape[0]} rows, {shape[1]} columns; {count} entries are hidden (seed {given.seed})")
+
+    headline("mc.complete(frame)")
+    began = time.perf_counter()
+    completed = complete(frame, random_state=given.seed)
+    seconds = {OURS: time.perf_counter() - began}
+    print(completed)
+    filled = {OURS: columns_of(completed.table)}
+    for name, imputer in peers(given.seed).items():
+        began = time.perf_counter()
+        filled[name] = filled_by(imputer, table, hidden)
+        seconds[name] = time.perf_counter() - began
+    errors = {name: errors_of(answer, table, hidden) for name, answer in filled.items()}
+    compare(errors, seconds, table)
+    print(intervals_said(completed, table, hidden))
+    draw(given.picture, errors, filled, completed, table, hidden)
+    return certify(frame, given)
+
+
+def check_picture(picture: str) -> None:
+    """Refuse before the work what would fail only after it."""
     path = Path(picture)
     if path.suffix.lower() not in FORMATS:
         raise DataError(f"--picture {picture!r}: the ending {', '.join(FORMATS)} is needed")
@@ -100,245 +190,196 @@ def check_picture(picture: str | None, data: str | None) -> None:
         raise DataError(f"--picture {picture!r}: its folder does not exist; make it first")
 
 
-def run_demo(given: argparse.Namespace) -> int:
-    """Run the demo; the exit code says whether its fit is certified."""
-    check_picture(given.picture, given.data)
-    return DONE if demonstrate(given).status == "certified" else UNFINISHED
+def frame_of(table: Table, hidden: Mapping[str, Mask]) -> Any:
+    """Return the table with its gaps, as a frame of a library that is installed."""
+    library = next((name for name in FRAMES if find_spec(name)), None)
+    if library is None:
+        raise DataError('the demo needs a library of tables: pip install "mcframe[pandas]"')
+    columns: dict[str, Any] = {
+        name: np.where(hidden[name], np.nan, values) for name, values in table.numbers.items()
+    }
+    gaps = hidden[table.category]
+    columns[table.category] = [
+        None if gap else value for value, gap in zip(table.values, gaps, strict=True)
+    ]
+    return nw.from_dict(columns, backend=library).to_native()
 
 
-SHARES = {"features": 0.5, "labels": 0.75}
-# Hidden, and seen, of each block: enough that some can be set aside for the choice.
-FEWEST = 20
-SCALES = (0.3, 0.1, 0.03, 0.01)
-# Nuclear weights, as fractions of the smallest one at which Z = 0.
-FRACTIONS = tuple(2.0**-k for k in range(2, 9))
-# A ranking needs no more digits than this gap gives, nor more iterations.
-ROUGH, MOST_ITERATIONS = 3e-3, 400
-PICTURE = "demo.png"
+def columns_of(frame: Any) -> dict[str, Array]:
+    """Return the columns of a frame by name, as arrays."""
+    wrapped = nw.from_native(frame, eager_only=True)
+    return {name: wrapped.get_column(name).to_numpy() for name in wrapped.columns}
 
 
-def demonstrate(given: argparse.Namespace) -> Fit:
-    """Hide entries of a table, complete it with a certificate, compare with a baseline; print all.
+def peers(seed: int) -> dict[str, Any]:
+    """Return two imputers of scikit-learn.
 
-    ``given`` has the arguments of ``mcframe demo``.
-
-    Raises
-    ------
-    DataError
-        Where the file cannot be read or the table is too small.
+    Of the settings that were tried on the table "cells", these had the lowest errors: 0.49 against
+    0.51 by Bayesian ridge regressions, the default of ``IterativeImputer``; 0.72 against 0.75 of 5
+    neighbours with weights.
     """
-    rng = np.random.default_rng(given.seed)
-    data = digits() if given.data is None else read_multilabel(given.data)
-    if given.items is not None and given.items < data.n_items:
-        data = data.rows(np.sort(rng.choice(data.n_items, size=given.items, replace=False)))
-    truth = {"features": data.features, "labels": data.labels}
-    hidden = {block: hide(truth[block], share, rng) for block, share in SHARES.items()}
-    for block, mask in hidden.items():
-        known, n_hidden = np.count_nonzero(~np.isnan(truth[block])), np.count_nonzero(mask)
-        if min(known - n_hidden, n_hidden) < FEWEST:
-            raise DataError(
-                f"{data.name}: its {known} known {block} are too few to hide"
-                f" {SHARES[block]:.0%} of them; take more items"
-            )
-    if given.data is not None:
-        truth["features"] = standardized(truth["features"], hidden["features"])
-    observed = {block: np.where(hidden[block], np.nan, truth[block]) for block in truth}
-    print("Two blocks of one table, completed together: features and yes/no labels")
-    headline("The data")
-    print(data)
-    counts = [f"{mask.sum()} {block} ({SHARES[block]:.0%})" for block, mask in hidden.items()]
-    print(f"hidden at random (seed {given.seed}): {', '.join(counts)}")
-    if given.data is None:
-        print("units of the features: grey values of pixels, from 0 to 1")
-    else:
-        print("units of the features: standard deviations of the observed entries of a column")
-    begun = time.perf_counter()
-    chosen = choose(observed, given)
-    answer = complete(chosen.best_model, observed, given)
-    compare(answer, truth, hidden, observed, time.perf_counter() - begun)
-    if given.data is None:
-        draw(data, hidden["features"], observed["features"], answer, given.picture or PICTURE)
-    return answer
+    from sklearn.ensemble import ExtraTreesRegressor
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.impute import IterativeImputer, KNNImputer
+
+    trees = ExtraTreesRegressor(n_estimators=50, random_state=seed, n_jobs=2)
+    return {
+        TREES: IterativeImputer(trees, max_iter=5, random_state=seed),
+        NEIGHBOURS: KNNImputer(n_neighbors=10, weights="distance"),
+    }
 
 
-def standardized(features: Array, hidden: Mask) -> Array:
-    """Return features in standard units of what is not hidden; a constant column is 0."""
-    centred = features - column_means(np.where(hidden, np.nan, features))
-    spread = np.sqrt(column_means(np.where(hidden, np.nan, centred) ** 2))
-    return centred / np.where(spread > 0.0, spread, 1.0)
+def filled_by(imputer: Any, table: Table, hidden: Mapping[str, Mask]) -> dict[str, Array]:
+    """Fill by an imputer of numbers: in standard units, the category as columns of 0 and 1."""
+    gaps = np.column_stack([hidden[name] for name in table.numbers])
+    numbers = np.where(gaps, np.nan, np.column_stack(list(table.numbers.values())))
+    centre, spread = np.nanmean(numbers, axis=0), np.nanstd(numbers, axis=0)
+    levels = np.unique(table.values[~hidden[table.category]])
+    # The first level has no column: it would be the others' complement.
+    shares = (table.values[:, None] == levels[None, 1:]).astype(float)
+    shares[hidden[table.category]] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that five sweeps have not converged
+        answer = imputer.fit_transform(np.column_stack([(numbers - centre) / spread, shares]))
+    n_numbers = numbers.shape[1]
+    restored = answer[:, :n_numbers] * spread + centre
+    columns = dict(zip(table.numbers, restored.T, strict=True))
+    shares = answer[:, n_numbers:]
+    every = np.column_stack([1.0 - shares.sum(axis=1), shares])
+    return {**columns, table.category: levels[np.argmax(every, axis=1)]}
 
 
-def declare(scale: float) -> Model:
-    """Declare MC-b of Goldberg et al. (2010), with a bias for both blocks.
+def errors_of(
+    filled: Mapping[str, Array], table: Table, hidden: Mapping[str, Mask]
+) -> dict[str, float]:
+    """Return the error of each column at its hidden entries.
 
-    The labels' scale says how large a z makes a label certain, in the units of the features:
-    the nuclear norm charges both blocks alike. Their weight is the scale as well, so that the
-    largest gradient of a label's loss is 1 / N_labels at every scale.
+    Of numbers the root mean square error divided by the standard deviation of the observed
+    entries, of the category the share that is wrong.
     """
-    features = Block("features", Gaussian(), reduce="mean", bias=True)
-    labels = Block("labels", Bernoulli(scale=scale), weight=scale, reduce="mean", bias=True)
-    return Model([features, labels], [NuclearNorm(1.0)])
-
-
-def score(fit: Fit, held: Mapping[str, Held]) -> float:
-    """Return the criterion: relative errors of features and labels, averaged."""
-    features = RelativeError("features")(fit, held)
-    return 0.5 * features + 0.5 * RelativeDeviance("labels")(fit, held)
-
-
-def choose(observed: Mapping[str, Array], given: argparse.Namespace) -> CrossValidation:
-    """Choose the label scale and the nuclear weight on observed entries, and print how."""
-    headline("Choosing the label scale and the nuclear weight")
-    print(
-        "by cross-validation on observed entries; no hidden entry is used. score: squared error\n"
-        "of features / sum of their squares, and log loss of labels / that of column means,\n"
-        "averaged. "
-        f"models 0, 1, ... have the label scales {', '.join(map(str, SCALES))}"
-    )
-    models = [declare(scale) for scale in SCALES]
-    with warnings.catch_warnings():
-        for category in (NotCertifiedWarning, UnobservedWarning, UserWarning):
-            warnings.simplefilter("ignore", category)  # a ranking needs no certificate
-        weights = [given.weight]
-        if given.weight is None:
-            largest = weight_max(models[0], observed)
-            weights = [float(f"{fraction * largest:.2g}") for fraction in FRACTIONS]
-        chosen = cross_validate(
-            models,
-            observed,
-            criterion=score,
-            weights=weights,
-            cv=2,
-            patience=1,
-            tol=ROUGH,
-            max_iter=MOST_ITERATIONS,
-            random_state=given.seed,
-        )
-    print(f"\n{chosen}")
-    print(f"chosen: label scale {SCALES[chosen.best[0]]:g}, nuclear weight {chosen.best_weight:g}")
-    return chosen
-
-
-def complete(model: Model, observed: Mapping[str, Array], given: argparse.Namespace) -> Fit:
-    """Print the model as mathematics, fit it, print history and certificate."""
-    headline("The model")
-    print(model)
-    headline("The fit")
-    with warnings.catch_warnings():
-        # Both are printed with the fit, as its status and its notes.
-        warnings.simplefilter("ignore", NotCertifiedWarning)
-        warnings.simplefilter("ignore", UnobservedWarning)
-        answer = fit(model, observed, tol=given.tol, random_state=given.seed)
-    print(answer.history)
-    print(answer)
-    print("the bound is computed, not assumed: no Z and no b whatever have an objective below it")
-    return answer
+    errors = {}
+    for name, truth in table.numbers.items():
+        gaps = hidden[name]
+        missed = (filled[name] - truth)[gaps]
+        errors[name] = float(np.sqrt(np.mean(missed**2)) / np.std(truth[~gaps]))
+    gaps = hidden[table.category]
+    errors[table.category] = float(np.mean((filled[table.category] != table.values)[gaps]))
+    return errors
 
 
 def compare(
-    answer: Fit,
-    truth: Mapping[str, Array],
-    hidden: Mapping[str, Mask],
-    observed: Mapping[str, Array],
-    seconds: float,
+    errors: Mapping[str, Mapping[str, float]], seconds: Mapping[str, float], table: Table
 ) -> None:
-    """Print the errors on hidden entries: of the fit, the baseline, and no learning at all."""
-    held = {
-        block: Held(np.nonzero(mask)[0], np.nonzero(mask)[1], truth[block][mask])
-        for block, mask in hidden.items()
-    }
-    begun = time.perf_counter()
-    theirs = regressions(observed["features"], observed["labels"])
-    times = [seconds, time.perf_counter() - begun]
-    means = {block: column_means(own)[held[block].columns] for block, own in observed.items()}
-    wrong = [
-        LabelError("labels")(answer, held),
-        *(
-            float(np.mean((p > 0.5) != held["labels"].values))
-            for p in (theirs[hidden["labels"]], means["labels"])
-        ),
-    ]
-    squares = np.square(held["features"].values)
-    missed = np.square(means["features"] - held["features"].values)
-    errors = [RelativeError("features")(answer, held), *[float(missed.sum() / squares.sum())] * 2]
-    headline("Hidden entries: errors and seconds")
-    print(f"{'':<34}{'label error':>12}{'imputation error':>18}{'s':>8}")
-    names = ("mcframe", "column means, logistic regression", "column means, commoner class")
-    for row in zip(names, wrong, errors, [*(f"{s:.1f}" for s in times), ""], strict=True):
-        print("{:<34}{:>12.4f}{:>18.4f}{:>8}".format(*row).rstrip())
+    """Print the errors of all answers beside each other."""
+    headline("Hidden entries: errors beside two imputers of scikit-learn")
+    longest = max(len(name) for name in table.columns) + 8
+    print(" " * longest + "".join(f"{name:>13}" for name in errors))
+    for column in table.numbers:
+        print(f"{column:<{longest}}" + "".join(f"{own[column]:>13.2f}" for own in errors.values()))
+    means = {name: average(own, table) for name, own in errors.items()}
+    print(f"{'mean of numbers':<{longest}}" + "".join(f"{mean:>13.2f}" for mean in means.values()))
+    wrong = [f"{own[table.category]:>13.1%}" for own in errors.values()]
+    print(f"{f'{table.category}, wrong':<{longest}}" + "".join(wrong))
+    spent = "".join(f"{seconds[name]:>11.1f} s" for name in errors)
+    print(f"{'time':<{longest}}{spent}")
     print(
-        "label error: share of wrong 0/1 at threshold 0.5. imputation error: sum of squared errors"
-        "\n/ sum of squares of the truth (Goldberg et al., 2010)"
-        "\nlogistic regression: one a label, its ridge chosen by cross-validation"
-    )
-    print(
-        f"\nagainst the baseline, mcframe's label error is {change(wrong[0], wrong[1])}, its"
-        f" imputation error {change(errors[0], errors[1])}"
+        "numbers: root mean square error / standard deviation of the column; 1 is no better than"
+        "\nits mean. extra trees: IterativeImputer with 50 of them, 5 sweeps; neighbours:"
+        "\nKNNImputer with 10, weighted by distance. Both read numbers in standard units."
     )
 
 
-def column_means(entries: Array) -> Array:
-    """Return the mean of what is observed of each column; 0 of one with nothing observed."""
-    known = ~np.isnan(entries)
-    return np.where(known, entries, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+def average(errors: Mapping[str, float], table: Table) -> float:
+    """Return the mean error of the columns of numbers."""
+    return float(np.mean([errors[name] for name in table.numbers]))
 
 
-def regressions(features: Array, labels: Array) -> Array:
-    """Return P(1) of each label by a logistic regression, with means for missing features.
-
-    A label with one class observed is predicted to be that class always, one without any
-    observation to be 0.
-    """
-    from sklearn.linear_model import LogisticRegression, LogisticRegressionCV  # slow to import
-
-    filled = np.where(np.isnan(features), column_means(features), features)
-    found = np.tile(column_means(labels), (len(labels), 1))
-    for column, own in enumerate(labels.T):
-        known = ~np.isnan(own)
-        fewest = np.bincount(own[known].astype(np.intp), minlength=2).min()
-        if fewest:
-            model = LogisticRegression(max_iter=5000)
-            if fewest >= 3:  # one of either class in each fold
-                model = LogisticRegressionCV(
-                    Cs=(0.01, 0.1, 1.0, 10.0), cv=3, scoring="neg_log_loss", max_iter=5000
-                )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                model.fit(filled[known], own[known])
-            found[:, column] = model.predict_proba(filled)[:, 1]
-    return found
+def intervals_said(completed: Completion, table: Table, hidden: Mapping[str, Mask]) -> str:
+    """Say how many hidden numbers lie in their intervals, and how wide these are."""
+    lower, upper = (columns_of(ends) for ends in completed.interval(LEVEL))
+    inside, widths = [], []
+    for name, truth in table.numbers.items():
+        gaps = hidden[name]
+        inside.append(((lower[name] <= truth) & (truth <= upper[name]))[gaps])
+        spread = 2.0 * HALF_WIDTH * np.std(truth[~gaps])
+        widths.append((upper[name] - lower[name])[gaps] / spread)
+    return (
+        f"mcframe's {LEVEL:.0%} intervals hold {np.mean(np.concatenate(inside)):.0%} of the hidden"
+        f" numbers. They are {np.mean(np.concatenate(widths)):.0%} as wide as\nmean ± {HALF_WIDTH}"
+        " standard deviations. Both imputers give no intervals."
+    )
 
 
-def change(ours: float, theirs: float) -> str:
-    """Say how much lower or higher a number is."""
-    if ours == theirs:
-        return "the same"
-    if theirs == 0.0:
-        return "higher than its 0"
-    return f"{abs(ours / theirs - 1):.0%} {'lower' if ours < theirs else 'higher'}"
+def certify(frame: Any, given: argparse.Namespace) -> int:
+    """Print a model of the table, its fit, and the verification of some rows."""
+    headline("A model with a certificate: mc.fit(*mc.declare(frame))")
+    model, data = declare(frame)
+    print(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotCertifiedWarning)  # printed as the status
+        answer = fit(model, data, tol=given.tol, random_state=given.seed)
+        print(f"\n{answer}")
+        print("the bound is computed: no Z whatever has an objective below it")
+        first = declare(nw.from_native(frame).head(VERIFIED_ROWS).to_native())
+        count = len(nw.from_native(frame, eager_only=True).head(VERIFIED_ROWS))
+        headline(f"The same for the first {count} rows, and by CVXPY: mc.verify")
+        verified = verify(*first)
+    print(verified)
+    return DONE if answer.status == "certified" and verified else UNFINISHED
 
 
-def draw(data: MultiLabel, hidden: Mask, observed: Array, answer: Fit, path: str) -> None:
-    """Draw the first item of each digit there is; without matplotlib, say how to get it."""
-    present = [label for label in data.labels.T if label.any()]
-    items = [int(np.argmax(label)) for label in present]
-    means = np.where(hidden, column_means(observed), data.features)
+def draw(
+    path: str,
+    errors: Mapping[str, Mapping[str, float]],
+    filled: Mapping[str, Mapping[str, Array]],
+    completed: Completion,
+    table: Table,
+    hidden: Mapping[str, Mask],
+) -> None:
+    """Draw errors of all answers, and intervals of one column; without matplotlib say so."""
     try:
-        draw_pixels(
-            path,
-            truth=data.features[items],
-            hidden=hidden[items],
-            answers={
-                "filled in by\nmcframe": np.asarray(answer.impute("features"))[items],
-                "filled in by\ncolumn means": means[items],
-            },
-            titles=[data.label_names[int(np.argmax(data.labels[item]))] for item in items],
-            heading=f"Handwritten digits with {SHARES['features']:.0%} of their pixels hidden,"
-            " and what is filled in (first item of each digit)",
-        )
+        from matplotlib.figure import Figure
     except ModuleNotFoundError:
         print('no picture: it needs matplotlib; get it with pip install "mcframe[plot]"')
         return
+    figure = Figure(figsize=(11.0, 4.8), layout="constrained", facecolor="white")
+    left, right = figure.subplots(1, 2, width_ratios=(1.0, 1.1))
+    for ax in (left, right):
+        ax.spines[["top", "right"]].set_visible(False)
+    ours = errors[OURS]
+    order = [table.category, *sorted(table.numbers, key=lambda name: -ours[name])]
+    places = np.arange(len(order))
+    left.hlines(places, 0.0, [max(own[name] for own in errors.values()) for name in order], "0.9")
+    for name, own in errors.items():
+        values = [own[column] for column in order]
+        left.plot(values, places, MARKS[name], color=COLOURS[name], label=name)
+    labels = [f"{name} (share wrong)" if name == table.category else name for name in order]
+    left.set_yticks(places, labels)
+    left.axvline(1.0, color=GREY, linewidth=0.8, linestyle=":")
+    left.set(
+        xlabel="error at hidden entries, in standard deviations of the column", xlim=(0, None)
+    )
+    left.set_title("Errors of three answers (1: filled with the mean)", fontsize="medium")
+    # The column of the median error, so that neither the best nor the worst is shown.
+    column = sorted(table.numbers, key=ours.__getitem__)[len(table.numbers) // 2]
+    lower, upper = (columns_of(ends)[column] for ends in completed.interval(LEVEL))
+    rows = np.flatnonzero(hidden[column])[:DRAWN]
+    rows = rows[np.argsort(filled[OURS][column][rows])]
+    places = np.arange(rows.size)
+    label = f"mcframe, {LEVEL:.0%} interval"
+    right.vlines(places, lower[rows], upper[rows], BLUE, alpha=0.35, linewidth=4.0, label=label)
+    for name in (TREES, NEIGHBOURS):
+        values = filled[name][column][rows]
+        right.plot(places, values, MARKS[name], color=COLOURS[name], markersize=3.0, label=name)
+    truth = table.numbers[column][rows]
+    right.plot(places, truth, "_", color="black", markersize=9.0, mew=1.5, label="truth")
+    right.set(xlabel=f"{rows.size} hidden entries, sorted by their filled value", ylabel=column)
+    right.set_xticks([])
+    right.set_title(f"One column: {column}", fontsize="medium")
+    handles = [*left.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0][::3]]
+    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
+    try:
+        figure.savefig(path, dpi=150)
     except OSError as error:
         raise DataError(f"the picture cannot be written: {error}; try --picture PATH") from None
     print(f"picture: {Path(path).resolve()}")

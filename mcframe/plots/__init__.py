@@ -6,7 +6,6 @@ returns the axes. They need matplotlib, which ``pip install "mcframe[plot]"`` br
 
 from mcframe.plots.drawing import PICTURES
 from mcframe.plots.of_answers import Pictures
-from mcframe.plots.pixels import draw_pixels
 from mcframe.plots.predictions import biplot, calibration, coverage, predictions
 from mcframe.plots.solving import evidence, gap, precisions, scores, singular_values, ternary
 from mcframe.plots.tables import filled, missingness
@@ -17,7 +16,6 @@ __all__ = [
     "biplot",
     "calibration",
     "coverage",
-    "draw_pixels",
     "evidence",
     "filled",
     "gap",
