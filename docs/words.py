@@ -1,8 +1,8 @@
 """Lists of words for the pages, made from what the package says of itself when they are built.
 
 ``.. words:: mcframe.likelihoods`` is a table of one or more rooms: each word, and the first line
-of its docstring. ``.. autowords:: mcframe.likelihoods`` documents each of them in full. ``.. thumbnails:: cases``
-shows the sections of another page by their first pictures.
+of its docstring. ``.. autowords:: mcframe.likelihoods`` documents each of them in full.
+``.. thumbnails:: cases`` shows the sections of another page by their first pictures.
 """
 
 import importlib
