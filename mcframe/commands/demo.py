@@ -4,6 +4,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -202,7 +203,7 @@ def frame_of(table: Table, hidden: Mapping[str, Mask]) -> Any:
     columns[table.category] = [
         None if gap else value for value, gap in zip(table.values, gaps, strict=True)
     ]
-    return nw.from_dict(columns, backend=library).to_native()
+    return nw.from_dict(columns, backend=import_module(library)).to_native()
 
 
 def columns_of(frame: Any) -> dict[str, Array]:
@@ -351,8 +352,9 @@ def draw(
     places = np.arange(len(order))
     left.hlines(places, 0.0, [max(own[name] for own in errors.values()) for name in order], "0.9")
     for name, own in errors.items():
-        values = [own[column] for column in order]
-        left.plot(values, places, MARKS[name], color=COLOURS[name], label=name)
+        left.plot(
+            [own[column] for column in order], places, MARKS[name], color=COLOURS[name], label=name
+        )
     labels = [f"{name} (share wrong)" if name == table.category else name for name in order]
     left.set_yticks(places, labels)
     left.axvline(1.0, color=GREY, linewidth=0.8, linestyle=":")
