@@ -681,7 +681,7 @@ def test_nan_of_polars_is_missing():
         (pl.Series([1.5, None, 5.0, 3.0], dtype=pl.Float32), "number"),
         (pl.Series([None] * 4), "set aside"),
         (pl.Series([1, 2.5, None, 3], dtype=pl.Object), "set aside"),
-        (pl.Series(["1.5", "2.5", None, "3.5"]).cast(pl.Decimal(10, 2)), "set aside"),
+        (pl.Series(["1.5", "2.5", None, "3.5"]).cast(pl.Decimal(10, 2)), "number"),
         (pl.Series([[1], [2], None, [1]]), "set aside"),
         (pa.array(["a", "b", None, "a"], pa.string_view()), "label"),
         (pa.array(["a", "b", None, "a"], pa.large_string()), "label"),

@@ -145,10 +145,6 @@ def test_options_of_tables_of_numbers_are_refused_beside_others():
     def refusal(**options):
         return sentence_of(mc.ModelError, lambda: imputer_of(**options).fit(mixed()))
 
-    assert refusal(missing_values="?") == (
-        "missing_values='?' was given for a table whose columns are not all numbers; replace it"
-        " there, as by X.replace(...), by None"
-    )
     assert refusal(max_value=3.0) == (
         "min_value or max_value was given for a table whose columns are not all numbers; give"
         " bounds of a column by types={name: ('number', lower, upper)}"

@@ -22,6 +22,7 @@ from mcframe.datasets.readers import MISSING, find_file
 from mcframe.model import Model
 from mcframe.numerics.machine import held
 from mcframe.numerics.stored import FORMAT, put_together, said
+from mcframe.tables.columns import read_column
 
 # What is missing if it is not installed, and how to get it.
 TABLES = 'a table in a file (pip install "mcframe[cli]")'
@@ -77,9 +78,10 @@ def read_table(
     Parameters
     ----------
     path : str
-    delimiter, decimal, encoding, missing
-        Of CSV: what stands between two cells and before decimals, and further texts of missing
-        entries.
+    delimiter, decimal, encoding
+        Of CSV: what stands between two cells and before decimals.
+    missing : sequence of str
+        What stands for missing entries, too: TEXT in all columns, NAME=TEXT in one.
     dates : str, optional
         The format of dates in CSV, in the words of ``strptime``, beside that of ISO.
     like : dict from column name to a dtype of narwhals, optional
@@ -102,15 +104,18 @@ def read_table(
     try:
         if kind == "csv":
             given = delimiter, decimal, encoding
-            # Programs write -999 in a column of floats as -999.0.
-            also = [f"{text}.0" for text in missing if re.fullmatch(WHOLE, text)]
-            return read_csv(file, *given, [*MISSING, *missing, *also], dates, like or {})
+            return read_csv(file, *given, missing, dates, like or {})
         table = read_arrow(file, kind)
         if any(EXTENSION in (field.metadata or {}) for field in table.schema):
             with suppress(ModuleNotFoundError):  # without pandas its periods are numbers
                 pa.array(import_module("pandas").PeriodIndex([], freq="D"))  # pyarrow meets them
                 table = read_arrow(file, kind)
-        return table
+        gaps = gaps_by_name(missing, table.column_names)
+        columns = [
+            without_gaps(column, gaps.get(name, ()))
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        ]
+        return pa.Table.from_arrays(columns, schema=table.schema)
     except (OSError, ValueError, LookupError, csv.Error, pa.ArrowException) as error:
         if isinstance(error, DataError):
             raise
@@ -124,6 +129,37 @@ def read_table(
         raise DataError(f"{path} cannot be read as {kind}: {reason}") from None
 
 
+def gaps_by_name(missing: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
+    """Return what stands for missing entries in each column, of arguments TEXT and NAME=TEXT.
+
+    NAME= without a text says that no value of that column does.
+    """
+    everywhere, gaps = list[str](), dict[str, list[str]]()
+    for text in missing:
+        ends = [place for place, character in enumerate(text) if character == "="]
+        end = next((place for place in reversed(ends) if text[:place] in names), None)
+        if end is None:
+            everywhere.append(text)
+        else:
+            gaps.setdefault(text[:end], []).extend([text[end + 1 :]] * (end + 1 < len(text)))
+    return {
+        name: [*everywhere, *gaps.get(name, [])] for name in names if everywhere or name in gaps
+    }
+
+
+def without_gaps(column: Any, gaps: Sequence[str]) -> Any:
+    """Return a column of Arrow without the values that stand for missing ones."""
+    marked = read_column(nw.from_native(column, series_only=True), tuple(gaps)).marked
+    if not marked.any():
+        return column
+    try:
+        return compute.if_else(pa.array(marked), pa.scalar(None, column.type), column)
+    except pa.ArrowNotImplementedError:  # of dictionaries
+        kept = zip(column.to_pylist(), marked, strict=True)
+        values = [None if gap else value for value, gap in kept]
+        return pa.chunked_array([pa.array(values, type=column.type)])
+
+
 def read_arrow(file: Path, kind: str) -> Any:
     """Read a table of Parquet or Feather."""
     return parquet.ParquetFile(file).read() if kind == "parquet" else feather.read_table(file)
@@ -134,7 +170,7 @@ def read_csv(
     delimiter: str,
     decimal: str,
     encoding: str,
-    missing: list[str],
+    missing: Sequence[str],
     dates: str | None,
     like: Mapping[str, Any],
 ) -> Any:
@@ -157,7 +193,7 @@ def read_csv(
                 pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 pa_csv.ConvertOptions(
                     column_types=dict.fromkeys(keys, pa.string()),
-                    null_values=missing,
+                    null_values=MISSING,
                     strings_can_be_null=True,
                 ),
             ).slice(1)
@@ -178,8 +214,9 @@ def read_csv(
             f"{file}: the first line, {delimiter.join(names[:3])} ..., holds numbers alone, and is"
             " taken for the names of the columns; add a line of names if it is a row"
         )
+    gaps = gaps_by_name(missing, names)
     columns = [
-        typed(cells[key], like.get(name), decimal, dates)
+        typed(without_gaps(cells[key], gaps.get(name, ())), like.get(name), decimal, dates)
         for key, name in zip(keys, names, strict=True)
     ]
     return pa.Table.from_arrays(columns, names=names)

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -125,6 +126,7 @@ def in_one_line(message: object) -> str:
     """
     text, *others = str(message).split("\n\n", 1)
     text = re.sub(r"types=\{'?(.+?)'?: '?(.+?)'?\}", r"--types \1=\2", " ".join(text.split()))
+    text = re.sub(r"missing=(\{.*?\]\})", missing_in_words, text)
     text = re.sub(r"\btypes\['?(.+?)'?\] is '?(.+?)'?;", r"--types \1=\2:", text)
     text = re.sub(r"^types names", "--types names", text)
     text = text.replace("make it None (on the command line --missing TEXT)", "give --missing TEXT")
@@ -162,6 +164,16 @@ def value_of_file(told: re.Match[str] | None) -> str:
     with suppress(ValueError, SyntaxError, TypeError):
         return json.dumps(ast.literal_eval(text))
     return text
+
+
+def missing_in_words(found: re.Match[str]) -> str:
+    """Arguments ``--missing`` for a dict from column to values, as Python writes it."""
+    try:
+        gaps = ast.literal_eval(found[1])
+        pairs = [(name, value) for name, own in gaps.items() for value in own or [""]]
+    except (ValueError, SyntaxError, AttributeError, TypeError):
+        return found[0]
+    return " ".join(f"--missing {shlex.quote(f'{name}={value}')}" for name, value in pairs)
 
 
 def as_json(value: Any) -> Any:

@@ -12,6 +12,7 @@ from mcframe.answer import Fit
 from mcframe.commands.files import (
     KINDS,
     checked_output,
+    gaps_by_name,
     is_document,
     read_model,
     read_table,
@@ -56,7 +57,8 @@ a model: a file of TOML or JSON, with the columns of each block:
 """
 NOTES = f"""\
 tables: .csv, .parquet, .arrow and .feather, by the ending. In CSV the first line names the
-columns; an empty cell, NA, NaN and nan are missing.
+columns; an empty cell, NA, NaN and nan are missing. With --missing "don't know" or
+--missing age=-99 such cells are, too, also in new rows that predict reads.
 
 {MODELS}
 exit codes: 0 certified or converged (verify: the answers agree); 1 not, and the output says why;
@@ -174,10 +176,10 @@ def add_csv(command: Any) -> None:
     )
     command.add_argument(
         "--missing",
-        metavar="TEXT",
+        metavar="TEXT|NAME=TEXT",
         action="append",
         default=[],
-        help="a further text for missing entries in CSV; may be repeated",
+        help="what stands for missing entries, too, in all columns or in one; may be repeated",
     )
     command.add_argument(
         "--dates", metavar="FORMAT", help="of CSV, such as %%d.%%m.%%Y (default: 2026-12-31)"
@@ -261,6 +263,7 @@ def impute(given: argparse.Namespace) -> Report:
         completed = complete(
             table,
             types_of(given, table),
+            missing=gaps_by_name(given.missing, table.column_names),
             method=given.method,
             random_state=given.seed,
         )
@@ -436,15 +439,16 @@ def declared_of(given: argparse.Namespace) -> Declared[Any]:
     """The table with its model: the one of a file, or one nuclear norm over all columns."""
     table = table_of(given)
     types = types_of(given, table)
+    gaps = gaps_by_name(given.missing, table.column_names)
     if given.model is None:
-        return declare(table, types)
+        return declare(table, types, missing=gaps)
     model, wanted = read_model(given.model)
     names = list(table.column_names)
     columns = {
         block: choose_columns(Path(given.model), names, block, told)
         for block, told in wanted.items()
     }
-    return declare(table, types, model=model, columns=columns)
+    return declare(table, types, missing=gaps, model=model, columns=columns)
 
 
 def report_of(completed: Completion[Any], text: str, written: Sequence[Path]) -> Report:

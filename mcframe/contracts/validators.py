@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import re
 import secrets
 import sys
 from collections.abc import Callable, Sequence
@@ -73,9 +74,11 @@ def as_float(value: object) -> float | None:
 
 
 def is_missing(value: object) -> bool:
-    """Whether an object stands for a missing number: None, or pandas' NA and NaT."""
+    """Whether an object stands for a missing number: None, pandas' NA and NaT, Decimal("NaN")."""
     pandas = sys.modules.get("pandas")
-    return value is None or (pandas is not None and (value is pandas.NA or value is pandas.NaT))
+    if value is None or (isinstance(value, Decimal) and value.is_nan()):  # also a signalling one
+        return True
+    return pandas is not None and (value is pandas.NA or value is pandas.NaT)
 
 
 def reads_as_number(value: object) -> bool:
@@ -85,6 +88,13 @@ def reads_as_number(value: object) -> bool:
     except (TypeError, ValueError, OverflowError):
         return False
     return True
+
+
+def exact(value: float) -> str:
+    """A number in six digits, or in all where these are few: 3.0000001 is not 3."""
+    text = f"{value:g}"
+    digits = re.sub(r"e.*|\D", "", text).lstrip("0")
+    return text if float(text) == value or len(digits) > 3 else repr(float(value))
 
 
 def plain(value: object) -> object:

@@ -14,7 +14,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.validators import RandomState, some_names
+from mcframe.contracts.validators import RandomState, exact, some_names
 from mcframe.datasets.readers import (
     as_number,
     find_file,
@@ -58,7 +58,7 @@ def are_labels(instance: "MultiLabel", _attribute: object, value: Array) -> None
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
         raise DataError(
-            f"{instance.name}: label {value[row, column]:g} in row {row}, column {column};"
+            f"{instance.name}: label {exact(value[row, column])} in row {row}, column {column};"
             " recode the labels as 0 and 1, with NaN where one is missing"
         )
     if len(value) != len(instance.features):
@@ -520,7 +520,7 @@ def label_column(attribute: Attribute, cells: Array, file: Path) -> Array:
     if attribute.values is None:
         numbers = cells
         wrong = cells[~np.isnan(cells) & (cells != 0.0) & (cells != 1.0)]
-        given = [f"{value:g}" for value in wrong[:1]]
+        given = [exact(value) for value in wrong[:1]]
     else:
         given = [value for value in attribute.values if value not in ("0", "1")]
         numbers = cells if given else codes_of(cells, [float(value) for value in attribute.values])

@@ -2,9 +2,11 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import attrs
+import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
@@ -17,6 +19,7 @@ from mcframe.contracts.validators import (
     above_zero,
     checked_seed,
     floats_of,
+    is_missing,
     is_word,
     whole,
 )
@@ -32,8 +35,15 @@ from mcframe.selection import HeldOutLoss, cross_validate
 from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.splitters import fewest_free, places_by_content
 from mcframe.selection.weight_max import chosen_place
-from mcframe.tables.columns import read_frame
-from mcframe.tables.declaring import check_unseen, starting_weight
+from mcframe.tables.columns import read_columns, read_frame
+from mcframe.tables.declaring import check_unseen, like_frame, starting_weight
+from mcframe.tables.gaps import (
+    codes_among,
+    gaps_of,
+    number_in,
+    numbers_are_gaps,
+    warn_of_suspects,
+)
 from mcframe.tables.rows_choice import (
     COMPONENTS,
     RowsChoice,
@@ -61,6 +71,7 @@ class TableEstimator(BaseEstimator):
     terms: Any = None
     model: Any = attrs.field(default=None, kw_only=True)
     types: Any = attrs.field(default=None, kw_only=True)
+    missing_values: Any = attrs.field(default=np.nan, kw_only=True)
     unseen: str = attrs.field(default="missing", kw_only=True)
     weight: Any = attrs.field(default="cv", kw_only=True)
     n_weights: int = attrs.field(default=12, kw_only=True)
@@ -84,6 +95,29 @@ class TableEstimator(BaseEstimator):
         self, X: Any, reset: bool, dtype: Any = np.float64, copy: bool = False
     ) -> Any:
         """X as floats, NaN where missing."""
+        table = self.checked_numbers(with_nan(X), reset, dtype, copy)
+        names = getattr(self, "feature_names_in_", None)
+        called = [*range(table.shape[1]), *([] if names is None else names)]
+        gaps = gaps_of(self.missing_values, called)
+        refuse_no_numbers(gaps)
+        marked = np.zeros(table.shape, dtype=bool)
+        for place in range(table.shape[1]):
+            own = gaps.get(place, ()) + (() if names is None else gaps.get(names[place], ()))
+            if own:
+                column = table[:, place].astype(np.float64)
+                marked[:, place] = numbers_are_gaps(column, own, table.dtype)
+        if marked.any():
+            table = np.where(marked, table.dtype.type(np.nan), table)
+        if reset:
+            found = {}
+            for place, name in enumerate(range(table.shape[1]) if names is None else names):
+                if gaps.get(place) != () and gaps.get(name) != ():
+                    found[name] = codes_among(table[:, place].astype(np.float64))
+            warn_of_suspects(found, "missing_values")
+        return table
+
+    def checked_numbers(self, X: Any, reset: bool, dtype: Any, copy: bool) -> Any:
+        """X as floats, checked as scikit-learn asks for."""
         try:
             return validate_data(
                 self, X, dtype=dtype, copy=copy, ensure_all_finite="allow-nan", reset=reset
@@ -130,6 +164,7 @@ class TableEstimator(BaseEstimator):
                 self.unseen,
                 self.model,
                 self.gaussian_,
+                self.missing_values,
             )
             self.declared_ = columns.declared
             return columns
@@ -297,6 +332,36 @@ class TableEstimator(BaseEstimator):
         except NoInfluence:  # nothing to be learnt beyond the columns' levels
             return 1.0
         return self.cross_validation_.best_weight
+
+
+def with_nan(X: Any) -> Any:
+    """X with NaN where it is masked, or where an object stands for a missing number."""
+    if nw.dependencies.is_into_dataframe(X):
+        table = nw.from_native(X, eager_only=True)
+        if any(dtype in (nw.Object, nw.Decimal) for dtype in table.schema.values()):
+            columns = read_columns(read_frame(X))
+            return like_frame(
+                table, table.columns, np.column_stack([own.numbers for own in columns])
+            )
+        return X
+    with suppress(NotANumber, TypeError, ValueError, OverflowError):
+        array = np.array(X) if isinstance(X, list | tuple) else X
+        of_objects = isinstance(array, np.ndarray) and array.dtype.kind == "O"
+        if of_objects or isinstance(array, np.ma.MaskedArray):
+            return floats_of(array)
+    return X
+
+
+def refuse_no_numbers(gaps: Mapping[Any, Sequence[Any]]) -> None:
+    """A ``ModelError`` where a value that stands for missing ones is no number."""
+    for name, values in gaps.items():
+        for value in values:
+            is_nan = is_missing(value) or value != value
+            if not is_nan and (isinstance(value, bool) or np.isnan(number_in(value))):
+                raise ModelError(
+                    f"missing_values={value!r} was given for column {name!r} of a table of"
+                    " numbers; give numbers, NaN where None and NaN alone are missing"
+                )
 
 
 def folds_of_numbers(

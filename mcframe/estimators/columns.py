@@ -10,13 +10,14 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
+from mcframe.contracts.validators import exact
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.tables import Completion, Declared
 from mcframe.tables.coding import BLOCK
-from mcframe.tables.columns import filled_series, read_columns, read_frame, read_text_like
+from mcframe.tables.columns import read_column_like, read_columns, read_frame
 from mcframe.tables.completing import ASIDE
 from mcframe.tables.declared_column import as_numbers, aside, warn_of_aside
 from mcframe.tables.declaring import conditioned, declared_of, typed_columns
@@ -93,8 +94,8 @@ class NumberColumns:
             if wrong.any():
                 row = int(np.argmax(wrong))
                 raise DataError(
-                    f"column {called[position]!r}: value {table[row, position]:g} in row {row};"
-                    f" {type(found).__name__} needs {found.needs}. {found.remedy}"
+                    f"column {called[position]!r}: value {exact(table[row, position])} in row"
+                    f" {row}; {type(found).__name__} needs {found.needs}. {found.remedy}"
                 )
             # Thresholds that are fitted are those of one column.
             together.setdefault((found, place if fits_parameters(found) else -1), []).append(place)
@@ -189,6 +190,7 @@ class FrameColumns:
         unseen: Any,
         model: Model | None,
         numbers: bool,
+        missing: Any = None,
     ) -> "FrameColumns":
         """The columns of a frame, as ``mcframe.declare`` takes them, or as numbers of one block.
 
@@ -204,7 +206,7 @@ class FrameColumns:
                 f"likelihoods={likelihoods!r} was given for a table whose columns are not all"
                 " numbers; give those of single columns, by name: likelihoods={name: likelihood}"
             )
-        table, columns = typed_columns(frame, types)
+        table, columns = typed_columns(frame, types, missing, "missing_values")
         if numbers:
             one = Model([number_block(BLOCK)], [NuclearNorm()])
             return cls(Declared.of(as_numbers(columns), table, one), unseen)
@@ -236,8 +238,8 @@ class FrameColumns:
 
     def marked(self, frame: Any) -> Array:
         """NaN where an entry is missing, elsewhere 0."""
-        columns = zip(read_columns(read_frame(frame)), self.declared.columns, strict=True)
-        missing = [read_text_like(own, each.column).missing for own, each in columns]
+        pairs = zip(read_frame(frame).iter_columns(), self.declared.columns, strict=True)
+        missing = [read_column_like(own, each.column).missing for own, each in pairs]
         return np.where(np.column_stack(missing), np.nan, 0.0)
 
     def warn_of_aside(self, said: str = ASIDE, empty: bool = False) -> None:
@@ -249,6 +251,7 @@ class FrameColumns:
                 for each in aside(self.declared.columns)
                 if each.column.n_observed or (empty and each.column.form != "number")
             ],
+            "missing_values",
         )
 
     def filled(self, fit: Any, frame: Any, fitted: bool, limits: Limits, keep_empty: bool) -> Any:
@@ -263,14 +266,15 @@ class FrameColumns:
         else:
             filled = self.completed.table
         table = nw.from_native(filled, eager_only=True)
-        empty = [each.name for each in self.declared.columns if each.column.n_observed == 0]
+        empty = [each for each in self.declared.columns if each.column.n_observed == 0]
         if not keep_empty:
-            return table.drop(empty).to_native()
+            return table.drop([each.name for each in empty]).to_native()
         changed = []
-        for column in read_columns(table.select(empty)):
+        for each in empty:
+            column = read_column_like(table.get_column(each.name), each.column)
             rows = np.flatnonzero(column.missing)
             if column.form == "number" and rows.size:
-                changed.append(filled_series(column.series, rows, [0] * rows.size))
+                changed.append(column.filled(rows, [0] * rows.size))
         return table.with_columns(*changed).to_native()
 
     def beside(self, answer: Any, names: Any, indicated: Array) -> Any:

@@ -1,7 +1,6 @@
 """The imputer: missing entries from a model of the whole table."""
 
 import warnings
-from numbers import Real
 from typing import Any, Self
 
 import attrs
@@ -65,8 +64,9 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
         The number of weights of a norm that are tried, and of folds.
     min_value, max_value : float or array of one a column, default -inf and inf
         Filled numbers are clipped to this range, in a table of numbers.
-    missing_values : number, default NaN
-        The code of a missing entry in a table of numbers; None and pandas.NA are always missing.
+    missing_values : a value, a list of values, or a dict from column to such, default NaN
+        Values that stand for missing entries, as ``missing`` in ``mcframe.declare``; columns of an
+        array by position. None, NaN, pandas.NA and masked entries are always missing.
     keep_empty_features : bool, default False
         Columns without an observed entry are dropped, or filled with 0 if they are numbers.
     add_indicator : bool, default False
@@ -105,7 +105,6 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
 
     min_value: Any = attrs.field(default=-np.inf, kw_only=True)
     max_value: Any = attrs.field(default=np.inf, kw_only=True)
-    missing_values: Any = attrs.field(default=np.nan, kw_only=True)
     keep_empty_features: bool = attrs.field(default=False, kw_only=True)
     add_indicator: bool = attrs.field(default=False, kw_only=True)
 
@@ -172,29 +171,9 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
                 return frame.to_pandas() if library == "pandas" else frame.to_polars()
         return answer
 
-    def read(self, X: Any, reset: bool) -> Any:
-        """X as floats or as a DataFrame; of the latter None and NaN alone are missing."""
-        table = super().read(X, reset)
-        number = isinstance(self.missing_values, Real)
-        if self.is_frame_ and not (number and np.isnan(self.missing_values)):
-            raise ModelError(
-                f"missing_values={self.missing_values!r} was given for a table whose columns are"
-                " not all numbers; replace it there, as by X.replace(...), by None"
-            )
-        return table
-
     def read_numbers(self, X: Any, reset: bool, dtype: Any = None, copy: bool = True) -> Any:
         """X as floats, of 32 bits where it is, NaN where missing."""
-        missing: Any = self.missing_values
-        if not isinstance(missing, Real):
-            raise ModelError(
-                f"missing_values={missing!r} was given; a number is needed, NaN where"
-                " None and NaN alone are missing"
-            )
-        table = super().read_numbers(X, reset, dtype or (np.float64, np.float32), copy)
-        if not np.isnan(float(missing)):
-            table[table == float(missing)] = np.nan
-        return table
+        return super().read_numbers(X, reset, dtype or (np.float64, np.float32), copy)
 
     def limits(self, n_features: int) -> tuple[Array, Array]:
         """The lowest and the highest value of each column that may be filled in."""

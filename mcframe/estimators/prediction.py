@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import is_missing, reads_as_number
+from mcframe.contracts.validators import exact, is_missing, reads_as_number
 from mcframe.estimators.base import TableEstimator
 from mcframe.estimators.columns import FrameColumns
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
@@ -134,6 +134,9 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         own: one block for a table of numbers, else those of ``mcframe.declare(X, types)``.
     types : dict from column name to a kind, optional
         Overrides the detected types of the columns of a DataFrame, as in ``mcframe.declare``.
+    missing_values : a value, a list of values, or a dict from column to such, default NaN
+        Values of X that stand for missing entries, as ``missing`` in ``mcframe.declare``; columns
+        of an array by position. None, NaN, pandas.NA and masked entries are always missing.
     unseen : "missing" or "error", default "missing"
         In ``predict``, a category that was not in the fit counts as missing, with one warning that
         names it, or raises a ``DataError``.
@@ -285,6 +288,9 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
         own: one block for a table of numbers, else those of ``mcframe.declare(X, types)``.
     types : dict from column name to a kind, optional
         Overrides the detected types of the columns of a DataFrame, as in ``mcframe.declare``.
+    missing_values : a value, a list of values, or a dict from column to such, default NaN
+        Values of X that stand for missing entries, as ``missing`` in ``mcframe.declare``; columns
+        of an array by position. None, NaN, pandas.NA and masked entries are always missing.
     unseen : "missing" or "error", default "missing"
         In ``predict``, a category that was not in the fit counts as missing, with one warning that
         names it, or raises a ``DataError``.
@@ -412,7 +418,7 @@ def read_labels(y: Any) -> tuple[Array, Any, bool]:
         wrong = ~(np.isnan(numbers) | (numbers == 0.0) | (numbers == 1.0))
         if wrong.any():
             raise DataError(
-                f"Unknown label type: y of several columns holds {numbers[wrong][0]:g};"
+                f"Unknown label type: y of several columns holds {exact(numbers[wrong][0])};"
                 " recode each as 0 or 1, with NaN where it is missing"
             )
         return numbers, np.array([0, 1]), True

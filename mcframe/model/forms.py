@@ -16,11 +16,12 @@ from mcframe.contracts.validators import (
     NotANumber,
     a_type,
     as_float,
+    exact,
     floats_of,
     plain,
     reads_as_number,
 )
-from mcframe.model.labels import code_labels, nw
+from mcframe.model.labels import code_labels, numbers_of_column, nw
 from mcframe.model.model import Block
 from mcframe.model.table import Table
 
@@ -149,6 +150,59 @@ def is_pandas_array(given: Any) -> bool:
     return pandas is not None and isinstance(given, pandas.api.extensions.ExtensionArray)
 
 
+def is_columns(given: Any) -> bool:
+    """Return True for a table of polars or pyarrow, which are never imported here."""
+    polars, pa = sys.modules.get("polars"), sys.modules.get("pyarrow")
+    if polars is not None and isinstance(given, polars.DataFrame):
+        return True
+    return pa is not None and isinstance(given, pa.Table)
+
+
+def numbers_of_columns(block: Block, given: Any) -> Array:
+    """The values of a table of polars or pyarrow as float64, NaN where missing.
+
+    Column by column: numpy would read dates and durations beside numbers as numbers.
+
+    Raises
+    ------
+    DataError
+        As ``numbers_of``.
+    """
+    try:
+        table = nw.from_native(given, eager_only=True)
+    except nw.exceptions.DuplicateError:
+        names = list(given.column_names)
+        name = next(name for name in names if names.count(name) > 1)
+        raise name_twice(block, name) from None
+    refuse_long_list(block, table)
+    numbers = np.empty(table.shape)
+    for position, series in enumerate(table.iter_columns()):
+        try:
+            numbers[:, position] = numbers_of_column(series)
+        except NotANumber as error:
+            name, values = repr(plain(series.name)), np.array([*series.to_list(), None], object)
+            raise not_a_number(block, name, error, values[:-1], series.dtype) from None
+    return numbers
+
+
+def name_twice(block: Block, name: object) -> DataError:
+    """The error of a table in which two columns have one name."""
+    return DataError(
+        f"block {block.name!r}: column name {plain(name)!r} stands twice in the DataFrame; rename"
+        " or drop one of them"
+    )
+
+
+def refuse_long_list(block: Block, frame: Any) -> None:
+    """Raise a ``DataError`` where a frame is a long list of entries."""
+    said = long_list(frame)
+    if said:
+        raise DataError(
+            f"block {block.name!r}: {said}; to complete its own {frame.shape[1]} columns, give"
+            " frame.to_numpy()"
+        )
+
+
 def numbers_of(block: Block, given: Any) -> Array:
     """The values of a DataFrame or Series as float64 (rows x columns), NaN where missing.
 
@@ -161,16 +215,8 @@ def numbers_of(block: Block, given: Any) -> Array:
     frame = given.to_frame() if given.ndim == 1 else given
     repeated = frame.columns[frame.columns.duplicated()]
     if len(repeated):
-        raise DataError(
-            f"block {block.name!r}: column name {plain(repeated[0])!r} stands twice in the"
-            " DataFrame; rename or drop one of them"
-        )
-    said = long_list(frame)
-    if said:
-        raise DataError(
-            f"block {block.name!r}: {said}; to complete its own {frame.shape[1]} columns, give"
-            " frame.to_numpy()"
-        )
+        raise name_twice(block, repeated[0])
+    refuse_long_list(block, frame)
     check_stored_zeros(block, frame, "frame" if given.ndim == 2 else "series.to_frame()")
     numbers = np.empty(frame.shape)
     for position, name in enumerate(frame.columns):
@@ -179,11 +225,16 @@ def numbers_of(block: Block, given: Any) -> Array:
             if series.dtype.kind in REAL_KINDS:
                 numbers[:, position] = series.to_numpy(dtype=np.float64, na_value=np.nan)
             else:
-                numbers[:, position] = floats_of(series.to_numpy(dtype=object))
+                numbers[:, position] = floats_of(objects_of(series))
         except NotANumber as error:
-            values = series.to_numpy(dtype=object)
+            values = objects_of(series)
             raise not_a_number(block, repr(plain(name)), error, values, series.dtype) from None
     return numbers
+
+
+def objects_of(series: Any) -> Any:
+    """The values of a Series of pandas as an array of objects."""
+    return np.fromiter(series, dtype=object, count=len(series))
 
 
 def check_stored_zeros(block: Block, frame: Any, called: str) -> None:
@@ -268,7 +319,7 @@ def entries_of(table: Table, chosen: Any) -> str:
     """A few offending entries in words: value, column and row of each."""
     where = np.flatnonzero(chosen)
     described = [
-        f"value {table.values[i]:g} in column {table.column_label(int(table.columns[i]))},"
+        f"value {exact(table.values[i])} in column {table.column_label(int(table.columns[i]))},"
         f" row {table.row_label(int(table.rows[i]))}"
         for i in where[:SHOWN]
     ]

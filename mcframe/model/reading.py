@@ -11,13 +11,15 @@ import scipy.sparse as sp
 from mcframe.contracts.arrays import Array, Mask, Shape
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric
-from mcframe.contracts.validators import NotANumber, floats_of
+from mcframe.contracts.validators import NotANumber, exact, floats_of
 from mcframe.model.forms import (
     LARGEST,
     check_values,
+    is_columns,
     is_pandas,
     is_pandas_array,
     numbers_of,
+    numbers_of_columns,
     row_major,
     table_of_array,
     table_of_numbers,
@@ -91,6 +93,8 @@ def read_values(block: Block, given: Any) -> Table:
         table = table_of_numbers(numbers_of(block, given), given.index, names)
     elif is_pandas_array(given):
         table = table_of_numbers(numbers_of(block, sys.modules["pandas"].Series(given)))
+    elif is_columns(given):
+        table = table_of_numbers(numbers_of_columns(block, given))
     else:
         table = table_of_array(block, given)
     if 0 in table.shape:
@@ -179,7 +183,7 @@ def spreadable(block: Block, given: Any, what: str, shape: Shape) -> Array:
     refused.
     """
     try:
-        numbers = floats_of(given)
+        numbers = floats_of(numbers_of_columns(block, given) if is_columns(given) else given)
     except NotANumber as error:
         received = f"with value {error.value!r}" if error.position else repr(given)
     except (TypeError, ValueError):
@@ -235,6 +239,6 @@ def wrong_number(
     row, column = divmod(cell, table.shape[1])
     others = "" if count == 1 else f" and {count - 1} more"
     return DataError(
-        f"block {block.name!r}: {what} {value:g} in column {table.column_label(column)},"
+        f"block {block.name!r}: {what} {exact(value)} in column {table.column_label(column)},"
         f" row {table.row_label(row)}{others}; every one must be {needed}"
     )

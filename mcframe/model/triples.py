@@ -8,7 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import NotANumber, a_type, counted, is_word
+from mcframe.contracts.validators import NotANumber, a_type, counted, exact, is_word
 from mcframe.model.labels import (
     AxisLabels,
     code_labels,
@@ -303,7 +303,7 @@ def repeated(triples: Triples, cells: Any, values: Array, fresh: Mask) -> DataEr
     return DataError(
         f"{HERE}: {triples.index.name} {in_words(triples.index[row])} and {triples.names.name}"
         f" {in_words(triples.names[column])} stand together more than once, with the values"
-        f" {values[second - 1]:g} and {values[second]:g}{others}; leave one of them, or"
+        f" {exact(values[second - 1])} and {exact(values[second])}{others}; leave one of them, or"
         ' choose their common value by duplicates="mean", "last" or "sum"'
     )
 

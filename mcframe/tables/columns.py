@@ -1,11 +1,12 @@
 """Columns of DataFrames of any library, through narwhals: read, and filled in place."""
 
 import datetime as dt
+import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, localcontext
 from functools import cached_property
 from numbers import Real
 from typing import Any, Literal
@@ -18,10 +19,20 @@ from narwhals.exceptions import DuplicateError
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import a_type, as_float, is_missing, plain
+from mcframe.contracts.validators import REAL_KINDS, a_type, as_float, exact, is_missing, plain
 from mcframe.model.labels import absent, numbers_of_column
 from mcframe.model.partitioned import refuse_partitions
 from mcframe.selection.splitters import kinds_of
+from mcframe.tables.gaps import (
+    Code,
+    codes_among,
+    is_sign,
+    is_word_of_missing,
+    listed,
+    number_in,
+    numbers_are_gaps,
+    stand_for_gaps,
+)
 
 # What the values of a column are, whatever dtype holds them.
 Form = Literal["boolean", "number", "text", "category", "ordered", "date", "other"]
@@ -31,14 +42,14 @@ Form = Literal["boolean", "number", "text", "category", "ordered", "date", "othe
 SORTS: tuple[tuple[Any, str], ...] = (
     (str, "text"),
     (bool | np.bool_, "truth values"),
-    (Decimal, "Decimal objects"),
     (np.timedelta64, "timedelta64 objects"),
-    (Real, "numbers"),
+    (Real | Decimal, "numbers"),
     (dt.date, "Python dates"),
 )
+# Numbers of these dtypes are not the nearest to what was written.
+PRECISIONS = {"Float32": np.float32, "Float16": np.float16}
 REMEDIES = {
     "Python dates": "convert it by pandas.to_datetime",
-    "Decimal objects": "convert it to float",
     "an Arrow dictionary": "convert it by .astype('category')",
 }
 
@@ -56,27 +67,49 @@ class Column:
         "other" for what is no number, text, category or date.
     trouble : str
         Of "other": what it is instead, and how to convert it.
+    gaps : tuple
+        Values that were declared to stand for missing ones.
     """
 
     name: Any
     series: Any
     form: Form
     trouble: str = ""
+    gaps: tuple[Any, ...] = ()
 
     @cached_property
-    def numbers(self) -> Array:
-        """Numbers and truth values, dates as microseconds since 1970: float64, NaN if missing."""
+    def cells(self) -> list[Any]:
+        """What stands in the column, as Python objects, None where nothing does."""
+        return values_of(self.series)
+
+    @cached_property
+    def marked(self) -> Mask:
+        """Where a value stands that was declared to stand for a missing one."""
+        if self.form != "number" or self.series.dtype == nw.Object:
+            return stand_for_gaps(self.cells, self.gaps)
+        precision = PRECISIONS.get(str(self.series.dtype), np.float64)
+        return numbers_are_gaps(self.stored_numbers, self.gaps, precision)
+
+    @cached_property
+    def stored_numbers(self) -> Array:
+        """The numbers that stand in the column, NaN where none does."""
         series = self.series
-        if series.dtype in (nw.String, nw.Object):  # Python numbers in a column of objects
-            return np.array([as_float(value) for value in self.values], dtype=np.float64)
+        if series.dtype in (nw.String, nw.Object, nw.Decimal):  # of Python's objects
+            return np.array([as_float(value) for value in self.cells], dtype=np.float64)
         if self.form == "date":
             series = series.dt.timestamp("us")
         return numbers_of_column(series)
 
     @cached_property
+    def numbers(self) -> Array:
+        """Numbers and truth values, dates as microseconds since 1970: float64, NaN if missing."""
+        return np.where(self.marked, np.nan, self.stored_numbers)
+
+    @cached_property
     def values(self) -> list[Any]:
         """The values as Python objects, None where missing."""
-        return values_of(self.series)
+        pairs = zip(self.cells, self.marked, strict=True)
+        return [None if marked else value for value, marked in pairs]
 
     @cached_property
     def missing(self) -> Mask:
@@ -111,12 +144,27 @@ class Column:
             return int(np.unique(self.numbers[self.observed]).size)
         return len(self.distinct)
 
+    @cached_property
+    def suspects(self) -> tuple[Code, ...]:
+        """Numbers that are probably codes for missing values."""
+        return codes_among(self.numbers) if self.form == "number" else ()
+
+    @cached_property
+    def decimals(self) -> tuple[int, int] | None:
+        """How many digits a decimal number has, and how many behind the point; None of others."""
+        return decimals_of(self.series, self.values) if self.form == "number" else None
+
     @property
     def whole(self) -> tuple[int, int] | None:
         """The smallest and largest number of a dtype of whole numbers; None of others."""
         dtype = self.series.dtype
+        if self.decimals is not None and self.decimals[1] == 0:
+            most = int(largest_decimal(*self.decimals))
+            return -most, most
         if not dtype.is_integer():
-            return None
+            own = getattr(self.series.to_native(), "dtype", None)
+            whole = isinstance(own, np.dtype) and own.kind in "iu"  # of another order of bytes
+            return (int(np.iinfo(own).min), int(np.iinfo(own).max)) if whole else None
         word = str(dtype)  # Int8, UInt64, also Int128, which numpy has not
         bits = int(word.lstrip("UInt"))
         low = 0 if word.startswith("U") else -(2 ** (bits - 1))
@@ -124,7 +172,22 @@ class Column:
 
     def written(self, values: list[Any]) -> list[Any]:
         """Values as the column holds them."""
-        return values
+        if self.decimals is None:
+            return values
+        return [None if value is None else as_decimal(value, *self.decimals) for value in values]
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether the column comes back with another dtype: text that is numbers, as numbers."""
+        return False
+
+    def filled(self, rows: IntArray, values: list[Any]) -> Any:
+        """The column with these values at these rows, as a ``narwhals.Series``."""
+        return filled_series(self.series, rows, self.written(values))
+
+    def like(self, table: Any, values: list[Any]) -> Any:
+        """A ``narwhals.Series`` of these values as this column has them, for another table."""
+        return series_like(self.series, table, self.written(values))
 
     def refuse_infinite(self) -> None:
         """A ``DataError`` where a number is infinite."""
@@ -132,8 +195,8 @@ class Column:
         if infinite.size:
             row = int(infinite[0])
             raise DataError(
-                f"column {plain(self.name)!r}: value {self.numbers[row]:g} in row {row}; every"
-                " observed value must be finite. Replace infinities by NaN if they stand for"
+                f"column {plain(self.name)!r}: value {exact(self.numbers[row])} in row {row};"
+                " every observed value must be finite. Replace infinities by NaN if they stand for"
                 " missing values"
             )
 
@@ -159,8 +222,8 @@ class Bounds:
         return None if lower is None or upper is None or not lower < upper else cls(lower, upper)
 
     def __str__(self) -> str:
-        lowest = f" from {self.lower:g}" if self.lower > -np.inf else ""
-        return f"numbers{lowest}" + (f" to {self.upper:g}" if self.upper < np.inf else "")
+        lowest = f" from {exact(self.lower)}" if self.lower > -np.inf else ""
+        return f"numbers{lowest}" + (f" to {exact(self.upper)}" if self.upper < np.inf else "")
 
 
 def read_frame(frame: Any) -> Any:
@@ -202,13 +265,17 @@ def repeated_name(frame: Any) -> DataError:
     return DataError(f"{times} columns of the table have {said}; rename or drop all but one")
 
 
-def read_columns(table: Any) -> list[Column]:
-    """Return the columns of a ``narwhals.DataFrame``, each with the form of its values."""
-    return [read_column(series) for series in table.iter_columns()]
+def read_columns(table: Any, gaps: Mapping[Any, tuple[Any, ...]] | None = None) -> list[Column]:
+    """Return the columns of a ``narwhals.DataFrame``, each with the form of its values.
+
+    ``gaps`` has the values of columns that were declared to stand for missing ones.
+    """
+    declared = gaps or {}
+    return [read_column(series, declared.get(series.name, ())) for series in table.iter_columns()]
 
 
-def read_column(series: Any) -> Column:
-    """Return a column with the form of its values."""
+def read_column(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
+    """Return a column with the form of its values, but for those that stand for missing ones."""
     dtype, native, library = series.dtype, series.to_native(), series.implementation
     pandas, name = sys.modules.get("pandas"), plain(series.name)
     if pandas is not None and isinstance(getattr(native, "dtype", None), pandas.SparseDtype):
@@ -232,30 +299,38 @@ def read_column(series: Any) -> Column:
     elif dtype == nw.Object and library.is_polars():  # which sets no entry of them
         held = "Python objects"
     elif dtype in (nw.String, nw.Object):
-        return column_of_objects(series)
-    elif dtype.is_numeric() and dtype != nw.Decimal:
+        return column_of_objects(series, gaps)
+    elif dtype.is_numeric() or is_of_numpy(native):
         form = "number"
     elif len(series) == series.null_count():  # libraries have a dtype of its own for nothing
         form = "text"
     else:
         held = str(getattr(native, "dtype", dtype) if dtype == nw.Unknown else dtype)
-    return Column(series.name, series, form, trouble_of(held) if held else "")
+    return Column(series.name, series, form, trouble_of(held) if held else "", gaps)
 
 
-def column_of_objects(series: Any) -> Column:
+def is_of_numpy(native: Any) -> bool:
+    """Return whether a column has real numbers of a dtype of numpy, of any order of bytes."""
+    dtype = getattr(native, "dtype", None)
+    return isinstance(dtype, np.dtype) and dtype.kind in REAL_KINDS
+
+
+def column_of_objects(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
     """Return a column of Python objects, or of text, with the form that all of them have."""
     first: dict[str, str] = {}
-    for row, value in enumerate(values_of(series)):
-        if value is not None:
+    cells = values_of(series)
+    for row, (value, marked) in enumerate(zip(cells, stand_for_gaps(cells, gaps), strict=True)):
+        if value is not None and not marked:
             first.setdefault(sort_of(value), f"({plain(value)!r} in row {row})")
     if len(first) > 1:
         told = " and ".join(f"{what} {example}" for what, example in first.items())
-        return Column(series.name, series, "other", f"it mixes {told}; give it one type")
+        trouble = f"it mixes {told}; give it one type"
+        return Column(series.name, series, "other", trouble, gaps)
     sort = next(iter(first), "text")
     forms: dict[str, Form] = {"text": "text", "numbers": "number", "truth values": "boolean"}
     if sort in forms:
-        return Column(series.name, series, forms[sort])
-    return Column(series.name, series, "other", trouble_of(sort))
+        return Column(series.name, series, forms[sort], "", gaps)
+    return Column(series.name, series, "other", trouble_of(sort), gaps)
 
 
 def sort_of(value: object) -> str:
@@ -270,7 +345,6 @@ def trouble_of(held: str) -> str:
     """What a column holds that is none of the known forms, with a remedy."""
     if held.startswith("Duration"):
         return "it holds durations; convert it to numbers, as by .dt.total_seconds()"
-    held = "Decimal objects" if held.startswith("Decimal") else held
     remedy = REMEDIES.get(held, "convert it to numbers, text or categories")
     return f"it holds {held}; {remedy}"
 
@@ -282,10 +356,42 @@ def values_of(series: Any) -> list[Any]:
     return [None if is_missing(v) or v != v else v for v in listed]
 
 
-def listed(named: Sequence[str], most: int = 5, between: str = ", ") -> str:
-    """Return texts in a row; of more than ``most`` the first ones, and the number of others."""
-    more = f" and {len(named) - most} more" if len(named) > most else ""
-    return between.join(named[:most]) + more
+def decimals_of(series: Any, values: Sequence[Any]) -> tuple[int, int] | None:
+    """Return the digits of decimal numbers, and those behind the point; None of other numbers.
+
+    They are those of the dtype, or of Python's Decimal objects as many as one of them has.
+    """
+    if series.dtype == nw.Decimal:
+        native = series.to_native()
+        of_arrow = getattr(native, "type", None) or getattr(native.dtype, "pyarrow_dtype", None)
+        kind = native.dtype if of_arrow is None else of_arrow
+        return kind.precision or MOST_DIGITS, kind.scale
+    observed = [value for value in values if value is not None]
+    if series.dtype != nw.Object or not observed:
+        return None
+    if not all(isinstance(value, Decimal) for value in observed):
+        return None
+    exponents = [value.as_tuple().exponent for value in observed if value.is_finite()]
+    return MOST_DIGITS, max((-exponent for exponent in exponents), default=0)
+
+
+# Of a decimal number where nothing is said, and of those that are computed with.
+MOST_DIGITS, MOST_COMPUTED = 38, 1000
+
+
+def largest_decimal(digits: int, places: int) -> Decimal:
+    """Return the largest decimal number with so many digits, some of them behind the point."""
+    with localcontext(prec=MOST_COMPUTED):
+        return Decimal(10) ** (digits - places) - Decimal(10) ** -places
+
+
+def as_decimal(value: Any, digits: int, places: int) -> Decimal:
+    """Return a number as the nearest decimal one with so many digits and places."""
+    most = largest_decimal(digits, places)
+    with localcontext(prec=MOST_COMPUTED):
+        number = value if isinstance(value, int | Decimal) else Decimal(repr(float(value)))
+        rounded = Decimal(number).quantize(Decimal(10) ** -places)
+        return min(max(rounded, -most), most) if digits < MOST_DIGITS else rounded
 
 
 def filled_series(series: Any, rows: IntArray, values: list[Any]) -> Any:
@@ -301,6 +407,11 @@ def filled_series(series: Any, rows: IntArray, values: list[Any]) -> Any:
         whole = native.clone().scatter(rows, given)
     elif library.is_pyarrow():
         whole = filled_arrow(series.__native_namespace__(), native, rows, values)
+    elif "string_view" in str(native.dtype):  # of which pandas takes nothing
+        cells = native.tolist()
+        for row, value in zip(rows, values, strict=True):
+            cells[row] = value
+        whole = type(native)(cells, index=native.index, dtype=native.dtype)
     else:
         given = type(native)(values, dtype=native.dtype)
         whole = native.copy()
@@ -368,13 +479,6 @@ def filled_arrow(pa: Any, native: Any, rows: IntArray, values: list[Any]) -> Any
 
 # What share of the texts that do not stand for a missing value have to read as numbers.
 SHARE = 0.9
-# What stands for a missing value among numbers, in small letters and without spaces around it.
-SIGNS_OF_MISSING = {
-    *("", "?", "-", "--", ".", "na", "n/a", "#n/a", "n.a.", "nan", "<na>", "nil", "none", "null"),
-    *("missing", "unknown"),
-}
-# Digits behind a leading zero, as of "007", are a code and no number.
-NUMBER = re.compile(r"[+-]?(?!0[0-9])([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
 # Quantities that are not read as such: money and shares, dates, and times of day.
@@ -389,23 +493,32 @@ class TextNumbers(Column):
     """A column of text, or of text and numbers, that is read as numbers.
 
     ``values`` are numbers, None where a text stands for a missing value or reads as no number.
-    Only the first are ``missing``, and are filled: with text, where the column has no numbers.
+    Only the first are ``missing``, and are filled. The column comes back as numbers if all of its
+    other text is numbers; else it stays text, and is filled with text.
     """
 
     @cached_property
-    def given(self) -> list[Any]:
-        """The values of the column, None where missing."""
-        return values_of(self.series)
+    def stored_numbers(self) -> Array:
+        """The numbers, NaN where a text is none."""
+        numbers = {value: number_in(value) for value in set(self.cells)}
+        return np.array([numbers[value] for value in self.cells], dtype=np.float64)
 
     @cached_property
-    def numbers(self) -> Array:
-        """The numbers, NaN where a value is missing or reads as none."""
-        return np.array([number_in(value) for value in self.given], dtype=np.float64)
+    def marked(self) -> Mask:
+        """Where a value stands that was declared to stand for a missing one."""
+        return stand_for_gaps(self.cells, self.gaps)
+
+    @cached_property
+    def words(self) -> Mask:
+        """Where a text says in words that nothing was observed, as in surveys."""
+        words = {value for value in set(self.cells) if is_word_of_missing(value)}
+        return np.array([value in words for value in self.cells], dtype=bool) & ~self.marked
 
     @cached_property
     def missing(self) -> Mask:
-        """Where nothing stands, or a sign of a missing value."""
-        return np.array([value is None or is_sign(value) for value in self.given], dtype=bool)
+        """Where nothing stands, or a text that stands for a missing value."""
+        blank = [value is None or is_sign(value) for value in self.cells]
+        return np.array(blank, dtype=bool) | self.marked | self.words
 
     @cached_property
     def values(self) -> list[Any]:
@@ -413,38 +526,130 @@ class TextNumbers(Column):
         return [None if np.isnan(number) else number for number in self.numbers.tolist()]
 
     @property
+    def n_texts(self) -> int:
+        """How many texts are in the way of numbers, words that stand for missing values too."""
+        return int(np.count_nonzero(self.unread))
+
+    @cached_property
     def whole(self) -> tuple[int, int] | None:
         """The range of 64 bits where each number within is written as a whole one; else None."""
-        read = [v for v, number in zip(self.given, self.values, strict=True) if number is not None]
-        whole = all(re.fullmatch(r"\s*[+-]?[0-9]+\s*", str(value)) for value in read)
         inside = np.all(np.abs(self.distinct) < 2.0**63)
-        return (-(2**63), 2**63 - 1) if whole and inside else None
+        return (-(2**63), 2**63 - 1) if self.is_written_whole and inside else None
+
+    @cached_property
+    def is_written_whole(self) -> bool:
+        """Whether each number is written as a whole one."""
+        pairs = zip(self.cells, self.values, strict=True)
+        read = {str(value) for value, number in pairs if number is not None}
+        return bool(read) and all(WHOLE.fullmatch(value) for value in read)
+
+    @cached_property
+    def is_converted(self) -> bool:
+        """Whether all text is numbers that have a dtype, so that it comes back as numbers."""
+        strange = np.isnan(self.numbers) & ~self.missing
+        return not strange.any() and (self.whole is not None or not self.is_written_whole)
+
+    def as_number(self, value: Any) -> Any:
+        """A number or a text as a number of the dtype that the column comes back with."""
+        if value is None:
+            return None
+        if self.whole is None:
+            return number_in(value)
+        return int(value) if isinstance(value, str) else round(value)
+
+    def filled(self, rows: IntArray, values: list[Any]) -> Any:
+        """The column with these values at these rows, as numbers if it is converted."""
+        if not self.is_converted:
+            return filled_series(self.series, rows, self.written(values))
+        pairs = zip(self.cells, self.values, strict=True)
+        numbers = [None if read is None else self.as_number(cell) for cell, read in pairs]
+        for row, value in zip(rows, values, strict=True):
+            numbers[row] = self.as_number(value)
+        return as_number_series(self.series, numbers)
+
+    def like(self, table: Any, values: list[Any]) -> Any:
+        """A ``narwhals.Series`` of these values as this column comes back, for another table."""
+        if not self.is_converted:
+            return series_like(self.series, table, self.written(values))
+        numbers = [self.as_number(value) for value in values]
+        made = nw.new_series(self.name, numbers, backend=table.implementation)
+        if table.implementation.is_pandas():
+            made = nw.maybe_set_index(made, index=table.to_native().index)
+        return made
 
     def written(self, values: list[Any]) -> list[Any]:
         """Numbers as text where the column has none."""
-        if any(not isinstance(value, str) for value in self.given if value is not None):
+        if any(not isinstance(value, str) for value in self.cells if value is not None):
             return values
         return [f"{value:.15g}" if isinstance(value, float) else str(value) for value in values]
 
     def texts(self, missing: bool) -> str:
         """The texts that are no numbers, those for missing values or others, with their counts."""
-        rows = np.flatnonzero(np.isnan(self.numbers) & (self.missing == missing))
-        texts = Counter(self.given[row] for row in rows if self.given[row] is not None)
-        return ", ".join(f"{text!r} ({times}x)" for text, times in texts.most_common(5))
+        chosen = np.isnan(self.numbers) & (self.missing == missing) & ~self.marked
+        return self.counted(chosen)
+
+    def counted(self, chosen: Mask) -> str:
+        """The most frequent texts among some, with their counts."""
+        texts = Counter(self.cells[row] for row in np.flatnonzero(chosen))
+        texts.pop(None, None)
+        return listed([f"{text!r} ({times}x)" for text, times in texts.most_common()], MOST_TEXTS)
+
+    @property
+    def obstacles(self) -> tuple[str, ...]:
+        """The most frequent texts that keep a column of mostly numbers from being read as such.
+
+        It is mostly numbers where three quarters of it are, or where all others are words for
+        missing values or limits, such as "<5".
+        """
+        n_numbers, n_texts = self.n_observed, self.n_texts
+        if not n_texts or n_numbers < FEWEST_NUMBERS:
+            return ()
+        texts = Counter(self.cells[row] for row in np.flatnonzero(self.unread))
+        expected = all(is_word_of_missing(text) or is_limit(text) for text in texts)
+        if n_numbers < (LEAST_BESIDE_WORDS if expected else MOSTLY) * (n_numbers + n_texts):
+            return ()
+        return tuple(text for text, _ in texts.most_common(MOST_TEXTS))
+
+    @property
+    def unread(self) -> Mask:
+        """Where a text is no number, and no sign of a missing value."""
+        return np.isnan(self.numbers) & (~self.missing | self.words)
+
+    @property
+    def what_is_unread(self) -> str:
+        """What share of the values is numbers, and which texts are none."""
+        share = self.n_observed / (self.n_observed + self.n_texts)
+        return f"{share:.0%} of its values are numbers, but not {self.counted(self.unread)}"
 
 
-def number_in(value: Any) -> float:
-    """Return a number, or that which a text is; NaN of all else."""
-    if isinstance(value, str):
-        number = float(value) if NUMBER.fullmatch(value.strip()) else np.inf
-        return number if np.isfinite(number) else np.nan
-    read = as_float(value)
-    return np.nan if read is None else read
+# How many texts a message names.
+MOST_TEXTS = 5
+# From these shares on a column of text is said to be mostly numbers: whatever the others are, and
+# where they are words for missing values, or limits. It needs so many numbers.
+MOSTLY, LEAST_BESIDE_WORDS, FEWEST_NUMBERS = 0.75, 0.3, 5
+WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
+LIMIT = re.compile(r"(<|>|<=|>=|≤|≥|=<|=>)\s*(?P<number>.+)")
 
 
-def is_sign(value: Any) -> bool:
-    """Return whether a value is a text that stands for a missing one."""
-    return isinstance(value, str) and value.strip().lower() in SIGNS_OF_MISSING
+def is_limit(text: Any) -> bool:
+    """Return whether a text is a limit of detection, such as "<0.5"."""
+    found = LIMIT.fullmatch(text.strip()) if isinstance(text, str) else None
+    return found is not None and not math.isnan(number_in(found["number"]))
+
+
+def as_number_series(series: Any, numbers: list[Any]) -> Any:
+    """Return a ``narwhals.Series`` of numbers in the place of one of text.
+
+    Its dtype is nullable, or one of Arrow, where that of the text is.
+    """
+    whole = all(isinstance(number, int) for number in numbers)
+    texts = [None if number is None else repr(number) for number in numbers]
+    text = filled_series(series, np.arange(len(numbers)), texts)
+    found = text.cast(nw.Int64 if whole else nw.Float64)
+    if str(getattr(series.to_native(), "dtype", "")) == "string":  # nullable text of pandas
+        native = found.to_native().astype("Int64" if whole else "Float64")
+        return nw.from_native(native, series_only=True)
+    return found
 
 
 def with_comma(texts: Sequence[str | None]) -> int | None:
@@ -473,15 +678,16 @@ def read_text(column: Column, given: Any) -> Column:
         return numbers if given.width == 1 and not kinds_of(given) else column
     if given is not None:
         return numbers if given in ("number", "count") or isinstance(given, Bounds) else column
-    n_texts = int(np.count_nonzero(~numbers.missing))
+    n_texts = numbers.n_observed + numbers.n_texts
     signless = column.form == "text" and not numbers.texts(missing=True)
     if signless and n_texts > len(column.distinct) == 2:
         return column
     return numbers if numbers.n_observed >= SHARE * n_texts else column
 
 
-def read_text_like(column: Column, declared: Column) -> Column:
+def read_column_like(series: Any, declared: Column) -> Column:
     """Return a column of new rows read as that of the table was."""
+    column = read_column(series, declared.gaps)
     return (isinstance(declared, TextNumbers) and as_text_numbers(column)) or column
 
 
@@ -492,9 +698,9 @@ def as_text_numbers(column: Column) -> TextNumbers | None:
     if column.form not in ("text", "other") or not of_texts:
         return None
     sorts = {sort_of(value) for value in column.values if value is not None}
-    return (
-        None if sorts - {"text", "numbers"} else TextNumbers(column.name, column.series, "number")
-    )
+    if sorts - {"text", "numbers"}:
+        return None
+    return TextNumbers(column.name, column.series, "number", "", column.gaps)
 
 
 def is_of_quantities(column: Column) -> bool:
@@ -526,8 +732,9 @@ def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
         if isinstance(column, TextNumbers):
             signs, strange = column.texts(missing=True), column.texts(missing=False)
             parts = [f"{signs} as missing"] * bool(signs)
-            parts += [f"{strange} as no number, which stays as it is"] * bool(strange)
-            if column.name not in declared or strange:
+            stays = "which stays as it is, and the column text"
+            parts += [f"{strange} as no number, {stays}"] * bool(strange)
+            if column.name not in declared or strange or column.words.any():
                 said.append(repr(plain(column.name)) + (f" ({'; '.join(parts)})" if parts else ""))
     if said:
         warn_caller(

@@ -29,8 +29,7 @@ from mcframe.selection import (
 )
 from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.splitters import check_length, fewest_free
-from mcframe.tables.coding import BLOCK, Choice, Indicators, Numbers
-from mcframe.tables.columns import is_sign, listed
+from mcframe.tables.coding import BLOCK, Indicators, Numbers
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared_column import (
     DeclaredColumn,
@@ -40,6 +39,7 @@ from mcframe.tables.declared_column import (
     warn_of_aside,
 )
 from mcframe.tables.declaring import Declared, declared_of, typed_columns
+from mcframe.tables.gaps import listed
 from mcframe.tables.rows_choice import (
     COMPONENTS,
     FEWEST_TOGETHER,
@@ -76,6 +76,7 @@ def complete(
     frame: Frame,
     types: Mapping[Any, Any] | None = None,
     *,
+    missing: Any = None,
     method: Literal["posterior", "optimum"] | None = None,
     random_state: RandomState = 0,
     groups: Any = None,
@@ -111,7 +112,7 @@ def complete(
 
     Parameters
     ----------
-    frame, types : as in ``declare``
+    frame, types, missing : as in ``declare``
     method : "posterior" or "optimum", optional
         The default is "posterior", or "optimum" if ``types`` contains a likelihood, which the
         posterior cannot use.
@@ -161,7 +162,7 @@ def complete(
         )
     seed = checked_seed(random_state)
     with stage("complete", checked_progress(progress)):
-        table, columns = typed_columns(frame, types)
+        table, columns = typed_columns(frame, types, missing)
         said = long_list(table)
         if said and not any(each.column.missing.any() for each in columns):
             warn_caller(f"nothing is missing, and {said}")
@@ -179,10 +180,6 @@ def complete(
 FAR, FEWEST = 20.0, 7
 
 
-# Signs of a missing number that may be meant as categories.
-MEANT = {"-", "--", ".", "nil", "none", "missing", "unknown"}
-
-
 def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
     """A ``UserWarning`` of constants that fill entries, and one of numbers that are far out."""
     constants = [
@@ -193,22 +190,12 @@ def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
     if constants:
         told = "columns with a single observed value are filled with it, which may say nothing of"
         warn_caller(f"{told} their missing entries: {listed(constants)}")
-    signs = [
-        f"{plain(value)!r} in column {plain(each.name)!r}"
-        for each in columns
-        if isinstance(each.coding, Choice)
-        for value in each.coding.places
-        if is_sign(value) and value.strip().lower() not in MEANT
-    ]
-    if signs:
-        warn_caller(
-            f"text that usually stands for missing entries is taken for a value: {listed(signs)};"
-            " make it None (on the command line --missing TEXT)"
-        )
     far = []
     for each in columns:
         if isinstance(each.coding, Numbers):
+            codes = [code.value for code in each.column.suspects]  # which have a warning already
             numbers = each.column.numbers / each.coding.unit
+            numbers[np.isin(each.column.numbers, codes)] = np.nan
             for row in (int(np.nanargmin(numbers)), int(np.nanargmax(numbers))):
                 others = numbers[(numbers != numbers[row]) & ~np.isnan(numbers)]
                 if others.size < FEWEST:

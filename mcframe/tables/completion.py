@@ -27,9 +27,9 @@ from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of
 from mcframe.selection import CrossValidation
 from mcframe.storage import save
 from mcframe.tables.coding import BLOCK, Choice, Coded, Counts, Numbers
-from mcframe.tables.columns import listed
 from mcframe.tables.declared_column import DeclaredColumn, data_of, members_of
 from mcframe.tables.declaring import CodedRows, Declared, like_frame, lines_of, percent
+from mcframe.tables.gaps import listed
 from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, standard_units
 
 

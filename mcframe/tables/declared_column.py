@@ -14,7 +14,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood, fits_parameters
-from mcframe.contracts.validators import counted, plain
+from mcframe.contracts.validators import counted, exact, plain
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
 from mcframe.model import Block
 from mcframe.selection.splitters import kinds_of, places_by_content
@@ -33,7 +33,14 @@ from mcframe.tables.coding import (
     Numbers,
     Steps,
 )
-from mcframe.tables.columns import Bounds, Column, TextNumbers, filled_series, listed, with_comma
+from mcframe.tables.columns import (
+    Bounds,
+    Column,
+    TextNumbers,
+    as_text_numbers,
+    with_comma,
+)
+from mcframe.tables.gaps import listed
 
 
 @attrs.frozen(eq=False)
@@ -103,15 +110,18 @@ class DeclaredColumn:
         """True if missing entries are filled."""
         return self.place is not None or bool(self.constant)
 
+    @property
+    def is_changed(self) -> bool:
+        """True if the column comes back changed: filled, or text that is numbers as numbers."""
+        return self.is_filled and (self.column.is_converted or bool(self.column.missing.any()))
+
     def filled_with(self, codes: Array) -> Any:
         """The column with these codes at its missing entries, and a constant one with that."""
         rows = np.flatnonzero(self.column.missing)
-        if rows.size == 0 or not self.is_filled:
-            return self.column.series
         values = list(self.constant) * rows.size
-        if self.place is not None:
+        if self.place is not None and rows.size:
             values = self.modelled[0].values(codes)
-        return filled_series(self.column.series, rows, self.column.written(values))
+        return self.column.filled(rows, values)
 
 
 def aside(columns: Iterable[DeclaredColumn]) -> list[DeclaredColumn]:
@@ -119,14 +129,26 @@ def aside(columns: Iterable[DeclaredColumn]) -> list[DeclaredColumn]:
     return [each for each in columns if not each.is_filled and each.why != "declared"]
 
 
-def warn_of_aside(said: str, columns: Iterable[DeclaredColumn]) -> None:
+def warn_of_aside(said: str, columns: Sequence[DeclaredColumn], option: str = "missing") -> None:
     """A ``UserWarning`` that names columns that are set aside, each with the reason."""
     named = [f"{plain(each.name)!r} ({each.why})" for each in columns]
     if named:
         warn_caller(
             f"{said}: {listed(named)}; types={{name: kind}} declares them, types={{name: 'skip'}}"
-            " confirms this",
+            f" confirms this{remedy_for_numbers(columns, option)}",
         )
+
+
+def remedy_for_numbers(columns: Iterable[DeclaredColumn], option: str) -> str:
+    """The remedy where columns of text are mostly numbers; else ""."""
+    texts = {plain(each.name): mostly_numbers(each.column) for each in columns}
+    gaps = {name: [*own.obstacles] for name, own in texts.items() if own is not None}
+    if not gaps:
+        return ""
+    return (
+        f"; {option}={gaps!r} makes these texts gaps, and types={{{next(iter(gaps))!r}: 'number'}}"
+        " reads the numbers"
+    )
 
 
 def placed_columns(columns: Iterable[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
@@ -305,7 +327,8 @@ def ordinal(column: Column, places: tuple[Any, ...], why: str) -> DeclaredColumn
 def detected_kind(column: Column) -> DeclaredColumn:
     """Return a column with its type by its dtype and values, and the reason."""
     if column.form == "other":
-        return set_aside(column, column.trouble)
+        numbers = mostly_numbers(column)
+        return set_aside(column, column.trouble if numbers is None else numbers.what_is_unread)
     if column.n_observed == 0:
         return set_aside(column, "not one of its values is observed")
     if column.form == "date":
@@ -361,7 +384,16 @@ def kind_of_text(column: Column) -> DeclaredColumn:
         why = f", and {n_distinct} of {n_observed} values differ, as of names"
     elif n_distinct > MOST_CLASSES:
         why = f" with {n_distinct} different values, more than {MOST_CLASSES}"
+    numbers = mostly_numbers(column)
+    if why and numbers is not None:
+        why = f", and {numbers.what_is_unread}"
     return set_aside(column, f"text{why}") if why else category(column, "text")
+
+
+def mostly_numbers(column: Column) -> TextNumbers | None:
+    """A column of text that is mostly numbers, as these, where it is not read so; else None."""
+    numbers = None if isinstance(column, TextNumbers) else as_text_numbers(column)
+    return numbers if numbers is not None and numbers.obstacles else None
 
 
 def kind_of_categories(column: Column) -> DeclaredColumn:
@@ -542,7 +574,7 @@ def refuse_numbers(column: Column, given: Any, wrong: Mask, rule: str = "") -> N
     """A ``DataError`` that names the first wrong number, and what numbers are allowed."""
     rows = np.flatnonzero(wrong & ~column.missing)
     if rows.size:
-        why = f"holds the value {column.numbers[rows[0]]:g} in row {rows[0]}{rule}"
+        why = f"holds the value {exact(column.numbers[rows[0]])} in row {rows[0]}{rule}"
         raise contradiction(column, given, why)
 
 

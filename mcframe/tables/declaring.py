@@ -1,8 +1,11 @@
 """The verb ``declare``, and its answer: a model, its data, and the way back to a table."""
 
 import datetime as dt
+import json
 import warnings
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Generic, Literal
 
 import attrs
@@ -31,13 +34,11 @@ from mcframe.tables.columns import (
     Bounds,
     Column,
     filled_series,
-    listed,
+    read_column,
+    read_column_like,
     read_columns,
     read_frame,
     read_text,
-    read_text_like,
-    series_like,
-    values_of,
     warn_of_text,
     with_categories,
 )
@@ -45,6 +46,7 @@ from mcframe.tables.declared_column import (
     KINDS,
     MOST_CLASSES,
     DeclaredColumn,
+    aside,
     blocks_of,
     contradiction,
     data_of,
@@ -52,14 +54,31 @@ from mcframe.tables.declared_column import (
     detected_kind,
     in_block,
     members_of,
+    mostly_numbers,
     placed_columns,
     refuse_numbers,
+    remedy_for_numbers,
     set_aside,
+    warn_of_aside,
     what,
+)
+from mcframe.tables.gaps import (
+    MEANT,
+    gaps_of,
+    is_phrase,
+    is_sign,
+    listed,
+    stand_for_gaps,
+    warn_of_suspects,
 )
 
 # What the values of a column are, by its form; categories have a list of their own.
-TYPES: dict[str, Any] = {"text": str, "boolean": bool, "number": (int, float), "date": dt.date}
+TYPES: dict[str, Any] = {
+    "text": str,
+    "boolean": bool,
+    "number": (int, float, Decimal),
+    "date": dt.date,
+}
 
 
 @attrs.frozen(eq=False)
@@ -96,8 +115,10 @@ class CodedRows:
         table = read_frame(frame)
         known = {each.name: each.column for each in declared}
         given = {
-            column.name: read_text_like(column, known.get(column.name, column))
-            for column in read_columns(table)
+            series.name: read_column_like(series, known[series.name])
+            if series.name in known
+            else read_column(series)
+            for series in table.iter_columns()
         }
         strange = [name for name in given if name not in known]
         if strange:
@@ -123,10 +144,9 @@ class CodedRows:
                 continue
             codes[each.name] = codes_of(each, column)
             places = np.flatnonzero(np.isnan(codes[each.name]) & ~column.missing)
-            values = values_of(column.series) if places.size else []
             never += [
                 f"{plain(value)!r} in column {plain(column.name)!r}"
-                for value in dict.fromkeys(values[row] for row in places)
+                for value in dict.fromkeys(column.cells[row] for row in places)
             ]
         if never:
             unknown = f"values that the model does not know: {listed(never)}"
@@ -157,10 +177,11 @@ class CodedRows:
         for each in columns:
             column = self.given.get(each.name)
             missing = np.arange(n_rows) if column is None else np.flatnonzero(column.missing)
-            if not each.is_filled or not missing.size:
+            converted = column is not None and column.is_converted
+            if not each.is_filled or not (missing.size or converted):
                 continue
             values = list(each.constant) * missing.size
-            if each.place is not None:
+            if each.place is not None and missing.size:
                 coding, block = each.modelled
                 if isinstance(coding, Numbers) and column is not None and column.form == "number":
                     # Numbers within what the dtype of the new rows holds.
@@ -168,8 +189,7 @@ class CodedRows:
                 places = np.full(missing.size, each.place)
                 values = coding.values(codes_at(coding, block, missing, places))
             if column is None:
-                written = each.column.written(values)
-                changed.append(series_like(each.column.series, self.table, written))
+                changed.append(each.column.like(self.table, values))
             else:
                 changed.append(completed_column(each, column, missing, values, self.table))
         return with_columns(self.table, changed)
@@ -219,15 +239,16 @@ def completed_column(
         For every one of ``missing``.
     """
     untyped = column.form != each.column.form or column.series.dtype == nw.Unknown
+    untyped |= column.is_converted  # text of which nothing is known has the dtype of the table
     untyped &= column.n_observed == 0
     if not untyped and holds(column, values):
-        return filled_series(column.series, missing, column.written(values))
+        return column.filled(missing, values)
     seen = np.flatnonzero(~column.missing)
     if holds(each.column, [column.values[row] for row in seen]):
         whole = list(column.values)
         for row, value in zip(missing, values, strict=True):
             whole[row] = value
-        return series_like(each.column.series, table, each.column.written(whole))
+        return each.column.like(table, whole)
     if column.form in ("category", "ordered"):
         return filled_series(with_categories(column.series, values), missing, values)
     raise contradiction(
@@ -366,7 +387,8 @@ class Declared(Generic[Frame]):
         changed = [
             each.filled_with(codes.get(each.name, np.zeros(0)))
             for each in self.columns
-            if each.column.missing.any() and (each.place is None or each.name in codes)
+            if each.is_changed
+            and (each.place is None or each.name in codes or not each.column.missing.any())
         ]
         return with_columns(self.frame, changed)
 
@@ -575,7 +597,33 @@ def with_columns(table: Any, changed: Sequence[Any]) -> Any:
     made = table.with_columns(*changed).to_native()
     if table.implementation.is_pandas() and made.shape[1] == given.shape[1]:
         made.columns = given.columns  # narwhals keeps neither their names nor None
+    if table.implementation.is_pyarrow():
+        return with_pandas_types(made)
     return made
+
+
+def with_pandas_types(table: Any) -> Any:
+    """A table of pyarrow whose notes for pandas name the types that its columns have now."""
+    notes = (table.schema.metadata or {}).get(b"pandas")
+    if notes is None:
+        return table
+    facts, changed = json.loads(notes), False
+    for column in facts.get("columns", ()):
+        place = table.schema.get_field_index(column["field_name"] or "")
+        kind = (
+            str(table.schema.field(place).type).replace("double", "float64") if place >= 0 else ""
+        )
+        if kind in ("float64", "int64") and column["pandas_type"] in (
+            "unicode",
+            "mixed",
+            "object",
+        ):
+            column |= {"pandas_type": kind, "numpy_type": kind, "metadata": None}
+            changed = True
+    if not changed:
+        return table
+    own = {**table.schema.metadata, b"pandas": json.dumps(facts).encode()}
+    return table.replace_schema_metadata(own)
 
 
 def like_frame(table: Any, names: list[Any], numbers: Array) -> Any:
@@ -622,6 +670,7 @@ def declare(
     frame: Frame,
     types: Mapping[Any, Any] | None = None,
     *,
+    missing: Any = None,
     model: Model | None = None,
     columns: Mapping[str, Sequence[Any]] | None = None,
 ) -> Declared[Frame]:
@@ -633,8 +682,9 @@ def declare(
     - Label (``Bernoulli``): true and false, or text or categories of two values. The probability
       is that of the second value, in the order of the categories or the alphabet.
     - Number, with a ``UserWarning``: text of which at least nine in ten read as numbers, such as "
-      3" and "1e5". Signs of a missing value such as "?", "n/a" and "" are missing. Other text
-      counts as missing for the model and is not changed.
+      3" and "1e5". It comes back as numbers. Signs of a missing value such as "?", "n/a" and "",
+      and words such as "don't know", are missing. Other text, such as "<5", counts as missing for
+      the model and is not changed; then the column stays text.
     - Levels (``Ordinal``): ordered categories. Each column is a block, since thresholds belong to
       one.
     - Category (``Multinomial``): text and other categories. There is a block for each number of
@@ -659,6 +709,11 @@ def declare(
         ``("number", 0, None)``, to which predictions are limited; levels from the lowest to the
         highest, such as ``["I", "II", "III"]``; or a likelihood such as ``mc.Huber()``. If a
         declared category has more than 100 values, the 100 most frequent are classes.
+    missing : list of values, or dict from column name to such a list, optional
+        Values that stand for missing ones beside NaN and None, such as ``[-99, "don't know"]`` in
+        all columns, or ``{"age": [-99], "answer": [8, 9]}``. They are filled like other gaps, and
+        count as missing in new rows, too. -99 and "-99" mean the same. A ``UserWarning`` names
+        numbers that are probably codes for missing values; an empty list says that they are none.
     model : Model, optional
         A model of your own. The likelihood of a block says what its columns are; ``types`` can
         add the order of text levels, bounds, or "date". Levels are counted from 0.
@@ -678,8 +733,8 @@ def declare(
         infinite value, or does not match its declared type or the likelihood of its block; if no
         column is left.
     ModelError
-        If ``types`` names no column, or is none of the above; if ``columns`` does not give each
-        block its columns.
+        If ``types`` or ``missing`` names no column, or is none of the above; if ``columns`` does
+        not give each block its columns.
 
     Examples
     --------
@@ -703,8 +758,10 @@ def declare(
     True
     """
     if model is not None or columns is not None:
-        return declared_by(model, columns, frame, types)
-    table, read = typed_columns(frame, types)
+        return declared_by(model, columns, frame, types, missing)
+    table, read = typed_columns(frame, types, missing)
+    mostly = [each for each in aside(read) if mostly_numbers(each.column) is not None]
+    warn_of_aside("columns that are mostly numbers are set aside", mostly)
     found = declared_of(read, table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
@@ -712,14 +769,17 @@ def declare(
     return attrs.evolve(found, model=Model(found.model.blocks, [NuclearNorm(weight)]))
 
 
-def declared_by(model: Any, columns: Any, frame: Any, types: Any) -> Declared[Any]:
+def declared_by(
+    model: Any, columns: Any, frame: Any, types: Any, missing: Missing
+) -> Declared[Any]:
     """Return a table whose columns stand in the blocks of a given model."""
     if not isinstance(model, Model):
         raise ModelError(f"model={model!r} was given with columns; a Model is needed")
     table = read_frame(frame)
     given = checked_types(types, table.columns)
+    gaps = checked_gaps(missing, given, table.columns)
     places = checked_blocks(model, columns, table.columns)
-    read = {own.name: own for own in read_columns(table)}
+    read = {own.name: own for own in read_columns(table, gaps)}
     placed = []
     for block in model.blocks:
         for name in columns[block.name]:
@@ -728,6 +788,7 @@ def declared_by(model: Any, columns: Any, frame: Any, types: Any) -> Declared[An
     why = "in no block of the model"
     outside = [set_aside(own, why) for name, own in read.items() if name not in places]
     warn_of_text([read[name] for name in places], {**given, **places})
+    warn_of_codes(placed, gaps, "missing")
     blocks = [
         attrs.evolve(block, likelihood=attrs.evolve(block.likelihood, lowest=0))
         if isinstance(block.likelihood, Ordinal)
@@ -782,12 +843,16 @@ def starting_weight(model: Model, data: Mapping[str, Any]) -> float:
 
 
 def typed_columns(
-    frame: Any, types: Mapping[Any, Any] | None
+    frame: Any, types: Mapping[Any, Any] | None, missing: Any, option: str = "missing"
 ) -> tuple[Any, tuple[DeclaredColumn, ...]]:
-    """Return a table as a ``narwhals.DataFrame``, and the type of each column."""
+    """Return a table as a ``narwhals.DataFrame``, and the type of each column.
+
+    ``option`` is what ``missing`` is called where warnings name it.
+    """
     table = read_frame(frame)
     given = checked_types(types, table.columns)
-    columns = [read_text(own, given.get(own.name)) for own in read_columns(table)]
+    gaps = checked_gaps(missing, given, table.columns)
+    columns = [read_text(own, given.get(own.name)) for own in read_columns(table, gaps)]
     placed = placed_columns(
         declared_kind(own, given[own.name]) if own.name in given else detected_kind(own)
         for own in columns
@@ -799,6 +864,8 @@ def typed_columns(
             " values, or declare what a column holds by types={name: kind}"
         )
     warn_of_text(columns, given)
+    warn_of_words([each for each in placed if each.name not in given], option)
+    warn_of_codes(placed, gaps, option)
     for each in placed:
         if isinstance(each.coding, Choice) and len(each.coding.places) < each.column.n_distinct:
             n_rare = np.count_nonzero(np.isnan(each.codes) & ~each.column.missing)
@@ -808,6 +875,76 @@ def typed_columns(
                 " count as missing for the model, and stay as they are",
             )
     return table, placed
+
+
+def checked_gaps(
+    missing: Any, types: Mapping[Any, Any], names: Sequence[Any]
+) -> dict[Any, tuple[Any, ...]]:
+    """The values of each column that stand for missing ones, as ``gaps_of`` reads them.
+
+    Raises
+    ------
+    ModelError
+        As there, and where one is declared to be a level, too.
+    """
+    gaps = gaps_of(missing, names)
+    for name, kind in types.items():
+        levels = kind if isinstance(kind, list | tuple) else ()
+        both = np.flatnonzero(stand_for_gaps(levels, gaps.get(name, ())))
+        if both.size:
+            raise ModelError(
+                f"types[{name!r}] has the level {plain(levels[both[0]])!r}, which missing takes"
+                " for a missing value; leave it out of one of them"
+            )
+    return gaps
+
+
+def warn_of_words(columns: Iterable[DeclaredColumn], option: str) -> None:
+    """Two ``UserWarning``: categories that are mostly numbers, or mean that nothing was observed.
+
+    Of columns that are set aside the reason says it.
+    """
+    modelled = [each for each in columns if each.place is not None or each.constant]
+    numbers = {each.name: mostly_numbers(each.column) for each in modelled}
+    mostly = [
+        f"{plain(name)!r} ({own.what_is_unread})"
+        for name, own in numbers.items()
+        if own is not None
+    ]
+    if mostly:
+        remedy = remedy_for_numbers(modelled, option)
+        warn_caller(f"columns of text are taken for categories: {listed(mostly)}{remedy}")
+    words, gaps = [], dict[Any, list[str]]()
+    for each in modelled:
+        if each.column.form == "number" or numbers[each.name] is not None:
+            continue
+        counts = Counter(each.column.values)
+        for value in each.column.distinct:
+            sign = is_sign(value) and value.strip().lower() not in MEANT
+            if sign or is_phrase(value):
+                named = f"in column {plain(each.name)!r}"
+                words.append(f"{plain(value)!r} {named} ({counts[value]}x)")
+                gaps.setdefault(plain(each.name), []).append(value)
+    if words:
+        warn_caller(
+            f"text that usually stands for missing entries is taken for a value: {listed(words)};"
+            f" {option}={gaps!r} makes it a gap"
+        )
+
+
+def warn_of_codes(
+    columns: Iterable[DeclaredColumn], gaps: Mapping[Any, Sequence[Any]], option: str
+) -> None:
+    """A ``UserWarning`` of numbers that are probably codes for missing values.
+
+    Not of columns for which an empty list of gaps was declared.
+    """
+    found = {
+        plain(each.name): each.column.suspects
+        for each in columns
+        if each.place is not None and gaps.get(each.name) != () and each.column.suspects
+    }
+    warn_of_suspects(found, option)
 
 
 def checked_types(types: Any, names: Sequence[Any]) -> dict[Any, Any]:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.validators import NotANumber, a_type, floats_of
+from mcframe.contracts.validators import NotANumber, a_type, exact, floats_of
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
 from mcframe.model.forms import UNCLEAR_FORMATS, table_of_numbers
@@ -111,8 +111,8 @@ def refuse(name: str, chunk: Chunk, what: str, numbers: Array, wrong: Mask, need
     first, others = int(np.argmax(wrong)), int(wrong.sum()) - 1
     more = f" and {others} more there" if others else ""
     raise DataError(
-        f"block {name!r}: {what} {numbers[first]:g} in {chunk.label}, row {chunk.rows[first]},"
-        f" column {chunk.columns[first]}{more}; every one must be {needed}"
+        f"block {name!r}: {what} {exact(numbers[first])} in {chunk.label}, row"
+        f" {chunk.rows[first]}, column {chunk.columns[first]}{more}; every one must be {needed}"
     )
 
 
