@@ -251,7 +251,7 @@ def warn_of_suspects(found: Mapping[Any, Sequence["Code"]], option: str) -> None
 
 
 # Codes of missing values in use, as texts: -9, 99, -999.9, 9998, 88.
-CODE = re.compile(r"9+(\.9+)?|9+[5-8]|8+|7+")
+CODE = re.compile(r"9+(\.9+)?|9+[6-8]|8+|7+")
 CODE_BELOW_0 = re.compile(r"-(9+(\.9+)?|9+[5-8]|[1-8]|8+|7+|6+|5+|9+\.25)")
 # The ends of whole numbers in files, and what oceanography and meteorology fill with.
 FILLS = {"-32768", "32767", "65535", "2147483647", "-2147483648", "1e+20", "1e+30", "1e+36"}
@@ -260,8 +260,13 @@ FILLS |= {"9.96920996838687e+36", "-1e+20", "-1e+30"}
 FEWEST_OTHERS, FEWEST_DISTINCT = 10, 2
 # A scale has at most so many steps.
 LONGEST_SCALE = 11
-# A code has to be so many times as far from the next value as these are from each other.
-APART = 3.0
+# A code has to be so many times as far from the next value as these are from each other: if it
+# stands there twice as often as each of those, and if it stands there as often.
+APART, FAR_APART = 3.0, 5.0
+# Such a number below 0, where no other one is, is a code wherever the others lie.
+SURE = 7.0
+# On a scale so many entries would be expected between its end and a code.
+FEWEST_BETWEEN = 8.0
 # A code is one entry in a hundred at least, if it does not lie as far out as all others spread.
 LEAST_SHARE = 0.01
 
@@ -278,10 +283,10 @@ def codes_among(numbers: Array) -> tuple[Code, ...]:
     """Return the numbers (NaN where missing) that are probably codes for missing values.
 
     Such a value is a code that is in use, is repeated, is the smallest or the largest, perhaps
-    beside other codes, and stands apart from all others: by more than they spread; or by three
-    times the largest step between neighbours in the half of them that is nearer to it. On a scale
-    (whole numbers one after the other) 9 is a code two steps beyond its end. A value that may
-    follow from chance, as a last one of many, is none.
+    beside other codes, and stands apart from all others: by more than they spread, or by three to
+    five times the largest step between neighbours in the half of them that is nearer to it; below
+    0, where no other number is; or beyond the end of a scale, which is whole numbers one after the
+    other, where others would be expected between. A code among the other numbers cannot be told.
     """
     observed = numbers[np.isfinite(numbers)]
     values, counts = np.unique(observed, return_counts=True)
@@ -316,31 +321,44 @@ def is_code(text: str) -> bool:
 
 
 def stands_apart(values: Array, counts: IntArray, place: int, sign: float) -> bool:
-    """Return whether the values from a place on are codes that stand apart from those before."""
+    """Return whether the values from a place on are codes that stand apart from those before.
+
+    Several codes beside one another are all repeated.
+    """
     others, codes, n_others = values[:place], values[place:], int(np.sum(counts[:place]))
-    if n_others < FEWEST_OTHERS:
+    times, fewest = int(np.max(counts[place:])), int(np.min(counts[place:]))
+    if n_others < FEWEST_OTHERS or times < 2 or (codes.size > 1 and fewest < 2):
         return False
-    gap, spread = float(codes[0] - others[-1]), float(others[-1] - others[0])
-    times, n = int(np.max(counts[place:])), n_others + int(np.sum(counts[place:]))
-    numbers = [abs(float(code)) for code in codes]
-    steps = np.diff(others)
-    scale = bool(np.all(steps == 1.0)) and others.size <= LONGEST_SCALE and whole(others)
-    often = times >= 3 and times >= LEAST_SHARE * n
-    is_negative = sign < 0.0 and np.all(codes > 0.0)
-    if is_negative and np.all(others <= 0.0):  # below 0, where no other number is
-        return times >= 2 and gap > 3.0 and gap >= APART * near_step(others)
-    if any(number < 10.0 for number in numbers):
-        # 9 beyond the end of a scale, and 8 and 7 beside it.
-        return 9.0 in numbers and sign > 0.0 and scale and often and gap >= 2.0
-    if times >= 2 and gap >= spread and gap >= APART * near_step(others):
-        return True
-    near = counts[max(place - 5, 0) : place]
-    return often and gap >= APART * near_step(others) and times >= 2.0 * float(np.mean(near))
+    gap, spread, step = float(codes[0] - others[-1]), float(np.ptp(others)), near_step(others)
+    sizes = np.abs(codes)
+    if sign < 0.0 and np.all(codes > 0.0) and np.all(others <= 0.0):
+        # Below 0, where no other number is.
+        sure = float(sizes[-1]) >= SURE or gap >= APART * step
+        return gap > 3.0 and sure and (times >= 3 or float(sizes.min()) >= 10.0)
+    near = float(np.mean(counts[max(place - 5, 0) : place]))
+    often = times >= 3 and times >= LEAST_SHARE * (n_others + int(np.sum(counts[place:])))
+    if sizes.min() < 10.0:
+        # 9 beyond the end of a scale, and 8 and 7 beside it: as many as would stand between.
+        on_scale = 9.0 in sizes and sign > 0.0 and is_scale(others)
+        between = (gap - 1.0) * min(int(counts[place]), int(counts[place - 1]))
+        return on_scale and often and between >= FEWEST_BETWEEN
+    if gap >= spread and gap >= APART * step:
+        return times >= 3 or not any(is_beside_nines(number) for number in sizes)
+    return often and (
+        (gap >= APART * step and times >= 2.0 * near)
+        or (gap >= FAR_APART * step and times >= near)
+    )
 
 
-def whole(numbers: Array) -> bool:
-    """Return whether all numbers are whole."""
-    return bool(np.all(np.floor(numbers) == numbers))
+def is_scale(values: Array) -> bool:
+    """Return whether ascending values are few whole numbers, one after the other."""
+    steps = np.all(np.diff(values) == 1.0)
+    return bool(steps and values.size <= LONGEST_SCALE and values[0] == np.floor(values[0]))
+
+
+def is_beside_nines(number: float) -> bool:
+    """Return whether a code is one of those that stand beside 9, 99, 999, ..., such as 88."""
+    return not set(f"{number:.15g}") <= {"9", "."} and f"{number:.15g}" not in FILLS
 
 
 def near_step(others: Array) -> float:
