@@ -21,6 +21,7 @@ from mcframe.tables.columns import read_column_like, read_columns, read_frame
 from mcframe.tables.completing import ASIDE
 from mcframe.tables.declared_column import as_numbers, aside, warn_of_aside
 from mcframe.tables.declaring import conditioned, declared_of, typed_columns
+from mcframe.tables.gaps import Missing
 from mcframe.tables.rows_choice import number_block
 
 # The lowest and the highest value of each feature that may be filled in.
@@ -190,7 +191,7 @@ class FrameColumns:
         unseen: Any,
         model: Model | None,
         numbers: bool,
-        missing: Any = None,
+        missing: Missing = None,
     ) -> "FrameColumns":
         """The columns of a frame, as ``mcframe.declare`` takes them, or as numbers of one block.
 

@@ -39,7 +39,7 @@ from mcframe.tables.declared_column import (
     warn_of_aside,
 )
 from mcframe.tables.declaring import Declared, declared_of, typed_columns
-from mcframe.tables.gaps import listed
+from mcframe.tables.gaps import Missing, listed
 from mcframe.tables.rows_choice import (
     COMPONENTS,
     FEWEST_TOGETHER,
@@ -76,7 +76,7 @@ def complete(
     frame: Frame,
     types: Mapping[Any, Any] | None = None,
     *,
-    missing: Any = None,
+    missing: Missing = None,
     method: Literal["posterior", "optimum"] | None = None,
     random_state: RandomState = 0,
     groups: Any = None,

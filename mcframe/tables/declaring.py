@@ -64,6 +64,7 @@ from mcframe.tables.declared_column import (
 )
 from mcframe.tables.gaps import (
     MEANT,
+    Missing,
     gaps_of,
     is_phrase,
     is_sign,
@@ -670,7 +671,7 @@ def declare(
     frame: Frame,
     types: Mapping[Any, Any] | None = None,
     *,
-    missing: Any = None,
+    missing: Missing = None,
     model: Model | None = None,
     columns: Mapping[str, Sequence[Any]] | None = None,
 ) -> Declared[Frame]:
@@ -843,7 +844,7 @@ def starting_weight(model: Model, data: Mapping[str, Any]) -> float:
 
 
 def typed_columns(
-    frame: Any, types: Mapping[Any, Any] | None, missing: Any, option: str = "missing"
+    frame: Any, types: Mapping[Any, Any] | None, missing: Missing, option: str = "missing"
 ) -> tuple[Any, tuple[DeclaredColumn, ...]]:
     """Return a table as a ``narwhals.DataFrame``, and the type of each column.
 
@@ -878,7 +879,7 @@ def typed_columns(
 
 
 def checked_gaps(
-    missing: Any, types: Mapping[Any, Any], names: Sequence[Any]
+    missing: Missing, types: Mapping[Any, Any], names: Sequence[Any]
 ) -> dict[Any, tuple[Any, ...]]:
     """The values of each column that stand for missing ones, as ``gaps_of`` reads them.
 

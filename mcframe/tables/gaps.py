@@ -16,6 +16,11 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError, warn_caller
 from mcframe.contracts.validators import a_type, as_float, is_missing, plain
 
+# A value that may be declared to stand for a missing one, and how such values are declared: one,
+# several, or one or several by column.
+GapValue = str | float | bool | dt.date | Decimal | None
+Missing = GapValue | Sequence[GapValue] | Mapping[Any, GapValue | Sequence[GapValue]]
+
 # What stands for a missing value among numbers, in small letters and without spaces around it.
 SIGNS_OF_MISSING = {
     *("", "?", "-", "--", ".", "na", "n/a", "#n/a", "n.a.", "nan", "<na>", "nil", "none", "null"),
@@ -129,7 +134,7 @@ def all_in(text: str, words: set[str]) -> bool:
     return len(parts) > 1 and all(part in words for part in parts)
 
 
-def gaps_of(missing: Any, names: Sequence[Any]) -> dict[Any, tuple[Any, ...]]:
+def gaps_of(missing: Missing, names: Sequence[Any]) -> dict[Any, tuple[Any, ...]]:
     """Return the values of each column that were declared to stand for missing ones.
 
     Parameters
