@@ -10,8 +10,8 @@ Verbs: ``fit``, ``posterior``, ``path``, ``cross_validate``, ``weight_max``, ``v
 ``save`` has written. See the README for an example.
 
 The packages ``mcframe.datasets``, ``mcframe.estimators`` (for scikit-learn), ``mcframe.papers``,
-``mcframe.plots`` and ``mcframe.selection`` (criteria and folds of ``cross_validate``) are loaded
-where they are first asked for: ``mc.datasets.on_disk(folder)``.
+``mcframe.plots``, ``mcframe.selection`` (criteria and folds of ``cross_validate``) and
+``mcframe.backends`` are loaded where they are first asked for: ``mc.datasets.on_disk(folder)``.
 """
 
 from typing import TYPE_CHECKING
@@ -147,9 +147,10 @@ __all__ += constraints.__all__
 __version__ = "0.2.0"
 
 # Packages with names of their own, which are loaded where they are first asked for.
-PACKAGES = ("datasets", "estimators", "papers", "plots", "selection")
+PACKAGES = ("backends", "datasets", "estimators", "papers", "plots", "selection")
 
 if TYPE_CHECKING:
+    from mcframe import backends as backends
     from mcframe import datasets as datasets
     from mcframe import estimators as estimators
     from mcframe import papers as papers

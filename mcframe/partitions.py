@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from mcframe.answer import Fit, Kept
-from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, run
+from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, Verdict, run
 from mcframe.backends.new_rows import RowSpace
 from mcframe.compile import demand_determined
 from mcframe.compile.factor_rows import EQUATIONS
@@ -186,6 +186,22 @@ class PartitionsExplanation:
     driver_bytes: int
     round_bytes: int
     width: int = WIDTH
+
+    @property
+    def chosen(self) -> str | None:
+        """The backend of rows in partitions, or None if it cannot run the model."""
+        return Alternating.name if self.refusal is None else None
+
+    @property
+    def why(self) -> str:
+        """The sentence that says why this backend is taken, or what it cannot do."""
+        return self.refusal or "rows in partitions are fitted by 'alternating' alone"
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """One verdict, of that backend."""
+        cost = f"{in_bytes(self.driver_bytes)} in the driver"
+        return (Verdict(Alternating.name, self.refusal, cost),)
 
     def __repr__(self) -> str:
         if self.refusal is not None:

@@ -683,7 +683,10 @@ def test_what_is_refused_says_why_and_explain_says_it_too(case):
     model, data = mc.Model(blocks, terms), RowsInMemory({"x": table("gaussian")}, 2)
     with pytest.raises(mc.BackendError, match=why):
         mc.fit(model, data)
-    assert why in repr(mc.explain(model, data))
+    explained = mc.explain(model, data)
+    assert why in repr(explained)
+    assert (explained.chosen, why in explained.why) == (None, True)
+    assert [verdict.can_run for verdict in explained.verdicts] == [False]
 
 
 def test_another_backend_is_refused_and_a_client_without_partitions():
@@ -694,6 +697,8 @@ def test_another_backend_is_refused_and_a_client_without_partitions():
         mc.fit(model, {"x": x}, client=object())
     halves = RowsInMemory({"x": x}, 2)
     assert repr(mc.explain(model, halves)) == repr(mc.explain(model, halves))
+    assert mc.explain(model, halves).chosen == "alternating"
+    assert mc.explain(model, halves).verdicts[0].can_run
     with pytest.raises(mc.DataError, match="RowsInMemory was given, rows in partitions"):
         mc.weight_max(model, halves)
 

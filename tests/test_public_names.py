@@ -25,7 +25,7 @@ FIT = {
 
 
 def test_the_package_shows_its_public_names_and_packages_alone():
-    packages = {"datasets", "estimators", "papers", "plots", "selection"}
+    packages = {"backends", "datasets", "estimators", "papers", "plots", "selection"}
     assert dir(mc) == sorted({*mc.__all__, *packages})
     for name in (*packages, "laws"):
         assert inspect.ismodule(getattr(mc, name))

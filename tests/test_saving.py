@@ -226,3 +226,19 @@ def test_terms_as_text(term):
     again = mc.Model.from_json(text)
     assert digest_of(again) == digest_of(model)
     assert again.to_json() == text
+
+
+def test_a_file_holds_the_kind_of_answer_that_is_asked_for(tmp_path):
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    fit, posterior = mc.fit(model, {"x": np.eye(3)}), mc.posterior(model, {"x": np.eye(3)})
+    completed = mc.complete(pd.DataFrame({"a": [1.0, 2.0, np.nan] * 4, "b": range(12)}))
+    for answer in (fit, posterior, completed):
+        path = answer.save(tmp_path / "answer.npz")
+        for kind in (mc.Fit, mc.Posterior, mc.Completion):
+            if isinstance(answer, kind):
+                assert type(mc.load(path, kind)) is type(mc.load(path)) is kind
+                continue
+            with pytest.raises(mc.DataError, match=f"and a {kind.__name__} is asked for"):
+                mc.load(path, kind)
+    with pytest.raises(mc.ModelError, match="a class is needed, such as mc.Fit"):
+        mc.load(path, "Completion")

@@ -2,6 +2,7 @@
 
 import inspect
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
@@ -144,10 +145,14 @@ def criterion_name(criterion: object) -> str:
 
 
 @attrs.frozen
-class OfBlocks:
+class OfBlocks(ABC):
     """A criterion of the held-out entries of one block, or of all where ``block`` is None."""
 
     block: str | None = attrs.field(default=None, validator=attrs.validators.optional(block_name))
+
+    @abstractmethod
+    def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
+        """The score of one fit on one fold."""
 
     def check(self, model: Model) -> None:
         """Raise a ``ModelError`` where the block is missing, or cannot be scored."""
