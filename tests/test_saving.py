@@ -240,5 +240,5 @@ def test_a_file_holds_the_kind_of_answer_that_is_asked_for(tmp_path):
                 continue
             with pytest.raises(mc.DataError, match=f"and a {kind.__name__} is asked for"):
                 mc.load(path, kind)
-    with pytest.raises(mc.ModelError, match="a class is needed, such as mc.Fit"):
+    with pytest.raises(mc.ModelError, match=r"a class is needed, such as mc\.Fit"):
         mc.load(path, "Completion")
