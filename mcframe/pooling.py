@@ -8,6 +8,7 @@ import scipy
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.validators import NotANumber, above_zero, floats_of, probability
 
 
@@ -64,17 +65,34 @@ class Pooled:
         return scalar(self.estimate - half), scalar(self.estimate + half)
 
     def __repr__(self) -> str:
+        header, *rows = self._cells()
+        width = max(len(row[0]) for row in rows)
+        lines = [
+            " ".join([f"{name:<{width}}"] * (width > 0) + [f"{cell:>10}" for cell in cells])
+            for name, *cells in (header, *rows)
+        ]
+        return "\n".join([self._title(), *lines])
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._cells()
+        named = any(row[0] for row in rows)
+        return card(
+            self._title(), table_as_html(header[not named :], [r[not named :] for r in rows])
+        )
+
+    def _title(self) -> str:
+        return f"Pooled: {self.n_tables} completed tables"
+
+    def _cells(self) -> list[list[str]]:
+        """A header, and a row for each estimate; the first cell is its name, if it has one."""
         lower, upper = self.interval(0.95)
-        shown = (self.estimate, self.sd, lower, upper, self.degrees_of_freedom)
-        columns = [np.atleast_1d(own) for own in (*shown, self.fraction_missing)]
-        header = ("estimate", "sd", "2.5 %", "97.5 %", "df", "missing")
-        rows = [" ".join(f"{value:>10.4g}" for value in row) for row in zip(*columns, strict=True)]
-        lines = [" ".join(f"{name:>10}" for name in header), *rows]
-        if is_labelled(self.estimate):
-            names = ["", *map(str, self.estimate.index)]
-            width = max(map(len, names))
-            lines = [f"{name:<{width}} {line}" for name, line in zip(names, lines, strict=True)]
-        return "\n".join([f"Pooled: {self.n_tables} completed tables", *lines])
+        numbers = (self.estimate, self.sd, lower, upper, self.degrees_of_freedom)
+        columns = [np.atleast_1d(each) for each in (*numbers, self.fraction_missing)]
+        rows = [[f"{value:.4g}" for value in row] for row in zip(*columns, strict=True)]
+        labelled = is_labelled(self.estimate)
+        names = map(str, self.estimate.index) if labelled else [""] * len(rows)
+        header = ["", "estimate", "sd", "2.5 %", "97.5 %", "df", "missing"]
+        return [header, *([name, *row] for name, row in zip(names, rows, strict=True))]
 
 
 def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np.inf) -> Pooled:

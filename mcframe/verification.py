@@ -24,6 +24,7 @@ from mcframe.backends import (
 from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.showing import card, remarks, table_as_html, text_as_html
 from mcframe.fitting import fit_problem
 from mcframe.model import Model, Problem
 from mcframe.model.partitioned import in_partitions
@@ -59,6 +60,15 @@ class Explanation:
             auto = "  <- auto" if verdict.name == self.chosen else ""
             lines.append(f"{verdict.name:<11} {mark}  {verdict}{auto}")
         return "\n".join([*lines, self.why])
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (verdict.name, "yes" if verdict.can_run else "no", str(verdict))
+            for verdict in self.verdicts
+        ]
+        chosen = [(place, 0) for place, row in enumerate(rows) if row[0] == self.chosen]
+        table = table_as_html(("backend", "can run it", "cost, or why not"), rows, chosen)
+        return card("Explanation", text_as_html(repr(self.problem)), table, remarks([self.why]))
 
 
 def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
@@ -235,25 +245,35 @@ class Verification:
         return self.agrees
 
     def __repr__(self) -> str:
-        lines = [f"{'':<12}{'objective':>16}{'bound':>16}{'gap':>10}{'rank':>6}{'time':>11}"]
-        for each in (self.fast, self.reference):
-            seconds = each.history[-1].seconds
-            lines.append(
-                f"{each.backend:<12}{each.objective:>16.9g}{each.bound:>16.9g}"
-                f"{each.gap:>10.1e}{each.rank:>6d}{seconds:>9.2f} s"
+        lines = ["{:<12}{:>16}{:>16}{:>10}{:>6}{:>11}".format(*row) for row in self._cells()]
+        return "\n".join([*lines, *self._remarks()])
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._cells()
+        return card("Verification", table_as_html(header, rows), remarks(self._remarks()))
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """A header, and a row for each of the two answers."""
+        rows = [
+            (
+                *(fit.backend, f"{fit.objective:.9g}", f"{fit.bound:.9g}", f"{fit.gap:.1e}"),
+                *(str(fit.rank), f"{fit.history[-1].seconds:.2f} s"),
             )
+            for fit in (self.fast, self.reference)
+        ]
+        return [("", "objective", "bound", "gap", "rank", "time"), *rows]
+
+    def _remarks(self) -> list[str]:
+        """The verdict, and a note if there is one."""
         inexact = " and the ".join(self.inexact)
-        said = {
+        verdict = {
             "agree": "the two solvers agree",
             "differ": f"THE TWO SOLVERS DIFFER ({self.overstated})",
             "too inexact": f"no verdict, the {inexact} is too inexact to compare",
-        }
-        lines.append(
-            f"{said[self.verdict]}: relative difference {self.difference:.1e} (tol {self.tol:g}),"
-            f" distance of Z {self.distance:.1e}"
-        )
-        lines += [f"note: {self.note}"] * (self.note is not None)
-        return "\n".join(lines)
+        }[self.verdict]
+        numbers = f"relative difference {self.difference:.1e} (tol {self.tol:g})"
+        lines = [f"{verdict}: {numbers}, distance of Z {self.distance:.1e}"]
+        return [*lines, *([] if self.note is None else [f"note: {self.note}"])]
 
 
 def verify(

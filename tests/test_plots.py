@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 
 import mcframe as mc
 from mcframe import plots
+from mcframe.plots.drawing import SIZE_OF_MAP, in_words
 from mcframe.plots.predictions import draw_shares
 from mcframe.selection import Held, LabelError
 
@@ -103,6 +104,28 @@ def texts(ax):
     return [text for text in found if "mathdefault" not in text]
 
 
+def colliding(ax):
+    """Pairs of texts of a picture that cover each other: of axes, names, title and key."""
+    renderer, found = ax.figure.canvas.get_renderer(), []
+    key = ax.get_legend()
+    shown = [ax.title, ax.xaxis.label, ax.yaxis.label, *ax.texts]
+    shown += [*([] if key is None else key.get_texts())]
+    for axis in (ax.xaxis, ax.yaxis):
+        shown += [tick.label1 for tick in axis.get_major_ticks()]
+    boxes = [
+        (text.get_text(), text.get_window_extent(renderer))
+        for text in shown
+        if text.get_visible() and text.get_text().strip()
+    ]
+    for k, (one, box) in enumerate(boxes):
+        for other, its in boxes[k + 1 :]:
+            across = min(box.x1, its.x1) - max(box.x0, its.x0)
+            up = min(box.y1, its.y1) - max(box.y0, its.y0)
+            if across > 1.0 and up > 1.0:
+                found.append((one, other, round(across), round(up)))
+    return found
+
+
 CLAIMS = [(name, kind) for name, (_, kinds) in plots.PICTURES.items() for kind in kinds]
 NEEDS_BLOCK = {"predictions": NUMBERS, "calibration": LABELS, "coverage": NUMBERS}
 
@@ -113,6 +136,9 @@ def test_a_picture_draws_what_it_claims_to_take(answers, name, kind):
     given = small_axes()
     ax = drawn(getattr(plots, name)(answers[kind], *block, ax=given))
     assert ax is given
+    large = Figure(figsize=SIZE_OF_MAP, layout="constrained")
+    FigureCanvasAgg(large)
+    assert colliding(drawn(getattr(plots, name)(answers[kind], *block, ax=large.subplots()))) == []
     assert ax.has_data()
     if name != "ternary":
         assert ax.get_xlabel() or name in ("missingness", "filled")
@@ -283,6 +309,34 @@ def test_large_tables_share_pixels():
     assert pixels.shape == (400, 400)
     assert pixels.mean() == pytest.approx(0.5, abs=0.01)
     assert ax.get_title() == "50% of 5000 x 1000 cells are missing"
+
+
+def test_the_colours_of_missingness_have_a_key():
+    def key_of(data):
+        ax = drawn(plots.missingness(data, ax=small_axes()))
+        handles, image = ax.get_legend().legend_handles, ax.images[0]
+        for handle, share in zip(handles, np.linspace(0.0, 1.0, len(handles)), strict=True):
+            assert handle.get_facecolor() == image.to_rgba(share)
+        return [text.get_text() for text in ax.get_legend().get_texts()]
+
+    assert key_of(np.array([[1.0, np.nan], [2.0, 3.0]])) == ["observed", "missing"]
+    assert key_of(np.ones((401, 2))) == ["all observed", "half missing", "all missing"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("NuclearNorm", "nuclear norm"),
+        ("RelativeDeviance(block=None)", "relative deviance"),
+        ("LabelError(block='moods')", "label error of moods"),
+        ("AUCError", "AUC error"),
+        ("wrong labels", "wrong labels"),
+        ("worst", "worst"),
+        ("1 - AUC", "1 - AUC"),
+    ],
+)
+def test_classes_are_words_on_axes(name, words):
+    assert in_words(name) == words
 
 
 def test_dates_are_drawn_as_filled(answers):

@@ -135,6 +135,45 @@ def test_answers_are_html_with_what_they_print():
     assert completed._summary()[0] in text
 
 
+@pytest.fixture(scope="module")
+def tabular():
+    """The answers whose text is a table, over names with markup."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(20, len(NASTY))), columns=NASTY)
+    frame = frame.mask(rng.random(frame.shape) < 0.2)
+    declared = mc.declare(frame)
+    estimates = [pd.Series(rng.normal(size=len(NASTY)), index=NASTY) for _ in range(3)]
+    variances = [pd.Series(np.ones(len(NASTY)), index=NASTY)] * 3
+    return {
+        "Declared": declared,
+        "Explanation": mc.explain(*declared),
+        "Verification": mc.verify(*declared),
+        "Pooled": mc.pool(estimates, variances),
+    }
+
+
+@pytest.mark.parametrize("kind", ["Declared", "Explanation", "Verification", "Pooled"])
+def test_tables_are_html_with_all_words_that_they_print(tabular, kind):
+    answer = tabular[kind]
+    assert type(answer).__name__ == kind
+    text, page = " ".join(read(answer).split()), answer._repr_html_()
+    assert text.startswith(kind)
+    for word in re.sub(r"<- auto", "", repr(answer)).split():
+        assert word in text or one_line(word) in text, word
+    assert (
+        page.count("<tr>")
+        == {"Declared": 7, "Explanation": 8, "Verification": 3, "Pooled": 7}[kind]
+    )
+
+
+def test_the_chosen_backend_is_bold_and_estimates_without_names_have_no_column_for_them(tabular):
+    page = tabular["Explanation"]._repr_html_()
+    assert f'<td class="mc-chosen">{tabular["Explanation"].chosen}</td>' in page
+    pooled = mc.pool([1.0, 1.2, 0.9], [0.04, 0.05, 0.04])
+    assert pooled._repr_html_().count("<th") == 6
+    assert read(pooled).startswith("Pooled: 3 completed tablesestimate")
+
+
 def test_long_tables_are_cut_and_numbers_stand_right():
     from mcframe.contracts.showing import table_as_html
 

@@ -85,6 +85,11 @@ def scrolled(inner: str) -> str:
     return f'<div class="mc-scroll">{inner}</div>'
 
 
+def text_as_html(text: str) -> str:
+    """Return the HTML of lines of text, which are escaped and keep their spaces."""
+    return scrolled(f"<pre>{escape(text)}</pre>")
+
+
 def facts_as_html(facts: Mapping[str, object]) -> str:
     """Return a table of names and values as HTML."""
     return table_as_html((), facts.items())

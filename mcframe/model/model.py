@@ -1,6 +1,5 @@
 """A declared model, blocks of columns joined by terms, and observations with weights."""
 
-import html
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
@@ -10,7 +9,7 @@ import numpy as np
 
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric, fits_parameters
-from mcframe.contracts.showing import card, scrolled, table_as_html
+from mcframe.contracts.showing import card, scrolled, table_as_html, text_as_html
 from mcframe.contracts.term import (
     Constraint,
     Factored,
@@ -571,6 +570,6 @@ class Model:
         words += [("regularizer", repr(term)) for term in self.regularizers]
         words += [("constraint", repr(term)) for term in self.constraints]
         formula = scrolled(f'<div class="mc-formula">{as_html(*self._formula())}</div>')
-        latex = scrolled(f"<pre>{html.escape(self._repr_latex_())}</pre>")
+        latex = text_as_html(self._repr_latex_())
         latex = f"<details><summary>as LaTeX</summary>{latex}</details>"
         return card("Model", formula, table_as_html((), words), latex)

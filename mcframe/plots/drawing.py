@@ -1,5 +1,6 @@
 """What pictures share: axes, colours, names on axes, and which answers have which picture."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -27,9 +28,9 @@ GREY, PALE = "0.55", "0.93"
 MAP = "viridis"
 # Inches of new figures, those of maps with names of columns below.
 SIZE, SIZE_OF_MAP = (5.6, 3.6), (5.6, 4.8)
-# Characters of a name that are shown, and of one that has an axis for itself; inches between two
-# names along an axis, and inches that a character takes.
-MOST_CHARACTERS, LONG, SPACING, PER_CHARACTER = 24, 40, 0.17, 0.085
+# Characters of a name that are shown, of one that shares its side with others, and of one that
+# has an axis for itself; inches between two names along an axis, and inches of a character.
+MOST_CHARACTERS, SHORT, LONG, SPACING, PER_CHARACTER = 24, 18, 40, 0.17, 0.085
 # Points of a scatter, and pixels along a side of a map. Of more points some are drawn at random,
 # and several rows or columns share a pixel.
 MOST_POINTS, MOST_PIXELS = 5_000, 400
@@ -98,6 +99,20 @@ def shown(value: object, most: int = MOST_CHARACTERS) -> str:
     return (f" {text}" if text.startswith("_") else text).replace("$", r"\$")
 
 
+def in_words(name: object) -> str:
+    """Return the name of a class, or the text of one of its objects, as words of an axis.
+
+    ``RelativeDeviance(block=None)`` is the relative deviance; other text stays as it is.
+    """
+    whole = re.fullmatch(r"([A-Z]\w*[a-z]\w*)(?:\((.*)\))?", str(name))
+    if whole is None:
+        return str(name)
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", whole[1]).split(" ")
+    text = " ".join(word if word.isupper() else word.lower() for word in words)
+    block = re.search(r"\bblock='([^']*)'", whole[2] or "")
+    return f"{text} of {block[1]}" if block else text
+
+
 def name_places(axis: Any, names: Sequence[Any], across: bool) -> None:
     """Write names along an axis at 0, 1, 2, ...; where there is no room for all, every second ...
 
@@ -111,7 +126,7 @@ def name_places(axis: Any, names: Sequence[Any], across: bool) -> None:
     inches = max(float(box.width if across else box.height) / figure.dpi, SPACING)
     step = int(np.ceil(len(names) * SPACING / inches))
     places = range(0, len(names), step)
-    texts = [shown(names[place]) for place in places]
+    texts = [shown(names[place], SHORT if across else MOST_CHARACTERS) for place in places]
     longest = max((len(text) for text in texts), default=0) * PER_CHARACTER
     turned = across and longest * len(texts) > inches
     axis.set_ticks(places, texts, fontsize="small", rotation=90.0 if turned else 0.0)

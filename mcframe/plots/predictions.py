@@ -17,6 +17,7 @@ from mcframe.plots.drawing import (
     COLOURS,
     GREY,
     MOST_POINTS,
+    SHORT,
     SPACING,
     names_of,
     picture_of,
@@ -32,9 +33,8 @@ LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
 MOST_COUNTED = 20_000
 # The probability of the bars around observed shares.
 CONFIDENCE = 0.9
-# The most arrows of a biplot that have names, characters of these, and the largest share of the
-# width that one may take.
-MOST_NAMES, SHORT, LARGEST_SHARE = 25, 18, 0.3
+# The most arrows of a biplot that have names, and the largest share of the width of one name.
+MOST_NAMES, LARGEST_SHARE = 25, 0.3
 
 
 @picture_of("Fit", "Posterior")
@@ -276,7 +276,7 @@ def biplot(answer: Any, axes: tuple[int, int] = (0, 1), *, ax: Any = None) -> An
     >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
     >>> fit = mc.fit(model, {"x": np.diag([4.0, 3.0])})
     >>> fit.plot.biplot().get_xlabel()
-    'axis 0 (64% of Z)'
+    'principal axis 0 (64% of Z)'
     """
     scores, loadings, shares = principal_axes(answer)
     two = check_axes(axes, shares.size)
@@ -309,8 +309,8 @@ def biplot(answer: Any, axes: tuple[int, int] = (0, 1), *, ax: Any = None) -> An
     names = [name for own, _ in loadings.values() for name in own]
     name_tips(ax, [names[place] for place in longest], tips[longest])
     ax.set(
-        xlabel=f"axis {two[0]} ({shares[two[0]]:.0%} of Z)",
-        ylabel=f"axis {two[1]} ({shares[two[1]]:.0%} of Z)",
+        xlabel=f"principal axis {two[0]} ({shares[two[0]]:.0%} of Z)",
+        ylabel=f"principal axis {two[1]} ({shares[two[1]]:.0%} of Z)",
     )
     if len(loadings) > 1:
         ax.legend(
@@ -324,6 +324,8 @@ def name_tips(ax: Any, names: list[Any], tips: Array) -> None:
 
     The x axis becomes long enough for them.
     """
+    from matplotlib.patheffects import withStroke
+
     bottom, top = ax.get_ylim()
     box, half = ax.get_window_extent(), float(np.max(np.abs(ax.get_xlim())))
     spacing = SPACING * (top - bottom) * ax.figure.dpi / box.height
@@ -337,6 +339,10 @@ def name_tips(ax: Any, names: list[Any], tips: Array) -> None:
         for place, height in zip(own, rising + apart, strict=True):
             at, name = (tips[place, 0], height), f" {shown(names[place], SHORT)} "
             text = ax.annotate(name, at, ha=side, va="center", fontsize="small")
+            # White around the letters, so that they can be read over arrows and points.
+            text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
+            if abs(height - tips[place, 1]) > 0.5 * spacing:  # a line to where the arrow ends
+                ax.plot(tips[place, [0, 0]], [tips[place, 1], height], color=GREY, linewidth=0.5)
             share = min(text.get_window_extent().width / box.width, LARGEST_SHARE)
             half = max(half, abs(tips[place, 0]) / (1.0 - 2.0 * share))
     ax.set_xlim(-half, half)

@@ -7,7 +7,17 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
-from mcframe.plots.drawing import BLUE, GREY, LONG, MAP, VERMILLION, picture_of, shown, styles
+from mcframe.plots.drawing import (
+    BLUE,
+    GREY,
+    LONG,
+    MAP,
+    VERMILLION,
+    in_words,
+    picture_of,
+    shown,
+    styles,
+)
 
 # Singular values along a path that have a line each.
 MOST_PATHS = 30
@@ -132,7 +142,7 @@ def singular_values(answer: Any, *, ax: Any = None) -> Any:
     >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     >>> path = mc.path(model, {"x": np.diag([4.0, 3.0])}, weights=[4.0, 2.0, 1.0])
     >>> path.plot.singular_values().get_xlabel()
-    'weight of NuclearNorm'
+    'weight of the nuclear norm'
     """
     fits = getattr(answer, "fits", (answer,))
     spectra = [fit.latent.singular_values()[: fit.rank] for fit in fits]
@@ -143,7 +153,9 @@ def singular_values(answer: Any, *, ax: Any = None) -> Any:
         places = np.arange(1, longest + 1)
         ax.vlines(places, spectra[0][-1] / 2.0, spectra[0], color=GREY, linewidth=0.8)
         ax.semilogy(places, spectra[0], "o", color=BLUE, markersize=4.0)
-        ax.set(xlabel="number of the singular value", ylabel="singular value of Z")
+        ax.set(
+            xlabel="number of the singular value", ylabel="singular value of the latent matrix Z"
+        )
         ax.xaxis.get_major_locator().set_params(integer=True)
         return ax
     values = np.zeros((len(fits), min(longest, MOST_PATHS)))
@@ -152,7 +164,7 @@ def singular_values(answer: Any, *, ax: Any = None) -> Any:
     for column, style in zip(values.T, styles(), strict=False):
         ax.plot(answer.weights, column, linewidth=1.2, **style)
     falling_weights(ax, answer.term)
-    ax.set(ylabel="singular values of Z", ylim=(0.0, None))
+    ax.set(ylabel="singular values of the matrix Z", ylim=(0.0, None))
     return ax
 
 
@@ -187,7 +199,7 @@ def precisions(posterior: Any, *, ax: Any = None) -> Any:
     >>> x = np.outer(np.arange(1.0, 9.0), [1.0, 2.0, 3.0, 4.0])
     >>> model = mc.Model([mc.Block("x", mc.Gaussian(variance=0.01))], [mc.NuclearNorm()])
     >>> mc.posterior(model, {"x": x}).plot.precisions().get_xlabel()
-    'factor'
+    'factor, the most important one first'
     """
     state = getattr(posterior.engine, "state", None)
     if state is None:
@@ -198,7 +210,7 @@ def precisions(posterior: Any, *, ax: Any = None) -> Any:
     numbers = np.sort(np.broadcast_to(state.priors.factors, posterior.engine.n_factors))
     places = np.arange(1, numbers.size + 1)
     ax.semilogy(places, numbers, "o", color=BLUE, markersize=4.0)
-    ax.set(xlabel="factor", ylabel="prior precision of its loadings")
+    ax.set(xlabel="factor, the most important one first", ylabel="prior precision of its loadings")
     ax.xaxis.get_major_locator().set_params(integer=True)
     return ax
 
@@ -238,7 +250,7 @@ def scores(chosen: Any, *, ax: Any = None) -> Any:
     ...     model, {"x": x}, criterion=RelativeError("x"), weights=[30.0, 10.0, 3.0, 1.0]
     ... )
     >>> chosen.plot.scores().get_xlabel()
-    'weight of NuclearNorm'
+    'weight of the nuclear norm'
     """
     model, position = chosen.best
     lines = zip(chosen.grids, chosen.means, chosen.standard_errors, styles(), strict=False)
@@ -260,7 +272,7 @@ def scores(chosen: Any, *, ax: Any = None) -> Any:
     if np.isfinite(chosen.standard_errors[model, position]):
         ax.axvline(chosen.one_standard_error_weight, linestyle=":", color=GREY)
     falling_weights(ax, chosen.term)
-    ax.set_ylabel(f"mean {shown(chosen.criterion, LONG)}")
+    ax.set_ylabel(f"mean {shown(in_words(chosen.criterion), LONG)}")
     if len(chosen.grids) > 1:
         ax.legend(frameon=False, fontsize="small")
     return ax
@@ -268,7 +280,7 @@ def scores(chosen: Any, *, ax: Any = None) -> Any:
 
 def falling_weights(ax: Any, term: str) -> None:
     """Label the axis of weights, logarithmic and falling from left to right."""
-    ax.set(xscale="log", xlabel=f"weight of {term}")
+    ax.set(xscale="log", xlabel=f"weight of the {in_words(term)}")
     ax.invert_xaxis()
 
 
@@ -329,7 +341,7 @@ def ternary(values: Any, *, label: str | None = None, ax: Any = None) -> Any:
     ax.set_aspect("equal")
     ax.set_axis_off()
     ax.margins(0.12)
-    ax.figure.colorbar(colours, ax=ax, label=shown(label or "", LONG), shrink=0.8)
+    ax.figure.colorbar(colours, ax=ax, label=shown(in_words(label or ""), LONG), shrink=0.8)
     return ax
 
 

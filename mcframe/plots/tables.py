@@ -12,6 +12,7 @@ from mcframe.plots.drawing import (
     BLUE,
     GREY,
     MAP,
+    MOST_PIXELS,
     PALE,
     SIZE_OF_MAP,
     cells_of_groups,
@@ -23,6 +24,9 @@ from mcframe.plots.drawing import (
     sums_of_groups,
     tables_of,
 )
+
+# The look of keys.
+KEY: dict[str, Any] = {"frameon": False, "fontsize": "small"}
 
 
 @picture_of(
@@ -62,15 +66,23 @@ def missingness(data: Any, block: str | None = None, *, ax: Any = None) -> Any:
     >>> plots.missingness(np.array([[1.0, np.nan], [2.0, 3.0]])).get_title()
     '25% of 2 x 2 cells are missing'
     """
+    from matplotlib.patches import Patch
+
     shape, rows, columns, names = observed_cells(data, block)
     n_cells = shape[0] * shape[1]
     if n_cells == 0:
         raise DataError(f"missingness: a table of {shape[0]} x {shape[1]} has no cell")
     missing = 1.0 - sums_of_groups(shape, rows, columns) / cells_of_groups(shape)
-    draw_map(ax, shape, missing, cmap="Blues", vmin=-0.1, vmax=1.2)
+    image = draw_map(ax, shape, missing, cmap="Blues", vmin=-0.1, vmax=1.2)
+    shares = {"observed": 0.0, "missing": 1.0}
+    if max(shape) > MOST_PIXELS:
+        shares = {"all observed": 0.0, "half missing": 0.5, "all missing": 1.0}
+    handles = [Patch(facecolor=image.to_rgba(shares[name]), label=name) for name in shares]
+    ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0), **KEY)
     name_places(ax.xaxis, names, across=True)
-    ax.set(ylabel="row", title=f"{1.0 - rows.size / n_cells:.0%} of {shape[0]} x {shape[1]} cells")
-    ax.set_title(f"{ax.get_title()} are missing")
+    share = 1.0 - rows.size / n_cells
+    title = f"{share:.0%} of {shape[0]} x {shape[1]} cells are missing"
+    ax.set(ylabel="row of the table", title=title)
     return ax
 
 
@@ -169,9 +181,10 @@ def filled(completed: Any, column: Any = None, *, ax: Any = None) -> Any:
     title = f"{counted(at[0].size, 'filled cell')} of {shape[0]} x {shape[1]}"
     n_constants = sum(int(np.sum(each.column.missing)) for each in columns if each.constant)
     title += f", without {n_constants} of constants" * (n_constants > 0)
-    ax.set(ylabel="row", title=title)
+    ax.set(ylabel="row of the table", title=title)
     extend = "max" if np.max(means, initial=0.0) > 1.0 else "neither"
-    ax.figure.colorbar(image, ax=ax, label="expected error (1: a constant)", extend=extend)
+    label = "expected error (1: no better than a constant; grey: observed)"
+    ax.figure.colorbar(image, ax=ax, label=label, extend=extend)
     return ax
 
 
@@ -208,5 +221,5 @@ def filled_column(each: Any, completed: Any, sds: Any, ax: Any) -> Any:
     ax.vlines(places, mean - sd, mean + sd, color=BLUE, alpha=0.4, linewidth=1.5)
     ax.plot(places, mean, ".", color=BLUE, markersize=4.0, label="filled values ± sd")
     ax.set(xlabel="filled cells, sorted", ylabel=shown(each.name))
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(**KEY)
     return ax

@@ -23,6 +23,7 @@ from mcframe.contracts.errors import (
 )
 from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.likelihood import Likelihood
+from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.validators import a_type, counted, is_word, meant, plain
 from mcframe.likelihoods import Ordinal
 from mcframe.model import Model
@@ -576,18 +577,25 @@ class Declared(Generic[Frame]):
         raise ModelError(f"there is no column {plain(name)!r} in the table; {known}")
 
     def __repr__(self) -> str:
+        return "\n".join([self._title(), *lines_of(self._cells())])
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._cells()
+        return card(self._title(), table_as_html(header, rows))
+
+    def _title(self) -> str:
         n_rows, n_columns = self.frame.shape
         modelled = sum(each.place is not None for each in self.columns)
-        blocks = len(self.model.blocks)
-        lines = [
-            f"Declared: {n_rows} rows, {modelled} of {n_columns} columns in"
-            f" {counted(blocks, 'block')}"
-        ]
+        blocks = counted(len(self.model.blocks), "block")
+        return f"Declared: {n_rows} rows, {modelled} of {n_columns} columns in {blocks}"
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """A header, and a row for each column of the table."""
         rows = [
             (str(plain(each.name)), percent(each.share_missing), each.kind, each.why)
             for each in self.columns
         ]
-        return "\n".join([*lines, *lines_of([("column", "missing", "taken for", "why"), *rows])])
+        return [("column", "missing", "taken for", "why"), *rows]
 
 
 def with_columns(table: Any, changed: Sequence[Any]) -> Any:
