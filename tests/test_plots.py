@@ -111,7 +111,9 @@ def colliding(ax):
     shown = [ax.title, ax.xaxis.label, ax.yaxis.label, *ax.texts]
     shown += [*([] if key is None else key.get_texts())]
     for axis in (ax.xaxis, ax.yaxis):
-        shown += [tick.label1 for tick in axis.get_major_ticks()]
+        low, high = sorted(axis.get_view_interval())
+        ticks = axis.get_major_ticks()
+        shown += [tick.label1 for tick in ticks if low <= tick.get_loc() <= high]
     boxes = [
         (text.get_text(), text.get_window_extent(renderer))
         for text in shown
