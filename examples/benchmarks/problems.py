@@ -10,6 +10,8 @@ p2          5000 x (500 Gaussian + 100 Bernoulli), rank 20, factors U[-5, 5], no
 p2g         the Gaussian part of p2
 p3          100,000 x 10,000, Gaussian, 5,000,000 entries, rank 10, factors N(0, 1), noise 0.5
 p3-mixed    the same shape: half of the columns Gaussian, a quarter Bernoulli, a quarter Poisson
+p7          20,000 x 800, Gaussian, 400,000 entries, rank 5, noise 0.3: the weight is 8, about
+            as large as the noise, as weights that cross-validation chooses often are
 mc-b        80 items x (27 Gaussian + 13 Bernoulli with a bias), rank 3, 60 %, losses averaged
 imputation  2000 x (10 continuous + 10 binary + 10 counts) of a rank-3 Gaussian, 40 % missing
 ==========  ======================================================================================
@@ -90,7 +92,7 @@ def instance(name, quick=False, seed=0):
     """A problem by its name, such as ``p1-0.1``; with ``quick`` a tiny one of its kind."""
     if name not in NAMES:
         raise ValueError(f"problem {name!r} was given; these are known: {', '.join(NAMES)}")
-    family, _, fraction = name.rpartition("-") if name[-1].isdigit() else (name, "", "")
+    family, _, fraction = (name, "", "") if name in FAMILIES else name.rpartition("-")
     make, full, tiny = FAMILIES[family]
     made = make(np.random.default_rng(seed), **(tiny if quick else full))
     weight = float(fraction) * largest_weight(made) if fraction else made.weight
@@ -128,7 +130,7 @@ def first_columns(made, count):
     )
 
 
-def large_sparse(rng, n_rows, n_columns, rank, n_observed, mixed=False):
+def large_sparse(rng, n_rows, n_columns, rank, n_observed, noise=0.5, mixed=False):
     """p3: positions anywhere in a large table, of which no dense copy is made."""
     left, right = rng.standard_normal((n_rows, rank)), rng.standard_normal((n_columns, rank))
     kinds = np.repeat(GAUSSIAN, n_columns)
@@ -145,7 +147,7 @@ def large_sparse(rng, n_rows, n_columns, rank, n_observed, mixed=False):
             for part in np.array_split(np.arange(cells.size), 50)
         ]
     )
-    y = drawn(rng, z, kinds[columns], noise=0.5)
+    y = drawn(rng, z, kinds[columns], noise)
     seen = np.sort(rng.permutation(cells.size)[:n_observed])
     unseen = np.setdiff1d(np.arange(cells.size), seen, assume_unique=True)
     return Instance(
@@ -160,6 +162,11 @@ def large_sparse(rng, n_rows, n_columns, rank, n_observed, mixed=False):
         truth=z[unseen],
         sparse=True,
     )
+
+
+def at_the_noise(rng, n_rows, n_columns, rank, n_observed, weight):
+    """p7: a weight at which some of the noise is fitted."""
+    return replace(large_sparse(rng, n_rows, n_columns, rank, n_observed, 0.3), weight=weight)
 
 
 def features_and_labels(rng, n_items, n_features, n_labels, rank, observed):
@@ -232,6 +239,7 @@ P2 = {"n_rows": 5000, "n_gaussian": 500, "n_labels": 100, "rank": 20, "observed"
 TINY_P2 = {"n_rows": 80, "n_gaussian": 30, "n_labels": 10, "rank": 2, "observed": 0.5}
 P3 = {"n_rows": 100_000, "n_columns": 10_000, "rank": 10, "n_observed": 5_000_000}
 TINY_P3 = {"n_rows": 400, "n_columns": 120, "rank": 2, "n_observed": 10_000}
+P7 = {"n_rows": 20_000, "n_columns": 800, "rank": 5, "n_observed": 400_000, "weight": 8.0}
 
 # The function of each family, its sizes, and those of its tiny copy.
 FAMILIES = {
@@ -244,6 +252,7 @@ FAMILIES = {
     "p2g": (partial(uniform_factors, only_gaussian=True), P2, TINY_P2),
     "p3": (large_sparse, P3, TINY_P3),
     "p3-mixed": (partial(large_sparse, mixed=True), P3, TINY_P3),
+    "p7": (at_the_noise, P7, {**TINY_P3, "weight": 8.0}),
     "mc-b": (
         features_and_labels,
         {"n_items": 80, "n_features": 27, "n_labels": 13, "rank": 3, "observed": 0.6},
@@ -265,6 +274,7 @@ NAMES = (
     "p3-0.1",
     "p3-mixed-0.1",
     "p3-mixed-0.2",
+    "p7",
     "mc-b",
     "imputation",
 )
