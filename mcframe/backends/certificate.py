@@ -611,11 +611,12 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
     """
     program, candidate, objective = primal.program, primal.candidate, primal.objective
     norm_excess = SHARE_OF_GAP * tol
-    if program.entries.sparse and tol > 0.0:  # whose norms take many products
+    sparse = program.entries.sparse and tol > 0.0
+    if sparse:  # whose norms take many products
         norm_excess = max(norm_excess, SHARE_OF_EXCESS * allowed_norm_excess(primal, point, tol))
     aim = Aim(norm_excess, tol * abs(objective) if np.isfinite(objective) else 0.0)
     bound = higher_of(NO_BOUND, fenchel_bound(point, candidate.latent, aim))
-    if candidate.dual is None and tol > 0.0 and may_be_tapered(program):
+    if sparse and candidate.dual is None and may_be_tapered(program):
         bound = tapered_bound(primal, point, bound, aim, tol)
     in_a_ball = isinstance(program.main, Constraint)
     fixed = point.background or any(known is not None for known in point.known)

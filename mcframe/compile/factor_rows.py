@@ -356,7 +356,7 @@ def may_be_tapered(program: Program) -> bool:
     Not where sums over rows or over a block have to vanish, nor where gradients of several numbers
     belong together, nor where nothing but multiples of the gradient has a known conjugate.
     """
-    if program.background or program.terms or not program.entries.sparse:
+    if program.background or program.terms:
         return False
     return bool(np.isfinite(program.penalty.dual_radius)) and all(
         p.has_conjugate() and p.width == 1 and p.layout.size == p.layout.n_biases
