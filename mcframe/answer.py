@@ -676,15 +676,16 @@ class Fit:
         return self._rows.losses_at(block, rows, columns, values)
 
     def residual(self, block: str) -> float:
-        """||A Z - B||_F of a block's calibration, in the units of the data."""
+        """||A P - B||_F of a block's calibration, P its predictors in the units of the data.
+
+        These are Z + effects + offset, ``natural(block)``: where z is the mean, what ``predict``
+        returns. Unknown equations do not count. Of a penalty and a constraint it is that of the
+        first.
+        """
         self.model.block(block)
-        given = self.problem.tables[block].given
-        for stated, bound in zip(self.model.terms, self.problem.terms, strict=True):
-            if bound.block == block and isinstance(bound, Sums) and isinstance(stated, Sums):
-                z = self.latent.columns(self.problem.columns_of_term(bound)).dense()
-                if given is None:
-                    return bound.residual(z)
-                return stated.residual(given.standard.natural(z, np.arange(z.shape[1])))
+        for term in self.model.terms:
+            if term.block == block and isinstance(term, Sums):
+                return term.residual(self._rows.predictor(block))
         raise ModelError(
             f"block {block!r} has no calibration; add mc.Calibration({block!r}, A, B) to the terms"
         )

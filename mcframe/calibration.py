@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import attrs
 import numpy as np
@@ -10,8 +10,14 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape, svd
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS, SET_ROUNDING
-from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Sums, Term
-from mcframe.contracts.validators import block_name, check_equations, positive, same_matrix
+from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Sums
+from mcframe.contracts.validators import (
+    block_name,
+    check_equations,
+    is_word,
+    positive,
+    same_matrix,
+)
 
 # Singular values of A up to this share of the largest count as 0.
 RANK_TOLERANCE = 1e-12
@@ -47,6 +53,13 @@ class LinearEquations:
         """||A||_2."""
         return float(self.singular_values[0]) if self.singular_values.size else 0.0
 
+    @property
+    def reachable(self) -> Array:
+        """The part of B in the range of A: B itself where its rows are independent."""
+        if self.singular_values.size == len(self.left):
+            return self.values
+        return self.left @ (self.left.T @ self.values)
+
     def unreachable(self) -> Array:
         """The part of B outside of the range of A, no longer than it is but for rounding.
 
@@ -60,9 +73,19 @@ class LinearEquations:
         lengths = np.maximum(np.linalg.norm(outside, axis=0), TINY)
         return outside * np.clip(1.0 - rounding / lengths, 0.0, 1.0)
 
+    @cached_property
+    def targets(self) -> Array:
+        """V'Z of every solution, or of least squares where there is none: U'B / s."""
+        targets: Array = (self.left.T @ self.values) / self.singular_values[:, None]
+        return targets
+
+    def distances(self, latent: Array) -> Array:
+        """V'Z - U'B / s: how far Z is from a solution along each right singular vector."""
+        return self.right.T @ latent - self.targets
+
     def solution(self) -> Array:
         """The solution Z of least norm, or of least squares where there is none."""
-        return self.right @ ((self.left.T @ self.values) / self.singular_values[:, None])
+        return self.right @ self.targets
 
     def step_to_solution(self, latent: Array, share: Callable[[Array], Array]) -> Array:
         """Z - V diag(share(s)) U' (A Z - B) for A = U diag(s) V'.
@@ -127,6 +150,14 @@ class KnownEquations:
         rows, columns = np.nonzero(self.known)
         return (self.coefficients @ latent)[rows, columns] - self.values[rows, columns]
 
+    @property
+    def reachable(self) -> Array:
+        """B (m x d) without what no Z gives, NaN where it is not known."""
+        reachable = np.full(self.values.shape, np.nan)
+        for group in self.groups:
+            reachable[np.ix_(group.rows, group.columns)] = group.reachable
+        return reachable
+
     @cached_property
     def unreachable(self) -> Array:
         """The part of B (m x d) that no Z gives, column by column; 0 where it is not known."""
@@ -188,22 +219,36 @@ class KnownEquations:
 __all__ = ["Calibration"]
 
 
+MeansOrPredictors = Literal["means", "predictors"]
+
+
+def means_or_predictors(
+    instance: object, attribute: "attrs.Attribute[str]", value: object
+) -> None:
+    """An attrs validator: one of the two kinds of sums."""
+    if not is_word(value, "means", "predictors"):
+        raise ModelError(
+            f"Calibration: {attribute.name}={value!r} was given; 'means' or 'predictors' is needed"
+        )
+
+
 @attrs.frozen(repr=False)
-class Calibration(Term, Sums):
-    """Linear equations ``A Z = B`` in the latent columns of one block, as a penalty or exactly.
+class Calibration(Sums):
+    """Linear equations ``A P = B`` in the predictors of one block, as a penalty or exactly.
 
-    With a weight the penalty is ``weight * ||A Z - B||_F^2`` over the known equations. Rows of
-    A are sums over items that are known from elsewhere: with A = (1, ..., 1) / n_items, B holds
-    the mean of each column, and a random sample's known totals calibrate the completion.
+    P (n_items x columns of the block) is Z plus all free effects and offsets of the block, in the
+    units of the data: what ``fit.natural`` returns. Where z is the mean, as in a ``Gaussian``
+    block, P is also what ``fit.predict`` returns, and the equations are known sums, means or
+    contrasts of its columns. With A = (1, ..., 1) / n_items, B holds the mean of each column.
+    With a weight the penalty is ``weight * ||A P - B||_F^2`` over the known equations.
 
-    Z is the linear predictor without biases, effects of rows and offsets. Its sums are sums of
-    means only if the likelihood has no link and the block has no effects and offsets. For counts
-    they are sums of log rates, for labels sums of log odds. Totals of counts or numbers of labels
-    are other quantities and must not be given; ``fit.notes`` warns of this.
+    Where z is not the mean, as the log of the rate of counts or the log odds of labels, known
+    totals are sums of exp(z) or of probabilities: no linear equations, and equalities of them are
+    not convex. Such a block is refused unless ``of="predictors"`` says that A and B are about
+    predictors, sums of log rates or of log odds.
 
-    For a block with ``standardize=True`` or ``"robust"`` A and B are in the units of the data:
-    they apply to centre + spread * Z. In the penalty, differences are divided by the spread of
-    their column.
+    For a block with ``standardize=True`` or ``"robust"`` A and B are in the units of the data,
+    too. In the penalty, differences are then divided by the spread of their column.
 
     Parameters
     ----------
@@ -212,29 +257,40 @@ class Calibration(Term, Sums):
     A : array (m x n_items)
         Coefficients, one row for each equation; a vector is one row.
     B : array (m x columns of the block)
-        The values of A Z; a vector is one row. In the exact form some Z must have A Z = B. NaN
-        marks an unknown value, which imposes nothing; a column of NaN is free.
+        The values of A P; a vector is one row. A likelihood over K classes has K columns of P for
+        each of its own. In the exact form some P must have A P = B. NaN marks an unknown value,
+        which imposes nothing; a column of NaN is free.
     weight : float, optional
         Positive. Without it the equations are a constraint. Redundant equations are allowed,
-        contradictory ones raise an error, and Z counts as a solution up to
-        ``||A Z - B||_F <= 1e-9 * max(||B||_F, ||A||_2 ||Z||_F)`` over the known ones, the rounding
-        of a Z in factors.
+        contradictory ones raise an error, and P counts as a solution up to
+        ``||A P - B||_F <= 1e-9 * max(||B||_F, ||A||_2 ||P||_F)`` over the known ones, the rounding
+        of a Z in factors; of a standardised block in its standard units, and less what the
+        origins of effects and offsets amount to.
+    of : "means" or "predictors", default "means"
+        What is summed. The two are the same if z is the mean; otherwise ``"predictors"`` is
+        needed.
 
     Raises
     ------
     ModelError
         Where A and B have different numbers of rows or entries that are no finite numbers, where
-        B is NaN throughout, and in the exact form where no Z has A Z = B.
+        B is NaN throughout, and in the exact form where no P has A P = B. ``Model`` raises one
+        where the sums of means are no linear equations.
+
+    Notes
+    -----
+    Free effects take part in the equations: with ``bias=True`` a known mean moves the bias of its
+    column where Z is penalised and the bias is not.
 
     Examples
     --------
     >>> import numpy as np, mcframe as mc
     >>> print(mc.Calibration("x", A=np.full(4, 0.25), B=[1.0, 2.0], weight=3.0).formula())
-    3 ‖A Z_x − B‖_F²
+    3 ‖A P_x − B‖_F²
     >>> print(mc.Calibration("x", A=np.full(4, 0.25), B=[1.0, 2.0]).formula())
-    A Z_x = B
+    A P_x = B
     >>> print(mc.Calibration("x", A=np.full(4, 0.25), B=[1.0, np.nan]).formula())
-    A Z_x = B where B is known
+    A P_x = B where B is known
     >>> total = mc.Calibration("x", A=[1.0, 1.0, 1.0], B=[3.0], weight=2.0)
     >>> total.value(np.array([[1.0], [1.0], [2.0]]))
     2.0
@@ -248,24 +304,38 @@ class Calibration(Term, Sums):
     A: Array = attrs.field(eq=attrs.cmp_using(eq=same_matrix), hash=False)
     B: Array = attrs.field(eq=attrs.cmp_using(eq=same_matrix), hash=False)
     weight: float | None = attrs.field(default=None, validator=attrs.validators.optional(positive))
+    of: MeansOrPredictors = attrs.field(default="means", validator=means_or_predictors)
 
     word = "Calibration"
 
-    def __new__(cls, block: str, A: Any, B: Any, weight: float | None = None) -> "Calibration":
+    def __new__(
+        cls,
+        block: str,
+        A: Any,
+        B: Any,
+        weight: float | None = None,
+        of: MeansOrPredictors = "means",
+    ) -> "Calibration":
         """Make a penalty, which is smooth, or a set: a term's types tell what it can do."""
         if cls is Calibration:
             return object.__new__(CalibrationConstraint if weight is None else CalibrationPenalty)
         return object.__new__(cls)
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return self.block, self.A, self.B, self.weight
+        return self.block, self.A, self.B, self.weight, self.of
 
     def __attrs_post_init__(self) -> None:
         check_equations(self)
 
     def __repr__(self) -> str:
         weight = "" if self.weight is None else f", weight={self.weight!r}"
-        return f"Calibration(block={self.block!r}, A={self.A!r}, B={self.B!r}{weight})"
+        of = "" if self.of == "means" else f", of={self.of!r}"
+        return f"Calibration(block={self.block!r}, A={self.A!r}, B={self.B!r}{weight}{of})"
+
+    @property
+    def sums_predictors(self) -> bool:  # type: ignore[override]
+        """True where the sums are declared to be those of predictors."""
+        return self.of == "predictors"
 
     @cached_property
     def equations(self) -> KnownEquations:
@@ -279,14 +349,18 @@ class Calibration(Term, Sums):
             raise DataError(f"Calibration of block {self.block!r}: {misfit}")
         return self
 
-    def about_standard(self, centre: Array, spread: Array) -> Self:
-        """The equations ``A Z = (B - A 1 centre') / spread``, of ``A (centre + spread Z) = B``."""
-        sums = self.A.sum(axis=1)[:, None]
-        return attrs.evolve(self, B=(self.B - sums * centre) / spread)
+    @property
+    def groups(self) -> tuple[LinearEquations, ...]:
+        """The equations, those of columns with the same known ones together."""
+        return self.equations.groups
 
-    def residual(self, latent: Array) -> float:
-        """||A Z - B||_F over the known equations."""
-        return float(np.linalg.norm(self.equations.residual(latent)))
+    def about(self, origin: Array, scale: Array | float) -> Self:
+        """The equations ``A V = (B - A origin) / scale``, of ``A (origin + scale * V) = B``."""
+        return attrs.evolve(self, B=(self.B - self.A @ origin) / scale)
+
+    def residual(self, predictors: Array) -> float:
+        """||A P - B||_F over the known equations."""
+        return float(np.linalg.norm(self.equations.residual(predictors)))
 
     def nearest_dual(self, dual: Array) -> Array:
         """The projection onto the matrices A'L, with L 0 where an equation is not known."""
@@ -332,16 +406,16 @@ class Calibration(Term, Sums):
         weight = None if self.weight is None else self.weight * unit**2
         return attrs.evolve(self, B=self.B / unit, weight=weight)
 
-    def recession(self) -> Term:
+    def recession(self) -> "Calibration":
         """``A D = 0`` at the known equations: squares grow without end in all other directions."""
         return Calibration(self.block, self.A, np.where(np.isnan(self.B), np.nan, 0.0))
 
     def formula(self) -> str:
-        """weight ‖A Z_block − B‖_F², or A Z_block = B; where B is known."""
+        """weight ‖A P_block − B‖_F², or A P_block = B; where B is known."""
         known = "" if self.equations.known.all() else " where B is known"
         if self.weight is None:
-            return f"A Z_{self.block} = B{known}"
-        return f"{self.weight:g} ‖A Z_{self.block} − B‖_F²{known}"
+            return f"A P_{self.block} = B{known}"
+        return f"{self.weight:g} ‖A P_{self.block} − B‖_F²{known}"
 
 
 @attrs.frozen(repr=False)
@@ -349,6 +423,8 @@ class CalibrationPenalty(Calibration, Regularizer, Prox, SmoothTerm):
     """``Calibration`` with a weight: ``weight * ||A Z - B||_F^2`` over the known equations."""
 
     weight: float = attrs.field(validator=positive)
+    # Again, since a field that is declared anew comes after all others.
+    of: MeansOrPredictors = attrs.field(default="means", validator=means_or_predictors)
 
     def value_and_gradient(self, latent: Array) -> tuple[float, Array]:
         """The value and 2 weight A'(A Z - B), that difference 0 where it is not known."""
@@ -381,12 +457,17 @@ class CalibrationConstraint(Calibration, Constraint, Prox):
             row, column = np.argwhere(largest)[0]
             entry, off = self.B[row, column], outside[row, column]
             raise ModelError(
-                f"Calibration of block {self.block!r}: no Z has A Z = B, since rows of A depend"
+                f"Calibration of block {self.block!r}: no P has A P = B, since rows of A depend"
                 f" on each other and those of B do not in the same way; the nearest B that some"
-                f" Z has differs most in row {row}, column {column}: {entry - off:g} for the"
+                f" P has differs most in row {row}, column {column}: {entry - off:g} for the"
                 f" given {entry:g}. Correct B, or use Calibration(..., weight=...), which"
                 " allows a difference"
             )
+
+    def about(self, origin: Array, scale: Array | float) -> Self:
+        """The equations of V, with B in the range of A, where only rounding has led it out."""
+        values = (self.B - self.A @ origin) / scale
+        return attrs.evolve(self, B=KnownEquations.of(self.A, values).reachable)
 
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
         """The projection Z - A^+ (A Z - B), of each column by its known equations.

@@ -223,30 +223,41 @@ def main_regularizers(draw, risky, exact, n_columns):
     }[kind]
 
 
+def known_sums(block, A, B, weight=None):
+    """The equations of a block's predictors, declared as such where z is not the mean."""
+    of = "means" if block.likelihood.z_name is None else "predictors"
+    return mc.Calibration(block.name, A, B, weight=weight, of=of)
+
+
 def terms_beside(draw, problem, exact):
     """Up to two terms beside the main one, feasible together: they all hold one small matrix."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     blocks = problem.model.blocks
     gaussian = [b.name for b in blocks if isinstance(b.likelihood, mc.Gaussian)]
-    name = draw(st.sampled_from(gaussian or [block.name for block in blocks]))
+    others = gaussian or [block.name for block in blocks]
+    name = draw(st.sampled_from([*others, *[block.name for block in blocks]]))
+    block = problem.model.block(name)
     small = 1e-3 * rng.standard_normal((problem.n_items, problem.n_columns))
     inside = small[:, problem.columns(name)]
     A = rng.standard_normal((draw(st.integers(1, 2)), problem.n_items))
-    sums = A @ inside
+    offset = problem.tables[name].given_offset
+    sums = A @ (inside if offset is None else inside + offset.dense())
+    if draw(st.integers(0, 3)) == 0:
+        sums.ravel()[1:][rng.random(sums.size - 1) < 0.3] = np.nan  # one is known
     widest = 2.0 * max(1.0, exact)
     lower, upper = draw(st.sampled_from([(-0.5, 0.5), (-np.inf, 1.0), (-2.0, 0.25)]))
     lower, upper = (-widest, widest) if exact else (lower, upper)
     beside = {
         "box": mc.Box(lower, upper),
         "box of a block": mc.Box(lower, upper, name),
-        "penalty": mc.Calibration(name, A, sums + 1.0, weight=draw(MAGNITUDES)),
+        "penalty": known_sums(block, A, sums + 1.0, draw(MAGNITUDES)),
         "ones": mc.OnesColumn(),
         **{repr(term): term for term in OTHERS_BESIDE if holds(term, small)},
     }
-    if isinstance(problem.model.block(name).likelihood, mc.Gaussian):
+    if isinstance(block.likelihood, mc.Gaussian):
         beside["residual"] = mc.ResidualNuclearNorm(name, draw(MAGNITUDES))
     if not exact:
-        beside["calibration"] = mc.Calibration(name, A, sums)
+        beside["calibration"] = known_sums(block, A, sums)
     chosen = draw(st.lists(st.sampled_from(sorted(beside)), max_size=2, unique=True))
     if {"box", "box of a block"} <= set(chosen):
         chosen.remove("box")
@@ -388,8 +399,8 @@ def falling_models(draw):
         "above": mc.Box(-np.inf, edge, name),
         "between": mc.Box(-unit, unit, name),
         "ones": mc.OnesColumn(),
-        "sums": mc.Calibration(name, sums, 0.1 * totals),
-        "near sums": mc.Calibration(name, sums, totals, weight=draw(MAGNITUDES)),
+        "sums": known_sums(blocks[0], sums, 0.1 * totals),
+        "near sums": known_sums(blocks[0], sums, totals, draw(MAGNITUDES)),
         "ridge": mc.Ridge(1e-3 * heaviest / unit),
     }
     if not exact[0]:
@@ -512,7 +523,7 @@ def far_constraint(draw, blocks, data, scale):
     n_items, width = values_of(data[block.name]).shape
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     sums = 1e-3 * scale * rng.standard_normal((1, width * block.likelihood.width))
-    return [mc.Calibration(block.name, rng.standard_normal((1, n_items)), sums)]
+    return [known_sums(block, rng.standard_normal((1, n_items)), sums)]
 
 
 def block_with_effects(draw, name, likelihood, bias, row_effects, ridged):
@@ -566,6 +577,72 @@ def far_main(draw, blocks, data, scale, kinds=FAR_MAINS):
     weight = largest * 10.0 ** draw(st.floats(-2.5, 0.3))
     ridge = [mc.Ridge(weight / scale * draw(MAGNITUDES))] if kind == "norm and ridge" else []
     return [mc.NuclearNorm(weight), *ridge]
+
+
+def coefficients(draw, rng, n_items):
+    """The rows of A: means of all items or of groups, contrasts, any numbers, or one row twice."""
+    kind = draw(st.sampled_from(["mean", "groups", "contrast", "any", "twice"]))
+    if kind == "mean":
+        return np.full((1, n_items), 1.0 / n_items)
+    if kind == "groups":
+        return np.eye(2)[rng.integers(0, 2, n_items)].T
+    A = rng.standard_normal((draw(st.integers(1, 2)), n_items))
+    if kind == "contrast":
+        return A - A.mean(axis=1, keepdims=True)
+    return np.vstack([A, 2.0 * A]) if kind == "twice" else A
+
+
+@st.composite
+def calibrated_models(draw):
+    """(model, data): known sums of a block with effects, offsets, exposures, weights and units.
+
+    As a penalty over eight orders of magnitude, as equations, or both; some of them unknown; of
+    predictors that the block can have, or of others. Values have any scale and origin. Another
+    block, and a box or a column of ones, may stand beside it.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_items, n_columns, scale = draw(st.integers(1, 9)), draw(st.integers(1, 4)), draw(POWERS)
+    reals = [word for word in SMOOTH if word.location]
+    word = with_scale(draw, draw(st.sampled_from([*reals, *reals, *SMOOTH, *ROUGH])), scale)
+    free = not fits_parameters(word)
+    single = free and word.width == 1 and word.smooth
+    bias, rows = free and draw(st.booleans()), single and draw(st.integers(0, 2)) == 0
+    ridged = word.smooth and (bias or rows) and draw(st.integers(0, 2)) == 0
+    block = block_with_effects(draw, "x", word, bias, rows, ridged)
+    units = [False, False, True, *["robust"] * word.location] if free else [False]
+    block = attrs.evolve(block, standardize=draw(st.sampled_from(units)))
+    values = values_of(draw(tables(word, n_items, n_columns)))
+    given = far(draw, rng, block, values, scale)
+    offset = 0.0
+    if draw(st.integers(0, 2)) == 0:
+        seen = given if isinstance(given, mc.Observations) else mc.Observations(given)
+        if seen.exposure is None:
+            offset = (scale if word.location else 1.0) * rng.standard_normal(values.shape)
+            given = attrs.evolve(seen, offset=offset)
+    blocks, data = [block], {"x": given}
+    if draw(st.integers(0, 3)) == 0:
+        blocks.append(mc.Block("beside", mc.Gaussian(), bias=draw(st.booleans())))
+        data["beside"] = values_of(draw(tables(mc.Gaussian(), n_items, 2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.UnobservedWarning)
+        main = far_main(draw, blocks, data, scale, ["norm", "norm", "norm and ridge"])
+    sums = coefficients(draw, rng, n_items)
+    middle = np.nanmean(values_of(given)) if word.location else 0.0
+    spread = max(np.nanstd(values_of(given)), 1e-3 * scale) if word.location else 1.0
+    wanted = middle + spread * rng.standard_normal((n_items, n_columns * word.width))
+    totals = sums @ wanted
+    if draw(st.integers(0, 3)) == 0:
+        totals.ravel()[1:][rng.random(totals.size - 1) < 0.4] = np.nan  # one is known
+    kinds, terms = draw(st.sampled_from(["hard", "hard", "penalty", "penalty", "both"])), []
+    if kinds != "penalty" and not isinstance(word, mc.Equality):
+        terms.append(known_sums(block, sums, totals))
+    if kinds != "hard" or not terms:
+        other = coefficients(draw, rng, n_items)
+        weight = 10.0 ** draw(st.floats(-4.0, 4.0)) / spread**2
+        terms.append(known_sums(block, other, other @ wanted, weight))
+    if draw(st.integers(0, 5)) == 0:
+        terms.append(mc.OnesColumn())
+    return mc.Model(blocks, [*main, *terms]), data
 
 
 @st.composite
@@ -761,7 +838,7 @@ def everywhere(draw, rng, blocks, data, scale):
     if kind == "penalty":
         width = values_of(data[block.name]).shape[1] * block.likelihood.width
         totals = scale * rng.standard_normal((2, width))
-        return [*main, mc.Calibration(block.name, sums, totals, weight=draw(MAGNITUDES))]
+        return [*main, known_sums(block, sums, totals, draw(MAGNITUDES))]
     if kind == "residual" and block.likelihood.location:
         return [*main, mc.ResidualNuclearNorm(block.name, draw(MAGNITUDES))]
     return [*main, mc.OnesColumn()]

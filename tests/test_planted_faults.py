@@ -293,6 +293,25 @@ class HalfDerivative(CalibrationPenalty):
 
 
 @attrs.frozen
+class OneStretch(CalibrationPenalty):
+    """Directions without their singular values."""
+
+    @property
+    def groups(self):
+        ones = [np.ones_like(group.singular_values) for group in super().groups]
+        pairs = zip(super().groups, ones, strict=True)
+        return tuple(attrs.evolve(group, singular_values=one) for group, one in pairs)
+
+
+@attrs.frozen
+class KeepsTheOrigin(CalibrationConstraint):
+    """Says of Z plus effects what it says of predictors."""
+
+    def about(self, origin, scale):
+        return self
+
+
+@attrs.frozen
 class AnyDual(CalibrationConstraint):
     """Takes every matrix for a multiplier of its equations."""
 
@@ -357,6 +376,8 @@ def test_term_fault_is_caught(term):
             "the gradient is the derivative",
         ),
         (AnyDual("x", np.ones(5), np.ones(4)), "Fenchel and Young"),
+        (OneStretch("x", np.ones(5), np.ones(4), 0.5), "sums are squares of distances"),
+        (KeepsTheOrigin("x", np.ones(5), np.ones(4)), "sums about an origin"),
         (ForgetsTheData("x", 0.5), "a composition is inner after forward"),
         (WeightWithoutUnit(0.5), "units are exchangeable"),
     ],

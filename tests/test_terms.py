@@ -344,7 +344,7 @@ def test_equations_that_are_not_known_ask_for_nothing():
         assert whole.conjugate(dual) == pytest.approx(conjugate)
         assert whole.residual(latent) ** 2 == pytest.approx(value)
         assert whole.conjugate(dual + np.eye(6, 5, -1)) == np.inf
-    assert whole.formula() == "0.7 ‖A Z_x − B‖_F² where B is known"
+    assert whole.formula() == "0.7 ‖A P_x − B‖_F² where B is known"
     norms = [np.linalg.norm(coefficients[rows], 2) for rows in ([0, 1, 2], [1, 2], [0, 2], [1])]
     assert whole.curvature == pytest.approx(2 * 0.7 * max(norms) ** 2)
 
@@ -375,34 +375,6 @@ def test_a_fit_with_sums_that_are_known_in_part(main, weight):
     off = halves @ fit.latent.dense() - means
     assert fit.residual("x") == pytest.approx(np.sqrt(np.nansum(off**2)), abs=1e-9)
     assert fit.notes == ()
-
-
-def test_sums_of_z_are_no_sums_of_means_and_the_fit_says_so():
-    """A note, and no warning."""
-    counts = np.random.default_rng(0).poisson(3.0, (6, 2)).astype(float)
-    means = mc.Calibration("visits", np.full(6, 1 / 6), [1.0, np.nan], weight=1.0)
-
-    def notes(likelihood, values=counts, **options):
-        block = mc.Block("visits", likelihood, **options)
-        model = mc.Model([block], [mc.NuclearNorm(1.0), means])
-        explained = mc.explain(model, {"visits": values})
-        assert all(f"note: {note}" in repr(explained) for note in explained.problem.notes)
-        return explained.problem.notes
-
-    said = "block 'visits': Calibration is about sums of Z, which is the log of the mean, and not"
-    assert notes(mc.Poisson()) == (f"{said} about sums of means",)
-    assert (
-        "without biases, offsets"
-        in notes(mc.Poisson(), mc.Observations(counts, exposure=2.0), bias=True)[0]
-    )
-    assert "sums of Z, without effects of rows, and" in notes(mc.Gaussian(), row_effects=True)[0]
-    assert notes(mc.Gaussian()) == notes(mc.Huber()) == ()
-    labels = (counts > 2.0) * 1.0
-    assert "the log odds, times 0.5," in notes(mc.Bernoulli(scale=0.5), labels)[0]
-    risk = mc.RiskMixture(pn=0.5, pu=0.5, missing_rate=0.5, likelihood=mc.Bernoulli())
-    assert "which is the log odds, and" in notes(risk, labels)[0]
-    model = mc.Model([mc.Block("visits", mc.Poisson())], [mc.NuclearNorm(1.0), means])
-    assert "the log of the mean" in repr(mc.fit(model, {"visits": counts}))
 
 
 @pytest.mark.parametrize("weight", [None, 1.0])

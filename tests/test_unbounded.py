@@ -22,9 +22,9 @@ BESIDE = {
     "a column of ones": [mc.OnesColumn()],
     "a box below 0": [mc.Box(-1.0, np.inf)],
     "a box at 0": [mc.Box(0.0, np.inf)],
-    "sums of 0": [mc.Calibration("y", MEANS, np.zeros((1, 12)))],
-    "sums": [mc.Calibration("y", MEANS, np.full((1, 12), 0.1))],
-    "a penalty on sums": [mc.Calibration("y", MEANS, np.full((1, 12), 0.1), weight=2.0)],
+    "sums of 0": [mc.Calibration("y", MEANS, np.zeros((1, 12)), of="predictors")],
+    "sums": [mc.Calibration("y", MEANS, np.full((1, 12), 0.1), of="predictors")],
+    "a penalty on sums": [mc.Calibration("y", MEANS, np.full((1, 12), 0.1), 2.0, "predictors")],
 }
 
 

@@ -455,10 +455,10 @@ def test_a_loss_of_which_nothing_says_how_little_it_can_be_is_refused():
 
 def test_sums_of_ones_own_say_what_they_state_in_standard_units():
     class Total(Sums):
-        residual = None
+        conjugate = formula = groups = residual = statement = value = None
 
-    with pytest.raises(mc.ModelError, match=r"Total does not say .* about_standard"):
-        Total().about_standard(np.zeros(2), np.ones(2))
+    with pytest.raises(mc.ModelError, match=r"Total does not say .* about\(origin, scale\)"):
+        Total().about(np.zeros((3, 2)), np.ones(2))
 
 
 def test_ranks_have_no_density():
@@ -497,7 +497,8 @@ def test_the_sentence_says_it(way, said):
 def test_the_sentence_on_sums_and_on_exact_values():
     sums = mc.Calibration("x", np.ones(3), [1.0])
     text = str(model_of(mc.Block("x", mc.Equality(), standardize=True), terms=[sums]))
-    assert "Z_x is in the units of x°_ij, A and B in those of x_ij" in text
+    assert "Z_x is in the units of x°_ij\n" in text
+    assert "P_x = z_ij + offset, for all cells of x, in the units of x_ij" in text
     assert "ℓ_j" not in text
 
 

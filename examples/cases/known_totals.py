@@ -7,9 +7,9 @@ where they are low, since tests are ordered for patients who seem ill (simulated
 over all women and over all men are known, as from a register. Wanted are means in groups that the
 register does not show: thirds by age, for each sex.
 
-Model: a nuclear norm over standardised columns with ``mc.Calibration``, by which the means of Z
-over women and over men are exactly the known ones. Plain alternatives: the mean of those tested
-in a group; the same, moved by the error that it makes for the whole sex.
+Model: a nuclear norm over standardised columns with ``mc.Calibration``, by which the predicted
+means over women and over men are exactly the known ones. Plain alternatives: the mean of those
+tested in a group; the same, moved by the error that it makes for the whole sex.
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ def completed_by(*terms):
     return fit.impute("x")
 
 
-# One equation for each sex: the mean of a column of Z over its rows. NaN asks nothing of a column.
+# One equation for each sex: the mean of a column over its rows. NaN asks nothing of a column.
 A = np.array([(frame["sex"] == sex) / np.sum(frame["sex"] == sex) for sex in register.index])
 known = mc.Calibration("x", A=A, B=register.reindex(columns=frame.columns).to_numpy())
 sampled = table.groupby(group)[labs].mean()

@@ -56,8 +56,7 @@ class Dual:
 
         F* at the gradients of a loss without a conjugate is that of the same evaluation.
         """
-        known = program.loss.known_conjugates(at.place.z, at.effects)
-        return cls(at.entry_gradients, terms, at.effects, known)
+        return cls(at.entry_gradients, terms, at.effects, program.known_conjugates(at, terms))
 
 
 @attrs.frozen(eq=False)
@@ -95,8 +94,9 @@ class DualPoint:
     def repair(self, scale: float) -> "DualPoint":
         """The scaled point moved into the domain of every conjugate but R*."""
         scaled = self.multiple(scale)
-        gradient = self.program.loss.nearest_gradient(scaled.gradient)
-        return attrs.evolve(scaled, gradient=gradient, terms=scaled.nearest_terms())
+        terms = scaled.nearest_terms()
+        gradient = nearest_gradient(self.program, scaled.gradient, terms)
+        return attrs.evolve(scaled, gradient=gradient, terms=terms)
 
     def without_rounding(self) -> "DualPoint":
         """The point with what rounding left just outside of a domain moved in."""
@@ -124,11 +124,16 @@ class DualPoint:
         own = attrs.evolve(self, gradient=np.zeros(self.gradient.size), terms=tuple(terms))
         entries = self.program.entries
         against = entries.times_scales(-own.matrix.dense().ravel()[entries.flat], -1)
-        return attrs.evolve(own, gradient=self.program.loss.nearest_gradient(against))
+        return attrs.evolve(own, gradient=nearest_gradient(self.program, against, own.terms))
 
     def conjugates(self) -> tuple[float, float]:
-        """F*(S) + sum of f_t*(Y_t), and the size of the summands."""
-        total, size = self.program.loss.conjugate(self.gradient, self.share, self.known)
+        """F*(S) + sum of f_t*(Y_t), and the size of the summands.
+
+        F* includes the conjugate of the free effects, which the dual matrices of terms of
+        predictors take part in; see ``certify``.
+        """
+        sums = self.program.sums_of_terms(self.terms)
+        total, size = self.program.loss.conjugate(self.gradient, self.share, self.known, sums)
         if not np.isfinite(total):  # what the others are does not matter
             return total, size
         for term, dual in zip(self.program.terms, self.terms, strict=True):
@@ -138,15 +143,17 @@ class DualPoint:
         unwritten, unsure = self.background.conjugate(self.share)
         return total + unwritten, size + unsure
 
-    def allowed_excess(self, length: float) -> float:
+    def allowed_excess(self, length: float, lengths_of_effects: Sequence[float]) -> float:
         """Bound on the objective error caused by the feasibility tolerance of the other sets.
 
-        ``length`` is ||Z||_F of the candidate.
+        ``length`` is ||Z||_F of the candidate, ``lengths_of_effects`` those of what effects add to
+        it in each term.
         """
         sets = 0.0
-        for attached, dual in zip(self.program.terms, self.terms, strict=True):
+        triples = zip(self.program.terms, self.terms, lengths_of_effects, strict=True)
+        for attached, dual, added in triples:
             if isinstance(attached.term, Constraint):
-                sets += attached.term.room(dual, attached.stretch * length)
+                sets += attached.term.room(dual, attached.stretch * length + added)
         return sets + self.program.loss.allowed_excess(self.gradient)
 
 
@@ -165,10 +172,17 @@ def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint
         program.loss.ask_ahead(gradient)
     finite = program.entries.finite(gradient)
     if finite:
-        gradient = program.loss.centre(gradient)
         if own:
-            known = program.loss.known_conjugates(at.place.z, at.effects)
+            known = program.known_conjugates(at, terms)
+        gradient, terms = program.centred(gradient, terms)
     return DualPoint(program, gradient, terms, known, at.background, finite=finite)
+
+
+def nearest_gradient(program: Program, gradient: Array, terms: Sequence[Array]) -> Array:
+    """The nearest gradients with finite conjugates, whose sums with those of terms vanish."""
+    if not program.terms_of_piece:
+        return program.loss.nearest_gradient(gradient)
+    return program.loss.nearest_gradient(gradient, program.duals_by_piece(terms))
 
 
 def dual_matrix(term: Attached, known: Array | None, own: Array | None, at: Evaluation) -> Array:
@@ -315,13 +329,16 @@ class Bound:
     excess: float = 0.0
     space: Lanczos | None = None
 
-    def room(self, length: float) -> float:
-        """Bound on the change of the optimum by a Z of that length that is close to its sets."""
+    def room(self, length: float, lengths_of_effects: Sequence[float]) -> float:
+        """Bound on the change of the optimum by a Z of that length that is close to its sets.
+
+        Effects add matrices of some lengths to it in each term.
+        """
         if self.point is None:
             return 0.0
         ball = isinstance(self.point.program.main, Constraint)
         own = SET_ROUNDING * abs(self.taken) if ball else 0.0
-        return self.point.allowed_excess(length) + own
+        return self.point.allowed_excess(length, lengths_of_effects) + own
 
 
 NO_BOUND = Bound(-np.inf, 0.0)
@@ -527,7 +544,7 @@ class PrimalValues:
         given = None if candidate.dual is None else candidate.dual.given
         at, main = program.evaluate(latent, candidate.warm, given), program.penalty.value(latent)
         attached = tuple(
-            value if term.smooth else term.value(at.place.columns(term.columns))
+            value if term.smooth else term.value(at.place.columns(term.columns), at.effects)
             for term, value in zip(program.terms, at.values, strict=True)
         )
         # Of rows in partitions these come with the round that is asked next.
@@ -569,13 +586,16 @@ class PrimalValues:
         moved += summed_rounding(self.objective, at.entries.size)
         moved += self.program.penalty.rounding(self.candidate.latent)
         for attached in self.program.terms:
-            moved += attached.rounding(at.place.columns(attached.columns))
+            moved += attached.rounding(at.place.columns(attached.columns), at.effects)
         resolved = float(self.resolved)
         resolved += bound.excess * self.main  # the cost of scaling the gradient down by as much
         # A bound that is not close to 0 proves that the optimum is not 0.
         small = bound.value <= 0.5 * self.objective
         nothing = self.objective + moved if small and self.vanishes else 0.0
-        rounding = Rounding(moved, nothing, resolved, bound.room(length), lowered_by)
+        shape = self.program.shape
+        added = [term.added(at.effects, (shape[0], term.width)) for term in self.program.terms]
+        room = bound.room(length, [float(np.linalg.norm(own)) for own in added])
+        rounding = Rounding(moved, nothing, resolved, room, lowered_by)
         return Certificate(
             self.objective, bound.value, self.program.effects_by_block(at.effects), rounding
         )
@@ -587,6 +607,20 @@ def certify(program: Program, candidate: Point, tol: float = 0.0) -> Certificate
     Weak duality (Fenchel): for every S whose sums vanish where an effect is free, and dual
     matrices Y_t of the terms, optimum >= -F*(S) - sum of f_t*(Y_t) - R*(-(S + sum of Y_t)). All of
     them are scaled by c <= 1 so that R* is finite.
+
+    Terms of predictors, as a calibration, are functions of Z + E e, where E e adds the free
+    effects e to all cells of a block, as G e adds them to its entries z, which have the losses L.
+    For any S and Y_t, the optimum over Z and e is at least
+
+        min over Z, e of <S, z + G e> - L*(S) + sum of (<Y_t, Z + E_t e> - f_t*(Y_t)) + r(e) + R(Z)
+            = -L*(S) - sum of f_t*(Y_t) - r*(-(G'S + sum of E_t'Y_t)) - R*(-(S + sum of Y_t)),
+
+    with E_t = 0 where a term is one of Z alone, and r the ridge on effects. Without a ridge the
+    bound is finite only where ``G'S + sum of E_t'Y_t = 0``: the sums of gradients over the entries
+    of each effect, plus the sums of the dual matrices over its cells. Of the equations A P = B a
+    dual matrix is Y = A'L, and E'Y = (A E)'L: the multipliers L are part of the sums.
+    F* above stands for L* and r* together; where L has no conjugate, both are known at the
+    gradients of a point whose effects are the best ones there.
 
     ``tol`` is the relative gap that suffices: norms that take many products are bounded only as
     exactly as that needs. With 0 they are bounded as exactly as possible.
@@ -628,7 +662,8 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
             bound = higher_of(bound, fenchel_bound(without, candidate.latent, aim))
     # A point that was moved into all domains has other sums: take the one that gave the bound.
     taken = point if bound.point is None else bound.point
-    return bound, program.loss.imbalance(taken.gradient, primal.at.effects)
+    sums = program.sums_of_terms(taken.terms)
+    return bound, program.loss.imbalance(taken.gradient, primal.at.effects, sums)
 
 
 def higher_of(bound: Bound, other: Bound) -> Bound:

@@ -11,7 +11,7 @@ from mcframe.compile.effects import EffectsRidge
 from mcframe.compile.penalty import split_rows
 from mcframe.constraints import Box
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.term import Constraint
+from mcframe.contracts.term import Constraint, Sums
 from mcframe.likelihoods import Gaussian
 from mcframe.numerics.machine import check_time
 from mcframe.numerics.max_norm import factors_of
@@ -23,6 +23,8 @@ Given = tuple[Array | None, ...]
 ROUNDS = 200
 # The step of the prox of an indicator, which any positive one projects by.
 SHORT = 1e-300
+# The share of its rows' sums in a direction's square length from which a bias meets its equation.
+MOVABLE = 1e-6
 # What bisection moves to the edge of a set stays so far inside: its factors round otherwise.
 INSIDE = 1.0 + 1e-12
 
@@ -84,7 +86,7 @@ def made_feasible_in_factors(
     Factors of two points side by side, scaled by the roots of their shares, are factors of the
     point between these.
     """
-    shorter = scaled_factors(program, latent)
+    shorter = scaled_factors(program, latent, effects)
     if shorter is not None:
         return shorter, effects
     point = project_in_turn(program, others, Joint(latent.dense(), effects))
@@ -116,14 +118,17 @@ def project_in_turn(program: Program, projections: list[Projection], joint: Join
         moved = float(np.linalg.norm(joint.dense - before))
         if len(projections) == 1 or moved <= 1e-13 * float(np.linalg.norm(joint.dense)):
             break
-        if inside(program, joint.dense):
+        if inside(program, joint):
             break
     return joint
 
 
-def inside(program: Program, dense: Array) -> bool:
-    """True where Z meets the attached constraints; the last map sees to exact losses."""
-    return all(np.isfinite(t.value(dense[:, t.columns])) for t in constraints_of(program))
+def inside(program: Program, joint: Joint) -> bool:
+    """True where a point meets the attached constraints; the last map sees to exact losses."""
+    return all(
+        np.isfinite(term.value(joint.dense[:, term.columns], joint.effects))
+        for term in constraints_of(program)
+    )
 
 
 def constraints_of(program: Program) -> list[Attached]:
@@ -132,22 +137,80 @@ def constraints_of(program: Program) -> list[Attached]:
 
 
 def projections_of(program: Program) -> list[Projection]:
-    """A projection for each hard constraint other than the main regularizer, exact losses last."""
+    """A projection for each hard constraint other than the main regularizer, exact losses last.
+
+    And last of all equations of their blocks, which then move the cells that are no entries.
+    """
+    exact = [k for k, piece in enumerate(program.loss.pieces) if piece.likelihood.indicator]
     projections = [projection_of(term) for term in constraints_of(program)]
-    pieces = enumerate(program.loss.pieces)
-    projections += [interpolation(program, k) for k, piece in pieces if piece.likelihood.indicator]
+    projections += [interpolation(program, k) for k in exact]
+    projections += [
+        projection_in_gaps(term, program.loss.pieces[k])
+        for k in exact
+        for term in constraints_of(program)
+        if isinstance(term.term, Sums) and term.columns == program.columns[k]
+    ]
     return projections
 
 
 def projection_of(term: Attached) -> Projection:
-    """A constraint's projection at its columns."""
+    """A constraint's projection at its columns, after biases that take part in it have moved."""
 
     def project(joint: Joint) -> Joint:
+        if term.layout is not None and term.layout.n_biases:
+            joint = with_moved_biases(term, joint)
+            if np.isfinite(term.value(joint.dense[:, term.columns], joint.effects)):
+                return joint  # with a Z of the same rank
         moved = joint.dense.copy()
-        moved[:, term.columns] = term.project(moved[:, term.columns])
+        moved[:, term.columns] = term.project(moved[:, term.columns], joint.effects)
         return attrs.evolve(joint, dense=moved)
 
     return project
+
+
+def projection_in_gaps(term: Attached, piece: Piece) -> Projection:
+    """The equations of a term met by moving the cells of its block that are no entries."""
+    assert isinstance(term.term, Sums)
+    groups = term.term.groups
+
+    def project(joint: Joint) -> Joint:
+        moved = joint.dense.copy()
+        own = moved[:, term.columns]
+        given = term.argument(own, joint.effects)
+        gaps = np.ones(given.shape, dtype=bool)
+        gaps[piece.rows, piece.columns] = False
+        for group in groups:
+            distances = group.distances(given[:, group.columns])
+            for column, away in zip(group.columns, distances.T, strict=True):
+                free = gaps[:, column]
+                given[free, column] -= np.linalg.lstsq(group.right[free].T, away)[0]
+        moved[:, term.columns] = term.natural(given - term.added(joint.effects, own.shape), -1)
+        return attrs.evolve(joint, dense=moved)
+
+    return project
+
+
+def with_moved_biases(term: Attached, joint: Joint) -> Joint:
+    """The point with its biases where the equations of a term hold best, with Z as it is.
+
+    So a Z of low rank stays one where biases alone can meet the equations. Equations that hardly
+    depend on a bias leave it.
+    """
+    if term.piece is None or term.layout is None or not term.layout.n_biases:
+        return joint
+    own = joint.effects[term.piece]
+    assert own is not None
+    distances = term.distances(joint.dense[:, term.columns])
+    effects, squares = own.copy(), term.equations
+    biases = term.layout.biases(effects)
+    at_effects = squares.at_directions(own)
+    for group, moved, left in zip(squares.directions, at_effects, distances, strict=True):
+        length = float(np.dot(group.sums, group.sums))
+        if length > MOVABLE * len(joint.dense):
+            biases[group.columns] -= group.sums @ (moved + left) / length
+    return attrs.evolve(
+        joint, effects=(*joint.effects[: term.piece], effects, *joint.effects[term.piece + 1 :])
+    )
 
 
 def interpolation(program: Program, k: int) -> Projection:
@@ -201,7 +264,7 @@ def within_bounds(program: Program, piece: Piece, predictor: Array, effects: Arr
     return np.where(lowest <= highest, np.clip(effects, lowest, highest), effects)
 
 
-def scaled_factors(program: Program, latent: LowRank) -> LowRank | None:
+def scaled_factors(program: Program, latent: LowRank, effects: Given) -> LowRank | None:
     """The factors scaled towards 0 until Z meets every constraint; None if 0 does not.
 
     It keeps the rank and the factors' own bound, and costs no decomposition.
@@ -209,7 +272,7 @@ def scaled_factors(program: Program, latent: LowRank) -> LowRank | None:
     if any(piece.likelihood.indicator for piece in program.loss.pieces):
         return None
     sets = [(term, latent.columns(term.columns).dense()) for term in constraints_of(program)]
-    scale = largest_scale(lambda c: sum(term.value(c * own) for term, own in sets))
+    scale = largest_scale(lambda c: sum(term.value(c * own, effects) for term, own in sets))
     if scale == 0.0:
         return None
     scale /= INSIDE

@@ -3,7 +3,13 @@
 import attrs
 import numpy as np
 
-from mcframe.backends.feasible import Joint, constraints_of, project_in_turn, projection_of
+from mcframe.backends.feasible import (
+    Given,
+    Joint,
+    constraints_of,
+    project_in_turn,
+    projection_of,
+)
 from mcframe.compile import Attached, Program
 from mcframe.compile.loss import BlockLoss
 from mcframe.contracts.arrays import Array
@@ -32,18 +38,18 @@ def falls_along(program: Program, latent: LowRank, effects: dict[str, Array]) ->
     length = latent.length
     if not 0.0 < length < np.inf:
         return False
-    receding = in_recession_cone(program, latent.multiple(1.0 / length))
-    if receding is None:
-        return False
-    direction, terms = receding
     moves = tuple(
         effects[name] / length if name in effects and moves_effects(piece) else None
         for name, piece in zip(program.names, program.loss.pieces, strict=True)
     )
+    receding = in_recession_cone(program, latent.multiple(1.0 / length), moves)
+    if receding is None:
+        return False
+    direction, moves, terms = receding
     losses = program.loss.recession(program.entries.of(direction), moves)
     losses = losses + program.background.recession(direction)
     added = [program.penalty.recession(direction)]
-    added += [term.value(direction.columns(term.columns).dense()) for term in terms]
+    added += [term.value(direction.columns(term.columns).dense(), moves) for term in terms]
     limit, size = float(losses[0]) + sum(added), float(losses[1]) + sum(map(abs, added))
     return bool(limit < -CLEARLY * size)
 
@@ -53,10 +59,12 @@ def moves_effects(piece: BlockLoss) -> bool:
     return not piece.bounded_below and piece.effects.ridge is None
 
 
-def in_recession_cone(program: Program, latent: LowRank) -> tuple[LowRank, list[Attached]] | None:
-    """A direction near W in which all sets go on, and the terms of it that others grow by.
+def in_recession_cone(
+    program: Program, latent: LowRank, moves: Given
+) -> tuple[LowRank, Given, list[Attached]] | None:
+    """A direction near W and moves of effects in which all sets go on; what others grow by along.
 
-    None where there is none but 0.
+    None where there is none but 0. Effects without a move stay, in sums of predictors, too.
     """
     falling = np.zeros(program.shape[1], dtype=bool)
     for piece, columns in zip(program.loss.pieces, program.columns, strict=True):
@@ -66,13 +74,15 @@ def in_recession_cone(program: Program, latent: LowRank) -> tuple[LowRank, list[
         limit = attached.recession()
         if limit is None:
             falling[attached.columns] = False
-        else:
+        elif limit.piece is None or moves[limit.piece] is not None:
             terms.append(limit)
+        else:
+            terms.append(attrs.evolve(limit, piece=None, layout=None))
     direction = LowRank(latent.left, latent.right * falling[:, None])
     along = attrs.evolve(program, terms=tuple(terms))
     if constraints_of(along):
         projections = [projection_of(term) for term in constraints_of(along)]
         projections.append(lambda joint: attrs.evolve(joint, dense=joint.dense * falling))
-        joint = project_in_turn(along, projections, Joint(direction.dense(), ()))
-        direction = program.penalty.factors_of(joint.dense * falling)
-    return (direction, terms) if direction.length > LEAST else None
+        joint = project_in_turn(along, projections, Joint(direction.dense(), moves))
+        direction, moves = program.penalty.factors_of(joint.dense * falling), joint.effects
+    return (direction, moves, terms) if direction.length > LEAST else None

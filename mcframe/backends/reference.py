@@ -482,11 +482,8 @@ def effects_of(
     problem: Problem, program: Program, stated: Statement, latent: LowRank
 ) -> tuple[Array | None, ...]:
     """The best effects at Z where they can be solved for, else the conic solver's."""
-    loss, z = program.loss, program.entries.of(latent)
-    effects: list[Array | None] = []
-    for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
-        if piece.likelihood.smooth or not piece.effects.size:
-            effects.append(piece.solve(piece.offset_part(z), None))
-            continue
-        effects.append(stated.free_numbers(block.name))
-    return tuple(effects)
+    given = tuple(
+        stated.free_numbers(block.name) if piece.effects.size else None
+        for block, piece in zip(problem.model.blocks, program.loss.pieces, strict=True)
+    )
+    return program.evaluate(latent, given=given).effects

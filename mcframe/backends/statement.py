@@ -24,7 +24,7 @@ def to_cvxpy(problem: Problem) -> tuple[Any, dict[str, Any]]:
     below; see ``Reference``.
     """
     demand_determined(problem.model)
-    stated = Statement.of(attrs.evolve(problem, origins={}))
+    stated = Statement.of(problem.counted_from_zero())
     return stated.problem(), stated.variables
 
 
@@ -111,6 +111,21 @@ class Statement:
             self.summands.append(0.5 * ridge * self.unit**2 * squares)
         return found
 
+    def effects_of_cells(self, name: str, shape: tuple[int, int]) -> Any:
+        """The sum of the effects in each cell of a block (n_rows x latent columns)."""
+        total: Any = np.zeros(shape)
+        down, across = np.ones((shape[0], 1)), np.ones((1, shape[1]))
+        bias = self.variables.get(f"bias:{name}")
+        if bias is not None:
+            total = total + down @ cp.reshape(bias, (1, shape[1]), order="C")
+        of_rows = self.variables.get(f"row_effects:{name}")
+        if of_rows is not None:
+            total = total + cp.reshape(of_rows, (shape[0], 1), order="C") @ across
+        intercept = self.variables.get(f"intercept:{name}")
+        if intercept is not None:
+            total = total + down @ cp.reshape(intercept, (1, 1), order="C") @ across
+        return total
+
     def latent(self) -> Array:
         """Z at the answer, dense."""
         return self.unit * np.asarray(self.variables["Z"].value)
@@ -163,10 +178,12 @@ class Statement:
         return variable
 
     def add_term(self, k: int, term: Term, copied: bool) -> None:
-        """One term, of its columns of Z or of a copy of them."""
+        """One term, of its columns of Z or of a copy of them; with effects, of predictors."""
         columns, scales = self.source.columns_of_term(term), self.source.scales_of(term)
         latent = self.variables["Z"][:, columns]
         latent = latent if scales is None else cp.multiply(scales.block(columns), latent)
+        if self.source.effects_in_term(term) is not None:
+            latent = latent + self.effects_of_cells(str(term.block), latent.shape)
         scaled = None if self.unit == 1.0 else term.in_units(self.unit)
         term, latent = (term, self.unit * latent) if scaled is None else (scaled, latent)
         self.units[k] = 1.0 if scaled is None else self.unit

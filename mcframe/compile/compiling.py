@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.compile.effects import equations_of
 from mcframe.compile.loss import EntryLoss, Piece
 from mcframe.compile.penalty import Attached, FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
 from mcframe.compile.program import Entries, Program
@@ -120,10 +121,15 @@ def compile_problem(problem: Problem) -> Program:
 def recompile_terms(program: Program, problem: Problem) -> Program:
     """The program of a problem that differs from the compiled one in its terms alone.
 
-    The losses, all that grows with the data, are those of ``program`` and not copied.
-    ``BackendError`` where ``refusal`` finds a reason.
+    The losses, all that grows with the data, are those of ``program`` and not copied, unless
+    other effects take part in equations. ``BackendError`` where ``refusal`` finds a reason.
     """
     demand_program(problem)
+    for name, piece in zip(program.names, program.loss.pieces, strict=True):
+        equations = equations_of(problem, name)
+        restrained = False if equations is None else equations.restrained
+        if np.any(piece.effects.restrained != restrained):
+            return compile_problem(problem)
     entries, background = program.entries, program.background
     if entries.shape != problem.shape:  # a term that adds a column to Z is new, or gone
         entries = Entries(problem.shape, entries.rows, entries.columns, entries.values)
@@ -164,10 +170,14 @@ def attached(problem: Problem, term: Term, scales: Scales | None) -> Attached:
     ``scales`` are those of Z in W: a term of the same share as the main one is given W itself.
     """
     columns, main = problem.columns_of_term(term), split_terms(problem)[0]
+    layout, piece = problem.effects_in_term(term), None
+    if layout is not None:
+        piece = [block.name for block in problem.model.blocks].index(str(term.block))
+    own = Attached(term, columns, piece=piece, layout=layout)
     if main is None or term.count_share == main.count_share:
-        return Attached(term, columns)
+        return own
     both = [each for each in (problem.scales_of(term), scales) if each is not None]
-    return Attached(term, columns, np.prod([each.block(columns) for each in both], axis=0))
+    return attrs.evolve(own, factor=np.prod([each.block(columns) for each in both], axis=0))
 
 
 def constrained_size(program: Program) -> float:
@@ -222,6 +232,7 @@ def compile_loss(problem: Problem, whole: bool = True) -> tuple[EntryLoss, Entri
                 problem.ridge(block.name),
                 problem.origins.get(block.name),
                 whole,
+                equations_of(problem, block.name),
                 likelihood=problem.likelihoods[block.name],
                 scale=scale if table.weights is None else scale * table.weights,
                 y=problem.targets(block.name),

@@ -1,7 +1,7 @@
 """The free effects of a block: predictors are z + G e with a sparse G, and e is solved out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
+from mcframe.compile.equations import EffectSquares, SquaresAt, equations_of_effects
 from mcframe.compile.solving import (
     SOLVED,
     Curvature,
@@ -69,6 +70,7 @@ def diverging_effects(
     labels all alike, or of a class that a column never has. Where entries have two effects those
     of a diverging one then cost nothing, and without them others may diverge, so that the search
     repeats (as with perfect scores in a Rasch model); those found first are the farthest out.
+    Effects that equations restrain stay.
 
     ``signs_far_out`` are those of ``EntryEffects`` over all entries, without the found effects.
     """
@@ -76,7 +78,8 @@ def diverging_effects(
     found = np.zeros(effects.size, dtype=bool)
     while True:
         counts, rises, falls = signs_far_out(found)
-        sign = ((rises == 0) * 1.0 - (falls == 0) * 1.0) * ((counts > 0) & ~found)
+        alive = (counts > 0) & ~found & ~effects.restrained
+        sign = ((rises == 0) * 1.0 - (falls == 0) * 1.0) * alive
         if not sign.any():
             break
         rounds.append(sign)
@@ -94,16 +97,19 @@ def refuse_falling(
     likelihood: Likelihood,
     name_of: Callable[[int], str],
     sums_far_out: Callable[[], tuple[Array, ...]],
+    restrained: Mask | None = None,
 ) -> None:
     """Raise a ``DataError`` where the loss falls without end along a free effect.
 
     By ``EntryEffects.sums_far_out`` over all entries, asked of losses without a lower bound alone.
+    Effects that equations restrain are not looked at.
     """
     if np.isfinite(likelihood.infimum) or likelihood.width > 1:
         return
     above, below, size = sums_far_out()
     with np.errstate(invalid="ignore"):
-        falling = np.flatnonzero((above < -FALLING * size) | (below > FALLING * size))
+        falls = (above < -FALLING * size) | (below > FALLING * size)
+    falling = np.flatnonzero(falls if restrained is None else falls & ~restrained)
     if falling.size:
         raise DataError(
             f"the loss {type(likelihood).__name__} falls without end along the free"
@@ -159,6 +165,8 @@ class Effects(ABC):
     ``width`` columns), effects of rows, and an intercept are added to z; parameters of a
     likelihood change it instead. ``fixed`` has far values for diverging effects, whose best value
     is infinite, 0 for the others; ``origin`` is what effects are counted from, if not 0.
+    ``equations`` are the directions of the rows in which terms of the block's predictors P state
+    sums of it: those effects that these depend on are ``restrained``.
 
     Not all effects are determined: without a ridge a constant may be traded between biases and
     effects of rows, and the latter have the mean 0 within each part of the table that entries
@@ -172,6 +180,14 @@ class Effects(ABC):
     fixed: Array = attrs.field(factory=lambda: np.zeros(0))
     ridge: EffectsRidge | None = None
     origin: Array | None = None
+    equations: EffectSquares | None = None
+
+    @property
+    def restrained(self) -> Mask:
+        """Which effects an equation depends on."""
+        if self.equations is None:
+            return np.zeros(self.size, dtype=bool)
+        return self.equations.restrained
 
     @property
     def size(self) -> int:
@@ -246,14 +262,19 @@ class Effects(ABC):
         return np.where(self.free, start, far)
 
     def representative(self, effects: Array) -> Array:
-        """Equal effects, a constant traded as the class says, those without entries set."""
+        """Equal effects, a constant traded as the class says, those without entries set.
+
+        Equations have cells of several parts of the table, and leave no constant to trade.
+        """
         if self.ridge is not None or self.width > 1:
             return effects
         part, alone = self.connected
-        if not (self.tied or alone.any()):
+        alone = alone & ~self.restrained
+        traded_freely = self.tied and self.equations is None
+        if not (traded_freely or alone.any()):
             return effects
         moved, d = effects.copy(), self.layout.n_biases
-        if self.tied:
+        if traded_freely:
             counts = np.bincount(part[d:], minlength=part.size)
             means = np.bincount(part[d:], effects[d:], minlength=part.size) / np.maximum(counts, 1)
             traded = np.where(np.arange(part.size) < d, means[part], -means[part])
@@ -349,19 +370,26 @@ class EntryEffects(Effects):
         return np.where(self.at_entries(np.abs(self.fixed)) == 0.0, 1.0, 0.0)
 
     def solve(
-        self, likelihood: Any, z: Array, y: Array, weights: Array | float, warm: Array | None
+        self,
+        likelihood: Any,
+        z: Array,
+        y: Array,
+        weights: Array | float,
+        warm: Array | None,
+        squares: SquaresAt | None = None,
     ) -> Array | None:
-        """argmin over e of sum over entries of w l(z + G e, y), plus the ridge.
+        """argmin over e of sum over entries of w l(z + G e, y), plus the ridge and the squares.
 
-        At the answer the gradients sum to 0 over each effect, or to minus the ridge's gradient,
-        which is what a certificate needs. ``warm`` are the effects of a point nearby. Parameters
-        are the likelihood's own best ones.
+        At the answer the gradients sum to 0 over each effect, or to minus the gradient of the
+        ridge and the squares, which is what a certificate needs. ``warm`` are the effects of a
+        point nearby. Parameters are the likelihood's own best ones.
         """
         if not self.size:
             return None
         if self.layout.n_parameters:
             return likelihood.best_parameters(z, y, weights * np.ones(y.size), warm)
-        return best_effects(self, EntriesAt(self, likelihood, z, y, weights), likelihood, warm)[0]
+        entries = EntriesAt(self, likelihood, z, y, weights)
+        return best_effects(self, entries, likelihood, warm, squares)[0]
 
     def correction(
         self,
@@ -412,37 +440,76 @@ class EntryEffects(Effects):
         Rounding leaves such sums. Entries of a diverging effect have gradients of one sign, whose
         sum vanishes where all of them do.
         """
+        return self.centred_with(gradient, (), ())[0]
+
+    def centred_with(
+        self, gradient: Array, duals: Sequence[Array], equations: Sequence[EffectSquares]
+    ) -> tuple[Array, tuple[Array, ...]]:
+        """The nearest gradients and dual matrices of equations whose sums over effects vanish.
+
+        Of ``G'g + E'Y`` for the sum Y of the dual matrices. These stay what such matrices are,
+        sums of the directions of their equations, of weights 1/2.
+        """
+        given = gradient, tuple(duals)
         if self.ridge is not None or not self.n_added:
-            return gradient
+            return given
         if self.fixed.any():
             gradient = gradient * self.undiverged.ravel()
-        if not self.tied:
+        if not (self.tied or duals):
             means = self.sum_by_effect(gradient) / np.maximum(self.counts, 1)
-            return gradient - self.at_entries(means).ravel()
+            return gradient - self.at_entries(means).ravel(), ()
         ones = self.undiverged
-        return centred(
-            self,
-            Curvature(self, lambda: ones),
-            gradient,
-            lambda gradient: (self.sum_by_effect(gradient), self.sum_by_effect(np.abs(gradient))),
-            lambda gradient, step: gradient + ones * self.at_entries(step),
-        )
+        directions = [group for own in equations for group in own.directions]
+        squares = EffectSquares(self.layout, tuple(directions)) if directions else None
 
-    def nearest_dual(self, gradient: Array, nearest: Callable[[Array], Array]) -> Array:
+        def sums_of(both: tuple[Array, tuple[Array, ...]]) -> tuple[Array, Array]:
+            return self.sums_with(*both)
+
+        def moved_by(
+            both: tuple[Array, tuple[Array, ...]], step: Array
+        ) -> tuple[Array, tuple[Array, ...]]:
+            gradient, duals = both
+            pairs = zip(duals, equations, strict=True)
+            return (
+                gradient + (ones * self.at_entries(step)).ravel(),
+                tuple(dual + own.projected(step, dual.shape) for dual, own in pairs),
+            )
+
+        found: tuple[Array, tuple[Array, ...]] = centred(
+            self, Curvature(self, lambda: ones), (gradient, given[1]), sums_of, moved_by, squares
+        )
+        return found
+
+    def sums_with(self, gradient: Array, duals: Sequence[Array]) -> tuple[Array, Array]:
+        """G'g + E'Y for gradients (flat) and the sum Y of dual matrices; the sums of sizes."""
+        if not self.n_added:
+            return self.sum_by_effect(gradient), np.zeros(0)
+        sums, sizes = self.sum_by_effect(gradient), self.sum_by_effect(np.abs(gradient))
+        for dual in duals:
+            sums = sums + self.layout.sums_of_cells(dual)
+            sizes = sizes + self.layout.sums_of_cells(np.abs(dual))
+        return sums, sizes
+
+    def nearest_dual(
+        self,
+        gradient: Array,
+        nearest: Callable[[Array], Array],
+        duals: Sequence[Array] = (),
+    ) -> Array:
         """Gradients near by at which F* is finite; ``nearest`` moves them into their domains.
 
         The nearest ones where each effect has entries of its own: those of the gradients minus a
-        shift for each effect, whose sums fall with the shift. Else by projections in turn.
+        shift for each effect, whose sums fall with the shift. Else by projections in turn. Dual
+        matrices of equations, which stay, are part of the sums.
         """
         inside = nearest(gradient)
         if not self.n_added or self.ridge is not None or np.array_equal(inside, gradient):
             return inside
         if not self.separable:
             for _ in range(PROJECTIONS):
-                sums, sizes = self.sum_by_effect(inside), self.sum_by_effect(np.abs(inside))
-                if np.isfinite(self.conjugate_of_sums(sums, sizes, 0.0)[0]):
+                if np.isfinite(self.conjugate_of_sums(*self.sums_with(inside, duals), 0.0)[0]):
                     break
-                gradient = self.centre(inside)
+                gradient = self.centre(inside) if not duals else self.against(inside, duals)
                 inside = nearest(gradient)
                 if np.array_equal(inside, gradient):
                     break
@@ -452,10 +519,26 @@ class EntryEffects(Effects):
         for _ in range(HALVINGS):
             shift = 0.5 * (below + above)
             inside = nearest(gradient - self.at_entries(shift))
-            sums = self.sum_by_effect(inside)
+            sums = self.sums_with(inside, duals)[0]
             below = np.where(sums > 0.0, shift, below)
             above = np.where(sums > 0.0, above, shift)
         return inside
+
+    def against(self, gradient: Array, duals: Sequence[Array]) -> Array:
+        """The nearest gradients whose sums over effects are minus those of dual matrices."""
+        ones = self.undiverged
+
+        def moved_by(gradient: Array, step: Array) -> Array:
+            return gradient + (ones * self.at_entries(step)).ravel()
+
+        found: Array = centred(
+            self,
+            Curvature(self, lambda: ones),
+            gradient,
+            lambda gradient: self.sums_with(gradient, duals),
+            moved_by,
+        )
+        return found
 
     def checked(
         self, likelihood: Any, y: Array, weights: Array | float, whole: bool = True
@@ -474,7 +557,7 @@ class EntryEffects(Effects):
             return self
         if whole:
             sums = partial(self.sums_far_out, likelihood, y, weights)
-            refuse_falling(likelihood, self.layout.name_of, sums)
+            refuse_falling(likelihood, self.layout.name_of, sums, self.restrained)
         fixed = diverging_effects(self, likelihood, partial(self.signs_far_out, likelihood, y))
         return attrs.evolve(self, fixed=fixed)
 
@@ -512,11 +595,13 @@ def described_effects(
     columns: IntArray,
     ridge: float = 0.0,
     origin: Array | None = None,
+    equations: EffectSquares | None = None,
 ) -> EntryEffects:
     """The effects of a block by the entries' rows and columns of data, none of them diverging.
 
     ``layout`` has how many of each kind there are, ``ridge`` the weight of the ridge, 0 for none,
-    which is one on the effects counted from 0, and ``origin`` what they are counted from.
+    which is one on the effects counted from 0, ``origin`` what they are counted from, and
+    ``equations`` those in which they take part.
     """
     width = int(likelihood.width)
     if width > 1 and layout.n_effects:
@@ -527,6 +612,7 @@ def described_effects(
         fixed=np.zeros(layout.size),
         ridge=ridge_of(layout, ridge, origin),
         origin=origin,
+        equations=equations,
         rows=rows,
         columns=columns,
     )
@@ -542,9 +628,17 @@ def places_of_diverging_effects(problem: Problem, block: Block) -> IntArray:
     if not layout.n_effects or problem.ridge(block.name) or likelihood.location:
         return np.zeros(0, dtype=np.intp)
     table, y = problem.tables[block.name], problem.targets(block.name)
-    effects = described_effects(layout, likelihood, table.rows, table.columns)
+    effects = described_effects(
+        layout, likelihood, table.rows, table.columns, equations=equations_of(problem, block.name)
+    )
     signs = partial(effects.signs_far_out, likelihood, y)
     return np.flatnonzero(diverging_effects(effects, likelihood, signs))
+
+
+def equations_of(problem: Problem, name: str) -> EffectSquares | None:
+    """The equations in which the effects of a block take part; None if there are none."""
+    terms = [t for t in problem.terms if t.block == name and problem.effects_in_term(t)]
+    return equations_of_effects(problem.layout(name), terms) if terms else None
 
 
 def notes_on_effects(problem: Problem) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The entrywise part of a program: losses of all entries, the free effects solved out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.effects import EntryEffects, described_effects
+from mcframe.compile.equations import EffectSquares, SquaresAt
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
 from mcframe.contracts.rounding import EPS
@@ -96,12 +97,16 @@ class Piece(BlockLoss):
         ridge: float = 0.0,
         origin: Array | None = None,
         whole: bool = True,
+        equations: EffectSquares | None = None,
         **numbers: Any,
     ) -> "Piece":
-        """The piece with the effects that its block declares; ``whole`` if it has all entries."""
+        """The piece with the effects that its block declares; ``whole`` if it has all entries.
+
+        ``equations`` are those in which the effects take part.
+        """
         piece = cls(layout=layout, **numbers)
         places = piece.rows, piece.columns
-        effects = described_effects(layout, piece.likelihood, *places, ridge, origin)
+        effects = described_effects(layout, piece.likelihood, *places, ridge, origin, equations)
         effects = effects.checked(piece.likelihood, piece.y, piece.scale, whole)
         return attrs.evolve(piece, effects=effects)
 
@@ -142,21 +147,32 @@ class Piece(BlockLoss):
         own = self.by_entries(z[self.part])
         return own if self.offset is None else own + self.offset
 
-    def solve(self, z: Array, warm: Array | None) -> Array | None:
-        """The best effects at z (an ``offset_part``); None for a piece without any."""
-        return self.effects.solve(self.likelihood, z, self.y, self.scale, warm)
+    def solve(
+        self, z: Array, warm: Array | None, squares: SquaresAt | None = None
+    ) -> Array | None:
+        """The best effects at z (an ``offset_part``); None for a piece without any.
+
+        With ``squares``, the best ones of the losses and of these.
+        """
+        return self.effects.solve(self.likelihood, z, self.y, self.scale, warm, squares)
 
     def evaluate(
-        self, z: Array, warm: Array | None, out: Array, nearly: bool = False
+        self,
+        z: Array,
+        warm: Array | None,
+        out: Array,
+        nearly: bool = False,
+        squares: SquaresAt | None = None,
     ) -> tuple[float, Array | None]:
         """Losses at z (an ``offset_part``) and the best effects; gradients go into ``out``.
 
         With ``nearly``, if the ``warm`` effects are close enough, one Newton step is taken in the
         second-order expansion of the losses. Value and gradients are then off by the third and
-        the second power of that step, which vanishes as the solver converges.
+        the second power of that step, which vanishes as the solver converges. ``squares`` are
+        minimised with the losses, and are no part of the value.
         """
         known = warm is not None and isinstance(self.likelihood, Likelihood)
-        if nearly and known and self.effects.n_added:
+        if nearly and known and self.effects.n_added and squares is None:
             close = self.effects.started(warm, lambda: float(np.max(np.abs(z), initial=0.0)))
             value = self.value_and_gradient(z, close, out)[0]
             found = self.effects.correction(self.likelihood, z, self.y, self.scale, close, out)
@@ -164,7 +180,7 @@ class Piece(BlockLoss):
                 best, added, gradients = found
                 out += gradients
                 return value + added, best
-        effects = self.solve(z, warm)
+        effects = self.solve(z, warm, squares)
         return self.value_and_gradient(z, effects, out)[0], effects
 
     @property
@@ -370,9 +386,12 @@ class Piece(BlockLoss):
             return first
         return first + 0.5 * curvature * self.total_scale * self.width * away**2
 
-    def nearest_dual(self, gradient: Array) -> Array:
-        """Near gradients (flat) with a finite conjugate whose sums over effects vanish."""
-        return self.effects.nearest_dual(gradient, self.nearest_gradient)
+    def nearest_dual(self, gradient: Array, duals: Sequence[Array] = ()) -> Array:
+        """Near gradients (flat) with a finite conjugate whose sums over effects vanish.
+
+        Or sum up to minus the sums of dual matrices.
+        """
+        return self.effects.nearest_dual(gradient, self.nearest_gradient, duals)
 
     def nearest_gradient(self, gradient: Array) -> Array:
         """The nearest gradients (flat) at which the conjugate is finite."""
@@ -395,6 +414,20 @@ class Piece(BlockLoss):
 # The effects of each block, None where it has none.
 Solved = tuple[Array | None, ...]
 Known = tuple[tuple[float, float] | None, ...]
+# Sums of the dual matrices of terms of predictors over the effects of a piece, and the sums of
+# their sizes, by the number of the piece.
+SumsOfTerms = Mapping[int, tuple[Array, Array]]
+NO_SUMS: SumsOfTerms = {}
+
+
+def with_sums(
+    of_entries: list[tuple[Array, Array]], of_terms: SumsOfTerms
+) -> list[tuple[Array, Array]]:
+    """Sums and sizes of entries by piece and effect, with those of terms."""
+    found = list(of_entries)
+    for k, (sums, sizes) in of_terms.items():
+        found[k] = found[k][0] + sums, found[k][1] + sizes
+    return found
 
 
 @attrs.frozen(eq=False)
@@ -440,8 +473,13 @@ class Loss(ABC):
     def ask_ahead(self, gradient: Any) -> None:  # noqa: B027
         """Say that conjugates at a gradient are needed soon; in memory that is nothing."""
 
-    def conjugate(self, gradient: Any, scale: float, known: Known) -> tuple[float, float]:
+    def conjugate(
+        self, gradient: Any, scale: float, known: Known, of_terms: SumsOfTerms = NO_SUMS
+    ) -> tuple[float, float]:
         """F* at gradients whose sums vanish where an effect is free, and sum of |summands|.
+
+        Terms of predictors have dual matrices whose sums over effects (``of_terms``) count with
+        those of the gradients: it is the sums of both that vanish.
 
         The second number times the unit roundoff bounds the rounding error of the first. For a
         piece without a conjugate, F* is ``known`` at S, and the gradients are ``scale`` c times S.
@@ -449,7 +487,7 @@ class Loss(ABC):
         """
         total = size = 0.0
         of_entries = self.conjugates_of_entries(gradient)  # which may come with the sums
-        sums = self.sums_by_effect(gradient)
+        sums = with_sums(self.sums_by_effect(gradient), of_terms)
         for piece, pair, own, by_effect in zip(self.pieces, known, of_entries, sums, strict=True):
             if pair is None:
                 freed = piece.effects.conjugate_of_sums(*by_effect, piece.largest_gradient)
@@ -460,9 +498,10 @@ class Loss(ABC):
                 size += pair[1] + abs(lowest)
         return total, size
 
-    def imbalance(self, gradient: Any, effects: Solved) -> float:
+    def imbalance(self, gradient: Any, effects: Solved, of_terms: SumsOfTerms = NO_SUMS) -> float:
         """Bound on the change of the objective by sums over free effects that do not vanish."""
-        triples = zip(self.pieces, effects, self.sums_by_effect(gradient), strict=True)
+        sums = with_sums(self.sums_by_effect(gradient), of_terms)
+        triples = zip(self.pieces, effects, sums, strict=True)
         return sum(piece.effects.imbalance_of_sums(each, own) for piece, own, (each, _) in triples)
 
     @abstractmethod
@@ -509,24 +548,29 @@ class EntryLoss(Loss):
         given: Solved | None = None,
         nearly: bool = False,
         solve: bool = True,
+        squares: Mapping[int, SquaresAt] | None = None,
+        kept: Container[int] = (),
     ) -> LossAt:
         """F and its gradients at the entries' z, all effects optimal.
 
         ``warm`` are effects from a nearby point: the start of their solution, or with ``nearly``
         of one Newton step where that suffices. Effects that are ``given`` are kept for pieces
-        without a gradient, and for all pieces unless ``solve``.
+        without a gradient and for those to be ``kept``, and for all pieces unless ``solve``. By
+        the number of a piece ``squares`` has what terms of predictors add to its losses, for
+        which effects are the best ones then.
         """
         value = 0.0
         gradient = np.empty_like(z)
         solved: list[Array | None] = []
         for k, piece in enumerate(self.pieces):
             own, out = piece.offset_part(z), gradient[piece.part]
-            if given is not None and not (solve and piece.likelihood.smooth):
+            if given is not None and not (solve and piece.likelihood.smooth and k not in kept):
                 effects = given[k]
                 losses = piece.value_and_gradient(own, effects, out)[0]
             else:
                 begin = None if warm is None else warm[k]
-                losses, effects = piece.evaluate(own, begin, out, nearly)
+                added = None if squares is None else squares.get(k)
+                losses, effects = piece.evaluate(own, begin, out, nearly, added)
             value += losses
             solved.append(effects)
         return LossAt(value, gradient, tuple(solved))
@@ -563,12 +607,18 @@ class EntryLoss(Loss):
             for piece, own in zip(self.pieces, effects, strict=True)
         )
 
-    def nearest_gradient(self, gradient: Array) -> Array:
-        """The nearest gradients with finite conjugates whose sums over effects vanish."""
+    def nearest_gradient(
+        self, gradient: Array, duals: Mapping[int, Sequence[Array]] | None = None
+    ) -> Array:
+        """The nearest gradients with finite conjugates whose sums over effects vanish.
+
+        With those of the dual matrices of terms of predictors, by piece.
+        """
         found = gradient.copy()
-        for piece in self.pieces:
+        for k, piece in enumerate(self.pieces):
             if piece.has_conjugate():
-                found[piece.part] = piece.nearest_dual(gradient[piece.part])
+                own = () if duals is None else duals.get(k, ())
+                found[piece.part] = piece.nearest_dual(gradient[piece.part], own)
         return found
 
     def clip(self, gradient: Array) -> Array:

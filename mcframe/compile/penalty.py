@@ -4,22 +4,27 @@ The one of all of Z is a function of singular values, of factors, or of rows.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.compile.equations import Directions, EffectSquares, equations_of_effects
+from mcframe.contracts.arrays import Array, Shape
 from mcframe.contracts.term import (
     Composed,
     Constraint,
+    EquationGroup,
     Factored,
     RowQuadratic,
     SmoothTerm,
     Spectral,
+    Sums,
     Term,
 )
+from mcframe.model import Layout
 from mcframe.numerics.max_norm import factors_of
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.row_squares import RowSquares
@@ -229,6 +234,10 @@ def split_rows(stacked: Array, n_rows: int) -> LowRank:
     return LowRank(stacked[:n_rows], stacked[n_rows:])
 
 
+# The free effects of each piece of the losses; None where nothing is asked of them.
+Effects = Sequence[Array | None] | None
+
+
 @attrs.frozen(eq=False)
 class Attached:
     """A term and its columns of W, which its methods are given.
@@ -238,6 +247,10 @@ class Attached:
 
     With a ``multiplier`` it is the Moreau envelope of the term, of this ``stiffness``: see
     ``SmoothedLoss``.
+
+    A term of predictors is given the free effects of its block, too: those of the ``piece`` of
+    the losses of that number, whose ``layout`` says what they are added to. Both are None where
+    there are none.
     """
 
     term: Term
@@ -245,6 +258,47 @@ class Attached:
     factor: Array | None = None
     multiplier: Array | None = None
     stiffness: float = 0.0
+    piece: int | None = None
+    layout: Layout | None = None
+
+    def added(self, effects: Effects, shape: Shape) -> Array | float:
+        """What the effects of all pieces add to the argument of the term, in every cell."""
+        if self.piece is None or self.layout is None or effects is None:
+            return 0.0
+        own = effects[self.piece]
+        assert own is not None
+        return self.layout.of_cells(own, shape)
+
+    @property
+    def directions(self) -> tuple[Directions, ...]:
+        """Where a smooth term of predictors is curved, and how much."""
+        assert isinstance(self.term, Sums)
+        return tuple(
+            Directions(group.columns, group.right, self.weights_along(group))
+            for group in self.term.groups
+        )
+
+    @cached_property
+    def equations(self) -> EffectSquares:
+        """The directions of a term of predictors, each of weight 1/2."""
+        assert self.layout is not None
+        return equations_of_effects(self.layout, [self.term])
+
+    def weights_along(self, group: EquationGroup) -> Array:
+        """The factors of the squares that the term is a sum of, for directions of a group."""
+        if self.multiplier is not None:
+            return np.full(group.singular_values.size, 0.5 * self.stiffness)
+        weight = self.term.weight if isinstance(self.term, Sums) else None
+        assert weight is not None
+        return weight * np.square(group.singular_values)
+
+    def distances(self, own: Array) -> list[Array]:
+        """What these squares are of at columns of W, without effects, of each group."""
+        assert isinstance(self.term, Sums)
+        latent = self.natural(own)
+        if self.multiplier is not None:
+            latent = latent + self.multiplier / self.stiffness
+        return [group.distances(latent[:, group.columns]) for group in self.term.groups]
 
     @property
     def smooth(self) -> bool:
@@ -286,36 +340,40 @@ class Attached:
             return None
         return self.term.fixed if self.factor is None else self.term.fixed / self.factor[:, 0]
 
-    def value(self, own: Array) -> float:
-        """The term at the columns it reads."""
-        return self.term.value(self.natural(own))
+    def argument(self, own: Array, effects: Effects = None) -> Array:
+        """What the term is given: its columns of W, with the effects of its block added."""
+        return self.natural(own) + self.added(effects, own.shape)
 
     def recession(self) -> "Attached | None":
         """The term of D that says how this one grows along Z + t D; None if but at D = 0."""
         term = self.term.recession()
         return None if term is None else attrs.evolve(self, term=term, multiplier=None)
 
-    def rounding(self, own: Array) -> float:
-        """Bound on how far rounding moves that, beyond that of a short sum."""
-        return self.term.rounding(self.natural(own))
+    def value(self, own: Array, effects: Effects = None) -> float:
+        """The term at the columns it reads and the effects of all pieces."""
+        return self.term.value(self.argument(own, effects))
 
-    def value_and_dual(self, own: Array) -> tuple[float, Array]:
+    def rounding(self, own: Array, effects: Effects = None) -> float:
+        """Bound on how far rounding moves that, beyond that of a short sum."""
+        return self.term.rounding(self.argument(own, effects))
+
+    def value_and_dual(self, own: Array, effects: Effects = None) -> tuple[float, Array]:
         """Value and dual matrix of a smooth term; of an envelope e(v) and Y.
 
         (Y - multiplier) / stiffness is then K Z - c - X.
         """
         if self.multiplier is None:
             assert isinstance(self.term, SmoothTerm)
-            return self.term.value_and_gradient(self.natural(own))
-        shifted = self.forward(own) + self.multiplier / self.stiffness
+            return self.term.value_and_gradient(self.argument(own, effects))
+        shifted = self.forward(own, effects) + self.multiplier / self.stiffness
         nearest, value = self.prox(shifted, 1.0 / self.stiffness)
         dual = self.stiffness * (shifted - nearest)
         return value + 0.5 * float(np.vdot(dual, dual)) / self.stiffness, dual
 
-    def forward(self, own: Array) -> Array:
+    def forward(self, own: Array, effects: Effects = None) -> Array:
         """What the prox acts on."""
-        own = self.natural(own)
-        return self.term.forward(own) if isinstance(self.term, Composed) else own
+        given = self.argument(own, effects)
+        return self.term.forward(given) if isinstance(self.term, Composed) else given
 
     def gradient_of(self, dual: Array) -> Array:
         """A dual matrix as a gradient over the term's columns."""
@@ -325,9 +383,13 @@ class Attached:
         """The prox of what the map leads to."""
         return self.inner.prox(image, step)
 
-    def project(self, own: Array) -> Array:
-        """A point of a set, the nearest one to its columns of W if nothing scales these."""
-        return self.natural(self.prox(self.natural(own), 1.0)[0], -1)
+    def project(self, own: Array, effects: Effects = None) -> Array:
+        """Columns of W with which the term is 0 at these effects, a set's.
+
+        The nearest ones if nothing scales them.
+        """
+        given = self.argument(own, effects)
+        return self.natural(self.prox(given, 1.0)[0] - self.added(effects, own.shape), -1)
 
     def conjugate(self, dual: Array) -> float:
         """An upper bound on the conjugate at ``gradient_of(dual)``."""

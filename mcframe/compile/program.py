@@ -1,13 +1,14 @@
 """A problem as numbers only: entries, losses and terms, which the first-order solvers read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.compile.loss import EntryLoss, LossAt, Solved, smoothed_piece
+from mcframe.compile.equations import EffectSquares, SquaresAt
+from mcframe.compile.loss import EntryLoss, Known, LossAt, Solved, smoothed_piece
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Scales, Sum
 from mcframe.numerics.sampled import Pattern, Sampled
@@ -327,6 +328,104 @@ class Program:
         scales = self.entries.scales
         return variable if scales is None else scales.of(variable)
 
+    @cached_property
+    def terms_of_piece(self) -> Mapping[int, tuple[int, ...]]:
+        """Where the terms of predictors stand whose effects are those of a piece, by piece."""
+        found: dict[int, tuple[int, ...]] = {}
+        for place, term in enumerate(self.terms):
+            if term.piece is not None:
+                found[term.piece] = (*found.get(term.piece, ()), place)
+        return found
+
+    @cached_property
+    def squares(self) -> Mapping[int, EffectSquares]:
+        """What smooth terms of predictors are of the effects of a piece, by piece."""
+        found = {}
+        for k, places in self.terms_of_piece.items():
+            terms = [self.terms[place] for place in places if self.terms[place].smooth]
+            if terms:
+                directions = tuple(own for term in terms for own in term.directions)
+                found[k] = EffectSquares(self.loss.pieces[k].layout, directions)
+        return found
+
+    @cached_property
+    def held(self) -> frozenset[int]:
+        """The pieces whose effects a set of predictors holds: losses alone do not give them."""
+        terms = [term for term in self.terms if not term.smooth]
+        return frozenset(term.piece for term in terms if term.piece is not None)
+
+    def squares_at(self, place: Place) -> dict[int, SquaresAt]:
+        """The squares of effects at a W, by piece."""
+        found = {}
+        for k, squares in self.squares.items():
+            terms = [self.terms[where] for where in self.terms_of_piece[k]]
+            distances = [
+                own
+                for term in terms
+                if term.smooth
+                for own in term.distances(place.columns(term.columns))
+            ]
+            found[k] = SquaresAt(squares, tuple(distances))
+        return found
+
+    def sums_of_terms(self, duals: Sequence[Array | None]) -> dict[int, tuple[Array, Array]]:
+        """Sums of terms' known dual matrices, and of their sizes, over the effects of each piece.
+
+        Of pieces whose effects are in a term.
+        """
+        found: dict[int, tuple[Array, Array]] = {}
+        for k, places in self.terms_of_piece.items():
+            layout = self.loss.pieces[k].layout
+            sums, sizes = np.zeros(layout.n_effects), np.zeros(layout.n_effects)
+            for dual in (duals[place] for place in places):
+                if dual is not None:
+                    sums += layout.sums_of_cells(dual)
+                    sizes += layout.sums_of_cells(np.abs(dual))
+            found[k] = sums, sizes
+        return found
+
+    def duals_by_piece(self, duals: Sequence[Array]) -> dict[int, list[Array]]:
+        """The dual matrices of terms of predictors by the piece whose effects they speak of."""
+        return {k: [duals[own] for own in places] for k, places in self.terms_of_piece.items()}
+
+    def centred(self, gradient: Any, duals: tuple[Array, ...]) -> tuple[Any, tuple[Array, ...]]:
+        """Gradients, and dual matrices of terms, whose sums over free effects vanish.
+
+        What rounding, or steps that have not converged, left of the sums is taken off both.
+        """
+        if not self.terms_of_piece:
+            return self.loss.centre(gradient), duals
+        moved, matrices = gradient.copy(), list(duals)
+        for k, piece in enumerate(self.loss.pieces):
+            places = self.terms_of_piece.get(k, ())
+            moved[piece.part], own = piece.effects.centred_with(
+                gradient[piece.part],
+                [matrices[place] for place in places],
+                [self.terms[place].equations for place in places],
+            )
+            for place, matrix in zip(places, own, strict=True):
+                matrices[place] = matrix
+        return moved, tuple(matrices)
+
+    def known_conjugates(self, at: "Evaluation", duals: Sequence[Array | None]) -> Known:
+        """F* at the gradients of an evaluation, of losses that have no conjugate.
+
+        With the conjugate of their effects, of which the dual matrices of terms are part: at best
+        effects e it is ``-<G'S + E'Y, e>`` less the ridge, where Y are those matrices.
+        """
+        known = self.loss.known_conjugates(at.place.z, at.effects)
+        sums = self.sums_of_terms(duals)
+        found = []
+        for k, pair in enumerate(known):
+            own = at.effects[k]
+            if pair is None or own is None or k not in sums:
+                found.append(pair)
+                continue
+            products = sums[k][0] * own[: sums[k][0].size]
+            size = float(np.sum(np.abs(products)))
+            found.append((pair[0] - float(np.sum(products)), pair[1] + size))
+        return tuple(found)
+
     @property
     def plain(self) -> bool:
         """Whether all but the main regularizer is smooth: no multipliers are needed."""
@@ -384,10 +483,17 @@ class Program:
 
         ``warm`` are effects from a nearby point: the start of their solution, or with ``nearly``
         of one Newton step where that suffices (for steps, never for a certificate). The effects
-        of losses without a gradient stay as ``given``.
+        of losses without a gradient, and those that a set holds, stay as ``given``.
         """
         place = at if isinstance(at, Place) else self.entries.place(at)
-        return self.add_smooth_terms(place, self.loss.evaluate(place.z, warm, given, nearly))
+        if not self.terms_of_piece:
+            found = self.loss.evaluate(place.z, warm, given, nearly)
+        else:
+            squares = self.squares_at(place)
+            found = self.loss.evaluate(
+                place.z, warm, given, nearly, squares=squares, kept=self.held
+            )
+        return self.add_smooth_terms(place, found)
 
     def gradient_changes(self, at: Evaluation, factor: float) -> Callable[[Array], Array]:
         """The function from a move of Z to ``factor`` times the change of the losses' gradient.
@@ -423,6 +529,8 @@ class Program:
         and their gradients by the second; None if the move is too long for that.
         """
         moved = place.z - here.place.z
+        if self.terms_of_piece:  # along which the losses do not rise as their gradients say
+            return None
         if not all(piece.keeps_curvature(moved[piece.part]) for piece in self.loss.pieces):
             return None
         change = theta * (here.entry_gradients - before.entry_gradients)
@@ -442,7 +550,7 @@ class Program:
         if not self.terms:
             return evaluation
         found = [
-            t.value_and_dual(place.columns(t.columns)) if t.smooth else (0.0, None)
+            t.value_and_dual(place.columns(t.columns), at.effects) if t.smooth else (0.0, None)
             for t in self.terms
         ]
         values, duals = zip(*found, strict=True)

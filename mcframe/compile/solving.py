@@ -9,8 +9,10 @@ from typing import Any
 
 import attrs
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
+from mcframe.compile.equations import EffectSquares, SquaresAt
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.machine import check_time
@@ -84,6 +86,21 @@ class Curvature:
     def eliminated(self, rows: Array, others: Array) -> Array:
         """The product N' D N x, where D has numbers of the rows on its diagonal."""
         return np.asarray(self.table.T @ (rows * (self.table @ others)))
+
+    def written(self, diagonal: Array) -> Array:
+        """G'HG (effects x effects) of single numbers' effects, written out, with this diagonal."""
+        layout = self.effects.layout
+        whole: Array = np.diag(diagonal)
+        if not layout.n_biases:
+            return whole
+        d, stop = layout.n_biases, layout.n_biases + layout.n_row_effects
+        table = self.table.toarray()
+        others = np.r_[0:d, stop : self.effects.size]
+        whole[d:stop, others] = table
+        whole[others, d:stop] = table.T
+        if layout.n_intercepts:
+            whole[-1, :d] = whole[:d, -1] = diagonal[:d]
+        return whole
 
     def elimination(self, rows: Array) -> Callable[[Array], Array]:
         """The product x -> N' D N x."""
@@ -201,6 +218,9 @@ LEAST_DAMPING, LEAST_OF_CLASSES = 1e-12, 1e-9
 # And relative to what is left of the gradient, where a loss is flat, as Huber's in its tails: it
 # has no curvature though its gradient is not 0.
 MOST_DAMPING = 0.1
+# Up to so many effects that equations tie to each other their system is written out: beside heavy
+# equations conjugate gradients leave much of it.
+WRITTEN_OUT_EFFECTS = 1_500
 # Up to so many classes Newton's systems, one for each column, are written out and solved: K
 # products make them, while conjugate gradients took six in the mean for K = 4.
 WRITTEN_OUT = 12
@@ -213,19 +233,22 @@ REFINEMENTS = 3
 
 @attrs.frozen(eq=False)
 class ObjectiveAt:
-    """The losses at some effects and the ridge on these: value, gradient, and sizes of both.
+    """The losses at some effects, and what else is of these: value, gradient, and sizes of both.
 
-    The gradient is 0 in diverging effects.
+    That is a ridge, and the ``squares`` of sums of predictors. The gradient is 0 in diverging
+    effects.
     """
 
     known: Any
     sums: SumsAt
     effects: Array
+    squares: SquaresAt | None = None
 
     @property
     def value(self) -> float:
         """The sum to be minimised."""
-        return float(self.sums.value) + float(self.known.cost(self.effects))
+        total = float(self.sums.value) + float(self.known.cost(self.effects))
+        return total if self.squares is None else total + self.squares.value(self.effects)
 
     @cached_property
     def of_ridge(self) -> Array | float:
@@ -236,12 +259,27 @@ class ObjectiveAt:
     @cached_property
     def gradient(self) -> Array:
         """The derivative in each effect."""
-        return np.where(self.known.free, self.sums.gradient + self.of_ridge, 0.0)
+        total = self.sums.gradient + self.of_ridge
+        if self.squares is not None:
+            total = total + self.squares.gradient(self.effects)
+        return np.where(self.known.free, total, 0.0)
 
     @cached_property
     def sizes(self) -> Array:
         """The sums of the sizes of what each derivative is the sum of."""
-        return np.asarray(self.sums.sizes + np.abs(self.of_ridge))
+        total = self.sums.sizes + np.abs(self.of_ridge)
+        return np.asarray(total if self.squares is None else total + self.sizes_of_squares)
+
+    @cached_property
+    def sizes_of_squares(self) -> Array:
+        """Those of the squares' derivatives."""
+        assert self.squares is not None
+        return self.squares.sizes(self.effects)
+
+    @property
+    def second_of_squares(self) -> EffectSquares | None:
+        """The squares with their second derivatives, if there are any."""
+        return None if self.squares is None else self.squares.squares
 
     @property
     def off(self) -> float:
@@ -260,7 +298,11 @@ class ObjectiveAt:
 
 
 def best_effects(
-    known: Any, entries: Any, likelihood: Any, warm: Array | None
+    known: Any,
+    entries: Any,
+    likelihood: Any,
+    warm: Array | None,
+    squares: SquaresAt | None = None,
 ) -> tuple[Array, ObjectiveAt]:
     """The effects at which gradients sum to 0, or to minus the ridge's, and where it was seen.
 
@@ -271,6 +313,8 @@ def best_effects(
     entries : EntriesAt, or what answers as it does
     warm : array, optional
         The effects of a point nearby, from which Newton's method starts.
+    squares : SquaresAt, optional
+        What terms of predictors add to the losses.
 
     Returns
     -------
@@ -281,11 +325,11 @@ def best_effects(
 
     def at(effects: Array) -> ObjectiveAt:
         check_time()
-        return ObjectiveAt(known, entries.at(effects), effects)
+        return ObjectiveAt(known, entries.at(effects), effects, squares)
 
     start = known.started(warm, lambda: entries.reach)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        if known.separable:
+        if known.separable and not (squares is not None and squares.squares.couples):
             found, here = solved_apart(at, at(start), likelihood)
         else:
             here = at(start)
@@ -343,7 +387,14 @@ def newton_step(here: ObjectiveAt, likelihood: Any) -> Array:
             added = added + share * np.maximum(most - diagonal, 0.0)
         return added
 
-    return solved_system(known, here.sums.curvature, -here.gradient, exactness(here), damping)[0]
+    return solved_system(
+        known,
+        here.sums.curvature,
+        -here.gradient,
+        exactness(here),
+        damping,
+        here.second_of_squares,
+    )[0]
 
 
 def exactness(here: ObjectiveAt) -> float:
@@ -364,17 +415,23 @@ def solved_system(
     target: Array,
     exact: float,
     damping: Callable[[Array], Array] | None = None,
+    squares: EffectSquares | None = None,
 ) -> tuple[Array, Mask]:
-    """e with (G'HG + damping + ridge) e = target, and which effects have any curvature.
+    """e with (G'HG + squares + damping + ridge) e = target, and which effects have any curvature.
 
     0 for the others. ``curvature`` answers what ``Curvature`` does, ``damping`` is that of a
     diagonal. A diagonal system is divided, one with a block for each column written out, if these
     are small; of effects of two kinds those of rows are eliminated. What is left is solved by
-    conjugate gradients up to ``exact`` of the target.
+    conjugate gradients up to ``exact`` of the target. Where squares tie effects to each other the
+    system is written out, if it is small.
     """
     blocks = curvature.blocks() if 1 < known.width <= WRITTEN_OUT else None
     curved = curvature.diagonal if blocks is None else blocks.diagonal(axis1=1, axis2=2).ravel()
     added = known.stiffness + (0.0 if damping is None else damping(curved))
+    if squares is not None and squares.couples:
+        return solved_with_squares(known, curvature, squares, curved, added, target, exact)
+    if squares is not None:
+        added = added + squares.diagonal
     diagonal = curved + added
     usable = known.free & (diagonal > TINY)
     inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
@@ -403,6 +460,44 @@ def solved_system(
     found[others] = conjugate_gradients(times, aim, inverse[others], usable[others], exact)
     found[rows] = inverse[rows] * (target[rows] - curvature.of_rows(found[others]))
     return found, usable
+
+
+def solved_with_squares(
+    known: Any,
+    curvature: Any,
+    squares: EffectSquares,
+    curved: Array,
+    added: Array | float,
+    target: Array,
+    exact: float,
+) -> tuple[Array, Mask]:
+    """``solved_system`` of effects that squares tie to each other.
+
+    What the losses and the squares leave open stays 0: a little is added to their diagonal.
+    """
+    light = LEAST_DAMPING * (curved + squares.diagonal)
+    diagonal = curved + squares.diagonal + added + light
+    usable = known.free & (diagonal > TINY)
+    inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
+    if known.size > WRITTEN_OUT_EFFECTS:
+        found = conjugate_gradients(
+            lambda x: curvature.times(x) + squares.times(x) + (added + light) * x,
+            target,
+            inverse,
+            usable,
+            exact,
+        )
+        return found, usable
+    lengths = np.sqrt(inverse)
+    system = curvature.written(curved) + squares.matrix
+    np.fill_diagonal(system, diagonal)
+    system = lengths[:, None] * system * lengths
+    np.fill_diagonal(system, 1.0)
+    try:
+        factor = scipy.linalg.cho_factor(system)
+    except np.linalg.LinAlgError:  # by rounding, or where numbers overflow
+        return inverse * target, usable
+    return lengths * scipy.linalg.cho_solve(factor, lengths * target), usable
 
 
 def solved_by_columns(blocks: Array, diagonal: Array, target: Array, usable: Mask) -> Array:
@@ -470,7 +565,9 @@ def solved_apart(
             return effects, here
         below = np.where(total < 0.0, np.maximum(below, effects), below)
         above = np.where(total > 0.0, np.minimum(above, effects), above)
-        step = -total / (here.sums.curvature.diagonal + known.stiffness)
+        squares = here.second_of_squares
+        stiffness = known.stiffness + (0.0 if squares is None else squares.diagonal)
+        step = -total / (here.sums.curvature.diagonal + stiffness)
         step = np.where(np.isfinite(step), step, -np.sign(total) * reach)
         step = np.clip(step, -reach, reach)
         middle = 0.5 * (below + above)
@@ -503,11 +600,13 @@ def centred(
     gradient: Any,
     sums_of: Callable[[Any], tuple[Array, Array]],
     moved_by: Callable[[Any, Array], Any],
+    squares: EffectSquares | None = None,
 ) -> Any:
     """Gradients moved by sums of effects until their sums vanish, refined until rounding ends it.
 
     ``ones`` is the curvature of weights of 1, ``sums_of`` has the sums of gradients over each
-    effect, and of their sizes, ``moved_by`` adds effects to gradients.
+    effect, and of their sizes, ``moved_by`` adds effects to gradients. ``squares`` are those of
+    dual matrices that move with the gradients.
     """
     sums, sizes = sums_of(gradient)
     floor = np.maximum(sizes, SMALL_GROUP * float(np.max(sizes, initial=0.0)) + TINY)
@@ -515,7 +614,7 @@ def centred(
     for _ in range(REFINEMENTS):
         if off <= 4.0 * EPS:
             break
-        step = solved_system(known, ones, -sums, max(EPS / off, LEAST_EXACT))[0]
+        step = solved_system(known, ones, -sums, max(EPS / off, LEAST_EXACT), None, squares)[0]
         moved = moved_by(gradient, step)
         there = sums_of(moved)[0]
         left = float(np.max(np.abs(there) / floor))

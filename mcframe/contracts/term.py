@@ -1,7 +1,8 @@
 """What may stand among a model's ``terms``: regularizers and constraints."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol, Self
 
 import attrs
 
@@ -12,6 +13,7 @@ from mcframe.contracts.rounding import SET_ROUNDING
 __all__ = [
     "Composed",
     "Constraint",
+    "EquationGroup",
     "Factored",
     "Norm",
     "Prox",
@@ -241,22 +243,60 @@ class Composed(Term):
         return self.inner.statement(cp, self.forward_expression(cp, latent))
 
 
-class Sums(ABC):
-    """Ability of a term: it states sums of Z, which are means' only where z is the mean."""
+class EquationGroup(Protocol):
+    """Equations ``U diag(s) V' P = B`` of the same columns of P, with orthonormal U and V.
+
+    U has no part in B that no P gives.
+    """
+
+    @property
+    def columns(self) -> IntArray:
+        """The columns of P of which they speak."""
+
+    @property
+    def right(self) -> Array:
+        """V (n_rows x rank)."""
+
+    @property
+    def singular_values(self) -> Array:
+        """s (rank,)."""
+
+    def distances(self, predictors: Array) -> Array:
+        """V'P - diag(1 / s) U'B (rank x columns), for the group's columns of P."""
+
+
+class Sums(Term):
+    """Ability of a term of one block: linear equations A P = B in its predictors P.
+
+    P is Z plus the effects and the offset of the block, in the units of the data, a cell each.
+    With a ``weight`` the term is ``weight * ||A P - B||_F^2``, without one the set of solutions.
+    Once ``about`` has taken offsets and units into account, methods are given Z plus effects.
+    """
+
+    weight: float | None
+    #: Whether the user declares that the sums are those of predictors and not of means, which
+    #: are the same where z is the mean.
+    sums_predictors: bool = False
+
+    @property
+    @abstractmethod
+    def groups(self) -> Sequence[EquationGroup]:
+        """The equations, those of columns with the same ones together."""
 
     @abstractmethod
-    def residual(self, latent: Array) -> float:
-        """How far the sums of Z are from those stated: a Frobenius norm, 0 where they agree."""
+    def residual(self, predictors: Array) -> float:
+        """How far the sums are from those stated: a Frobenius norm, 0 where they agree."""
 
-    def about_standard(self, centre: Array, spread: Array) -> "Term":
-        """The term that says of Z what this one says of ``centre + spread * Z``.
+    def about(self, origin: Array, scale: Array | float) -> Self:
+        """The term that says of V what this one says of the predictors ``origin + scale * V``.
 
-        With one centre and one spread for each column, of a standardised block. A ``ModelError``
-        where a term does not know.
+        For an origin of each cell and one scale for each column: effects counted from elsewhere,
+        offsets, and the units of a standardised block. A ``ModelError`` where a term does not
+        know.
         """
         raise ModelError(
-            f"{type(self).__name__} does not say what it states of a block in standard units; drop"
-            " standardize, or define about_standard(centre, spread)"
+            f"{type(self).__name__} does not say what it states of a block with effects, offsets"
+            " or standard units; drop these, or define about(origin, scale)"
         )
 
 

@@ -9,7 +9,16 @@ import numpy as np
 
 from mcframe.backends.statement import cp
 from mcframe.contracts.arrays import Array, Shape, singular_values
-from mcframe.contracts.term import Composed, Constraint, Factored, Prox, SmoothTerm, Spectral, Term
+from mcframe.contracts.term import (
+    Composed,
+    Constraint,
+    Factored,
+    Prox,
+    SmoothTerm,
+    Spectral,
+    Sums,
+    Term,
+)
 from mcframe.contracts.validators import RandomState, checked_seed
 from mcframe.laws.checking import (
     STEPS,
@@ -322,6 +331,60 @@ def composition(term: Composed, points: list[Array]) -> None:
         dual = term.adjoint(inner_dual)
         for rival in points:
             bounds_from_above(conjugate, float(np.vdot(dual, rival)) - term.value(rival))
+
+
+@law_of(TERM_LAWS, "sums are squares of distances", Sums)
+def sums_are_squares(term: Sums, points: list[Array]) -> None:
+    """``groups`` are all that the term depends on, and as their singular values say.
+
+    A penalty is ``weight * s^2`` times squares of ``distances``, up to a constant; in a set they
+    are 0, and its projection moves along the directions of the groups alone.
+    """
+    for group in term.groups:
+        turned = group.right.T @ group.right
+        close(turned, np.eye(len(turned)), 1e-10, "the directions of a group are not orthonormal")
+
+    def distances(point: Array) -> list[Array]:
+        return [group.distances(point[:, group.columns]) for group in term.groups]
+
+    def squares(point: Array) -> float:
+        pairs = zip(term.groups, distances(point), strict=True)
+        return sum(float(np.sum(np.square(g.singular_values[:, None] * d))) for g, d in pairs)
+
+    for point, other in itertools.pairwise(points):
+        if term.weight is not None:
+            rise = term.value(point) - term.value(other)
+            close(
+                rise, term.weight * (squares(point) - squares(other)), 1e-9, "squares of a group"
+            )
+        elif isinstance(term, Prox):
+            there = term.prox(point, 1.0)[0]
+            for group, away in zip(term.groups, distances(there), strict=True):
+                close(away, np.zeros_like(away), 1e-9, "distances in the set")
+                moved = (point - there)[:, group.columns]
+                along = group.right @ (group.right.T @ moved)
+                close(moved, along, 1e-9, "a projection, moved along the directions of a group")
+
+
+@law_of(TERM_LAWS, "sums about an origin", Sums)
+def sums_about_an_origin(term: Sums, points: list[Array]) -> None:
+    """``about(origin, scale)`` says of V what the term says of ``origin + scale * V``.
+
+    A penalty's squares are divided by that of the scale.
+    """
+    scale = 2.0
+    for origin, point in itertools.pairwise(points):
+        moved = term.about(origin, scale)
+        given = origin + scale * point
+        if term.weight is not None:
+            close(
+                moved.value(point), term.value(given) / scale**2, 1e-9, "a value about an origin"
+            )
+        residual = scale * moved.residual(point)
+        close(residual, term.residual(given), 1e-9, "a residual about an origin")
+        if isinstance(moved, Prox) and isinstance(term, Prox) and isinstance(term, Constraint):
+            nearest = origin + scale * moved.prox(point, 1.0)[0]
+            close(nearest, term.prox(given, 1.0)[0], 1e-9, "a projection about an origin")
 
 
 @law_of(TERM_LAWS, "arguments unharmed")

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
@@ -56,6 +56,26 @@ class Layout:
     def parameters(self, vector: Array) -> Array:
         """The part of the parameters."""
         return vector[self.n_effects :]
+
+    def of_cells(self, vector: Array, shape: Shape) -> Array:
+        """The sum of the effects in every cell (n_rows x latent columns): E e."""
+        total = np.full(shape, self.intercept(vector))
+        if self.n_biases:
+            total += self.biases(vector)
+        if self.n_row_effects:
+            total += self.row_effects(vector)[:, None]
+        return total
+
+    def sums_of_cells(self, matrix: Array) -> Array:
+        """The sums of a matrix over the cells of each effect (n_effects,): E'Y."""
+        sums = []
+        if self.n_biases:
+            sums.append(matrix.sum(axis=0))
+        if self.n_row_effects:
+            sums.append(matrix.sum(axis=1))
+        if self.n_intercepts:
+            sums.append(np.array([matrix.sum()]))
+        return np.concatenate([*sums, np.zeros(0)])
 
     def name_of(self, place: int) -> str:
         """The name of one of the numbers in messages."""
@@ -231,24 +251,34 @@ def stays_unwritten(model: Model, block: Block) -> bool:
     return both and isinstance(term, Regularizer) and term.block is None
 
 
-def bound_term(term: Term, model: Model, tables: Mapping[str, Table]) -> Term:
+def bound_term(
+    term: Term, model: Model, tables: Mapping[str, Table], origins: Mapping[str, Array]
+) -> Term:
     """Return a term with the data of its block, checked against the shape of its columns of Z.
 
-    Sums are given in the units of the data, and converted to those of Z. A term of all blocks
-    gets their shape and no entries.
+    Sums of predictors in the units of the data become sums of Z plus effects, those counted from
+    ``origins``. A term of all blocks gets their shape and no entries.
     """
     if term.block is None:
         widths = [tables[b.name].shape[1] * b.likelihood.width for b in model.blocks]
         n_rows, nowhere = tables[model.blocks[0].name].shape[0], np.zeros(0, dtype=np.intp)
         return term.bound_to((n_rows, sum(widths)), nowhere, nowhere, np.zeros(0))
-    table = tables[term.block].observed_entries()
+    block, table = model.block(term.block), tables[term.block].observed_entries()
     n_rows, n_columns = table.shape
-    shape = (n_rows, n_columns * model.block(term.block).likelihood.width)
+    shape = (n_rows, n_columns * block.likelihood.width)
     bound = term.bound_to(shape, table.rows, table.columns, table.values)
-    units = None if table.given is None else table.given.standard.units
-    if isinstance(bound, Sums) and isinstance(units, AffineUnits):
-        return bound.about_standard(units.centre, units.spread)
-    return bound
+    if not isinstance(bound, Sums):
+        return bound
+    origin, units = origins.get(block.name), None
+    if table.given is not None:
+        units = table.given.standard.units
+    if origin is None and table.given_offset is None and not isinstance(units, AffineUnits):
+        return bound
+    zero: Array = np.zeros(shape)
+    if origin is not None:
+        zero = layout_of(block, table).of_cells(origin, shape)
+    zero = table.natural(zero if table.offset is None else zero + table.offset.dense())
+    return bound.about(zero, units.spread if isinstance(units, AffineUnits) else 1.0)
 
 
 def block_names(model: Model) -> str:
@@ -461,26 +491,3 @@ def notes_on_gaps(
 def worth_a_warning(notes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the notes but that on rows without a label, which many tables of labels have."""
     return tuple(note for note in notes if NOT_RANKED not in note)
-
-
-def notes_on_sums(model: Model, tables: Mapping[str, Table]) -> tuple[str, ...]:
-    """Return notes on terms that state sums of Z where users may mean sums of means."""
-    notes = []
-    for term in model.terms:
-        if term.block is None or not isinstance(term, Sums):
-            continue
-        block = model.block(term.block)
-        parts = {
-            "biases": block.bias,
-            "effects of rows": block.row_effects,
-            "offsets": tables[term.block].offset is not None,
-        }
-        without = ", ".join(name for name, declared in parts.items() if declared)
-        if block.likelihood.z_name or without:
-            notes.append(
-                f"block {term.block!r}: {term.word} is about sums of Z"
-                + (f", which is {block.likelihood.z_name}" if block.likelihood.z_name else "")
-                + (f", without {without}" if without else "")
-                + ", and not about sums of means"
-            )
-    return tuple(notes)

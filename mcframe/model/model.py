@@ -292,6 +292,14 @@ def predictor(block: Block) -> str:
     return " + ".join(parts)
 
 
+def text_of_predictors(block: Block) -> str:
+    """What the predictors of all cells of a block are, which known sums speak of."""
+    cells = f"{predictor(block)} + offset, for all cells of {block.name}"
+    if not in_standard_units(block):
+        return cells
+    return f"{cells}, in the units of {block.likelihood.symbol}_ij"
+
+
 def unknowns_of(blocks: Sequence[Block]) -> str:
     """The variables of the minimisation: Z, biases, row effects, intercepts, parameters."""
     declared = {
@@ -325,10 +333,13 @@ def text_of(model: "Model") -> str:
         x = block.likelihood.symbol
         formula = STANDARD[block.standardize].format(x=x, name=block.name)
         explained += [f"{x}°_ij = {formula}", f"Z_{block.name} is in the units of {x}°_ij"]
-        if any(isinstance(term, Sums) and term.block == block.name for term in model.terms):
-            explained[-1] += f", A and B in those of {x}_ij"
     if any(block.scales_losses for block in blocks):
         explained.append("ℓ_j = loss per entry of column j at its best constant, 1 where it is 0")
+    explained += dict.fromkeys(
+        f"P_{term.block} = {text_of_predictors(model.block(str(term.block)))}"
+        for term in model.terms
+        if isinstance(term, Sums)
+    )
     for share in count_shares(model.terms)[:1]:
         squares = f"{1.0 - share:g} + {share:g} n_i / mean of n"
         explained.append(
@@ -441,12 +452,26 @@ def block_terms_exist(instance: "Model", attribute: object, value: tuple[Term, .
                 f"Model: {term.word} compares Z with the values of block"
                 f" {term.block!r}, which are classes; drop it for that block"
             )
-        sums = isinstance(term, Sums) and term.block is not None
-        if sums and instance.block(str(term.block)).standardize == "ranks":
-            raise ModelError(
-                f"Model: {term.word} states sums of block {term.block!r}, which do not follow from"
-                " the ranks of standardize='ranks'; take standardize=True or 'robust'"
-            )
+        if isinstance(term, Sums):
+            check_sums(term, instance.block(str(term.block)))
+
+
+def check_sums(term: Sums, block: Block) -> None:
+    """Raise a ``ModelError`` where known sums are no linear equations in a block's predictors."""
+    if block.standardize == "ranks":
+        raise ModelError(
+            f"Model: {term.word} states sums of block {block.name!r}, which do not follow from"
+            " the ranks of standardize='ranks'; take standardize=True or 'robust'"
+        )
+    z_name = block.likelihood.z_name
+    if z_name is not None and not term.sums_predictors:
+        raise ModelError(
+            f"Model: {term.word} states sums of means of block {block.name!r}, whose likelihood"
+            f" {type(block.likelihood).__name__} has a predictor that is not the mean but"
+            f" {z_name}: sums of means are no linear equations in it. If A and B are about sums of"
+            f" the predictor, declare them by {term.word}(..., of='predictors'); for totals of the"
+            " values themselves take a likelihood whose predictor is the mean, as mc.Gaussian()"
+        )
 
 
 def terms_with_weight(terms: tuple[Term, ...], place: int, weight: float) -> tuple[Term, ...]:

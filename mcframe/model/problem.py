@@ -12,13 +12,12 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, UnobservedWarning, warn_caller
 from mcframe.contracts.likelihood import Likelihood, Parametric
-from mcframe.contracts.term import Constraint, Factored, Spectral, Term
+from mcframe.contracts.term import Constraint, Factored, Spectral, Sums, Term
 from mcframe.model.binding import (
     Layout,
     Totals,
     bound_term,
     layout_of,
-    notes_on_sums,
     notes_on_unobserved,
     origins_of,
     row_counts,
@@ -82,7 +81,7 @@ class Problem:
         unobserved = notes_on_unobserved(model, tables, problem.n_items)
         for note in worth_a_warning(unobserved):
             warn_caller(note, UnobservedWarning)
-        return attrs.evolve(problem, notes=(*unobserved, *notes_on_sums(model, tables)))
+        return attrs.evolve(problem, notes=unobserved)
 
     @classmethod
     def of_tables(
@@ -103,7 +102,7 @@ class Problem:
         tables = standardised(model, tables, None if totals is None else totals.standards)
         origins = origins_of(model, tables, None if totals is None else totals.centres)
         totals = totals or Totals.of(model, tables, origins)
-        terms = tuple(bound_term(term, model, tables) for term in model.terms)
+        terms = tuple(bound_term(term, model, tables, origins) for term in model.terms)
         problem = cls(model, tables, totals, terms, n_items, index, (), origins)
         for block in model.blocks:
             check_scale(block, problem.scale(block.name), tables[block.name])
@@ -289,6 +288,31 @@ class Problem:
             term.count_share, self.row_counts, self.model.extra_columns
         )
 
+    def counted_from_zero(self) -> "Problem":
+        """Return the problem whose effects are counted from 0, as users count them."""
+        if not self.origins:
+            return self
+        terms = tuple(bound_term(term, self.model, self.tables, {}) for term in self.model.terms)
+        return attrs.evolve(self, origins={}, terms=terms)
+
+    def effects_in_term(self, term: Term) -> Layout | None:
+        """The effects of a block that a term of its predictors speaks of; None without any."""
+        if not isinstance(term, Sums):
+            return None
+        layout = self.layout(str(term.block))
+        return layout if layout.n_effects else None
+
+    def argument_of(self, term: Term, latent: LowRank, effects: Mapping[str, Array]) -> Array:
+        """The matrix that a term is given: its columns of Z, with effects if it is of predictors.
+
+        Without the scales of a term with a ``count_share``.
+        """
+        columns = latent.columns(self.columns_of_term(term)).dense()
+        layout = self.effects_in_term(term)
+        if layout is None:
+            return columns
+        return columns + layout.of_cells(effects[str(term.block)], columns.shape)
+
     def columns_of_term(self, term: Term) -> slice:
         """The columns of Z that a term speaks of."""
         if term.block is not None:
@@ -326,7 +350,7 @@ class Problem:
             elif whole and isinstance(term, Factored) and given is not None:
                 total += term.of_factors(given.balance())
             else:
-                total += term.value(latent.columns(self.columns_of_term(term)).dense())
+                total += term.value(self.argument_of(term, latent, effects))
         return total
 
     def loss(self, latent: LowRank, effects: Mapping[str, Array]) -> float:

@@ -71,8 +71,9 @@ def tmcc(
     minimise over Z
         0.005 Σ_(i,j)∈features (z_ij − x_ij)²/2
       + 0.01 ‖Z‖_*
-      + 0.5 ‖A Z_features − B‖_F²
+      + 0.5 ‖A P_features − B‖_F²
     where Z = [features] is n_items × n_columns
+          P_features = z_ij + offset, for all cells of features
     """
     return model_of_tasks(n_cells, tau_2, tasks, [Calibration(FEATURES, A, B, weight=tau_1)])
 

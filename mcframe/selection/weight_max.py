@@ -11,6 +11,7 @@ import scipy
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.splitting import piece_stiffness, smooth_curvature
 from mcframe.compile import Attached, CompiledProblem, Program
+from mcframe.compile.loss import Solved
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError, NoInfluence
@@ -196,9 +197,15 @@ def norm_weight(program: Program, problem: Problem, term: Any) -> float:
     return float(term.dual_norm(rest))
 
 
-def smooth(program: Program, width: float = CLOSE) -> Program:
-    """Return losses and smooth terms alone, with the kinks of losses smoothed over a width."""
-    terms = tuple(each for each in program.terms if each.smooth)
+def smooth(
+    program: Program, width: float = CLOSE, with_sets_of_predictors: bool = False
+) -> Program:
+    """Return losses and smooth terms alone, with the kinks of losses smoothed over a width.
+
+    Sets of predictors are left out, too, or are stiff penalties, by which they hold effects.
+    """
+    kept_sets = program.held if with_sets_of_predictors else frozenset()
+    terms = tuple(each for each in program.terms if each.smooth or each.piece in kept_sets)
     kept = attrs.evolve(program, terms=terms)
     nonsmooth = [not piece.likelihood.smooth for piece in program.loss.pieces]
     multipliers = [
@@ -209,9 +216,12 @@ def smooth(program: Program, width: float = CLOSE) -> Program:
         piece_stiffness(piece, program) / width if is_nonsmooth else 1.0
         for piece, is_nonsmooth in zip(program.loss.pieces, nonsmooth, strict=True)
     ]
-    return kept.with_smooth_parts(
-        [*multipliers, *[None] * len(terms)], [*stiffness, *[1.0] * len(terms)]
-    )
+    begin = LowRank.zeros(program.shape)
+    for each in terms:
+        nothing = None if each.smooth else np.zeros((program.shape[0], each.width))
+        multipliers.append(nothing)
+        stiffness.append(1.0 if each.smooth else smooth_curvature(program, begin) / width)
+    return kept.with_smooth_parts(multipliers, stiffness)
 
 
 def descent_directions(program: Program, begin: LowRank) -> tuple[Array, Array]:
@@ -222,8 +232,11 @@ def descent_directions(program: Program, begin: LowRank) -> tuple[Array, Array]:
     ``(Z + t D - prox_tf(Z + t D)) / t``. At the entries of exact losses multipliers take all of D.
     """
     rounded = smooth(program)
-    dense = made_feasible(program, begin, rounded.evaluate(begin).effects)[0].dense()
-    evaluation = rounded.evaluate(dense)
+    stiff = smooth(program, with_sets_of_predictors=True)
+    latent, effects = made_feasible(program, begin, stiff.evaluate(begin).effects)
+    dense = latent.dense()
+    # Effects that a set holds stay where it does.
+    evaluation = rounded.evaluate_at(dense, effects) if program.held else rounded.evaluate(dense)
     exact = [piece.part for piece in program.loss.pieces if piece.likelihood.indicator]
     for part in exact:
         evaluation.entry_gradients[part] = 0.0
@@ -239,11 +252,13 @@ def descent_directions(program: Program, begin: LowRank) -> tuple[Array, Array]:
         direction[:, -1] = -direction[:, :-1] @ (share @ dense[:, :-1])
     for each in program.terms:
         if not each.smooth and each.fixed is None:
-            direction = without_subgradient(each, dense, direction, program)
+            direction = without_subgradient(each, dense, effects, direction, program)
     return direction, whole
 
 
-def without_subgradient(term: Attached, dense: Array, direction: Array, program: Program) -> Array:
+def without_subgradient(
+    term: Attached, dense: Array, effects: Solved, direction: Array, program: Program
+) -> Array:
     """Return a direction at Z less the closest subgradient of a nonsmooth term."""
     largest = float(np.max(np.abs(direction), initial=0.0))
     if largest == 0.0:
@@ -252,7 +267,7 @@ def without_subgradient(term: Attached, dense: Array, direction: Array, program:
     if size == 0.0:  # then that of predictors that fit the data roughly
         size = float(np.sqrt(np.mean(np.square(program.loss.start())))) or 1.0
     step = CLOSE * size / largest
-    image = term.forward((dense + step * direction)[:, term.columns])
+    image = term.forward((dense + step * direction)[:, term.columns], effects)
     nearest, _ = term.prox(image, step)
     rest = direction.copy()
     rest[:, term.columns] -= term.gradient_of((image - nearest) / step)
