@@ -143,8 +143,9 @@ def fit(
     Of those that can run a problem it takes the first, but ``alternating`` or ``factored``,
     which work on factors, where n_items x n_columns x the smaller of the two is more than
     10,000 times the number of observed entries: to decompose all of Z is then slower than
-    passes over the entries. ``fpc`` is never chosen: it needs more iterations than
-    ``proximal`` for the same gap.
+    passes over the entries. ``splitting`` comes first where the weight of a norm is so small
+    beside the values of a Gaussian or Huber block that completion is nearly exact. ``fpc`` is
+    never chosen: it needs more iterations than ``proximal`` for the same gap.
 
     If a backend has made 500 iterations and would take 1,000 more at the rate of its gap, the next
     one that can run continues from its point and bound. After each change the next one makes twice

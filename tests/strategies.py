@@ -413,6 +413,29 @@ def falling_models(draw):
 
 
 @st.composite
+def nearly_exact_models(draw):
+    """(model, data) of squared losses whose weight is far below the size of the values.
+
+    Of low rank and exact, or with noise; with effects, a box that holds the values, or ones.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = draw(st.integers(5, 40)), draw(st.integers(2, 12))
+    rank = draw(st.integers(1, 3))
+    values = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+    values += draw(st.sampled_from([0.0, 0.0, 1e-3, 1.0])) * rng.standard_normal(shape)
+    values = draw(POWERS) * (values + draw(st.sampled_from([0.0, 3.0])))
+    size = float(np.max(np.abs(values)))
+    values[rng.random(shape) < draw(st.sampled_from([0.1, 0.3, 0.6]))] = np.nan
+    values[0, 0] = size
+    weight = size * 10.0 ** draw(st.floats(-12.0, -2.0))
+    word = draw(st.sampled_from([mc.Gaussian(), mc.Huber(size), mc.Huber(10.0 * weight)]))
+    effects = draw(st.sampled_from([{}, {"bias": True}, {"row_effects": True}]))
+    beside = draw(st.sampled_from([[], [], [mc.Box(-2.0 * size, 2.0 * size)]]))
+    terms = with_scales(draw, [mc.NuclearNorm(weight), *beside])
+    return mc.Model([mc.Block("x", word, **effects)], terms), {"x": values}
+
+
+@st.composite
 def row_models(draw):
     """(model, data) of smooth losses under a Gaussian of the rows, with a ridge or without.
 

@@ -18,7 +18,7 @@ from mcframe.backends.loop import ASKED_TO_STOP, FROM_OUTSIDE
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference, estimate
 from mcframe.backends.rowwise import Rowwise
-from mcframe.backends.splitting import FirstOrder, Splitting
+from mcframe.backends.splitting import FirstOrder, Splitting, has_stiff_loss
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.errors import BackendError, ModelError, NothingFeasible
 from mcframe.contracts.solver import Solver
@@ -132,7 +132,14 @@ def able(compiled: CompiledProblem) -> Iterator[Backend]:
     asked = [rung.backend for rung in LADDER if rung.automatic]
     if compiled.refusal is None and decomposition(compiled) > DECOMPOSITION:
         asked.sort(key=lambda backend: not works_on_factors(backend))
+    elif prefers_copies(compiled):
+        asked.sort(key=lambda backend: backend.name != "splitting")
     return (backend for backend in asked if verdict_on(backend, compiled).can_run)
+
+
+def prefers_copies(compiled: CompiledProblem) -> bool:
+    """True where the method of multipliers pays although all losses are smooth."""
+    return compiled.refusal is None and has_stiff_loss(compiled.program)
 
 
 def decomposition(compiled: CompiledProblem) -> float:
@@ -173,8 +180,11 @@ def choice_of(compiled: CompiledProblem) -> tuple[str | None, str]:
         return name, f"auto takes {name}: none of the others that it may take can run this problem"
     operations = decomposition(compiled)
     more = "more than" if operations > DECOMPOSITION else "not more than"
-    on_factors = works_on_factors(backends[0]) and operations > DECOMPOSITION
-    which = "the first that works on factors" if on_factors else "the first that can run it"
+    which = "the first that can run it"
+    if works_on_factors(backends[0]) and operations > DECOMPOSITION:
+        which = "the first that works on factors"
+    elif prefers_copies(compiled) and name == "splitting":
+        which = "since a loss is far stiffer than the regularizer"
     return name, (
         f"auto takes {name}, {which}: decomposing Z takes {operations:,.0f} operations for each"
         f" observed entry, {more} {DECOMPOSITION:,}"
@@ -377,13 +387,14 @@ class Headway:
 def iterations_ahead(records: Sequence[Record], tol: float) -> float:
     """Iterations to a gap if it goes on falling as it did over the second half of the steps.
 
-    Infinite where it did not fall; 0 where there was no bound before, so that nothing is known.
+    Infinite where it did not fall, or where there is still no bound; 0 where the first bound was
+    found since, so that nothing is known.
     """
     first, last = records[0].iteration, records[-1]
     middle = first + 0.5 * (last.iteration - first)
     earlier = [record for record in records[:-1] if record.iteration <= middle][-1]
     if earlier.gap == math.inf:
-        return 0.0
+        return 0.0 if last.gap < math.inf else math.inf
     if not last.gap < earlier.gap:
         return math.inf
     fall = math.log(earlier.gap / last.gap) / (last.iteration - earlier.iteration)

@@ -310,6 +310,10 @@ class Reference(Backend):
         # Conic solvers stop at a Z of 1e-20 where it is 0.
         if zero is not None and zero[1].objective <= found.objective:
             point, found = best_of([zero, (point, found)])
+        if not np.isfinite(found.objective):  # it does not meet all constraints, or overflows
+            point, found = best_of([feasible_point(program), (point, found)])
+        if not np.isfinite(found.objective):
+            raise Silent(solver, "an answer at which the objective is infinite")
         return point, found, cut
 
     def conic(self, scale: float, stated: Statement, solver: str, until: float) -> bool:

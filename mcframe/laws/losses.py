@@ -155,14 +155,15 @@ def bounded_below(likelihood: Likelihood, z: Array, y: Array) -> None:
 
 @law_of(LIKELIHOOD_LAWS, "no steeper than its recession function", Conjugate)
 def no_steeper_than_recession(likelihood: Any, z: Array, y: Array) -> None:
-    """l(z + m) - l(z) is at most the limit of l(z + t m) / t, and close to it far out."""
+    """l(z + m) - l(z) is at most the limit of l(z + t m) / t as t grows."""
     if likelihood.width > 1 or not likelihood.convex:
         return
-    value = likelihood.value(z, y)
+    finite = np.isfinite(likelihood.value(z, y))
+    z, y = z[finite], y[finite]
     for move in (z + 1.0, -3.0 * z, np.roll(z, 5)):
         limit = likelihood.recession(move, y)
-        risen = likelihood.value(z + move, y) - value
-        seen = np.isfinite(limit) & np.isfinite(risen)
+        risen = likelihood.value(z + move, y) - likelihood.value(z, y)
+        seen = np.isfinite(limit)
         at_most(
             risen[seen], limit[seen], 1e-9, "it rises more steeply than its recession function"
         )

@@ -13,6 +13,7 @@ from mcframe.contracts.likelihood import (
     Distribution,
     GaussianBound,
     LinearDifference,
+    Proximable,
     RealValueLoss,
     TwiceDifferentiable,
 )
@@ -27,7 +28,13 @@ def moderate_if_given(instance: object, attribute: "attrs.Attribute[Any]", value
 
 @attrs.frozen
 class Gaussian(
-    RealValueLoss, Conjugate, TwiceDifferentiable, Distribution, GaussianBound, LinearDifference
+    RealValueLoss,
+    Conjugate,
+    TwiceDifferentiable,
+    Proximable,
+    Distribution,
+    GaussianBound,
+    LinearDifference,
 ):
     """``l(z, y) = (z - y)^2 / (2 variance)``: the squared loss.
 
@@ -96,6 +103,14 @@ class Gaussian(
     def conjugate(self, gradient: Array, y: Array) -> Array:
         """gradient * y + variance * gradient^2 / 2, for every gradient."""
         return gradient * (y + 0.5 * self.known_variance * gradient)
+
+    def prox(self, z: Array, y: Array, step: Array) -> Array:
+        """The mean of z and y with the weights 1 and step / variance."""
+        return z + (y - z) * (step / (self.known_variance + step))
+
+    def prox_gradient(self, z: Array, y: Array, step: Array) -> Array:
+        """variance / (variance + step)."""
+        return self.known_variance / (self.known_variance + step)
 
     @property
     def label_difference(self) -> tuple[float, float]:

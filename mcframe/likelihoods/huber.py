@@ -11,6 +11,7 @@ from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
     GaussianBound,
+    Proximable,
     RealValueLoss,
     TwiceDifferentiable,
 )
@@ -18,7 +19,9 @@ from mcframe.contracts.validators import LARGEST, LEAST, moderate
 
 
 @attrs.frozen
-class Huber(RealValueLoss, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
+class Huber(
+    RealValueLoss, Conjugate, TwiceDifferentiable, Proximable, Distribution, GaussianBound
+):
     """``l(z, y) = r^2 / 2`` for ``|r| <= delta``, else ``delta (|r| - delta / 2)``; r = z - y.
 
     Domain: every finite real number. The squared loss in the middle and the absolute loss in
@@ -70,6 +73,16 @@ class Huber(RealValueLoss, Conjugate, TwiceDifferentiable, Distribution, Gaussia
         """gradient * y + gradient^2 / 2 for |gradient| <= delta, else inf."""
         inside = np.abs(gradient) <= self.delta * (1.0 + 1e-14)
         return np.where(inside, gradient * (y + 0.5 * gradient), np.inf)
+
+    def prox(self, z: Array, y: Array, step: Array) -> Array:
+        """z moved towards y by step * the gradient there, which is r / (1 + step) or delta."""
+        residual = z - y
+        return z - step * np.clip(residual / (1.0 + step), -self.delta, self.delta)
+
+    def prox_gradient(self, z: Array, y: Array, step: Array) -> Array:
+        """1 / (1 + step) where the prox is in the middle, 1 in the tails."""
+        middle = np.abs(z - y) <= self.delta * (1.0 + step)
+        return np.where(middle, 1.0 / (1.0 + step), 1.0)
 
     @property
     def core(self) -> float:
