@@ -355,10 +355,10 @@ def is_stiff(piece: Any, program: Program) -> bool:
     They are made for the curvature of the loss, and unobserved entries have that of R. As of
     values whose noise is said to be next to nothing beside them.
     """
-    likelihood, curvature = piece.likelihood, piece.curvature
-    if not (isinstance(likelihood, Proximable) and program.penalty.threshold(1.0) > 0.0):
+    curvature = piece.curvature
+    if not (isinstance(piece.likelihood, Proximable) and program.penalty.threshold(1.0) > 0.0):
         return False
-    if piece.effects.tied and not likelihood.quadratic:  # whose envelopes take Newton long
+    if piece.effects.tied and not piece.likelihood.quadratic:  # whose envelopes take Newton long
         return False
     return bool(np.isfinite(curvature) and curvature > STIFF * balanced_stiffness(piece, program))
 
