@@ -355,11 +355,11 @@ def is_stiff(piece: Any, program: Program) -> bool:
     They are made for the curvature of the loss, and unobserved entries have that of R. As of
     values whose noise is said to be next to nothing beside them.
     """
-    curvature = piece.curvature
-    if not (isinstance(piece.likelihood, Proximable) and program.penalty.threshold(1.0) > 0.0):
-        return False
     if piece.effects.tied and not piece.likelihood.quadratic:  # whose envelopes take Newton long
         return False
+    if not (isinstance(piece.likelihood, Proximable) and program.penalty.threshold(1.0) > 0.0):
+        return False
+    curvature = piece.curvature
     return bool(np.isfinite(curvature) and curvature > STIFF * balanced_stiffness(piece, program))
 
 
