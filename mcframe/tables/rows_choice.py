@@ -567,48 +567,101 @@ class Missingness:
             The column that each number belongs to, from 0, in ascending order.
         """
         missing = np.isnan(values[:, np.searchsorted(owners, np.arange(owners[-1] + 1))])
-        found = []
-        for own, scores in zip(missing.T, scores_of(values, missing, owners, rng).T, strict=True):
-            n_missing, n_observed = np.count_nonzero(own), np.count_nonzero(~own)
-            auc: float | None = None
-            weights: Array = np.ones(len(own))
-            if min(n_missing, n_observed) >= FEWEST:
-                ranked = scipy.stats.mannwhitneyu(scores[own], scores[~own], method="asymptotic")
-                auc = float(ranked.statistic / (n_missing * n_observed))
-                deviation = np.sqrt((own.size + 1.0) / (12.0 * n_missing * n_observed))
-                if auc >= max(LEAST_AUC, 0.5 + DEVIATIONS * deviation):
-                    weights = odds_of_missing(scores, own)
-            found.append(cls(auc, weights))
-        return found
+        counts = np.count_nonzero(missing, axis=0)
+        columns = np.flatnonzero(np.minimum(counts, len(missing) - counts) >= FEWEST)
+        of_columns = [cls(None, np.ones(len(missing))) for _ in counts]
+        scores = scores_of(values, missing, owners, columns, rng)
+        for column, score in zip(columns, scores.T, strict=True):
+            lacks, n_missing = missing[:, column], counts[column]
+            n_observed = lacks.size - n_missing
+            ranked = scipy.stats.mannwhitneyu(score[lacks], score[~lacks], method="asymptotic")
+            auc = float(ranked.statistic / (n_missing * n_observed))
+            deviation = np.sqrt((lacks.size + 1.0) / (12.0 * n_missing * n_observed))
+            weights = np.ones(lacks.size)
+            if auc >= max(LEAST_AUC, 0.5 + DEVIATIONS * deviation):
+                weights = odds_of_missing(score, lacks)
+            of_columns[column] = cls(auc, weights)
+        return of_columns
 
 
-def scores_of(values: Array, missing: Mask, owners: IntArray, rng: np.random.Generator) -> Array:
+def scores_of(
+    values: Array, missing: Mask, owners: IntArray, columns: IntArray, rng: np.random.Generator
+) -> Array:
     """Return how far rows look like those where a column is missing, by all other columns.
 
     A ridge regression of the indicator of holes on the numbers of the others and on their holes,
-    fitted on the other folds of rows (n x number of columns of the table). One inverse serves all
-    columns: with H that of the whole design the coefficients without its columns B are
-    ``c - H_B H_BB^-1 c_B`` of the coefficients c with them.
+    fitted on the other folds of rows (n x len(columns)).
     """
     holed = np.flatnonzero(missing.any(axis=0))
     design = np.hstack([np.nan_to_num(standardized(values)), missing[:, holed]])
     belongs = np.concatenate([owners, holed])
-    found = np.zeros(missing.shape)
+    scores = np.zeros((len(missing), columns.size))
     parts = rng.permutation(len(values)) % FOLDS
     for k in range(FOLDS):
         fitted = parts != k
-        if not fitted.any():  # of a single row
+        if not fitted.any() or not columns.size:  # of a single row
             break
-        centre = np.mean(design[fitted], axis=0)
-        centred = design[fitted] - centre
-        inverse = np.linalg.inv(centred.T @ centred + RIDGE * np.eye(centred.shape[1]))
-        coefficients = inverse @ (centred.T @ missing[fitted])
-        for j in holed:
-            own = np.flatnonzero(belongs == j)
-            within = np.linalg.solve(inverse[np.ix_(own, own)], coefficients[own, j])
-            coefficients[:, j] -= inverse[:, own] @ within
-        found[~fitted] = (design[~fitted] - centre) @ coefficients
-    return found
+        centred = design - np.mean(design[fitted], axis=0)
+        by = ridge_by_rows if np.count_nonzero(fitted) < belongs.size else ridge_by_columns
+        responses = missing[np.ix_(fitted, columns)].astype(np.float64)
+        scores[~fitted] = by(centred[fitted], responses, centred[~fitted], belongs, columns)
+    return scores
+
+
+def ridge_by_columns(
+    design: Array, responses: Array, others: Array, belongs: IntArray, columns: IntArray
+) -> Array:
+    """Return ridge predictions of responses, each without its own columns of the design.
+
+    One inverse of as many rows as the design has columns serves all responses: with H that inverse
+    of the whole design, and c the coefficients by all columns, those without the columns B are
+    ``c - H_B H_BB^-1 c_B``.
+
+    Parameters
+    ----------
+    design : array (n x p)
+        Its columns have the mean 0.
+    responses : array (n x q)
+    others : array (n_others x p)
+        The rows that are predicted.
+    belongs : array of integers (p,)
+        The column of the table that each column of the design is of.
+    columns : array of integers (q,)
+        The column of the table that each response is of.
+
+    Returns
+    -------
+    array (n_others x q)
+    """
+    inverse = np.linalg.inv(design.T @ design + RIDGE * np.eye(design.shape[1]))
+    coefficients = inverse @ (design.T @ responses)
+    for q, column in enumerate(columns):
+        left_out = np.flatnonzero(belongs == column)
+        within = np.linalg.solve(inverse[np.ix_(left_out, left_out)], coefficients[left_out, q])
+        coefficients[:, q] -= inverse[:, left_out] @ within
+    return others @ coefficients
+
+
+def ridge_by_rows(
+    design: Array, responses: Array, others: Array, belongs: IntArray, columns: IntArray
+) -> Array:
+    """Return what ``ridge_by_columns`` does, by an inverse of as many rows as the design has.
+
+    With X the design, T the other rows and ``K = X X' + ridge I`` the predictions by all columns
+    are ``T X' K^-1 y``. Without the columns B the products are those less ``T_B X_B'``, and K has
+    the inverse ``K^-1 + L (I - X_B' L)^-1 L'`` with ``L = K^-1 X_B``.
+    """
+    inverse = np.linalg.inv(design @ design.T + RIDGE * np.eye(len(design)))
+    images, solutions = inverse @ design, inverse @ responses
+    products = others @ design.T
+    predictions = products @ solutions
+    for q, column in enumerate(columns):
+        left_out = np.flatnonzero(belongs == column)
+        part, image = design[:, left_out], images[:, left_out]
+        within = np.eye(left_out.size) - part.T @ image
+        solution = solutions[:, q] + image @ np.linalg.solve(within, image.T @ responses[:, q])
+        predictions[:, q] = products @ solution - others[:, left_out] @ (part.T @ solution)
+    return predictions
 
 
 def odds_of_missing(scores: Array, missing: Mask) -> Array:
