@@ -52,6 +52,33 @@ class RowMixture:
         """The lower Cholesky factors of the covariances (C x d x d)."""
         return np.array([root_of(covariance) for covariance in self.covariances])
 
+    @property
+    def variances(self) -> Array:
+        """The variance of each column in each component (C x d)."""
+        return np.diagonal(self.covariances, axis1=1, axis2=2)
+
+    def draws(self, component: int, count: int, rng: np.random.Generator) -> Array:
+        """Draws of ``z - mean`` of a component (count x d)."""
+        root = root_of(self.covariances[component])
+        return np.asarray(rng.standard_normal((count, len(root))) @ root.T)
+
+    def centred(self, component: int) -> "RowMixture":
+        """The distribution of ``z - mean`` of a component."""
+        one = slice(component, component + 1)
+        return RowMixture(np.zeros(1), np.zeros_like(self.means[one]), self.covariances[one])
+
+    def evidence(self, table: "Incomplete") -> tuple[Array, Array]:
+        """The log density of each row's observed numbers (n,), and responsibilities (n x C)."""
+        return evidence_of(table, self)
+
+    def conditionals(self, table: "Incomplete") -> "Conditionals":
+        """The distribution of z in each row given what is observed, by component."""
+        return conditionals(table, self)
+
+    def left_out(self, values: Array, noise: float, owners: IntArray) -> tuple[Array, Array]:
+        """Conditional mean and variance of each observed number; see ``left_out``."""
+        return left_out(values, noise, self, owners)
+
 
 def root_of(covariance: Array) -> Array:
     """The lower Cholesky factor of a covariance, in units of the columns' deviations."""
@@ -255,6 +282,18 @@ def expectation(table: Incomplete, rows: RowMixture) -> Expectation:
         scatters += widths @ square @ widths + total[:, None, None] * widths
     summed = np.sum(weights, axis=0)
     return Expectation(evidence + table.constants, weights, summed, shifts, scatters)
+
+
+def evidence_of(table: Incomplete, rows: RowMixture) -> tuple[Array, Array]:
+    """Return the log density of each row's observed numbers, and responsibilities (n x C)."""
+    evidence, weights = np.empty(len(table.values)), np.empty((len(table.values), len(rows.means)))
+
+    def keep(block: IntArray, widths: Array, solve: Solve) -> None:
+        _, evidence[block], weights[block] = solve(widths[:0], widths[:0])
+
+    for form in table.forms:
+        over_blocks(table, form, rows, keep)
+    return evidence + table.constants, weights
 
 
 def conditionals(table: Incomplete, rows: RowMixture) -> Conditionals:

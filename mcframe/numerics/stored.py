@@ -45,6 +45,7 @@ CLASSES = {
     "model.table": "AffineUnits CellNumbers Given LeftBehind OffsetLeftBehind RankUnits Standard"
     " Table",
     "numerics.kernels": "Compressed",
+    "numerics.low_rank_rows": "LowRankRows",
     "numerics.operators": "LowRank",
     "numerics.quasi_newton": "Memory",
     "numerics.row_mixtures": "Form Incomplete RowMixture",
@@ -57,6 +58,7 @@ CLASSES = {
     "posterior.joint": "JointPosterior",
     "posterior.observed": "Observed ObservedBlock Summary",
     "posterior.rows": "RowsParameters RowsPosterior RowsPrior",
+    "posterior.wide_rows": "WideParameters WidePrior",
     "regularizers.residual_nuclear_norm": "BoundResidualNuclearNorm",
     "selection.choice": "CrossValidation",
     "tables.coding": "Choice CountedNumbers Counts Dates Discriminant Indicator Indicators Levels"

@@ -9,14 +9,17 @@ the prior covariance of one Gaussian counts as maximises the evidence lower boun
 import warnings
 import zlib
 from functools import cached_property
+from typing import TypeVar
 
 import attrs
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import digamma, gammaln, logsumexp, ndtri, stdtrit
+from scipy.special import logsumexp, ndtri, stdtrit
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
+from mcframe.numerics.inverse_wishart import digammas, divergence, log_gammas
+from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.machine import limits_blas
 from mcframe.numerics.progress import current, stage
 from mcframe.numerics.row_mixtures import (
@@ -24,11 +27,11 @@ from mcframe.numerics.row_mixtures import (
     Expectation,
     Incomplete,
     RowMixture,
-    conditionals,
     expectation,
     moments_of,
     root_of,
 )
+from mcframe.posterior.wide_rows import WideParameters, WidePrior, is_wide
 
 # The numbers of rows that the prior covariance of one Gaussian may count as.
 PRIOR_ROWS = np.geomspace(0.1, 3000.0, 60)
@@ -62,6 +65,14 @@ class RowsPrior:
     def degrees(self) -> float:
         """The degrees of freedom of the inverse Wishart distribution."""
         return self.rows + self.mean.size + 1.0
+
+    @property
+    def first(self) -> "RowsParameters":
+        """The distribution of the parameters of one component without any rows."""
+        square = np.zeros_like(self.covariance[None])
+        nothing = Expectation(np.zeros(0), np.zeros((0, 1)), np.zeros(1), square[:, 0], square)
+        fixed = attrs.evolve(self, learned=False)
+        return attrs.evolve(fixed.m_step(nothing, self.mean[None]), prior=self)
 
     def m_step(self, moments: Expectation, means: Array) -> "RowsParameters":
         """The distribution of the parameters that maximises the evidence lower bound.
@@ -132,7 +143,7 @@ class RowsParameters:
         parameters, so that they sum to less than 1.
         """
         d = self.prior.mean.size
-        logs = self.digammas + d * np.log(2.0 / self.degrees) - d / self.counts
+        logs = digammas(self.degrees, d) + d * np.log(2.0 / self.degrees) - d / self.counts
         covariances = self.scatters / self.degrees[:, None, None]
         return RowMixture(self.log_shares + 0.5 * logs, self.means, covariances)
 
@@ -149,11 +160,27 @@ class RowsParameters:
         with np.errstate(divide="ignore"):
             return np.log(self.shares)
 
-    @property
-    def digammas(self) -> Array:
-        """``sum_j digamma((degrees + 1 - j) / 2)`` of each component (C,)."""
-        halves = 0.5 * (self.degrees[:, None] - np.arange(self.prior.mean.size))
-        return np.sum(digamma(halves), axis=1)
+    def expectation(self, table: Incomplete) -> Expectation:
+        """The expectations over rows of which the next step follows."""
+        return expectation(table, self.expected)
+
+    def m_step(self, moments: Expectation) -> "RowsParameters":
+        """The parameters after a step."""
+        return self.prior.m_step(moments, self.means)
+
+    def bound(self, moments: Expectation) -> float:
+        """The evidence lower bound, at the moments of rows under these parameters."""
+        return float(np.sum(moments.evidence)) - self.divergence()
+
+    def step(self, table: Incomplete) -> tuple["RowsParameters", float]:
+        """The parameters after a step, and the evidence lower bound before it."""
+        moments = self.expectation(table)
+        return self.m_step(moments), self.bound(moments)
+
+    def moments(self, table: Incomplete) -> tuple[Array, Array]:
+        """Mean and variance of z (n x d) on which the evidence lower bound rests."""
+        cells = self.expected.conditionals(table)
+        return moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
 
     def beyond(self, after: "RowsParameters", length: float) -> "RowsParameters":
         """``self + length (after - self)``, or ``after`` if those are no parameters.
@@ -180,26 +207,21 @@ class RowsParameters:
     def divergence(self) -> float:
         """The Kullback-Leibler divergence from the prior."""
         prior, d, total = self.prior, self.prior.mean.size, 0.0
-        root, digammas = root_of(prior.covariance), self.digammas
+        root = root_of(prior.covariance)
         log_prior = log_determinant(root) + d * np.log(prior.rows)
         for c, degrees in enumerate(self.degrees):
             factor = root_of(self.scatters[c])
-            log_scatter = log_determinant(factor)
             trace = np.sum(np.square(solve_triangular(factor, root, lower=True)))
             away = solve_triangular(factor, self.means[c] - prior.mean, lower=True)
-            more = degrees - prior.degrees
-            total += 0.5 * prior.degrees * (log_scatter - log_prior)
-            total += float(log_gammas(0.5 * prior.degrees, d) - log_gammas(0.5 * degrees, d))
-            total += 0.5 * more * digammas[c] - 0.5 * degrees * (d - prior.rows * trace)
-            ratio = prior.mean_rows / self.counts[c]
-            total += 0.5 * (d * (ratio - 1.0 - np.log(ratio)))
-            total += 0.5 * prior.mean_rows * degrees * float(away @ away)
+            total += divergence(
+                d,
+                (float(degrees), prior.degrees),
+                (float(self.counts[c]), prior.mean_rows),
+                log_determinant(factor) - log_prior,
+                prior.rows * float(trace),
+                float(away @ away),
+            )
         return total
-
-
-def log_gammas(a: Array | float, d: int) -> Array:
-    """The logarithm of the multivariate gamma function but for its constant."""
-    return np.sum(gammaln(np.asarray(a)[..., None] - 0.5 * np.arange(d)), axis=-1)
 
 
 def log_determinant(root: Array) -> float:
@@ -224,10 +246,16 @@ ROUGHLY = 10.0
 FIRST_ROWS = 10.0
 # Tables with more numbers are begun with some of their rows, drawn at random.
 MANY_NUMBERS = 200_000
+# The distributions of so many numbers are all found at once, and kept: a table asks for those of
+# one column after the other.
+MOST_CELLS = 4_000_000
 # How many times longer an extrapolation is than the last one, until one lowers the evidence.
 LENGTHENED = 1.2
 # How far rounding may lower the evidence, as a share of the sum of its parts' absolute values.
 EVIDENCE_ROUNDING = 1e-9
+
+
+ParametersT = TypeVar("ParametersT", RowsParameters, WideParameters)
 
 
 @attrs.frozen(eq=False)
@@ -236,7 +264,7 @@ class RowsPosterior:
 
     Attributes
     ----------
-    components : RowMixture
+    components : RowMixture or LowRankRows
         The distribution of a new row.
     table : Incomplete
         The observed numbers and their precisions.
@@ -247,7 +275,7 @@ class RowsPosterior:
         last evidence lower bound of the estimate.
     history : tuple of float
         The evidence lower bound before each step; it never falls. Empty of given parameters.
-    parameters : RowsParameters or None
+    parameters : RowsParameters, WideParameters or None
         The distribution of shares, means and covariances of the components; None where these are
         given.
     powers, factors : array (d,) or None
@@ -256,12 +284,12 @@ class RowsPosterior:
         ``student_factors``.
     """
 
-    components: RowMixture
+    components: RowMixture | LowRankRows
     table: Incomplete
     responsibilities: Array
     evidence: float
     history: tuple[float, ...] = ()
-    parameters: RowsParameters | None = None
+    parameters: RowsParameters | WideParameters | None = None
     powers: Array | None = None
     factors: Array | None = None
 
@@ -273,7 +301,7 @@ class RowsPosterior:
     @cached_property
     def cells(self) -> Conditionals:
         """The distribution of each number of z, by component."""
-        return self.adjusted(conditionals(self.table, self.components))
+        return self.adjusted(self.components.conditionals(self.table))
 
     def scales(self, variances: Array) -> Array:
         """The factors of standard deviations that ``powers`` and ``factors`` ask for."""
@@ -295,8 +323,9 @@ class RowsPosterior:
 
     def moments(self) -> tuple[Array, Array]:
         """Return mean and variance of z (n x d), those that the evidence lower bound rests on."""
-        rows = self.components if self.parameters is None else self.parameters.expected
-        cells = conditionals(self.table, rows)
+        if self.parameters is not None:
+            return self.parameters.moments(self.table)
+        cells = self.components.conditionals(self.table)
         return moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
 
     def mixture(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array, Array]:
@@ -307,10 +336,11 @@ class RowsPosterior:
         rows, columns : array of integers (N,)
         """
         distinct, places = np.unique(np.asarray(rows, dtype=np.intp), return_inverse=True)
-        if 2 * distinct.size > len(self.table.values):
+        table, count = self.table.values, len(self.components.means)
+        if 2 * distinct.size > len(table) or count * table.size <= MOST_CELLS:
             cells, places = self.cells, np.asarray(rows, dtype=np.intp)
         else:
-            cells = self.adjusted(conditionals(self.table.take(distinct), self.components))
+            cells = self.adjusted(self.components.conditionals(self.table.take(distinct)))
         weights = cells.responsibilities[places].T
         return weights, cells.means[:, places, columns], cells.variances[:, places, columns]
 
@@ -323,21 +353,21 @@ class RowsPosterior:
         """
         table, mixture = self.table.take(np.asarray(rows, dtype=np.intp)), self.components
         n, d = table.values.shape
-        cells = conditionals(table, mixture)
+        cells = mixture.conditionals(table)
         ends = np.cumsum(cells.responsibilities, axis=1)
         ends[:, -1] = 1.0
         component = np.argmax(rng.random((m, n))[:, :, None] < ends, axis=2)
         drawn = np.empty((m, n, d))
         spread = np.sqrt(table.noise)
-        for c, root in enumerate(mixture.roots):
+        for c in range(len(mixture.means)):
             draw, row = np.nonzero(component == c)
             if not row.size:
                 continue
-            z = rng.standard_normal((row.size, d)) @ root.T
+            z = mixture.draws(c, row.size, rng)
             x = z + spread[row] * rng.standard_normal((row.size, d))
-            alone = RowMixture(np.zeros(1), np.zeros((1, d)), mixture.covariances[c : c + 1])
             again = Incomplete.of(x, table.precisions[row], table.variances)
-            drawn[draw, row] = cells.means[c, row] + z - conditionals(again, alone).means[0]
+            means = mixture.centred(c).conditionals(again).means[0]
+            drawn[draw, row] = cells.means[c, row] + z - means
         if self.powers is None and self.factors is None:
             return drawn
         weights = cells.responsibilities.T[:, :, None]
@@ -355,7 +385,7 @@ class RowsPosterior:
             One over the variance of the noise; 0 where missing.
         """
         table = Incomplete.of(values, precisions, self.table.variances)
-        responsibilities = expectation(table, self.components).responsibilities
+        _, responsibilities = self.components.evidence(table)
         return attrs.evolve(self, table=table, responsibilities=responsibilities)
 
     def step(self, values: Array, precisions: Array) -> "RowsPosterior":
@@ -367,16 +397,18 @@ class RowsPosterior:
         table = Incomplete.of(values, precisions, self.table.variances)
         if self.parameters is None:
             return posterior_given(table, self.components)
-        moments, evidence = e_step(table, self.parameters)
-        after = self.parameters.prior.m_step(moments, self.parameters.means)
+        after, evidence = self.parameters.step(table)
         return posterior_given(table, after.predictive, after, (*self.history, evidence))
 
     def beyond(self, after: "RowsPosterior", length: float) -> "RowsPosterior":
         """The posterior with parameters ``length`` times as far away as those of ``after``."""
-        if self.parameters is None or after.parameters is None:
-            return after
-        far = self.parameters.beyond(after.parameters, length)
-        if far is after.parameters:
+        far: RowsParameters | WideParameters | None = None
+        match self.parameters, after.parameters:
+            case RowsParameters() as begin, RowsParameters() as end:
+                far = begin.beyond(end, length)
+            case WideParameters() as begin, WideParameters() as end:
+                far = begin.beyond(end, length)
+        if far is None or far is after.parameters:
             return after
         return posterior_given(after.table, far.predictive, far, after.history)
 
@@ -447,14 +479,14 @@ def powers_of(squares: Array, variances: Array) -> Array:
 
 def posterior_given(
     table: Incomplete,
-    components: RowMixture,
-    parameters: RowsParameters | None = None,
+    components: RowMixture | LowRankRows,
+    parameters: RowsParameters | WideParameters | None = None,
     history: tuple[float, ...] = (),
 ) -> RowsPosterior:
     """The posterior of the rows of a table given the distribution of a new row."""
-    rows = expectation(table, components)
-    evidence = history[-1] if history else float(np.sum(rows.evidence))
-    return RowsPosterior(components, table, rows.responsibilities, evidence, history, parameters)
+    by_row, responsibilities = components.evidence(table)
+    evidence = history[-1] if history else float(np.sum(by_row))
+    return RowsPosterior(components, table, responsibilities, evidence, history, parameters)
 
 
 def given_rows(values: Array, precisions: Array, mean: Array, covariance: Array) -> RowsPosterior:
@@ -514,18 +546,30 @@ def fit_rows(
     start : RowsPosterior, optional
         Of the same numbers under one Gaussian, from which the steps begin.
     """
-    prior = first_prior(values, precisions, prior_rows)
-    whole = Incomplete.of(values, precisions, np.diag(prior.covariance))
-    observed = np.flatnonzero(whole.precisions.any(axis=1))
-    n_first = max(MANY_NUMBERS, values.size // 10) // max(values.shape[1], 1)
+    seen = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
+    observed = np.flatnonzero(seen.any(axis=1))
+    means, variances = first_moments(values, precisions)
+    strength = FIRST_ROWS if prior_rows is None else prior_rows, prior_rows is None
+    whole = Incomplete.of(values, precisions, variances)
     table = whole.take(observed)
+    last = None if start is None else start.parameters
+    if components == 1 and is_wide(observed.size, values.shape[1]):
+        wide = WidePrior(means, variances, *strength, MEAN_ROWS, PRIOR_ROWS)
+        few = wide.first
+        if isinstance(last, WideParameters):
+            few = attrs.evolve(last, prior=wide)
+        few, history = fit_one_component(table, few, tol, max_steps)
+        return posterior_given(whole, few.predictive, few, history)
+    prior = RowsPrior(means, np.diag(variances), *strength)
+    n_first = max(MANY_NUMBERS, values.size // 10) // max(values.shape[1], 1)
     first = table
     if n_first < 0.5 * observed.size:
         drawn = np.random.default_rng(random_state).permutation(observed)[:n_first]
         first = whole.take(np.sort(drawn))
     if components == "auto":
         components = chosen_number(first, prior, tol, max_steps, random_state)
-    best, history = fit_one_component(first, prior, tol, max_steps, start)
+    best = attrs.evolve(last, prior=prior) if isinstance(last, RowsParameters) else prior.first
+    best, history = fit_one_component(first, best, tol, max_steps)
     number = min(int(components), len(first.values))
     if number > 1:
         clusters = parameters_of_clusters(first, best, number, random_state)
@@ -541,7 +585,7 @@ def chosen_number(
     """The number of components by the log density of numbers that are held out."""
     held, tol = held_out(table, seed), ROUGHLY * tol
     given = Incomplete.of(table.values, np.where(held, 0.0, table.precisions), table.variances)
-    one, _ = fit_one_component(given, prior, tol, max_steps)
+    one, _ = fit_one_component(given, prior.first, tol, max_steps)
     best, highest, worse = 1, log_density(table, held, given, one), 0
     for number in COMPONENTS[1:]:
         if worse == 2 or number >= len(table.values):
@@ -574,7 +618,7 @@ def log_density(
 ) -> float:
     """The log density of held-out numbers given what else is observed of their rows, summed."""
     rows, columns = np.nonzero(held)
-    cells = conditionals(given, parameters.predictive)
+    cells = parameters.predictive.conditionals(given)
     variances = cells.variances[:, rows, columns] + 1.0 / table.precisions[rows, columns]
     away = table.values[rows, columns] - cells.means[:, rows, columns]
     logs = -0.5 * (np.square(away) / variances + np.log(variances))
@@ -584,45 +628,35 @@ def log_density(
 
 
 def fit_one_component(
-    table: Incomplete,
-    prior: RowsPrior,
-    tol: float,
-    max_steps: int,
-    start: RowsPosterior | None = None,
-) -> tuple[RowsParameters, tuple[float, ...]]:
+    table: Incomplete, begin: ParametersT, tol: float, max_steps: int
+) -> tuple[ParametersT, tuple[float, ...]]:
     """The parameters of one component by variational EM, and the history of the evidence bound.
 
     Where the strength of the prior is learned, it is fixed at first: columns begin without
     correlations, for which the strongest prior is the best one, and steps would end there.
     """
-    fixed = attrs.evolve(prior, learned=False)
-    if start is not None and start.parameters is not None:
-        begin = attrs.evolve(start.parameters, prior=fixed)
-    else:  # nothing is observed yet
-        square = np.zeros_like(prior.covariance[None])
-        nothing = Expectation(np.zeros(0), np.zeros((0, 1)), np.zeros(1), square[:, 0], square)
-        begin = fixed.m_step(nothing, prior.mean[None])
-    parameters, history = variational_em(table, begin, tol, max_steps)
+    prior = begin.prior
+    fixed = attrs.evolve(begin, prior=attrs.evolve(prior, learned=False))
+    parameters, history = variational_em(table, fixed, tol, max_steps)
     if not prior.learned:
         return parameters, history
     return variational_em(table, attrs.evolve(parameters, prior=prior), tol, max_steps)
 
 
-def first_prior(values: Array, precisions: Array, prior_rows: float | None) -> RowsPrior:
-    """The prior of one Gaussian: columns are independent, with the moments of their numbers.
+def first_moments(values: Array, precisions: Array) -> tuple[Array, Array]:
+    """The means and variances of independent columns, which are the centre of the prior.
 
     The variance of z is that of the numbers less that of the noise, and at least a quarter of
     that; of a column without numbers 1.
     """
     seen = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
     counts = np.maximum(np.count_nonzero(seen, axis=0), 1)
-    known = np.where(seen, values, 0.0)
-    means = np.sum(known, axis=0) / counts
-    squares = np.sum(np.square(np.where(seen, known - means, 0.0)), axis=0) / counts
+    numbers = np.where(seen, values, 0.0)
+    means = np.sum(numbers, axis=0) / counts
+    squares = np.sum(np.square(np.where(seen, numbers - means, 0.0)), axis=0) / counts
     noise = np.sum(1.0 / np.where(seen, precisions, np.inf), axis=0) / counts
     variances = np.where(seen.any(axis=0), np.maximum(squares - noise, 0.25 * noise), 1.0)
-    rows = FIRST_ROWS if prior_rows is None else prior_rows
-    return RowsPrior(means, np.diag(variances), rows, prior_rows is None)
+    return means, variances
 
 
 def parameters_of_clusters(
@@ -636,7 +670,7 @@ def parameters_of_clusters(
     prior = attrs.evolve(
         one.prior, mean=one.means[0], covariance=covariance, rows=rows, learned=False
     )
-    cells = conditionals(table, one.expected)
+    cells = one.expected.conditionals(table)
     away = cells.means[0] - prior.mean
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that there are fewer different rows than clusters
@@ -650,15 +684,9 @@ def parameters_of_clusters(
     return prior.m_step(moments, np.tile(prior.mean, (number, 1)))
 
 
-def e_step(table: Incomplete, parameters: RowsParameters) -> tuple[Expectation, float]:
-    """The expectations over rows under parameters, and the evidence lower bound."""
-    moments = expectation(table, parameters.expected)
-    return moments, float(np.sum(moments.evidence)) - parameters.divergence()
-
-
 def variational_em(
-    table: Incomplete, parameters: RowsParameters, tol: float, max_steps: int
-) -> tuple[RowsParameters, tuple[float, ...]]:
+    table: Incomplete, parameters: ParametersT, tol: float, max_steps: int
+) -> tuple[ParametersT, tuple[float, ...]]:
     """Parameters after the steps of variational EM, and the history of the evidence lower bound.
 
     Raises
@@ -669,7 +697,8 @@ def variational_em(
     history: list[float] = []
     plain, length = parameters, 1.0
     while True:
-        moments, evidence = e_step(table, parameters)
+        moments = parameters.expectation(table)
+        evidence = parameters.bound(moments)
         size = float(np.sum(np.abs(moments.evidence))) + abs(evidence) + table.values.size
         if history and parameters is not plain and not evidence >= history[-1]:
             parameters, length = plain, 1.0  # it went too far
@@ -686,5 +715,5 @@ def variational_em(
         current().report(f"step {len(history)}, evidence {evidence:.6g}", share)
         if rise < tol * table.n_observed or len(history) > max_steps or not table.n_observed:
             return parameters, tuple(history)
-        before, plain = plain, parameters.prior.m_step(moments, parameters.means)
+        before, plain = plain, parameters.m_step(moments)
         parameters, length = before.beyond(plain, length), LENGTHENED * length

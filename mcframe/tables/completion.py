@@ -19,7 +19,7 @@ from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.contracts.validators import RandomState, checked_seed, counted, plain, whole
 from mcframe.model.table import AffineUnits
 from mcframe.numerics.progress import stage
-from mcframe.numerics.row_mixtures import left_out, moments_of
+from mcframe.numerics.row_mixtures import moments_of
 from mcframe.plots.of_answers import CompletionPictures
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.joint import NOISE
@@ -146,7 +146,7 @@ class DrawnRows(Generic[Frame]):
         )
         others = np.setdiff1d(np.arange(n_rows), drawn)
         others = others[:: 1 + others.size // MOST_OTHERS]  # of all of a table that is sorted
-        means, variances = left_out(self.values[others], NOISE, found.components, self.owners)
+        means, variances = found.components.left_out(self.values[others], NOISE, self.owners)
         squares = np.square(self.values[others] - means)
         return attrs.evolve(found, powers=powers_of(squares, variances))
 
@@ -214,7 +214,7 @@ def ranks_of(rows: RowsPosterior | None, place: int, numbers: Array) -> Array:
     if rows is None:
         return np.asarray(scipy.special.ndtr(numbers))
     mixture = rows.components
-    sds = np.sqrt(mixture.covariances[:, place, place] + NOISE)
+    sds = np.sqrt(mixture.variances[:, place] + NOISE)
     below = scipy.special.ndtr((numbers[:, None] - mixture.means[:, place]) / sds)
     return np.asarray(below @ rows.shares / np.sum(rows.shares))
 

@@ -17,7 +17,7 @@ from mcframe.model import Block, Model
 from mcframe.model.table import AffineUnits, affine_units
 from mcframe.numerics.machine import limits_blas
 from mcframe.numerics.progress import current
-from mcframe.numerics.row_mixtures import left_out, moments_of
+from mcframe.numerics.row_mixtures import Incomplete, moments_of
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of, student_factors
@@ -78,6 +78,8 @@ class Told:
 # its column, and by ``DEVIATIONS`` standard errors. So many entries of a column are held out at
 # least, and as many as make so much work: entries times the cube of columns.
 LEAST_EXCESS, FEWEST_TOGETHER, WORK_TOGETHER = 0.1, 200, 1e10
+# Numbers of rows beside whose entries others are hidden, in one batch.
+MOST_TOGETHER = 2_000_000
 
 
 @attrs.frozen(eq=False)
@@ -113,14 +115,16 @@ class Gaps:
     @classmethod
     def of_columns(cls, missing: Mask, rng: np.random.Generator) -> dict[int, "Gaps"]:
         """Those of all columns that are missing together with others."""
-        n, numbers = len(missing), missing.astype(np.float32)
-        both, counts = (numbers.T @ numbers).astype(np.float64), missing.sum(axis=0)
+        n, numbers, counts = len(missing), missing.astype(np.float32), missing.sum(axis=0)
         found, shares = {}, counts / n
+        # One pair of all that are compared is expected to differ as far by chance.
+        deviations = max(DEVIATIONS, float(scipy.special.ndtri(1.0 - 1.0 / (counts.size**2 + 1))))
         for column in np.flatnonzero((counts > 0) & (counts < n)):
             n_missing = counts[column]
-            there, here = both[column] / n_missing, (counts - both[column]) / (n - n_missing)
+            both = (numbers.T @ numbers[:, column]).astype(np.float64)
+            there, here = both / n_missing, (counts - both) / (n - n_missing)
             sds = np.sqrt(shares * (1.0 - shares) * (1.0 / n_missing + 1.0 / (n - n_missing)))
-            together = there - here > np.maximum(LEAST_EXCESS, DEVIATIONS * sds)
+            together = there - here > np.maximum(LEAST_EXCESS, deviations * sds)
             together[column] = False
             if together.any():
                 chances = np.zeros(together.size)
@@ -217,7 +221,7 @@ class RowsFold:
             variances += NOISE
         else:
             standard = units.standard(self.values[rows], columns)
-            predicted, variances = left_out(standard, NOISE, found.components, self.owners)
+            predicted, variances = found.components.left_out(standard, NOISE, self.owners)
             self.hide_beside(found, standard, rows, predicted, variances)
         held = self.held[np.ix_(rows, self.owners)]
         told = Told(units.spread, *np.full((2, *self.values.shape), np.nan))
@@ -232,18 +236,27 @@ class RowsFold:
         pairs = [(column, np.flatnonzero(self.held[rows, column])) for column in self.beside]
         if not pairs:
             return
-        seen = [
-            np.where(self.hidden_beside(column, rows[places]), np.nan, standard[places])
-            for column, places in pairs
-        ]
-        cells = found.condition(np.vstack(seen), self.precisions()).cells
-        weights, first = cells.responsibilities.T[:, :, None], 0
-        moments = moments_of(weights, cells.means, cells.variances)
-        for column, places in pairs:
-            own, here = np.flatnonzero(self.owners == column), first + np.arange(places.size)
-            means[np.ix_(places, own)] = moments[0][np.ix_(here, own)]
-            variances[np.ix_(places, own)] = moments[1][np.ix_(here, own)] + NOISE
-            first += places.size
+        columns = np.concatenate([np.full(places.size, column) for column, places in pairs])
+        places = np.concatenate([places for _, places in pairs])
+        size = max(1, MOST_TOGETHER // standard.shape[1])
+        for first in range(0, places.size, size):
+            part = slice(first, first + size)
+            hidden = np.vstack(
+                [
+                    self.hidden_beside(column, rows[places[part][columns[part] == column]])
+                    for column in np.unique(columns[part])
+                ]
+            )
+            seen = np.where(hidden, np.nan, standard[places[part]])
+            table = Incomplete.of(seen, self.precisions(), found.table.variances)
+            cells = found.components.conditionals(table)
+            moments = moments_of(
+                cells.responsibilities.T[:, :, None], cells.means, cells.variances
+            )
+            cell, number = np.nonzero(self.owners == columns[part, None])
+            at = places[part][cell], number
+            means[at], variances[at] = (moment[cell, number] for moment in moments)
+            variances[at] += NOISE
 
     def predictions_by_factors(self) -> "Told":
         """The same under Gaussian factors, from ``seen``."""
@@ -577,7 +590,7 @@ class Missingness:
             ranked = scipy.stats.mannwhitneyu(score[lacks], score[~lacks], method="asymptotic")
             auc = float(ranked.statistic / (n_missing * n_observed))
             deviation = np.sqrt((lacks.size + 1.0) / (12.0 * n_missing * n_observed))
-            weights = np.ones(lacks.size)
+            weights: Array = np.ones(lacks.size)
             if auc >= max(LEAST_AUC, 0.5 + DEVIATIONS * deviation):
                 weights = odds_of_missing(score, lacks)
             of_columns[column] = cls(auc, weights)

@@ -1,0 +1,239 @@
+"""One Gaussian of rows that are fewer than their numbers, in arrays of rows x columns.
+
+The prior covariance is diagonal, and that of n filled rows adds n axes to it. What is left are the
+covariances of the missing numbers of each row, which would fill a matrix of columns x columns.
+They are approximated by independent numbers (a mean field): given the covariance, the means of
+missing numbers are the exact ones, and their variances those given all other numbers of the row
+(Bishop, Pattern Recognition and Machine Learning, 2006, section 10.1.2). Every step still raises
+a lower bound on the evidence. With k = n + 1 axes, a step over n rows of d numbers costs about
+``m k^2 n`` multiplications, m the fewer of a row's observed and missing numbers, and holds a few
+arrays of n x d numbers.
+"""
+
+from functools import cached_property
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array
+from mcframe.numerics.inverse_wishart import digammas, divergence, log_gammas
+from mcframe.numerics.low_rank_rows import LowRankRows
+from mcframe.numerics.row_mixtures import Incomplete
+
+# Tables of at most so many columns have a full covariance, which is as fast.
+FEWEST_COLUMNS = 128
+
+
+def is_wide(n_rows: int, n_columns: int) -> bool:
+    """Whether a covariance of so many rows and columns is estimated as a diagonal and axes.
+
+    A step in loadings takes about as long as one with a full covariance where the cube of the
+    rows is 4 times the square of the columns.
+    """
+    return n_columns > FEWEST_COLUMNS and float(n_rows) ** 3 <= 4.0 * float(n_columns) ** 2
+
+
+@attrs.frozen(eq=False)
+class WideMoments:
+    """Posterior moments of rows, of independent numbers.
+
+    Attributes
+    ----------
+    evidence : array (n,)
+        The part of the lower bound that each row has.
+    means : array (n x d)
+    spreads : array (d,)
+        The sums of the variances over rows.
+    """
+
+    evidence: Array
+    means: Array
+    spreads: Array
+
+
+@attrs.frozen(eq=False)
+class WidePrior:
+    """``S ~ inverse Wishart`` of mean ``diag(variances)``, and ``mean ~ N(mean, S / mean_rows)``.
+
+    Attributes
+    ----------
+    mean, variances : array (d,)
+    rows : float
+        How many rows the variances count as: ``rows + d + 1`` degrees of freedom.
+    learned : bool
+        Whether ``rows`` is chosen among ``choices`` by the evidence lower bound.
+    mean_rows : float
+        How many rows the mean counts as.
+    choices : array
+    """
+
+    mean: Array
+    variances: Array
+    rows: float
+    learned: bool
+    mean_rows: float
+    choices: Array
+
+    @property
+    def degrees(self) -> float:
+        """The degrees of freedom of the inverse Wishart distribution."""
+        return self.rows + self.mean.size + 1.0
+
+    @property
+    def first(self) -> "WideParameters":
+        """The distribution of the parameters without any rows."""
+        return WideParameters(self, np.zeros((0, self.mean.size)), np.zeros(self.mean.size))
+
+    def m_step(self, moments: WideMoments) -> "WideParameters":
+        """The distribution of the parameters that maximises the evidence lower bound."""
+        after = WideParameters(self, moments.means, moments.spreads)
+        return attrs.evolve(after, prior=self.with_best_rows(after)) if self.learned else after
+
+    def with_best_rows(self, after: "WideParameters") -> "WidePrior":
+        """The prior whose ``rows`` maximise the evidence of these scatters."""
+        d, n = self.mean.size, len(after.means_of_rows)
+        relative = after.spreads / self.variances
+        loadings = after.loadings / np.sqrt(self.variances)[:, None]
+        rows = np.append(self.choices, self.rows)
+        degrees = rows + d + 1.0
+        logs = np.array(
+            [LowRankRows(self.mean, r + relative, loadings).log_determinant for r in rows]
+        )
+        total = log_gammas(0.5 * (degrees + n), d) - log_gammas(0.5 * degrees, d)
+        total += 0.5 * (degrees * d * np.log(rows) - (degrees + n) * logs)
+        return attrs.evolve(self, rows=float(rows[np.argmax(total)]))
+
+
+@attrs.frozen(eq=False)
+class WideParameters:
+    """The distribution of mean and covariance given the moments of the rows.
+
+    ``S ~ inverse Wishart(scatter, degrees)``, ``mean ~ N(m, S / counts)``, where the scatter is
+    the diagonal ``rows variances + spreads`` of prior and rows, and ``loadings loadings'``.
+
+    Attributes
+    ----------
+    prior : WidePrior
+    means_of_rows : array (n x d)
+        The posterior means of the rows.
+    spreads : array (d,)
+        The sums of their variances.
+    """
+
+    prior: WidePrior
+    means_of_rows: Array
+    spreads: Array
+
+    @property
+    def counts(self) -> Array:
+        """How many rows the mean counts as (1,)."""
+        return np.array([self.prior.mean_rows + len(self.means_of_rows)])
+
+    @property
+    def degrees(self) -> Array:
+        """The degrees of freedom (1,)."""
+        return np.array([self.prior.degrees + len(self.means_of_rows)])
+
+    @property
+    def row_mean(self) -> Array:
+        """The mean of the rows (d,)."""
+        n = len(self.means_of_rows)
+        return np.asarray(np.mean(self.means_of_rows, axis=0) if n else self.prior.mean)
+
+    @property
+    def mean(self) -> Array:
+        """m."""
+        share = len(self.means_of_rows) / float(self.counts[0])
+        return np.asarray(self.prior.mean + share * (self.row_mean - self.prior.mean))
+
+    @cached_property
+    def loadings(self) -> Array:
+        """The rows about their mean, and that about the prior's (d x (n + 1))."""
+        n, centre = len(self.means_of_rows), self.row_mean
+        weight = np.sqrt(self.prior.mean_rows * n / float(self.counts[0]))
+        return np.vstack([self.means_of_rows - centre, weight * (centre - self.prior.mean)]).T
+
+    def rows_with(self, factor: float, log_share: float = 0.0) -> LowRankRows:
+        """Rows with so many times the scatter as covariance."""
+        diagonal = factor * (self.prior.rows * self.prior.variances + self.spreads)
+        return LowRankRows(self.mean, diagonal, np.sqrt(factor) * self.loadings, log_share)
+
+    @cached_property
+    def expected(self) -> LowRankRows:
+        """The distribution of rows under which the posterior of z maximises the bound.
+
+        Its covariance is (E S^-1)^-1, and its density is lowered by the uncertainty of the
+        parameters.
+        """
+        d, [degrees], [count] = self.prior.mean.size, self.degrees, self.counts
+        log_share = 0.5 * (digammas(degrees, d) + d * np.log(2.0 / degrees) - d / count)
+        return self.rows_with(1.0 / float(degrees), float(log_share))
+
+    @property
+    def predictive(self) -> LowRankRows:
+        """The moments of a new row."""
+        d, [degrees], [count] = self.prior.mean.size, self.degrees, self.counts
+        return self.rows_with(float((1.0 + 1.0 / count) / (degrees - d - 1.0)))
+
+    def expectation(self, table: Incomplete) -> WideMoments:
+        """The posterior of the rows, of independent numbers, and their part of the bound.
+
+        The bound is below the evidence by the divergence of independent numbers from the exact
+        posterior, whose precision is Q + P with the inverse Q of the expected covariance:
+        ``(sum_j log(Q_jj + P_j) - log det(Q + P)) / 2``.
+        """
+        rows = self.expected
+        precisions, log_determinant = rows.precisions, rows.log_determinant
+        evidence, means = np.empty(len(table.values)), np.empty(table.values.shape)
+        spreads = np.zeros(self.spreads.size)
+        for i, row in rows.rows_given(table):
+            alone = precisions + row.precisions
+            evidence[i] = row.evidence - 0.5 * (
+                float(np.sum(np.log(alone))) - row.log_determinant + log_determinant
+            )
+            means[i] = row.mean
+            spreads += 1.0 / alone
+        return WideMoments(evidence + table.constants + rows.log_share, means, spreads)
+
+    def m_step(self, moments: WideMoments) -> "WideParameters":
+        """The parameters after a step."""
+        return self.prior.m_step(moments)
+
+    def bound(self, moments: WideMoments) -> float:
+        """The evidence lower bound, at the moments of rows under these parameters."""
+        return float(np.sum(moments.evidence)) - self.divergence()
+
+    def step(self, table: Incomplete) -> tuple["WideParameters", float]:
+        """The parameters after a step, and the evidence lower bound before it."""
+        moments = self.expectation(table)
+        return self.m_step(moments), self.bound(moments)
+
+    def moments(self, table: Incomplete) -> tuple[Array, Array]:
+        """Mean and variance of z (n x d) on which the evidence lower bound rests."""
+        means = self.expectation(table).means
+        return means, 1.0 / (self.expected.precisions + table.precisions)
+
+    def beyond(self, after: "WideParameters", length: float) -> "WideParameters":
+        """``self + length (after - self)``; of sums of variances their logarithms."""
+        if length == 1.0 or self.means_of_rows.shape != after.means_of_rows.shape:
+            return after
+        moved = after.means_of_rows - self.means_of_rows
+        return attrs.evolve(
+            after,
+            means_of_rows=self.means_of_rows + length * moved,
+            spreads=self.spreads * (after.spreads / self.spreads) ** length,
+        )
+
+    def divergence(self) -> float:
+        """The Kullback-Leibler divergence from the prior."""
+        prior, scatter, d = self.prior, self.rows_with(1.0), self.prior.mean.size
+        return divergence(
+            d,
+            (float(self.degrees[0]), prior.degrees),
+            (float(self.counts[0]), prior.mean_rows),
+            scatter.log_determinant
+            - float(np.sum(np.log(prior.variances)))
+            - d * np.log(prior.rows),
+            prior.rows * float(prior.variances @ scatter.precisions),
+            scatter.distance(self.mean - prior.mean),
+        )
