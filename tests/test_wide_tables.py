@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import mcframe as mc
+from mcframe.numerics import row_mixtures
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import Incomplete, RowMixture
 from mcframe.posterior.rows import PRIOR_ROWS, RowsParameters, RowsPrior, fit_rows
@@ -90,6 +91,22 @@ def test_rows_with_loadings_are_those_with_their_covariance(seed: int) -> None:
     np.testing.assert_allclose(
         rows.distance(away), away @ np.linalg.solve(covariance, away), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_numbers_left_out_of_rows_with_few_gaps_come_from_one_inverse(seed, monkeypatch) -> None:
+    """Of all columns; without it there is an inverse of the observed numbers of each row."""
+    rng = np.random.default_rng(seed)
+    rows, values, _, owners = drawn_rows(rng)
+    values = np.vstack([values, np.where(np.isnan(values[:1]), np.nan, rng.normal(size=(6, 1)))])
+    shares = np.log([0.3, 0.7])
+    covariances = np.concatenate([rows.covariances, np.diag(rows.diagonal)[None]])
+    mixture = RowMixture(shares, rng.normal(size=(2, owners.size)), covariances)
+    by_one = mixture.left_out(values, 0.01, owners)
+    monkeypatch.setattr(row_mixtures, "MOST_PRECISE", 0.0)
+    monkeypatch.delattr(row_mixtures.WholeInverse, "of_observed")
+    by_row = mixture.left_out(values, 0.01, owners)
+    np.testing.assert_allclose(by_one, by_row, rtol=1e-6, atol=1e-8)
 
 
 def test_draws_have_the_covariance() -> None:

@@ -541,6 +541,94 @@ BATCH = 2_000_000
 TOGETHER = 4
 
 
+@attrs.frozen(eq=False)
+class ObservedInverse:
+    """Inverses of the covariances of the observed numbers of rows, as ``A - H' H``.
+
+    Attributes
+    ----------
+    places : array of integers (b x m)
+    base : array (b x m x m), or (d x d) of all numbers
+        A.
+    half : array (b x g x m)
+        H.
+    log_determinant : array (b,)
+        Of the inverses.
+    """
+
+    places: IntArray
+    base: Array
+    half: Array
+    log_determinant: Array
+
+    @classmethod
+    def of(cls, total: Array, places: IntArray) -> "ObservedInverse":
+        """Those of some numbers of a covariance (d x d)."""
+        inverse = np.linalg.inv(total[places[:, :, None], places[:, None, :]])
+        return cls(places, inverse, inverse[:, :0], np.linalg.slogdet(inverse)[1])
+
+    @property
+    def diagonal(self) -> Array:
+        """The diagonals (b x m)."""
+        if self.base.ndim == 3:
+            return np.einsum("ijj->ij", self.base)
+        return np.diag(self.base)[self.places] - np.einsum("igj,igj->ij", self.half, self.half)
+
+    def times(self, away: Array) -> Array:
+        """The products with vectors (n x m), one for each inverse unless there is one alone."""
+        if self.base.ndim == 3:
+            return np.asarray((self.base @ away[:, :, None])[:, :, 0])
+        lines = np.zeros((len(away), len(self.base)))
+        np.put_along_axis(lines, np.broadcast_to(self.places, away.shape), away, axis=1)
+        images = np.take_along_axis(lines @ self.base, self.places, axis=1)
+        pulled = self.half.transpose(0, 2, 1) @ (self.half @ away[:, :, None])
+        return np.asarray(images - pulled[:, :, 0])
+
+    def blocks(self, rows: IntArray, at: IntArray) -> Array:
+        """The blocks (r x s x s) of some of the inverses at s of their own numbers (r x s)."""
+        if self.base.ndim == 3:
+            return self.base[rows[:, None, None], at[:, :, None], at[:, None, :]]
+        places = np.take_along_axis(self.places[rows], at, axis=1)
+        parts = self.half[rows[:, None], :, at]  # r x s x g
+        blocks = self.base[places[:, :, None], places[:, None, :]]
+        return np.asarray(blocks - parts @ parts.transpose(0, 2, 1))
+
+
+@attrs.frozen(eq=False)
+class WholeInverse:
+    """The inverse Q of a covariance (d x d), from which those of parts follow.
+
+    The covariance of the observed numbers O has the inverse ``Q_OO - Q_OM Q_MM^-1 Q_MO`` with the
+    missing numbers M: of d numbers, m of them missing, m^2 d multiplications in the place of d^3.
+
+    Attributes
+    ----------
+    inverse : array (d x d)
+    log_determinant : float
+        Of the inverse.
+    """
+
+    inverse: Array
+    log_determinant: float
+
+    @classmethod
+    def of(cls, total: Array) -> "WholeInverse":
+        """That of a covariance."""
+        inverse = np.linalg.inv(total)
+        inverse = 0.5 * (inverse + inverse.T)
+        return cls(inverse, -float(np.linalg.slogdet(total)[1]))
+
+    def of_observed(self, places: IntArray) -> ObservedInverse:
+        """The inverses of the covariances at some numbers (b x m)."""
+        missing = np.ones((len(places), len(self.inverse)), dtype=np.bool_)
+        np.put_along_axis(missing, places, False, axis=1)
+        gaps = np.nonzero(missing)[1].reshape(len(places), -1)
+        root = np.linalg.cholesky(self.inverse[gaps[:, :, None], gaps[:, None, :]])
+        half = np.linalg.solve(root, self.inverse[gaps[:, :, None], places[:, None, :]])
+        logs = np.sum(np.log(np.einsum("ijj->ij", root)), axis=1)
+        return ObservedInverse(places, self.inverse, half, self.log_determinant - 2.0 * logs)
+
+
 def left_out(
     values: Array, noise: float, rows: RowMixture, owners: IntArray
 ) -> tuple[Array, Array]:
@@ -564,39 +652,43 @@ def left_out(
     """
     observed = ~np.isnan(values)
     means, variances, logs = (np.zeros((len(rows.means), *values.shape)) for _ in range(3))
-    shared = [np.flatnonzero(owners == k) for k in np.flatnonzero(np.bincount(owners) > 1)]
+    widths = np.bincount(owners)
+    starts = np.searchsorted(owners, np.arange(widths.size))
+    shared = [(w, starts[widths == w]) for w in np.unique(widths[widths > 1])]
     noisy = rows.covariances + noise * np.eye(values.shape[1])
+    whole = [WholeInverse.of(total) for total in noisy]
+    by_missing = bool(np.all(np.diagonal(noisy, axis1=1, axis2=2) <= MOST_PRECISE * noise))
     for here, places in groups(observed):
         check_time()
+        few = by_missing and 2 * places.shape[1] > values.shape[1]
+        alike = len(places) == 1
+        pattern = observed[here[: len(places)]]
+        before = np.cumsum(pattern, axis=1) - pattern
         for c, total in enumerate(noisy):
-            inverse = np.linalg.inv(total[places[:, :, None], places[:, None, :]])
+            inverse = whole[c].of_observed(places) if few else ObservedInverse.of(total, places)
             x = values[here[:, None], places]
             away = x - rows.means[c, places]
-            weighted = (inverse @ away[:, :, None])[:, :, 0]
-            precisions = np.einsum("ijj->ij", inverse)
-            density = np.linalg.slogdet(inverse)[1] - np.sum(weighted * away, axis=1)
+            weighted = inverse.times(away)
+            precisions = inverse.diagonal
+            density = inverse.log_determinant - np.sum(weighted * away, axis=1)
             cells = here[:, None], places
             means[c][cells] = x - weighted / precisions
             variances[c][cells] = 1.0 / precisions
             logs[c][cells] = density[:, None] - np.log(precisions) + weighted**2 / precisions
-            for block in shared:
-                its = np.flatnonzero(observed[here, block[0]])
-                if not its.size:
-                    continue
-                alone = np.zeros(1, dtype=np.intp)
-                mine = its if len(inverse) > 1 else alone
-                first = np.count_nonzero(places[mine] < block[0], axis=1)
-                at = first[:, None] + np.arange(block.size)
-                within = inverse[mine[:, None, None], at[:, :, None], at[:, None, :]]
-                at = np.broadcast_to(at, (its.size, block.size))
-                pulled = weighted[its[:, None], at]
-                moved = np.linalg.solve(within, pulled[:, :, None])[:, :, 0]
-                others = density[its if len(density) > 1 else alone]
-                others = others - np.linalg.slogdet(within)[1] + np.sum(moved * pulled, axis=1)
-                cells = here[its][:, None], block
-                means[c][cells] = x[its[:, None], at] - moved
-                variances[c][cells] = np.einsum("ijj->ij", np.linalg.inv(within))
-                logs[c][cells] = others[:, None]
+            for width, begins in shared:
+                # Pairs of a row and an owner. One row stands for all that are observed alike.
+                lines, which = np.nonzero(pattern[:, begins])
+                at = before[lines, begins[which]][:, None] + np.arange(width)
+                within = inverse.blocks(lines, at)
+                spread = np.linalg.inv(within)
+                line = np.arange(here.size)[:, None] if alike else lines
+                pulled = weighted[line[..., None], at]
+                moved = (spread @ pulled[..., None])[..., 0]
+                others = density[line] - np.linalg.slogdet(within)[1]
+                cells = here[line][..., None], begins[which][:, None] + np.arange(width)
+                means[c][cells] = x[line[..., None], at] - moved
+                variances[c][cells] = np.einsum("ijj->ij", spread)
+                logs[c][cells] = (others + np.sum(moved * pulled, axis=-1))[..., None]
     logs = 0.5 * logs + rows.log_shares[:, None, None]
     weights = np.exp(logs - np.max(logs, axis=0))
     predicted, spread = moments_of(weights / np.sum(weights, axis=0), means, variances)

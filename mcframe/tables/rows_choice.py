@@ -21,6 +21,7 @@ from mcframe.numerics.row_mixtures import Incomplete, moments_of
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of, student_factors
+from mcframe.posterior.wide_rows import is_wide
 from mcframe.regularizers import GaussianRows, NuclearNorm
 from mcframe.selection.splitters import places_by_content
 from mcframe.tables.coding import (
@@ -36,6 +37,8 @@ from mcframe.tables.coding import (
 # Rows times the cube of columns up to which a full covariance is estimated. A step of that takes
 # n m^3 / 2 multiplications where m numbers of a row are missing.
 MOST_WORK = 1e11
+# The cube of rows times columns up to which the covariance of a wide table is estimated.
+MOST_WIDE_WORK = 2.5e9
 
 # The numbers of rows that a prior may count as. The first that is tried is the one nearest to half
 # the number of columns.
@@ -489,7 +492,10 @@ def errors_of(folds: Sequence[RowsFold], told: Sequence[Told]) -> tuple[Array, A
 
 def takes_factors(shape: tuple[int, int]) -> bool:
     """Whether the rows of a table of numbers (n x d) have factors, and no full covariance."""
-    return float(shape[0]) * float(shape[1]) ** 3 > MOST_WORK
+    rows, columns = map(float, shape)
+    if is_wide(*shape):
+        return rows**3 * columns > MOST_WIDE_WORK
+    return rows * columns**3 > MOST_WORK
 
 
 def number_block(name: str) -> Block:
