@@ -629,6 +629,7 @@ class WholeInverse:
         return ObservedInverse(places, self.inverse, half, self.log_determinant - 2.0 * logs)
 
 
+@limits_blas
 def left_out(
     values: Array, noise: float, rows: RowMixture, owners: IntArray
 ) -> tuple[Array, Array]:
