@@ -526,11 +526,16 @@ def any_types(draw, table):
     return draw(st.one_of(kinds, kinds, NONSENSE))
 
 
+# Values that may be declared to stand for missing ones, of which some are none.
+GAPS = [None, [], [-99, "ND"], ["?", "<5", 9], "no", {"numbers": [0]}, {"coded": -99}, {"no": 1}]
+
+
 def completes(draw):
     table, spoiled = any_table(draw)
     types = any_types(draw, table)
     sensible = {
         "method": st.sampled_from([None, "posterior", "posterior", "optimum"]),
+        "missing": st.sampled_from(GAPS),
         "random_state": FIT["random_state"],
         "groups": st.sampled_from([None, None, [1, 2, 3] * 8]),
         "progress": st.booleans(),
@@ -633,6 +638,7 @@ def estimates(draw):
         "max_iter": st.sampled_from([0, 50]),
         "random_state": st.sampled_from([0, None]),
         "unseen": st.sampled_from(["missing", "error"]),
+        "missing_values": st.sampled_from([np.nan, -99, [1.0, "ND"], {0: [9]}, None]),
         **({"keep_empty_features": st.booleans()} if kind == "imputer" else {}),
         **({"add_indicator": st.booleans()} if kind == "imputer" else {}),
         **({"min_value": st.sampled_from([-1.0, [0.0]])} if kind == "imputer" else {}),

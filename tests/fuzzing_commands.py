@@ -35,6 +35,7 @@ MORE = [
     *(["--json"], ["--seed", "3"], ["--types", "numbers=number"], ["--types", "whole=count"]),
     *(["--types", "kinds=skip"], ["--types", "town=number"], ["--types", "no=number"]),
     *(["--delimiter", "|"], ["--decimal", ","], ["--encoding", "utf-8"], ["--missing", "6"]),
+    *(["--missing", "numbers=0"], ["--missing", "ND"], ["--missing", "coded=-99"]),
     *(["--dates", "%Y-%m-%d"], ["--dates", "%H:%M"], ["--model", "model.toml"], ["--tol", "0.1"]),
     *(["--method", "posterior"], ["--out", "{table}"], ["--out", "no/done.csv"], ["--nonsense"]),
 ]

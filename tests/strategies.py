@@ -7,6 +7,7 @@ tables of any columns, of the kinds, units and signs of missing values that user
 """
 
 import warnings
+from decimal import Decimal
 
 import attrs
 import numpy as np
@@ -986,6 +987,19 @@ def of_text_numbers(rng, n_rows):
     return numbers
 
 
+def of_mostly_numbers(rng, n_rows):
+    """Numbers as text, some of them replaced by a word that means that nothing was observed."""
+    numbers = np.array([f"{number:.1f}" for number in rng.normal(50, 9, n_rows)], dtype=object)
+    word = rng.choice(["Don't know", "ND", "*", "<35", "keine Angabe"])
+    numbers[rng.random(n_rows) < rng.choice([0.05, 0.2])] = word
+    return numbers
+
+
+def of_decimals(rng, n_rows):
+    """Decimal numbers of two places."""
+    return np.array([Decimal(f"{number:.2f}") for number in rng.normal(0, 9, n_rows)])
+
+
 # Columns of tables that users have: values by the generator and the number of rows.
 COLUMNS = {
     "numbers": lambda rng, n: rng.standard_normal(n),
@@ -1002,6 +1016,11 @@ COLUMNS = {
     "day": lambda rng, n: (
         pd.Timestamp("2020-02-29") + pd.to_timedelta(rng.integers(0, 99, n), "D")
     ),
+    "coded": lambda rng, n: np.where(rng.random(n) < 0.2, -99.0, rng.integers(18, 90, n)),
+    "scale": lambda rng, n: np.where(rng.random(n) < 0.1, 9, rng.integers(1, 6, n)),
+    "decimals": of_decimals,
+    "other bytes": lambda rng, n: rng.standard_normal(n).astype(">f8"),
+    "mostly numbers": of_mostly_numbers,
     "text": of_text_numbers,
     "arrow text": lambda rng, n: pd.array(of_text_numbers(rng, n), dtype="string[pyarrow]"),
     "mixed": lambda rng, n: np.where(
@@ -1041,7 +1060,7 @@ def frames(draw):
     hidden[:, page] = rng.random((n_rows, 1)) < 0.3
     frame = frame.mask(hidden)
     if form in ("arrow", "polars", "pyarrow"):
-        frame = frame.drop(columns="months", errors="ignore")
+        frame = frame.drop(columns=["months", "other bytes"], errors="ignore")
     if form in ("polars", "pyarrow"):
         frame = frame.drop(columns=["mixed", "strange"], errors="ignore")
     return frame, LIBRARIES[form]

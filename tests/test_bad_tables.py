@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import mcframe as mc
 from mcframe.estimators import MatrixCompletionImputer
-from mcframe.tables.columns import values_of
+from mcframe.tables.columns import read_column_like, values_of
 from tests import bad_inputs
 from tests.strategies import frames
 from tests.test_declare import mixed
@@ -195,13 +195,17 @@ def lists_of(table):
 
 def check_observed_entries(found, given, declared):
     """What was observed stands there, and nothing is missing in columns of the model."""
+    series = nw.from_native(given, eager_only=True)
     found, given = lists_of(found), lists_of(given)
     for each in declared.columns:
-        signs = set()
-        if each.column.form == "number":  # text that stands for a missing value is filled
-            signs = {"?", "n/a", "", " NULL", "-"}
-        for now, before in zip(found[each.name], given[each.name], strict=True):
-            if before is not None and not (isinstance(before, str) and before in signs):
+        own = read_column_like(series.get_column(each.name), each.column)
+        converted = each.is_filled and own.is_converted
+        gaps = own.missing if each.is_filled else np.zeros(len(series), dtype=bool)
+        for now, before, gap in zip(found[each.name], given[each.name], gaps, strict=True):
+            if converted:  # text that is numbers comes back as these
+                assert isinstance(now, int | float), now
+                assert gap or now == float(before)
+            elif before is not None and not gap:
                 assert type(now) is type(before)
                 assert now == before
             elif each.place is not None:

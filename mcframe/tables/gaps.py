@@ -296,14 +296,15 @@ def codes_among(numbers: Array) -> tuple[Code, ...]:
     observed = numbers[np.isfinite(numbers)]
     values, counts = np.unique(observed, return_counts=True)
     found: list[Code] = []
-    for sign in (1.0, -1.0):  # the largest ones, and the smallest ones
-        towards = np.sort(sign * values)
-        sizes = counts if sign > 0.0 else counts[::-1]
+    for sign in (1.0, -1.0, 1.0):  # the largest ones; the smallest ones; those that these hid
+        towards, sizes = (sign * values, counts) if sign > 0.0 else (-values[::-1], counts[::-1])
         start = first_of_codes(towards, sizes, sign)
         found += [
             Code(float(sign * value), int(count))
             for value, count in zip(towards[start:], sizes[start:], strict=True)
         ]
+        kept = slice(start) if sign > 0.0 else slice(values.size - start, None)
+        values, counts = values[kept], counts[kept]
     return tuple(found)
 
 
