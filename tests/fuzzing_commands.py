@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from mcframe.__main__ import main
-from mcframe.tables.columns import SIGNS_OF_MISSING
+from mcframe.tables.gaps import SIGNS_OF_MISSING
 
 from .strategies import frames
 from .test_command_line import of_python
