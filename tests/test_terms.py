@@ -377,6 +377,15 @@ def test_a_fit_with_sums_that_are_known_in_part(main, weight):
     assert fit.notes == ()
 
 
+def test_a_box_bounds_z_and_not_what_biases_add_to_it():
+    """As its docstring says, while known sums are those of the predictions."""
+    x = 10.0 + np.arange(12.0).reshape(4, 3)
+    model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.Ridge(0.1), mc.Box(-1, 1)])
+    fit = mc.fit(model, {"x": x})
+    assert np.max(np.abs(fit.latent.dense())) <= 1.0 + 1e-8
+    assert np.min(fit.predict("x")) > 1.0
+
+
 @pytest.mark.parametrize("weight", [None, 1.0])
 def test_messages_say_the_word_that_the_user_wrote(weight):
     term = mc.Calibration("x", np.ones(2), np.ones(2), weight)

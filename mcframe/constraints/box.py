@@ -22,10 +22,12 @@ def number_or_infinity(instance: object, attribute: "attrs.Attribute[Any]", valu
 
 @attrs.frozen
 class Box(Constraint, Prox):
-    """``lower <= z_ij <= upper`` for every entry, observed or not, biases apart.
+    """``lower <= z_ij <= upper`` for every entry of Z, observed or not.
 
-    Bounds on natural parameters: for Poisson counts they bound the rate, exp(z), and with it
-    the curvature. An entry may lie outside by 1e-9 of the largest bound or entry, the
+    Bounds on Z alone: biases, effects of rows and offsets are added to it, so that what is
+    predicted in a block with any of these may lie outside; of a standardised block they are in
+    standard units. For Poisson counts without effects they bound the rate, exp(z), and with it the
+    curvature. An entry may lie outside by 1e-9 of the largest bound or entry, the
     rounding of a Z in factors. Where a model holds ``OnesColumn()``, that column is free.
 
     Parameters
