@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import mcframe as mc
-from mcframe.backends import Alternating
+from mcframe.backends import Alternating, Point, reference
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.machine import OutOfTime
+from mcframe.numerics.operators import LowRank
 
 NAN = np.nan
 X = np.array([[1.0, 2.0, NAN], [3.0, NAN, 1.0], [0.5, 4.0, 2.0], [NAN, 1.0, 3.0]])
@@ -212,3 +213,15 @@ def test_a_step_that_memory_does_not_suffice_for_loses_no_work(monkeypatch, part
     assert fit.status == "interrupted"
     assert np.isfinite(fit.bound)
     assert fit.bound <= mc.fit(model, {"x": x}, backend="proximal").objective
+
+
+def test_the_reference_never_answers_with_an_infinite_objective(monkeypatch):
+    """A conic answer that cannot be made feasible gives way to a point that meets all sets."""
+    monkeypatch.setattr(
+        reference, "point_of", lambda problem, *_: Point(LowRank.zeros(problem.shape))
+    )
+    x = np.array([[1.5, 1.2], [1.1, NAN], [1.9, 1.4]])
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1), mc.Box(1.0, 2.0)])
+    fit = quiet(model, {"x": x}, backend="reference")
+    assert np.isfinite(fit.objective)
+    assert np.all((fit.natural("x") >= 1.0 - 1e-9) & (fit.natural("x") <= 2.0 + 1e-9))

@@ -143,6 +143,7 @@ def test_iterations_that_are_left():
     late = [*falling, record(80, 1e-4), record(100, 1e-4)]
     assert iterations_ahead(late, 1e-6) == np.inf
     assert iterations_ahead([record(0, np.inf), record(8, 0.1)], 1e-6) == 0.0
+    assert iterations_ahead([record(0, np.inf), record(8, np.inf)], 1e-6) == np.inf
 
 
 # No first-order solver makes headway on this table; a conic solver takes a tenth of a second.
