@@ -142,6 +142,9 @@ def test_a_picture_draws_what_it_claims_to_take(answers, name, kind):
     FigureCanvasAgg(large)
     assert colliding(drawn(getattr(plots, name)(answers[kind], *block, ax=large.subplots()))) == []
     assert ax.has_data()
+    for beside in large.axes[1:]:  # bars of colours, whose labels are not cut off
+        box = beside.yaxis.label.get_window_extent()
+        assert large.bbox.y0 <= box.y0 <= box.y1 <= large.bbox.y1
     if name != "ternary":
         assert ax.get_xlabel() or name in ("missingness", "filled")
         assert ax.get_ylabel()

@@ -183,7 +183,7 @@ def filled(completed: Any, column: Any = None, *, ax: Any = None) -> Any:
     title += f", without {n_constants} of constants" * (n_constants > 0)
     ax.set(ylabel="row of the table", title=title)
     extend = "max" if np.max(means, initial=0.0) > 1.0 else "neither"
-    label = "expected error (1: no better than a constant; grey: observed)"
+    label = "expected error, observed cells are grey\n(1: no better than a constant)"
     ax.figure.colorbar(image, ax=ax, label=label, extend=extend)
     return ax
 
