@@ -1,7 +1,7 @@
 """The classifier and the regressor: features and targets in one table."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,20 +11,25 @@ from sklearn.utils import _safe_indexing, check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import exact, is_missing, reads_as_number
 from mcframe.estimators.base import TableEstimator
 from mcframe.estimators.columns import FrameColumns
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
 from mcframe.model import Block
-from mcframe.posterior.predictive import units_of
-from mcframe.tables.coding import Indicator, Indicators, calibrated
+from mcframe.tables.coding import (
+    ENDS,
+    Choice,
+    Indicator,
+    Indicators,
+    RawPredictions,
+    calibrated,
+)
+from mcframe.tables.declaring import conditioned
 
 # The name of the block of targets.
 TARGETS = "targets"
-# Probabilities nearer to 0 and 1 than this have that logit.
-NEAREST = 1e-300
 
 
 class Prediction(TableEstimator):
@@ -77,27 +82,32 @@ class Prediction(TableEstimator):
             return None
         return [told[..., -self.n_targets_ :] for told in held_told]
 
-    def told(self, X: Any, with_sd: bool = False) -> tuple[Array, Array, Mask]:
-        """The mean response of the targets (n_samples x latent columns), sds, and which are new.
+    def raw_predictions(
+        self, X: Any, with_variances: bool = False
+    ) -> list[tuple[int, Mask, RawPredictions]]:
+        """Raw predictions of the targets (samples x columns), each with the mask of its samples.
 
-        Standard deviations are those of a posterior, if they are asked for.
+        Those of samples of the fit come with 0, those of new ones with 1.
         """
         check_is_fitted(self, "completion_")
         table = self.read(X, reset=False)
         features = self.columns_.data(table)
         places = np.asarray([self.known_.get(key, -1) for key in row_keys(features, len(table))])
-        means = np.asarray(self.completion_.predict(TARGETS))[places]
-        sds = np.asarray(self.completion_.sd(TARGETS))[places] if with_sd else np.zeros(0)
-        new = places < 0
+        new, asked = places < 0, list[tuple[int, Mask, Any, IntArray]]()
+        if not new.all():
+            asked.append((0, ~new, self.completion_, places[~new]))
         if new.any():
             data = {name: values[new] for name, values in features.items()}
-            data[TARGETS] = np.full((np.count_nonzero(new), self.n_targets_), np.nan)
-            if with_sd:
-                rows = self.new_rows_.condition(data)
-                means[new], sds[new] = rows.predict(TARGETS), rows.sd(TARGETS)
-            else:
-                means[new] = self.new_rows_.predict_rows(TARGETS, data)
-        return means, sds, new
+            rows = np.arange(np.count_nonzero(new))
+            data[TARGETS] = np.full((rows.size, self.n_targets_), np.nan)
+            asked.append((1, new, conditioned(self.new_rows_, data), rows))
+        found = []
+        for is_new, samples, fit, rows in asked:
+            columns = np.tile(np.arange(self.n_targets_), rows.size)
+            cells = np.repeat(rows, self.n_targets_), columns
+            raw = RawPredictions.of(fit, TARGETS, *cells, with_variances)
+            found.append((is_new, samples, raw.of_rows(slice(None), rows.size)))
+        return found
 
     def __sklearn_tags__(self) -> Any:
         """NaN are allowed among the features."""
@@ -193,18 +203,20 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
             self.n_iter_ = 1
             return self
         self.columns_ = self.read_columns(table)
+        places = tuple(self.classes_.tolist())
+        # The way to probabilities, column by column: of rows of the fit, and of new ones.
+        self.codings_: list[list[Any]] = [[], []]
         if not self.gaussian_:
             likelihood = Bernoulli() if n_classes == 2 else Multinomial(n_classes)
             block = Block(TARGETS, likelihood, standardize=True, bias=True)
             self.fit_targets(table, block, codes)
+            self.codings_ = [[Choice(places) for _ in codes.T]] * 2
             return self
         # 1 of the second label of each output, or one column for each of several classes.
-        kind, places = Indicator if n_classes == 2 else Indicators, tuple(self.classes_.tolist())
+        kind = Indicator if n_classes == 2 else Indicators
         codings = [kind(places) for _ in codes.T]
         numbers = [coding.numbers(own) for coding, own in zip(codings, codes.T, strict=True)]
         block = Block(TARGETS, Gaussian(), standardize=True)
-        # With probabilities that fit held-out labels: of rows of the fit, and of new ones.
-        self.codings_: list[list[Any]] = [[], []]
         held_told = self.fit_targets(table, block, np.hstack(numbers))
         for found, told in zip(self.codings_, held_told, strict=True):
             parts = zip(codings, codes.T, np.split(told, len(codings), axis=2), strict=True)
@@ -218,16 +230,17 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         check_is_fitted(self, "classes_")
         if len(self.classes_) == 1:
             return np.ones((len(self.read(X, reset=False)), 1))
-        if not self.gaussian_:
-            return self.told(X)[0]
-        means, sds, new = self.told(X, with_sd=True)
-        variances = np.square(sds / units_of(self.completion_.problem, TARGETS).spread)
-        found, count = [], len(self.codings_[0])
-        told = [np.hsplit(numbers, count) for numbers in (means, variances)]
-        for of_fit, of_new, *own in zip(*self.codings_, *told, strict=True):
-            answer = np.where(new[:, None], of_new.read(*own), of_fit.read(*own))
-            found.append(answer[:, 1:] if len(self.classes_) == 2 else answer)
-        return np.hstack(found)
+        found = []
+        for is_new, samples, raw in self.raw_predictions(X, with_variances=self.gaussian_):
+            codings = self.codings_[is_new]
+            parts = zip(codings, raw.split(len(codings)), strict=True)
+            answers = [coding.read(own.means, own.variances) for coding, own in parts]
+            found.append((samples, np.hstack([self.of_classes(answer) for answer in answers])))
+        return in_samples(found)
+
+    def of_classes(self, answer: Array) -> Array:
+        """P(1) of two classes, P of each of several."""
+        return answer[:, 1:] if len(self.classes_) == 2 else answer
 
     def predict(self, X: Any) -> Any:
         """The most probable label of each sample, of each output."""
@@ -246,10 +259,10 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
 
     def decision_function(self, X: Any) -> Array:
         """The logit of the second class, or of each output; logarithms of P of several classes."""
-        found = np.clip(self.probabilities(X), NEAREST, 1.0)
+        found = np.clip(self.probabilities(X), *ENDS)
         if not self.several_ and len(self.classes_) > 2:
             return np.asarray(np.log(found))
-        levels = logit(np.clip(found, NEAREST, 1.0 - np.finfo(float).epsneg))
+        levels = logit(found)
         return np.asarray(levels if self.several_ else levels[:, 0])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -342,7 +355,8 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
 
     def predict(self, X: Any) -> Array:
         """The mean of each target (n_samples,) or (n_samples x n_targets), as y was given."""
-        found = self.told(X)[0]
+        raw = self.raw_predictions(X)
+        found = in_samples([(samples, own.means) for _, samples, own in raw])
         return found[:, 0] if self.flat_ else found
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -355,6 +369,14 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
         tags.target_tags.single_output = True
         tags.target_tags.multi_output = True
         return tags
+
+
+def in_samples(parts: Sequence[tuple[Mask, Array]]) -> Array:
+    """Rows of numbers, each part at its samples (n_samples x k)."""
+    found = np.empty((parts[0][0].size, parts[0][1].shape[1]))
+    for samples, numbers in parts:
+        found[samples] = numbers
+    return found
 
 
 def row_keys(features: Mapping[str, Array], n_rows: int) -> list[bytes]:

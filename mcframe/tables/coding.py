@@ -11,13 +11,17 @@ import scipy
 from scipy.special import logsumexp, softmax, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.model.table import AffineUnits
 from mcframe.numerics.machine import limits_blas
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.predictive import units_of
+from mcframe.selection.splitters import kinds_of
 from mcframe.tables.columns import Column
 
 DAY = 86_400e6  # microseconds
 LEAST_PROBABILITY = 1e-4
+# Probabilities nearer to 0 and 1 than this are rounded to these.
+ENDS = (1e-300, 1.0 - np.finfo(float).epsneg)
 # Between these the squares of the numbers of a column, and of what they differ by, are exact.
 SAFE = (1e-100, 1e100)
 EPOCH = dt.datetime(1970, 1, 1)
@@ -28,15 +32,77 @@ FIRST, LAST = (
 )
 
 
+@attrs.frozen(eq=False)
+class RawPredictions:
+    """What a fit or a posterior says of entries of one block, before a coding reads it.
+
+    Attributes
+    ----------
+    means : array (n_entries x K)
+        Mean responses, K of them in a block of K classes; probabilities in one of K levels.
+    variances : array (n_entries x K) or None
+        Those of new observations, as shares of the variances of their columns, where a posterior
+        of standardised numbers has them; None elsewhere.
+    """
+
+    means: Array
+    variances: Array | None = None
+
+    @classmethod
+    def of(
+        cls,
+        fit: Any,
+        block: str,
+        rows: IntArray,
+        columns: IntArray,
+        with_variances: bool = True,
+    ) -> "RawPredictions":
+        """Ask a fit, a posterior or new rows of one for some entries."""
+        is_posterior = isinstance(fit, Posterior)
+        likelihood = fit.model.block(block).likelihood if is_posterior else fit.likelihood(block)
+        if "levels" in kinds_of(likelihood):
+            return cls(probabilities_of_levels(fit, block, rows, columns))
+        means = np.asarray(fit.predict(block, rows, columns)).reshape(rows.size, -1)
+        units = units_of(fit.problem, block) if is_posterior and with_variances else None
+        if not isinstance(units, AffineUnits) or not likelihood.location:
+            return cls(means)
+        variances = np.square(fit.sd(block, rows, columns) / units.spread[columns])
+        return cls(means, variances.reshape(means.shape))
+
+    def of_rows(self, entries: slice, n_rows: int) -> "RawPredictions":
+        """Some of the entries, those of a row side by side (n_rows x width)."""
+        parts = [self.means] if self.variances is None else [self.means, self.variances]
+        return RawPredictions(*(part[entries].reshape(n_rows, -1) for part in parts))
+
+    def split(self, count: int) -> list["RawPredictions"]:
+        """So many parts of equally many columns."""
+        parts = [self.means] if self.variances is None else [self.means, self.variances]
+        return [
+            RawPredictions(*own)
+            for own in zip(*(np.hsplit(part, count) for part in parts), strict=True)
+        ]
+
+
+def probabilities_of_levels(fit: Any, block: str, rows: IntArray, columns: IntArray) -> Array:
+    """The probability of each level; of a fit exp(-loss), the negative log-likelihood."""
+    if isinstance(fit, Posterior):
+        return fit.probabilities(block, rows, columns)
+    likelihood, z = fit.likelihood(block), np.asarray(fit.natural(block, rows, columns))
+    levels = likelihood.lowest + np.arange(float(likelihood.levels))
+    losses = [likelihood.value(z, np.full(z.shape, level)) for level in levels]
+    return np.exp(-np.column_stack(losses))
+
+
 class Coded(ABC):
     """The way from a column's values to numbers, and back: what ``Numbers`` and ``Choice`` share.
 
     An *answer* is what a fit says of entries: means, or probabilities (n_entries x n_values).
-    ``measure`` says in words what ``error`` is. The columns of a block have codings of one class,
-    whose answers are alike.
+    ``measure`` says in words what ``error`` is, and ``reads_variances`` whether answers depend on
+    the variances of predictions.
     """
 
     measure: ClassVar[str]
+    reads_variances: ClassVar[bool] = False
 
     @property
     def width(self) -> int:
@@ -49,31 +115,15 @@ class Coded(ABC):
 
     @abstractmethod
     def read(self, means: Array, variances: Array | None = None) -> Array:
-        """The answer that mean responses (n_entries x width) give.
+        """The answer that raw predictions give: mean responses (n_entries x width).
 
-        ``variances`` are those of the predictions in standard units, where they are known.
+        ``variances`` are those of the predictions in standard units, where they are known. All
+        answers come from here, those of tables, new rows, draws and estimators.
         """
 
     @abstractmethod
     def predicted(self, answer: Array) -> Array:
         """The codes that entries are filled with, of an answer."""
-
-    def means(self, fit: Any, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """The mean responses of a fit or a posterior at some entries."""
-        return np.asarray(fit.predict(block, rows, columns))
-
-    def answer(self, fit: Any, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """What a fit or a posterior says of some entries: one row, or one number, for each."""
-        told = [self.told(fit, block, rows, columns + k) for k in range(self.width)]
-        return self.read_told(np.column_stack(told))
-
-    def told(self, fit: Any, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """All that answers need of a fit or a posterior: the mean responses."""
-        return self.means(fit, block, rows, columns)
-
-    def read_told(self, told: Array) -> Array:
-        """The answer that this gives."""
-        return self.read(told)
 
     def error(self, mean: float) -> float:
         """The mean of the errors, in the unit of the measure."""
@@ -248,8 +298,12 @@ class Choice(Coded):
         return [self.places[int(code)] for code in codes]
 
     def read(self, means: Array, variances: Array | None = None) -> Array:
-        """The probability of each class, or 1 - p and p of a label."""
-        return means if means.shape[1] > 1 else np.hstack([1.0 - means, means])
+        """The probability of each class, or 1 - p and p of a label.
+
+        None is rounded to 0 or 1, which no finite predictor has.
+        """
+        p = np.clip(means, *ENDS)
+        return p if p.shape[1] > 1 else np.hstack([1.0 - p, p])
 
     def predicted(self, answer: Array) -> Array:
         """The most probable value, the first one where several are."""
@@ -274,15 +328,6 @@ class Levels(Choice):
     """One of several ordered values, from the lowest."""
 
     measure = "mean levels off"
-
-    def means(self, fit: Any, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """The probability of each level; of a fit exp(-loss), the negative log-likelihood."""
-        if isinstance(fit, Posterior):
-            return fit.probabilities(block, rows, columns)
-        likelihood, z = fit.likelihood(block), np.asarray(fit.natural(block, rows, columns))
-        levels = np.arange(float(len(self.places)))
-        losses = [likelihood.value(z, np.full(z.shape, level)) for level in levels]
-        return np.exp(-np.column_stack(losses))
 
     def constant(self, codes: Array) -> float:
         """The median, the lower one of two."""
@@ -351,23 +396,7 @@ class Indicator(Choice):
     usual: float = 0.5
 
     usual_slope: ClassVar[float] = USUAL_SLOPE
-
-    # Answers come from means, as those of numbers.
-    means = Coded.means
-
-    def told(self, fit: Any, block: str, rows: IntArray, columns: IntArray) -> Array:
-        """The mean responses; of a posterior also their variances, in standard units."""
-        means = self.means(fit, block, rows, columns)
-        if not isinstance(fit, Posterior):
-            return means
-        spread = units_of(fit.problem, block).spread
-        return np.column_stack([means, np.square(fit.sd(block, rows, columns) / spread[columns])])
-
-    def read_told(self, told: Array) -> Array:
-        """The probability of each value."""
-        if told.shape[1] == self.width:
-            return self.read(told)
-        return self.read(told[:, ::2], told[:, 1::2])
+    reads_variances: ClassVar[bool] = True
 
     def known(self, variances: Array | None) -> Array:
         """What is known of entries, from 0 to 1 (n, or 1 if it is the usual)."""

@@ -33,6 +33,7 @@ from mcframe.tables.coding import BLOCK, Indicators, Numbers
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared_column import (
     DeclaredColumn,
+    answers,
     as_numbers,
     aside,
     in_content_order,
@@ -268,11 +269,12 @@ def scores_of_fits(
     """Return the scores of a column by fits and what each has not seen; None where all was."""
     if column.place is None:
         return None
-    (coding, block), codes, held, means = column.modelled, column.codes, [], []
+    (coding, block), codes = column.modelled, column.codes
+    held, means = list[Mask](), list[Array]()
     for fitted, entries in folds:
         own = entries[block].columns == column.place
-        rows, columns = entries[block].rows[own], entries[block].columns[own]
-        answer = coding.answer(fitted, block, rows, columns)
+        rows = entries[block].rows[own]
+        [(_, answer)] = answers(fitted, [(column, rows)])
         answer = answer[:, None] if answer.ndim == 1 else answer
         held.append(np.zeros(codes.size, dtype=bool))
         means.append(np.full((codes.size, answer.shape[1]), np.nan))

@@ -26,8 +26,15 @@ from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of
 from mcframe.selection import CrossValidation
 from mcframe.storage import save
-from mcframe.tables.coding import BLOCK, Choice, Coded, Counts, Numbers
-from mcframe.tables.declared_column import DeclaredColumn, data_of, members_of
+from mcframe.tables.coding import BLOCK, Choice, Counts, Numbers
+from mcframe.tables.declared_column import (
+    Asked,
+    DeclaredColumn,
+    answers,
+    by_block,
+    data_of,
+    members_of,
+)
 from mcframe.tables.declaring import CodedRows, Declared, like_frame, lines_of, percent
 from mcframe.tables.gaps import listed
 from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, standard_units
@@ -51,6 +58,27 @@ def tables_of_draws(declared: Declared[Frame], posterior: Posterior, m: int) -> 
             tables.append(declared.with_codes(codes))
             here.count(k + 1, m, "tables", rated=True)
     return tables
+
+
+def codes_of_intervals(
+    posterior: Posterior, asked: Asked, level: float
+) -> tuple[dict[Any, Array], dict[Any, Array]]:
+    """Codes of the lower and the upper ends of intervals of numbers, by column.
+
+    Within the bounds of their columns; whole numbers are rounded outwards.
+    """
+    lower, upper = dict[Any, Array](), dict[Any, Array]()
+    for block, members, cells in by_block(asked):
+        ends = posterior.interval(block, level, *cells)
+        for codes, numbers, outwards in zip(
+            (lower, upper), ends, (np.floor, np.ceil), strict=True
+        ):
+            parts = np.split(numbers, np.cumsum([rows.size for _, rows in members])[:-1])
+            for (each, _), part in zip(members, parts, strict=True):
+                coding: Any = each.coding
+                answer = coding.predicted(coding.read(part[:, None]))
+                codes[each.name] = outwards(answer) if coding.is_whole else answer
+    return lower, upper
 
 
 # The prior of draws counts as this share of the rows at most, where columns are few.
@@ -291,17 +319,15 @@ class Completion(Generic[Frame]):
         found: dict[Any, Array] = {}
         if not isinstance(self.answer, Posterior):
             return found
-        for each, answer in self.declared.answers(self.answer, Choice):
+        for each, answer in answers(self.answer, self.declared.missing_entries(Choice)):
             places = each.modelled[0].predicted(answer).astype(np.intp)
             found[each.name] = 1.0 - answer[np.arange(places.size), places]
-
-        def ask(_: Coded, *cells: Any) -> Array:
-            return np.asarray(self.posterior.sd(*cells))
-
-        for each, spreads in self.declared.at_holes(ask, Numbers):
-            coding = each.modelled[0]
-            assert isinstance(coding, Numbers)
-            found[each.name] = coding.unit * spreads[:, 0]
+        for block, members, cells in by_block(self.declared.missing_entries(Numbers)):
+            sds, end = np.asarray(self.answer.sd(block, *cells)), 0
+            for each, rows in members:
+                coding, start, end = each.modelled[0], end, end + rows.size
+                assert isinstance(coding, Numbers)
+                found[each.name] = coding.unit * sds[start:end]
         return found
 
     @property
@@ -377,22 +403,13 @@ class Completion(Generic[Frame]):
         """
         posterior = self.demand_posterior("intervals")
 
-        def ask(_: Coded, block: str, *cells: IntArray) -> Array:
-            return np.column_stack(posterior.interval(block, level, *cells))
-
         columns = self.declared.columns
         kept = [k for k, each in enumerate(columns) if isinstance(each.coding, Numbers)]
-        ends = list(self.declared.at_holes(ask, Numbers))
-        tables = []
-        for end, outwards in ENDS:
-            codes = {}
-            for each, both in ends:
-                coding, own = each.modelled[0], both[:, [end]]
-                assert isinstance(coding, Numbers)
-                answer = coding.predicted(coding.read(own))
-                codes[each.name] = outwards(answer) if coding.is_whole else answer
-            table: Any = self.declared.with_codes(codes)
-            tables.append(nw.from_native(table)[:, kept].to_native())
+        asked = self.declared.missing_entries(Numbers)
+        tables = [
+            nw.from_native(self.declared.with_codes(codes))[:, kept].to_native()
+            for codes in codes_of_intervals(posterior, asked, level)
+        ]
         return tables[0], tables[1]
 
     def demand_posterior(self, what: str, error: type[ModelError] = ModelError) -> Posterior:
@@ -490,14 +507,8 @@ class Completion(Generic[Frame]):
         numbers = [each for each in self.declared.columns if isinstance(each.coding, Numbers)]
         names = [each.name for each in numbers]
         tables = []
-        for end, outwards in ENDS:
-
-            def codes_at(coding: Numbers, block: str, *cells: IntArray) -> Array:
-                ends = new.interval(block, level, *cells)[end]  # noqa: B023 - called at once
-                codes = coding.predicted(coding.read(ends[:, None]))
-                return np.asarray(outwards(codes)) if coding.is_whole else codes  # noqa: B023
-
-            table = nw.from_native(rows.filled(numbers, codes_at))
+        for codes in codes_of_intervals(new, rows.missing_entries(numbers), level):
+            table = nw.from_native(rows.filled(codes))
             tables.append(table[:, [table.columns.index(name) for name in names]].to_native())
         return tables[0], tables[1]
 
@@ -696,8 +707,6 @@ class Completion(Generic[Frame]):
         return said
 
 
-# The ends of an interval by their places, and how whole numbers are rounded outwards.
-ENDS: tuple[tuple[int, Any], ...] = ((0, np.floor), (1, np.ceil))
 # The scores of a column in the report, and all of its columns.
 SCORES = ("loss", "error", "error_of_constant", "auc_of_holes")
 HEADER = (

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
@@ -31,6 +31,7 @@ from mcframe.tables.coding import (
     Indicators,
     Levels,
     Numbers,
+    RawPredictions,
     Steps,
 )
 from mcframe.tables.columns import (
@@ -98,12 +99,11 @@ class DeclaredColumn:
         assert self.block is not None
         return self.coding, self.block
 
-    @property
-    def holes(self) -> tuple[IntArray, IntArray]:
-        """Rows and columns of its block at all missing entries, row by row."""
+    def entries(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """Rows and columns of its block for these rows, the columns of a row side by side."""
         assert self.place is not None
-        missing, width = np.flatnonzero(self.column.missing), self.modelled[0].width
-        return np.repeat(missing, width), np.tile(self.place + np.arange(width), missing.size)
+        width = self.modelled[0].width
+        return np.repeat(rows, width), np.tile(self.place + np.arange(width), rows.size)
 
     @property
     def is_filled(self) -> bool:
@@ -246,6 +246,42 @@ def names_of(column: DeclaredColumn) -> list[Any]:
     if coding.width == 1 or not isinstance(coding, Choice):
         return [column.name]
     return [f"{plain(column.name)} = {plain(value)}" for value in coding.places]
+
+
+# Columns that stand in a block, with the rows of which something is asked.
+Asked = Sequence[tuple[DeclaredColumn, IntArray]]
+
+
+def by_block(asked: Asked) -> Iterator[tuple[str, Asked, tuple[IntArray, IntArray]]]:
+    """Blocks, what is asked of their columns, and all of these entries: rows and columns."""
+    for block in dict.fromkeys(each.modelled[1] for each, _ in asked):
+        members = [(each, rows) for each, rows in asked if each.block == block]
+        cells = [each.entries(rows) for each, rows in members]
+        rows, columns = (np.concatenate(part) for part in zip(*cells, strict=True))
+        yield block, members, (rows, columns)
+
+
+def answers(fit: Any, asked: Asked) -> Iterator[tuple[DeclaredColumn, Array]]:
+    """What a fit, a posterior or new rows of one say of columns, by the coding of each.
+
+    Every answer of a table comes from here. The entries of a block are predicted together, and
+    each coding reads its own.
+    """
+    for block, members, cells in by_block(asked):
+        with_variances = any(each.modelled[0].reads_variances for each, _ in members)
+        raw, end = RawPredictions.of(fit, block, *cells, with_variances), 0
+        for each, rows in members:
+            start, end = end, end + rows.size * each.modelled[0].width
+            part = raw.of_rows(slice(start, end), rows.size)
+            yield each, each.modelled[0].read(part.means, part.variances)
+
+
+def predicted_codes(fit: Any, asked: Asked) -> dict[Any, Array]:
+    """The codes that entries are filled with, by the names of the columns that are in a block."""
+    modelled = [(each, rows) for each, rows in asked if each.place is not None]
+    return {
+        each.name: each.modelled[0].predicted(answer) for each, answer in answers(fit, modelled)
+    }
 
 
 # The remedy where numbers are text.

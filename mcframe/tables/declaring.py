@@ -4,7 +4,7 @@ import datetime as dt
 import json
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Generic, Literal
 
@@ -47,6 +47,7 @@ from mcframe.tables.declared_column import (
     KINDS,
     MOST_CLASSES,
     DeclaredColumn,
+    answers,
     aside,
     blocks_of,
     contradiction,
@@ -54,9 +55,9 @@ from mcframe.tables.declared_column import (
     declared_kind,
     detected_kind,
     in_block,
-    members_of,
     mostly_numbers,
     placed_columns,
+    predicted_codes,
     refuse_numbers,
     remedy_for_numbers,
     set_aside,
@@ -164,32 +165,40 @@ class CodedRows:
 
         ``fit`` is what ``conditioned`` says of these rows.
         """
+        return self.filled(predicted_codes(fit, self.missing_entries(self.declared)))
 
-        def codes_at(coding: Coded, block: str, *cells: IntArray) -> Array:
-            return coding.predicted(coding.answer(fit, block, *cells))
-
-        return self.filled(self.declared, codes_at)
-
-    def filled(self, columns: Sequence[DeclaredColumn], codes_at: Callable[..., Array]) -> Any:
-        """The rows with some of the columns filled by codes.
-
-        ``codes_at`` is a function of a coding, a block, and the rows and columns of missing cells.
-        """
-        changed, n_rows = [], self.table.shape[0]
+    def missing_entries(
+        self, columns: Iterable[DeclaredColumn]
+    ) -> list[tuple[DeclaredColumn, IntArray]]:
+        """Columns that are filled and have missing entries in these rows, and those rows."""
+        asked, n_rows = [], self.table.shape[0]
         for each in columns:
             column = self.given.get(each.name)
             missing = np.arange(n_rows) if column is None else np.flatnonzero(column.missing)
-            converted = column is not None and column.is_converted
-            if not each.is_filled or not (missing.size or converted):
+            if each.is_filled and missing.size:
+                asked.append((each, missing))
+        return asked
+
+    def filled(self, codes: Mapping[Any, Array]) -> Any:
+        """The rows with codes at their missing entries, by name; constants are filled."""
+        changed, asked = (
+            [],
+            {each.name: rows for each, rows in self.missing_entries(self.declared)},
+        )
+        for each in self.declared:
+            column, missing = self.given.get(each.name), asked.get(each.name, np.arange(0))
+            converted = each.is_filled and column is not None and column.is_converted
+            if not (missing.size or converted):
                 continue
+            if missing.size and each.place is not None and each.name not in codes:
+                continue
+            coding = each.coding
+            if isinstance(coding, Numbers) and column is not None and column.form == "number":
+                # Numbers within what the dtype of the new rows holds.
+                coding = attrs.evolve(coding, whole=column.whole or coding.whole)
             values = list(each.constant) * missing.size
-            if each.place is not None and missing.size:
-                coding, block = each.modelled
-                if isinstance(coding, Numbers) and column is not None and column.form == "number":
-                    # Numbers within what the dtype of the new rows holds.
-                    coding = attrs.evolve(coding, whole=column.whole or coding.whole)
-                places = np.full(missing.size, each.place)
-                values = coding.values(codes_at(coding, block, missing, places))
+            if coding is not None and missing.size:
+                values = coding.values(codes[each.name])
             if column is None:
                 changed.append(each.column.like(self.table, values))
             else:
@@ -330,43 +339,15 @@ class Declared(Generic[Frame]):
         fit : Fit or Posterior
             Of this model, or of a changed one with the same blocks, to this data.
         """
-        answers = self.answers(self.checked(fit))
-        return self.with_codes(
-            {each.name: each.modelled[0].predicted(answer) for each, answer in answers}
-        )
+        return self.with_codes(predicted_codes(self.checked(fit), self.missing_entries()))
 
-    def answers(self, fit: Any, sort: type = Coded) -> Iterator[tuple[DeclaredColumn, Array]]:
-        """What a fit or a posterior says of all missing entries, as ``at_holes``."""
-
-        def ask(coding: Coded, *cells: Any) -> Array:
-            return coding.told(fit, *cells)
-
-        for each, told in self.at_holes(ask, sort):
-            yield each, each.modelled[0].read_told(told)
-
-    def at_holes(
-        self, ask: Callable[..., Array], sort: type = Coded
-    ) -> Iterator[tuple[DeclaredColumn, Array]]:
-        """Something at all missing entries, column by column that has some (n_holes x width).
-
-        Parameters
-        ----------
-        ask : function of a coding, a block, rows and columns
-            It is asked once for all entries of a block, whose columns have one sort of coding.
-        sort : type of coding
-            Columns of other codings are left out.
-        """
-        for block, members in members_of(self.columns).items():
-            asked = [each for each in members if isinstance(each.coding, sort)]
-            asked = [each for each in asked if each.column.missing.any()]
-            if not asked:
-                continue
-            cells = [each.holes for each in asked]
-            rows, columns = map(np.concatenate, zip(*cells, strict=True))
-            found = ask(asked[0].coding, block, rows, columns)
-            ends = np.cumsum([own.size for own, _ in cells])[:-1]
-            for each, own in zip(asked, np.split(found, ends), strict=True):
-                yield each, own.reshape(np.count_nonzero(each.column.missing), -1)
+    def missing_entries(self, sort: type = Coded) -> list[tuple[DeclaredColumn, IntArray]]:
+        """Columns in a block with missing entries, by this sort of coding, and their rows."""
+        return [
+            (each, np.flatnonzero(each.column.missing))
+            for each in self.columns
+            if isinstance(each.coding, sort) and each.column.missing.any()
+        ]
 
     def checked(self, fit: Any) -> Any:
         """A fit or a posterior of this table, or an error."""
@@ -538,9 +519,8 @@ class Declared(Generic[Frame]):
                 f"column {plain(name)!r} stands in no block, so that nothing is predicted of it:"
                 f" {each.why}"
             )
-        coding, block = each.modelled
-        rows = np.arange(table.shape[0])
-        answer = coding.answer(fit, block, rows, np.full(rows.size, each.place))
+        coding = each.modelled[0]
+        [(_, answer)] = answers(fit, [(each, np.arange(table.shape[0]))])
         if isinstance(coding, Choice):
             return like_frame(table, [plain(value) for value in coding.places], answer)
         return like_frame(table, [name], (answer * coding.unit)[:, None])
