@@ -45,6 +45,7 @@ from .strategies import (
 )
 from .test_bad_tables import check_observed_entries
 from .test_everything import contradictions
+from .test_tables_agree import check_answers_agree
 from .test_words import LIKELIHOODS, TERMS
 
 # Calls that take longer, in seconds of CPU, are counted.
@@ -548,6 +549,7 @@ def completes(draw):
         assert repr(found)
         found.report()
         check_answers_of_a_posterior(found, table)
+        check_answers_agree(found)
         if number % 3 == 0:
             again = mc.load(found.save("completed.npz"))
             check_observed_entries(again.table, table, again.declared)
@@ -587,6 +589,7 @@ def declares(draw):
             completed = mc.Completion.of(declared, posterior)
             check_observed_entries(completed.table, table, declared)
             check_answers_of_a_posterior(completed, table)
+            check_answers_agree(completed)
         return check_fit(fit, 1e-3)
 
     return f"{table!r} {spoiled} {types!r} {of_own_model=} {of_posterior=}", call

@@ -1098,3 +1098,87 @@ def skewed_tables(draw):
             own = np.flatnonzero(codes == place)
             frame.loc[own[:1], name] = whole.loc[own[:1], name]
     return whole, frame
+
+
+# Columns of a table that tell of each other, by a number with the same distribution everywhere.
+RELATED = {
+    "number": lambda rng, z: z,
+    "far": lambda rng, z: 1e6 + 1e-3 * z,
+    "whole": lambda rng, z: pd.array(np.rint(20.0 * z), dtype="Int64"),
+    "visits": lambda rng, z: rng.poisson(np.exp(0.7 * z)).astype(float),
+    "share": lambda rng, z: 1.0 / (1.0 + np.exp(-z)),
+    "truth": lambda rng, z: pd.array(z > rng.choice([0.0, 1.2]), dtype="boolean"),
+    "answer": lambda rng, z: np.where(z > rng.choice([0.0, -1.0]), "yes", "no").astype(object),
+    "town": lambda rng, z: np.array(["Bonn", "Kiel", "Ulm"], dtype=object)[
+        np.digitize(z, rng.choice([-1.0, 0.0]) + np.array([0.0, 1.0]))
+    ],
+    "grade": lambda rng, z: pd.Categorical(np.digitize(z, [-1.0, 0.0, 0.8]), ordered=True),
+    "day": lambda rng, z: (
+        pd.Timestamp("2020-02-29") + pd.to_timedelta(np.rint(100.0 * z), unit="D")
+    ),
+}
+RELATED_TYPES = {"visits": "count", "share": ("number", 0, 1), "day": "date"}
+
+
+@st.composite
+def related_tables(draw):
+    """A table whose columns, of all kinds in any order, tell of each other; its types.
+
+    Whole and with holes in every column; some rows are empty. Rows lie along a line, a curve, or
+    in clusters, which mixtures tell apart.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, form = draw(st.sampled_from([12, 40, 90])), draw(st.sampled_from(["line", "curve", "some"]))
+    names = draw(st.permutations(list(RELATED)))[: draw(st.integers(2, 6))]
+    noise, common = draw(st.sampled_from([0.1, 0.5, 1.5])), rng.standard_normal(n)
+    centres = 2.0 * rng.standard_normal((3, len(names)))
+    clusters = rng.integers(0, 3, n)
+    whole = pd.DataFrame(index=range(n))
+    for k, name in enumerate(names):
+        z = common if form == "line" else rng.choice([1.0, -1.0]) * common
+        z = np.square(z) - 1.0 if form == "curve" and k % 2 else z
+        z = centres[clusters, k] if form == "some" else z
+        whole[name] = RELATED[name](rng, z + noise * rng.standard_normal(n))
+    hidden = rng.random(whole.shape) < draw(st.sampled_from([0.1, 0.3]))
+    if draw(st.booleans()):
+        hidden[::7] = True
+    hidden[1:3] = False  # so that each column has two observed entries
+    frame = whole.mask(hidden)
+    few = [name for name in names if frame[name].nunique() < 2]
+    types = {name: kind for name, kind in RELATED_TYPES.items() if name in names}
+    whole, frame = whole.drop(columns=few), frame.drop(columns=few)
+    assume(frame.shape[1] > 0)
+    return whole, frame, {name: kind for name, kind in types.items() if name not in few}
+
+
+@st.composite
+def tables_of_chance(draw):
+    """Numbers of which some tell of a label, levels or categories; whole and with holes.
+
+    Along a line or a curve or in clusters, such that one Gaussian or a mixture is chosen, with
+    rows that are empty.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, n_numbers = draw(st.sampled_from([60, 120, 300])), draw(st.integers(2, 5))
+    form, noise = (
+        draw(st.sampled_from(["line", "curve", "some"])),
+        draw(st.sampled_from([0.3, 1.0])),
+    )
+    s, tells = rng.standard_normal(n), rng.choice([1.0, 1.0, -1.0, 0.0], n_numbers)
+    numbers = s[:, None] * tells
+    if form == "some":
+        clusters, centres = rng.integers(0, 3, n), 2.0 * rng.standard_normal((3, n_numbers + 1))
+        numbers, s = centres[clusters, 1:], 0.5 * centres[clusters, 0]
+    s = np.square(s) - 1.0 if form == "curve" else s
+    z = s + 0.6 * rng.standard_normal(n)
+    cuts = draw(st.sampled_from([[0.5], [0.9], [0.4, 0.7], [0.3, 0.55, 0.8]]))
+    values = pd.Series(np.array(list("abcd"))[np.searchsorted(np.quantile(z, cuts), z)])
+    if len(cuts) == 3:
+        values = values.astype(pd.CategoricalDtype(list("abcd"), ordered=True))
+    whole = pd.DataFrame(numbers + noise * rng.standard_normal(numbers.shape)).rename(columns=str)
+    whole["k"] = values
+    hidden = rng.random(whole.shape) < draw(st.sampled_from([0.1, 0.25, 0.4]))
+    hidden[::15] = True
+    frame = whole.mask(hidden)
+    assume(set(frame["k"].dropna()) == set(values))
+    return whole, frame

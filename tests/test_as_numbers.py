@@ -10,6 +10,7 @@ from mcframe.tables.coding import (
     Indicator,
     Indicators,
     Numbers,
+    RawPredictions,
     Steps,
     calibrated,
 )
@@ -54,12 +55,14 @@ def test_slope_and_intercept_are_those_of_the_highest_likelihood():
     means = rng.random((20_000, 1))
     p = 1.0 / (1.0 + np.exp(-(6.0 * means[:, 0] - 4.0)))
     codes = (rng.random(20_000) < p).astype(float)
-    found = calibrated(Indicator(("no", "yes")), codes, means)
+    found = calibrated(Indicator(("no", "yes")), codes, RawPredictions(means))
     answer = found.read(means)
     np.testing.assert_allclose(answer[:, 1], p, atol=0.02)
     assert found.slope == pytest.approx(3.0, abs=0.15)  # of 2 m - 1
-    assert calibrated(Numbers(), codes, means) == Numbers()
-    assert calibrated(Indicator(("no", "yes")), codes[:0], means[:0]) == Indicator(("no", "yes"))
+    assert calibrated(Numbers(), codes, RawPredictions(means)) == Numbers()
+    assert calibrated(Indicator(("no", "yes")), codes[:0], RawPredictions(means[:0])) == Indicator(
+        ("no", "yes")
+    )
 
 
 def test_levels_have_cut_points_of_their_own():
@@ -69,7 +72,7 @@ def test_levels_have_cut_points_of_their_own():
     codes = np.digitize(x + 0.3 * rng.standard_normal(3000), [0.8, 1.5]).astype(float)
     means = (np.mean(codes) + 0.35 * x)[:, None]
     plain = Steps(("low", "middle", "high"))
-    found = calibrated(plain, codes, means)
+    found = calibrated(plain, codes, RawPredictions(means))
     wrong = np.mean(found.predicted(found.read(means)) != codes)
     assert (
         wrong < 0.7 * np.mean(codes != 0.0) < np.mean(np.clip(np.rint(means[:, 0]), 0, 2) != codes)
@@ -84,7 +87,9 @@ def test_levels_have_cut_points_of_their_own():
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_a_few_entries_say_little(n):
     means, codes = np.linspace(0.4, 0.6, n)[:, None], np.arange(n) % 2.0
-    answer = calibrated(Indicator(("no", "yes")), codes, means).read(np.array([[0.0], [1.0]]))
+    answer = calibrated(Indicator(("no", "yes")), codes, RawPredictions(means)).read(
+        np.array([[0.0], [1.0]])
+    )
     assert answer[0, 1] < 0.5 < answer[1, 1]
     assert (answer > 0.001).all()
 
@@ -99,10 +104,10 @@ def test_a_class_in_the_middle_has_a_place_of_its_own():
     means = design @ np.linalg.lstsq(design, indicated)[0]
     plain = Indicators(("low", "middle", "high"))
     assert np.mean(plain.predicted(plain.read(means)) != codes) > 0.2
-    found = calibrated(plain, codes, means)
+    found = calibrated(plain, codes, RawPredictions(means))
     assert np.mean(found.predicted(found.read(means)) != codes) < 0.02
     np.testing.assert_allclose(found.read(means).sum(axis=1), 1.0)
-    alone = calibrated(plain, codes[:5], means[:5])  # a single class was held out
+    alone = calibrated(plain, codes[:5], RawPredictions(means[:5]))  # a single class was held out
     assert np.isfinite(alone.read(means)).all()
 
 

@@ -32,9 +32,8 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow
 @parametrize_with_checks([kind() for kind in ESTIMATORS])
-def test_scikit_learn_checks_with_a_weight_that_is_chosen(estimator, check):
+def test_scikit_learn_checks_with_all_defaults(estimator, check):
     check(estimator)
 
 

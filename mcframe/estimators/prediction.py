@@ -222,7 +222,8 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
             parts = zip(codings, codes.T, np.split(told, len(codings), axis=2), strict=True)
             for coding, own, (means, variances) in parts:
                 known = ~np.isnan(means).any(axis=1) & ~np.isnan(own)
-                found.append(calibrated(coding, own[known], means[known], variances[known]))
+                raw = RawPredictions(means[known], variances[known])
+                found.append(calibrated(coding, own[known], raw))
         return self
 
     def probabilities(self, X: Any) -> Array:

@@ -16,7 +16,6 @@ from mcframe.contracts.validators import RandomState, checked_seed, is_word, pla
 from mcframe.fitting import fit
 from mcframe.model.forms import long_list
 from mcframe.numerics.progress import checked_progress, current, stage
-from mcframe.posterior.joint import NOISE
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import (
     Criterion,
@@ -29,7 +28,7 @@ from mcframe.selection import (
 )
 from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.splitters import check_length, fewest_free
-from mcframe.tables.coding import BLOCK, Indicators, Numbers
+from mcframe.tables.coding import BLOCK, Indicators, Numbers, RawPredictions
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared_column import (
     DeclaredColumn,
@@ -270,19 +269,19 @@ def scores_of_fits(
     if column.place is None:
         return None
     (coding, block), codes = column.modelled, column.codes
-    held, means = list[Mask](), list[Array]()
+    held, raw = list[Mask](), list[RawPredictions]()
     for fitted, entries in folds:
         own = entries[block].columns == column.place
         rows = entries[block].rows[own]
         [(_, answer)] = answers(fitted, [(column, rows)])
         answer = answer[:, None] if answer.ndim == 1 else answer
         held.append(np.zeros(codes.size, dtype=bool))
-        means.append(np.full((codes.size, answer.shape[1]), np.nan))
-        held[-1][rows], means[-1][rows] = True, answer
+        raw.append(RawPredictions(np.full((codes.size, answer.shape[1]), np.nan)))
+        held[-1][rows], raw[-1].means[rows] = True, answer
     if not any(own.any() for own in held):
         return None
     alike = Missingness(None, np.ones(codes.size))
-    return calibrated_and_scored(coding, codes, held, means, None, alike)[1]
+    return calibrated_and_scored(coding, codes, held, raw, alike)[1]
 
 
 def folds_of_table(
@@ -322,41 +321,29 @@ def calibrated_columns(
     held: Sequence[Mask],
     told: Sequence[Told],
     missingness: Sequence[Missingness],
+    returned: Told | None = None,
 ) -> tuple[list[DeclaredColumn], dict[Any, ColumnScores]]:
     """Columns with codings fitted to held-out entries, and the scores of those with any.
 
-    Codes (n x number of columns) are held out where ``held`` says so, fold by fold, and ``told``
-    is what was said of them.
+    Codes (n x number of columns) are held out where ``held`` says so, fold by fold. ``told`` is
+    what was said of them, and ``returned`` what the fit that answers says of all of them.
     """
     found, scores, first = list(columns), {}, 0
     for k, each in enumerate(columns):
         masks, end = [mask[:, k] for mask in held], first + each.modelled[0].width
+        own = slice(first, end)
         if any(mask.any() for mask in masks):
-            means = [own.means[:, first:end] for own in told]
-            variances = [own.variances[:, first:end] for own in told]
             coding, scores[each.name] = calibrated_and_scored(
-                each.modelled[0], codes[:, k], masks, means, variances, missingness[k]
+                each.modelled[0],
+                codes[:, k],
+                masks,
+                [fold.of_columns(own) for fold in told],
+                missingness[k],
+                None if returned is None else returned.of_columns(own),
             )
             found[k] = attrs.evolve(each, coding=coding)
         first = end
     return found, scores
-
-
-def with_usual(columns: Sequence[DeclaredColumn], variances: Array) -> list[DeclaredColumn]:
-    """Categories that take these variances of held-out numbers (n x d) for the usual ones.
-
-    Little is known of each of many classes, and what the fits of folds know of it and what the fit
-    of all rows does may differ by a large part of that.
-    """
-    found, first = [], 0
-    for each in columns:
-        coding, end = each.coding, first + each.modelled[0].width
-        held = ~np.isnan(variances[:, first])
-        if isinstance(coding, Indicators) and coding.discriminant and held.any():
-            coding = coding.with_usual(variances[held, first:end])
-        found.append(attrs.evolve(each, coding=coding))
-        first = end
-    return found
 
 
 def mean_loss(scores: Mapping[Any, ColumnScores]) -> float:
@@ -416,28 +403,25 @@ def fit_table(
         masks = [masks[0] & (part == k)[:, None] for k in range(n_folds)]
     missingness = Missingness.of_columns(values, owners, rng)
 
-    def scored(told: Sequence[Told]) -> tuple[list[DeclaredColumn], dict[Any, ColumnScores]]:
+    def scored(
+        told: Sequence[Told], returned: Told | None = None
+    ) -> tuple[list[DeclaredColumn], dict[Any, ColumnScores]]:
         repeated = [*told] * (len(masks) // max(len(told), 1))
-        return calibrated_columns(own, codes, masks, repeated, missingness)
+        return calibrated_columns(own, codes, masks, repeated, missingness, returned)
 
-    columns, scores = scored(told)
     if (chosen.components or 1) > 1 and any(isinstance(c.modelled[0], Indicators) for c in own):
         # Each fit of a mixture has other components, which may tell classes apart badly.
         _, told_by_one = choose_rows(folds, prior_rows=chosen.prior_rows, components=())
-        by_one = scored(told_by_one)
-        if mean_loss(by_one[1]) < CLEARLY * mean_loss(scores):
+        if mean_loss(scored(told_by_one)[1]) < CLEARLY * mean_loss(scored(told)[1]):
             chosen, told = attrs.evolve(chosen, components=1), told_by_one
-            columns, scores = by_one
     current().report(f"{chosen}: chosen")
     model = chosen.model([number_block(BLOCK)])
-    declared = Declared.of([*columns, *outside], frame, model)
+    declared = Declared.of([*own, *outside], frame, model)
     found = chosen.posterior(declared.model, declared.data, folds, told, random_state=seed)
-    classes = any(isinstance(each.coding, Indicators) for each in columns)
-    if told and chosen.components is not None and classes:
-        rows, (_, [again]) = found.engine.rows, chosen.told_by_all(found.engine.rows, folds)
-        variances = again.variances - NOISE
-        variances = np.square(rows.scales(variances)) * variances + NOISE
-        columns = with_usual(columns, variances)
-        declared = Declared.of([*columns, *outside], frame, model)
+    returned = None
+    if told and chosen.components is not None:
+        returned = chosen.returned(found.engine.rows, folds)
+    columns, scores = scored(told, returned)
+    declared = Declared.of([*columns, *outside], frame, model)
     by_column = tuple(scores.get(each.name) for each in declared.columns)
     return Completion(declared.table(found), found, declared, chosen, by_column)

@@ -26,11 +26,11 @@ from mcframe.regularizers import GaussianRows, NuclearNorm
 from mcframe.selection.splitters import places_by_content
 from mcframe.tables.coding import (
     BLOCK,
-    Choice,
     Coding,
     Indicator,
-    Indicators,
+    RawPredictions,
     calibrated,
+    joined,
     most_likely,
 )
 
@@ -75,6 +75,10 @@ class Told:
     spread: Array
     means: Array
     variances: Array
+
+    def of_columns(self, own: slice) -> RawPredictions:
+        """What is said of some columns."""
+        return RawPredictions(self.means[:, own], self.variances[:, own])
 
 
 # Other columns are hidden beside a held-out entry if they are missing that much more often, with
@@ -369,6 +373,12 @@ class RowsChoice:
             folds = [attrs.evolve(folds[0], held=held)]
         units = standard_units(folds[0].values)
         return folds, [fold.told(rows, units, self.feature_noise) for fold in folds]
+
+    def returned(self, rows: RowsPosterior, folds: Sequence[RowsFold]) -> Told:
+        """What the posterior that answers says of what was held out, with its own variances."""
+        [told] = self.told_by_all(rows, folds)[1]
+        variances = told.variances - NOISE
+        return attrs.evolve(told, variances=np.square(rows.scales(variances)) * variances + NOISE)
 
     def __str__(self) -> str:
         if self.components is None:
@@ -704,9 +714,10 @@ class ColumnScores:
     Attributes
     ----------
     loss : float
-        The mean loss of the held-out entries over the mean loss of the best constant.
+        The mean loss of the held-out entries over that of a constant.
     error, error_of_constant : float
-        By the coding's measure; of the constant that is the best one for what the fit has seen.
+        By the coding's measure. The constant is, as for ``loss``, the best one for what the fit
+        has seen.
     n_held : int
         How many entries were held out, over all folds.
     auc_of_holes : float or None
@@ -724,16 +735,6 @@ class ColumnScores:
     weighted: bool = False
 
 
-def errors_of_constant(coding: Coding, left: Array, hidden: Array) -> Array:
-    """Return the errors, on hidden codes, of the best constant for the rest of a column.
-
-    ``left`` may hold NaN. If nothing is left, the constant is the best one for the hidden codes.
-    """
-    known = observed(left)
-    constant = coding.constant(known if known.size else hidden)
-    return coding.errors(np.full(hidden.size, constant), hidden)
-
-
 def observed(codes: Array) -> Array:
     """Return the numbers that are not missing."""
     return codes[~np.isnan(codes)]
@@ -743,66 +744,75 @@ def calibrated_and_scored(
     coding: Coding,
     codes: Array,
     held: Sequence[Mask],
-    means: Sequence[Array],
-    variances: Sequence[Array] | None,
+    raw: Sequence[RawPredictions],
     holes: Missingness,
+    returned: RawPredictions | None = None,
 ) -> tuple[Coding, ColumnScores]:
     """Return the coding of a column, fitted to its held-out entries, and the losses at these.
 
-    The losses of a fold are those of a coding that was fitted to the other folds. If probabilities
-    lose more than constant ones, the constant ones are taken; if values are farther off than the
-    best constant, that constant is taken.
+    The losses of a fold are those of a coding that was fitted to the other folds; the constant is
+    the best one of what the fold has left. The fit that answers at the end is another one than
+    those of the folds: its own answers at the same entries lose no less than is said. If
+    probabilities lose more than constant ones, the constant ones are taken; if values are farther
+    off than the best constant, probabilities are drawn to it as far as it is the best value.
 
     Parameters
     ----------
     codes : array (n,)
     held : sequence of masks (n,)
         Fold by fold.
-    means : sequence of arrays (n x width of the coding)
-        The predictions of each fold.
-    variances : sequence of arrays (n x width of the coding) or None
-        Their variances, in standard units.
+    raw : sequence of RawPredictions (n x width of the coding)
+        Of each fold, NaN where nothing is held out.
     holes : Missingness
+    returned : RawPredictions, optional
+        Those of the fit that answers, each held-out entry from the rest of its row.
     """
-    folds, known = range(len(held)), observed(codes)
-
-    def told(k: int) -> tuple[Array, ...]:
-        at = held[k]
-        return (means[k][at],) if variances is None else (means[k][at], variances[k][at])
+    folds, known, all_held = range(len(held)), observed(codes), np.logical_or.reduce(held)
 
     def fitted(to: Iterable[int]) -> Coding:
-        own = [(codes[held[k]], *told(k)) for k in to]
-        return calibrated(coding, *map(np.concatenate, zip(*own, strict=True))) if own else coding
+        own = [(codes[held[k]], raw[k].at(held[k])) for k in to]
+        if not own:
+            return coding
+        return calibrated(coding, np.concatenate([c for c, _ in own]), joined(r for _, r in own))
 
-    shares = None
-    if isinstance(coding, Choice):
-        shares = np.bincount(known.astype(np.intp), minlength=len(coding.places)) / known.size
-    sums = np.zeros(4)
-    for k in folds:
-        hidden = codes[held[k]]
-        own = fitted(other for other in folds if other != k)
-        if variances is not None and isinstance(own, Indicators) and hidden.size:
-            own = own.with_usual(told(k)[1])
-        answer = own.read(*told(k))
-        constant = np.full(hidden.size, np.mean(known))
-        if shares is not None:
-            constant = np.tile(shares, (hidden.size, 1))
+    def losses(own: Coding, said: RawPredictions, hidden: Array, left: Array) -> Array:
+        """Losses and errors of the answers and of a constant (4 x n_hidden)."""
+        answer, constant = own.read(said.means, said.variances), own.constant(left)
+        answers = np.repeat(own.constant_answer(left), hidden.size, axis=0)
         lost = (
             own.losses(answer, hidden),
-            coding.losses(constant, hidden),
+            own.losses(answers, hidden),
             own.errors(own.predicted(answer), hidden),
-            errors_of_constant(coding, np.where(held[k], np.nan, codes), hidden),
+            own.errors(np.full(hidden.size, constant), hidden),
         )
-        sums += np.array(lost) @ holes.weights[held[k]]
+        return np.array(lost)
+
+    def sums_of(change: Callable[[Coding, Array], Coding]) -> Array:
+        """Their weighted sums over folds, no less than those of the answers at the end."""
+        sums = np.zeros(4)
+        for k in folds:
+            hidden, left = codes[held[k]], observed(np.where(held[k], np.nan, codes))
+            left = left if left.size else hidden
+            said = raw[k].at(held[k])
+            own = change(of_others[k].with_reference(said.variances), left)
+            sums += losses(own, said, hidden, left) @ holes.weights[held[k]]
+        if returned is not None:
+            own, hidden = change(found, known), codes[all_held]
+            at_end = losses(own, returned.at(all_held), hidden, known) @ holes.weights[all_held]
+            sums[[0, 2]] = np.maximum(sums, at_end)[[0, 2]]
+        return sums
+
+    of_others = [fitted(other for other in folds if other != k) for k in folds]
     found = fitted(folds)
+    if returned is not None:
+        found = found.with_reference(returned.at(all_held).variances)
+    sums = sums_of(lambda own, _: own)
     if isinstance(found, Indicator):
+        if sums[0] <= sums[1] and sums[2] > sums[3]:
+            found, sums = found.filling(known), sums_of(lambda own, left: own.filling(left))
+            sums[2] = sums[3]
         if sums[0] > sums[1]:  # the same probabilities everywhere
-            counts = np.bincount(known.astype(np.intp), minlength=len(found.places)) + 0.5
-            offsets = tuple(np.log(counts / np.sum(counts)).tolist())
-            found = type(found)(found.places, 0.0, offsets)
-            sums[0], sums[2] = sums[1], sums[3]
-        elif sums[2] > sums[3]:
-            found, sums[2] = attrs.evolve(found, fill=found.constant(known)), sums[3]
+            found, sums[0], sums[2] = found.as_constant(known), sums[1], sums[3]
     weight = sum(float(np.sum(holes.weights[here])) for here in held)
     return found, ColumnScores(
         loss=float(sums[0] / sums[1]) if sums[1] > 0.0 else np.nan,

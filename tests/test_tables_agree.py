@@ -1,0 +1,141 @@
+"""All answers of a completed table agree: the table, predictions, errors, new rows, the report."""
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import Phase, given, settings
+
+import mcframe as mc
+from mcframe.tables.coding import DAY, Choice, Dates, Steps
+from mcframe.tables.columns import read_columns, read_text_like
+
+from .strategies import related_tables, tables_of_chance
+
+
+def codes_of(completed, table):
+    """The codes of a table with the columns of a completed one, by name; of those in a block."""
+    given = {column.name: column for column in read_columns(nw.from_native(table))}
+    return {
+        each.name: each.coding.codes(read_text_like(given[each.name], each.column))
+        for each in completed.declared.columns
+        if each.place is not None
+    }
+
+
+def best_of(coding, p):
+    """The median of levels that are numbers, else the most probable value."""
+    median = np.argmax(np.cumsum(p, axis=1) >= 0.5, axis=1)
+    return median if isinstance(coding, Steps) else np.argmax(p, axis=1)
+
+
+def check_answers_agree(completed, rows=None):
+    """What the table holds is what is predicted, with the errors that these predictions have.
+
+    ``rows`` are those of the table without its answers, to be completed as new ones.
+    """
+    filled, posterior = (
+        codes_of(completed, completed.table),
+        isinstance(completed.answer, mc.Posterior),
+    )
+    again = None if rows is None else codes_of(completed, completed.complete_rows(rows))
+    sds = completed.expected_errors
+    for each in completed.declared.columns:
+        holes = np.flatnonzero(each.column.missing)
+        if each.place is None or not holes.size:
+            continue
+        said = nw.from_native(completed.predict(each.name)).to_numpy()[holes]
+        answers, coding = filled[each.name][holes], each.coding
+        if isinstance(coding, Choice):
+            assert ((said > 0.0) & (said < 1.0)).all() or said.shape[1] == 1
+            np.testing.assert_allclose(said.sum(axis=1), 1.0)
+            np.testing.assert_array_equal(answers, best_of(coding, said))
+            if posterior:
+                own = said[np.arange(holes.size), answers.astype(int)]
+                np.testing.assert_allclose(sds[each.name], 1.0 - own, atol=1e-12)
+        else:
+            said = said[:, 0] / coding.unit
+            np.testing.assert_allclose(answers, said, rtol=1e-9, atol=step_of(coding))
+        if again is None:
+            continue
+        new = again[each.name][holes]
+        if isinstance(coding, Choice):  # the same but for ties
+            lost = said[np.arange(holes.size), answers.astype(int)]
+            lost = lost - said[np.arange(holes.size), new.astype(int)]
+            assert (np.abs(lost) < 1e-6)[new != answers].all()
+        else:
+            slack = 2.0 * step_of(coding) + 1e-6 * float(np.max(sds[each.name])) / coding.unit
+            np.testing.assert_allclose(new, answers, rtol=1e-6, atol=slack)
+
+
+def step_of(coding):
+    """How far codes are rounded: of whole numbers, and of dates in days."""
+    if isinstance(coding, Dates):
+        return 0.5000001 * coding.step / DAY
+    return 0.5000001 if coding.whole is not None else 0.0
+
+
+@settings(max_examples=12, phases=[Phase.generate], deadline=None)
+@given(related_tables())
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_all_answers_of_a_table_agree(drawn):
+    _, frame, types = drawn
+    completed = mc.complete(frame, types)
+    check_answers_agree(completed, frame)
+
+
+@settings(max_examples=4, phases=[Phase.generate], deadline=None)
+@given(related_tables())
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_all_answers_of_a_declared_model_agree(drawn):
+    _, frame, types = drawn
+    declared = mc.declare(frame, types)
+    check_answers_agree(mc.Completion.of(declared, mc.posterior(*declared)))
+    check_answers_agree(mc.Completion.of(declared, mc.fit(*declared)))
+
+
+def log_losses(completed, whole, frame, name):
+    """-log of the probabilities of hidden values, and of their shares, entry by entry."""
+    hidden = frame[name].isna().to_numpy()
+    said = completed.predict(name)
+    values, p = [str(value) for value in said.columns], said.to_numpy()
+    shares = np.array([(frame[name].dropna().astype(str) == value).mean() for value in values])
+    truth = whole[name].astype(str).to_numpy()[hidden]
+    at = np.array([values.index(value) for value in truth])
+    return -np.log(p[hidden][np.arange(at.size), at]), -np.log(shares[at])
+
+
+@settings(max_examples=25, phases=[Phase.generate], deadline=None)
+@given(tables_of_chance())
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_probabilities_are_not_worse_than_constant_ones_where_the_report_says_better(drawn):
+    """At hidden entries, beyond what chance allows; and no answer is infinitely wrong."""
+    whole, frame = drawn
+    completed = mc.complete(frame)
+    report = completed.report().set_index("column")
+    lost, constant = log_losses(completed, whole, frame, "k")
+    assert np.isfinite(lost).all()
+    if report.loc["k", "loss"] < 1.0:
+        worse = lost - constant
+        assert np.sum(worse) <= 3.0 * np.sqrt(np.sum(np.square(worse))) + 1.0
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_rows_of_low_numbers_have_a_low_probability_under_a_mixture():
+    """A label that follows three numbers; the fits of folds know less than that of all rows."""
+    rng = np.random.default_rng(4)
+    s = rng.standard_normal(120)
+    numbers = s[:, None] + 0.8 * rng.standard_normal((120, 3))
+    whole = pd.DataFrame(numbers, columns=list("abc"))
+    whole["k"] = np.where(s + 0.6 * rng.standard_normal(120) > 0.3, "yes", "no")
+    hidden = rng.random(whole.shape) < 0.25
+    hidden[::15] = True
+    frame = whole.mask(hidden)
+    completed = mc.complete(frame)
+    assert completed.chosen.components > 1
+    low = hidden[:, 3] & (frame[list("abc")].sum(axis=1).to_numpy() < -3.0)
+    assert np.count_nonzero(low) > 2
+    assert (completed.predict("k")["yes"][low] < 0.2).all()
+    lost, constant = log_losses(completed, whole, frame, "k")
+    loss = completed.report().set_index("column").loc["k", "loss"]
+    assert np.sum(lost) / np.sum(constant) == pytest.approx(loss, abs=0.15)
