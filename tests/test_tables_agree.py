@@ -8,16 +8,16 @@ from hypothesis import Phase, given, settings
 
 import mcframe as mc
 from mcframe.tables.coding import DAY, Choice, Dates, Steps
-from mcframe.tables.columns import read_columns, read_text_like
+from mcframe.tables.columns import read_column_like
 
 from .strategies import related_tables, tables_of_chance
 
 
 def codes_of(completed, table):
     """The codes of a table with the columns of a completed one, by name; of those in a block."""
-    given = {column.name: column for column in read_columns(nw.from_native(table))}
+    given = nw.from_native(table)
     return {
-        each.name: each.coding.codes(read_text_like(given[each.name], each.column))
+        each.name: each.coding.codes(read_column_like(given[each.name], each.column))
         for each in completed.declared.columns
         if each.place is not None
     }
