@@ -410,3 +410,10 @@ def test_scores_are_those_of_samples_whose_targets_are_known(frame):
     assert several.score(table, holes) == pytest.approx(np.mean(right.all(axis=1)))
     with pytest.raises(mc.DataError, match="nothing to score"):
         several.score(table, np.full(holes.shape, np.nan))
+
+
+@pytest.mark.parametrize("y", [np.zeros(29), np.r_[np.zeros(15), np.ones(14)]])
+def test_features_and_labels_have_one_length(y):
+    X = np.random.default_rng(0).standard_normal((30, 3))
+    with pytest.raises(mc.DataError, match="X has 30 rows and y 29"):
+        MatrixCompletionClassifier().fit(X, y)

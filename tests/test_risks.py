@@ -340,3 +340,15 @@ def test_an_objective_that_falls_without_end_is_named_beside_any_loss(loss):
     data = {"x": rng.normal(size=(8, 4)) + 1.0, "y": labels}
     with pytest.warns(mc.NotCertifiedWarning, match="the objective falls without end"):
         mc.fit(mc.Model(blocks, [mc.NuclearNorm(0.8)]), data)
+
+
+def test_a_mixture_of_squared_losses_predicts_probabilities_and_fills_labels():
+    rng = np.random.default_rng(0)
+    labels = (np.outer(rng.random(20), rng.random(8)) > 0.25).astype(float)
+    labels[rng.random(labels.shape) < 0.3] = np.nan
+    risk = mc.RiskMixture(pu=1.0, missing_rate=0.3, likelihood=mc.Gaussian())
+    fit = mc.fit(mc.Model([mc.Block("x", risk)], [mc.NuclearNorm(0.1)]), {"x": labels})
+    assert np.max(fit.natural("x")) > 1.0
+    assert np.min(fit.predict("x")) >= 0.0
+    assert np.max(fit.predict("x")) <= 1.0
+    assert set(np.unique(fit.impute("x"))) <= {0.0, 1.0}

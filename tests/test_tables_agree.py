@@ -139,3 +139,43 @@ def test_rows_of_low_numbers_have_a_low_probability_under_a_mixture():
     lost, constant = log_losses(completed, whole, frame, "k")
     loss = completed.report().set_index("column").loc["k", "loss"]
     assert np.sum(lost) / np.sum(constant) == pytest.approx(loss, abs=0.15)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "Int64"])
+def test_counts_that_are_all_0_are_filled_with_0(dtype):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"accidents": np.zeros(30), "x": rng.normal(size=30)})
+    frame.loc[[2, 5], "accidents"] = np.nan
+    frame = frame.astype({"accidents": dtype})
+    completed = mc.complete(frame, {"accidents": "count"})
+    assert completed.table["accidents"].tolist() == [0] * 30
+    check_answers_agree(completed, frame)
+
+
+def test_the_report_expects_levels_off_in_the_unit_of_the_error():
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(120)
+    level = pd.Categorical(np.digitize(z, [-1.0, 0.0, 1.0]), ordered=True)
+    frame = pd.DataFrame({"x": z + 0.7 * rng.standard_normal(120), "level": level})
+    frame.loc[::4, "level"] = None
+    completed = mc.complete(frame)
+    report, p = completed.report().set_index("column"), completed.predict("level")[::4].to_numpy()
+    filled = completed.table["level"][::4].astype(int).to_numpy()
+    expected = np.sum(p * np.abs(np.arange(4) - filled[:, None]), axis=1)
+    assert report.loc["level", "sd"] == pytest.approx(np.mean(expected))
+    assert report.loc["level", "sd"] == pytest.approx(report.loc["level", "error"], abs=0.2)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"w": [1.0, 2.0, None], "y": [3.0, 5.0, None]}),
+        pd.DataFrame({"t": ["a", None, "b", "a"], "x": [1.0, 2.0, None, 4.0]}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_loss_and_error_are_over_the_same_constant(frame):
+    report = mc.complete(frame).report()
+    numbers = report[report["measure"] == "root mean square"]
+    ratio = numbers["error"] / numbers["error_of_constant"]
+    np.testing.assert_allclose(numbers["loss"], np.square(ratio.astype(float)))

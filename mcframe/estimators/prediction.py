@@ -46,11 +46,7 @@ class Prediction(TableEstimator):
         Returned are, of Gaussian rows, means and variances of targets that were held out, two
         arrays of that shape: of rows of the fit, and of new rows.
         """
-        if len(targets) != len(table):
-            raise DataError(
-                f"X has {len(table)} rows and y {len(targets)}; one row of both for each sample is"
-                " needed"
-            )
+        check_lengths(table, targets)
         if np.isnan(targets).all():
             raise DataError("y holds nothing but missing values; at least one target is needed")
         empty = np.flatnonzero(np.isnan(targets).all(axis=0))
@@ -198,6 +194,7 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         """Fit to features (n_samples x n_features) and labels, NaN or None where missing."""
         table = self.read(X, reset=True)
         codes, self.classes_, self.several_ = read_labels(y)
+        check_lengths(table, codes)
         n_classes = len(self.classes_)
         if n_classes == 1:  # nothing to tell apart
             self.n_iter_ = 1
@@ -370,6 +367,15 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
         tags.target_tags.single_output = True
         tags.target_tags.multi_output = True
         return tags
+
+
+def check_lengths(table: Any, targets: Array) -> None:
+    """A ``DataError`` where features and targets have different numbers of rows."""
+    if len(targets) != len(table):
+        raise DataError(
+            f"X has {len(table)} rows and y {len(targets)}; one row of both for each sample is"
+            " needed"
+        )
 
 
 def in_samples(parts: Sequence[tuple[Mask, Array]]) -> Array:

@@ -428,12 +428,12 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         return self.entries(y).nearest_gradient(gradient) if self.convex else gradient
 
     def mean(self, z: Array) -> Array:
-        """The mean response of the likelihood."""
-        return self.likelihood.mean(z)
+        """The probability of the label 1: the mean response of the likelihood, within 0 and 1."""
+        return np.clip(self.likelihood.mean(z), 0.0, 1.0)
 
     def filling(self, z: Array) -> Array:
-        """The label that the likelihood fills with."""
-        return self.likelihood.filling(z)
+        """The more probable label: 1 where its probability is above 1/2."""
+        return (self.likelihood.mean(z) > 0.5).astype(np.float64)
 
     def start(self, y: Array) -> Array:
         """The likelihood's start for a label; halfway between both where there is none."""

@@ -342,6 +342,12 @@ class Choice(Coded):
         chosen = answer[np.arange(codes.size), codes.astype(np.intp)]
         return -np.log(np.maximum(chosen, LEAST_PROBABILITY))
 
+    def expected_errors(self, answer: Array) -> Array:
+        """The errors of the filled values that an answer expects, by the measure."""
+        filled = self.predicted(answer)
+        places = np.arange(answer.shape[1])
+        return np.sum(answer * self.errors(filled[:, None], places[None]), axis=1)
+
     def constant(self, codes: Array) -> float:
         """The most frequent value."""
         return float(np.argmax(np.bincount(codes.astype(np.intp))))
@@ -666,6 +672,8 @@ class CountedNumbers(Counts):
     def read(self, means: Array, variances: Array | None = None) -> Array:
         """The mean, above 0."""
         m = means[:, 0]
+        if self.bend == 0.0:  # of a column of zeros
+            return np.maximum(m, 0.0)
         return np.where(m > self.bend, m, self.bend * np.exp(np.minimum(m / self.bend, 1.0) - 1.0))
 
 

@@ -310,6 +310,12 @@ class Completion(Generic[Frame]):
         return cls(declared.table(answer), answer, declared, None, (None,) * len(declared.columns))
 
     @cached_property
+    def probabilities(self) -> dict[Any, Array]:
+        """The probabilities of the values of filled entries (n_holes x n_values), by column."""
+        asked = self.declared.missing_entries(Choice)
+        return {each.name: answer for each, answer in answers(self.answer, asked)}
+
+    @cached_property
     def expected_errors(self) -> dict[Any, Array]:
         """Expected errors of the filled entries, column by column; empty for an optimum.
 
@@ -319,7 +325,8 @@ class Completion(Generic[Frame]):
         found: dict[Any, Array] = {}
         if not isinstance(self.answer, Posterior):
             return found
-        for each, answer in answers(self.answer, self.declared.missing_entries(Choice)):
+        for each, _ in self.declared.missing_entries(Choice):
+            answer = self.probabilities[each.name]
             places = each.modelled[0].predicted(answer).astype(np.intp)
             found[each.name] = 1.0 - answer[np.arange(places.size), places]
         for block, members, cells in by_block(self.declared.missing_entries(Numbers)):
@@ -615,7 +622,7 @@ class Completion(Generic[Frame]):
         (held-out loss divided by that of a constant prediction: 1 is no better), ``error`` and
         ``error_of_constant`` by ``measure`` (the root mean square, the share of wrong labels, or
         the mean distance in levels), ``sd`` (the error at missing entries that the posterior
-        expects; for levels the probability that one is wrong), ``auc_of_holes``, and the chosen
+        expects, by the same measure), ``auc_of_holes``, and the chosen
         ``weight`` (of the nuclear norm, or of the prior in rows). Losses and errors are missing
         for columns that are in no block.
 
@@ -643,14 +650,13 @@ class Completion(Generic[Frame]):
                 "missing": each.share_missing,
                 "weight": None if self.chosen is None else self.chosen.best_weight,
             }
-            if each.name in sds:
+            if each.name in sds and isinstance(each.coding, Choice):
+                expected = each.coding.expected_errors(self.probabilities[each.name])
+                row["sd"] = float(np.mean(expected))
+            elif each.name in sds:
                 largest = max(float(np.max(sds[each.name])), np.finfo(float).tiny)
                 shares = sds[each.name] / largest  # squares of sds may overflow
-                row["sd"] = largest * float(
-                    np.mean(shares)
-                    if isinstance(each.coding, Choice)
-                    else np.sqrt(np.mean(np.square(shares)))
-                )
+                row["sd"] = largest * float(np.sqrt(np.mean(np.square(shares))))
             if scores is not None:
                 row |= {name: getattr(scores, name) for name in SCORES}
                 row["measure"] = each.modelled[0].measure
