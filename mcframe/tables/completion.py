@@ -413,10 +413,10 @@ class Completion(Generic[Frame]):
         columns = self.declared.columns
         kept = [k for k, each in enumerate(columns) if isinstance(each.coding, Numbers)]
         asked = self.declared.missing_entries(Numbers)
-        tables = [
-            nw.from_native(self.declared.with_codes(codes))[:, kept].to_native()
-            for codes in codes_of_intervals(posterior, asked, level)
-        ]
+        tables = []
+        for codes in codes_of_intervals(posterior, asked, level):
+            table: Any = self.declared.with_codes(codes)
+            tables.append(nw.from_native(table)[:, kept].to_native())
         return tables[0], tables[1]
 
     def demand_posterior(self, what: str, error: type[ModelError] = ModelError) -> Posterior:
