@@ -344,9 +344,9 @@ class Choice(Coded):
 
     def expected_errors(self, answer: Array) -> Array:
         """The errors of the filled values that an answer expects, by the measure."""
-        filled = self.predicted(answer)
-        places = np.arange(answer.shape[1])
-        return np.sum(answer * self.errors(filled[:, None], places[None]), axis=1)
+        errors = self.errors(self.predicted(answer)[:, None], np.arange(float(answer.shape[1])))
+        expected: Array = np.sum(np.multiply(answer, errors), axis=1)
+        return expected
 
     def constant(self, codes: Array) -> float:
         """The most frequent value."""
