@@ -282,8 +282,10 @@ def holds(column: Column, values: list[Any]) -> bool:
 
 def meant_column(name: Any, names: Iterable[Any]) -> str:
     """The end of a message about an unknown column: the one that was meant, or all there are."""
-    texts = [str(plain(each)) for each in names]
-    return meant(str(plain(name)), texts, "columns")
+    columns = [plain(each) for each in names]
+    said = meant(str(plain(name)), [str(each) for each in columns], "columns")
+    known = listed([repr(each) for each in columns], most=20)
+    return said if said.endswith("?") else f"the columns are {known}"
 
 
 # How many rows are printed; the rest is counted.
