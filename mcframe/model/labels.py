@@ -75,7 +75,8 @@ def numbers_of_column(given: Any) -> Array:
         With the first value that is none.
     """
     if is_series(given):
-        if given.dtype.is_numeric() or given.dtype == nw.Boolean:
+        of_floats = given.dtype.is_numeric() and not given.dtype.is_decimal()  # rounded by some
+        if of_floats or given.dtype == nw.Boolean:
             try:
                 return np.asarray(given.cast(nw.Float64).to_numpy(), dtype=np.float64)
             except ValueError:  # pyarrow rounds no whole numbers beyond 2**53
