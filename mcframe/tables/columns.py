@@ -94,7 +94,7 @@ class Column:
     def stored_numbers(self) -> Array:
         """The numbers that stand in the column, NaN where none does."""
         series = self.series
-        if series.dtype in (nw.String, nw.Object, nw.Decimal):  # of Python's objects
+        if series.dtype in (nw.String, nw.Object) or is_decimal(series):  # of Python's objects
             return np.array([as_float(value) for value in self.cells], dtype=np.float64)
         if self.form == "date":
             series = series.dt.timestamp("us")
@@ -300,13 +300,20 @@ def read_column(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
         held = "Python objects"
     elif dtype in (nw.String, nw.Object):
         return column_of_objects(series, gaps)
-    elif dtype.is_numeric() or is_of_numpy(native):
+    elif dtype.is_numeric() or is_of_numpy(native) or is_decimal(series):
         form = "number"
     elif len(series) == series.null_count():  # libraries have a dtype of its own for nothing
         form = "text"
     else:
         held = str(getattr(native, "dtype", dtype) if dtype == nw.Unknown else dtype)
     return Column(series.name, series, form, trouble_of(held) if held else "", gaps)
+
+
+def is_decimal(series: Any) -> bool:
+    """Return whether a column has a dtype of decimal numbers, also one of 256 bits."""
+    native = series.to_native()
+    of_arrow = getattr(native, "type", None) or getattr(native.dtype, "pyarrow_dtype", None)
+    return bool(series.dtype == nw.Decimal or str(of_arrow).startswith("decimal"))
 
 
 def is_of_numpy(native: Any) -> bool:
@@ -361,7 +368,7 @@ def decimals_of(series: Any, values: Sequence[Any]) -> tuple[int, int] | None:
 
     They are those of the dtype, or of Python's Decimal objects as many as one of them has.
     """
-    if series.dtype == nw.Decimal:
+    if is_decimal(series):
         native = series.to_native()
         of_arrow = getattr(native, "type", None) or getattr(native.dtype, "pyarrow_dtype", None)
         kind = native.dtype if of_arrow is None else of_arrow
