@@ -563,7 +563,7 @@ class ObservedInverse:
 
     @classmethod
     def of(cls, total: Array, places: IntArray) -> "ObservedInverse":
-        """Those of some numbers of a covariance (d x d)."""
+        """Inverses for some of the numbers of a covariance (d x d)."""
         inverse = np.linalg.inv(total[places[:, :, None], places[:, None, :]])
         return cls(places, inverse, inverse[:, :0], np.linalg.slogdet(inverse)[1])
 
@@ -613,7 +613,7 @@ class WholeInverse:
 
     @classmethod
     def of(cls, total: Array) -> "WholeInverse":
-        """That of a covariance."""
+        """The inverse of a covariance, made symmetric."""
         inverse = np.linalg.inv(total)
         inverse = 0.5 * (inverse + inverse.T)
         return cls(inverse, -float(np.linalg.slogdet(total)[1]))
