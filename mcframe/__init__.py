@@ -56,7 +56,7 @@ from mcframe.posterior.answer import posterior
 from mcframe.posterior.principal_axes import Factors
 from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
 from mcframe.pooling import Pooled, pool
-from mcframe.storage import load
+from mcframe.loading import load
 from mcframe.selection import (
     Comparison,
     CrossValidation,

@@ -9,7 +9,15 @@ import pytest
 import mcframe as mc
 from mcframe.__main__ import main
 from mcframe.commands import demo
-from mcframe.commands.demo import TABLES, Table, columns_of, errors_of, filled_by, frame_of, peers
+from mcframe.commands.demo import (
+    TABLES,
+    DemoTable,
+    columns_of,
+    errors_of,
+    filled_by,
+    frame_of,
+    peers,
+)
 
 QUICK = ["demo", "--table", "wine", "--rows", "60", "--tol", "1e-4"]
 
@@ -25,7 +33,7 @@ def table():
     """Numbers on a line, and a category of three levels by their order."""
     x = np.linspace(-1.0, 1.0, 90)
     values = np.array(["a", "b", "c"], dtype=object)[np.arange(90) // 30]
-    return Table("a line", {"up": 10.0 + x, "down": -2.0 * x}, "level", values)
+    return DemoTable("a line", {"up": 10.0 + x, "down": -2.0 * x}, "level", values)
 
 
 def hidden_of(table):
@@ -197,7 +205,7 @@ def test_both_peers_fill_a_line(table, name):
 
 
 def test_errors_are_in_standard_deviations_of_observed_entries():
-    table = Table("", {"x": np.array([0.0, 2.0, 5.0, 7.0])}, "y", np.array(list("aabb")))
+    table = DemoTable("", {"x": np.array([0.0, 2.0, 5.0, 7.0])}, "y", np.array(list("aabb")))
     gaps = np.array([False, False, True, True])
     filled = {"x": np.array([0.0, 2.0, 8.0, 11.0]), "y": np.array(list("aaba"))}
     errors = errors_of(filled, table, {"x": gaps, "y": gaps})

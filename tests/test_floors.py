@@ -34,6 +34,7 @@ FLOORS = {
     "laws": 6,
     "selection": 7,
     "tables": 7,
+    "loading": 8,
     "papers": 7,
     "datasets": 7,
     "estimators": 8,

@@ -90,7 +90,7 @@ def add_demo(commands: Any) -> None:
 
 
 @attrs.frozen(eq=False)
-class Table:
+class DemoTable:
     """A table without gaps: what it describes, its numbers by name, and one category."""
 
     what: str
@@ -104,7 +104,7 @@ class Table:
         return {**self.numbers, self.category: self.values}
 
 
-def cells() -> Table:
+def cells() -> DemoTable:
     """Nuclei of cells in 569 images of breast tissue, and the diagnosis."""
     from sklearn.datasets import load_breast_cancer
 
@@ -115,32 +115,32 @@ def cells() -> Table:
         if name.startswith("mean ")
     }
     what = "nuclei of cells in images of breast tissue (Wisconsin): ten means, and the diagnosis"
-    return Table(what, numbers, "diagnosis", data.target_names[data.target].astype(object))
+    return DemoTable(what, numbers, "diagnosis", data.target_names[data.target].astype(object))
 
 
-def wine() -> Table:
+def wine() -> DemoTable:
     """13 measurements of 178 wines, and the cultivar."""
     from sklearn.datasets import load_wine
 
     data = load_wine()
     names = np.array(["Barolo", "Grignolino", "Barbera"], dtype=object)
     numbers = dict(zip(data.feature_names, data.data.T, strict=True))
-    return Table(
+    return DemoTable(
         "wines: 13 measurements, and the cultivar", numbers, "cultivar", names[data.target]
     )
 
 
-def patients() -> Table:
+def patients() -> DemoTable:
     """Nine measurements of 442 patients, and their sex."""
     from sklearn.datasets import load_diabetes
 
     data = load_diabetes(scaled=False)
     columns = dict(zip(data.feature_names, data.data.T, strict=True)) | {"disease": data.target}
     sex = np.where(columns.pop("sex") == 1.0, "one", "other").astype(object)
-    return Table("patients with diabetes: ten measurements, and the sex", columns, "sex", sex)
+    return DemoTable("patients with diabetes: ten measurements, and the sex", columns, "sex", sex)
 
 
-TABLES: dict[str, Callable[[], Table]] = {"cells": cells, "wine": wine, "patients": patients}
+TABLES: dict[str, Callable[[], DemoTable]] = {"cells": cells, "wine": wine, "patients": patients}
 
 
 def run_demo(given: argparse.Namespace) -> int:
@@ -191,7 +191,7 @@ def check_picture(picture: str) -> None:
         raise DataError(f"--picture {picture!r}: its folder does not exist; make it first")
 
 
-def frame_of(table: Table, hidden: Mapping[str, Mask]) -> Any:
+def frame_of(table: DemoTable, hidden: Mapping[str, Mask]) -> Any:
     """Return the table with its gaps, as a frame of a library that is installed."""
     library = next((name for name in FRAMES if find_spec(name)), None)
     if library is None:
@@ -230,7 +230,7 @@ def peers(seed: int) -> dict[str, Any]:
     }
 
 
-def filled_by(imputer: Any, table: Table, hidden: Mapping[str, Mask]) -> dict[str, Array]:
+def filled_by(imputer: Any, table: DemoTable, hidden: Mapping[str, Mask]) -> dict[str, Array]:
     """Fill by an imputer of numbers: in standard units, the category as columns of 0 and 1."""
     gaps = np.column_stack([hidden[name] for name in table.numbers])
     numbers = np.where(gaps, np.nan, np.column_stack(list(table.numbers.values())))
@@ -251,7 +251,7 @@ def filled_by(imputer: Any, table: Table, hidden: Mapping[str, Mask]) -> dict[st
 
 
 def errors_of(
-    filled: Mapping[str, Array], table: Table, hidden: Mapping[str, Mask]
+    filled: Mapping[str, Array], table: DemoTable, hidden: Mapping[str, Mask]
 ) -> dict[str, float]:
     """Return the error of each column at its hidden entries.
 
@@ -269,7 +269,7 @@ def errors_of(
 
 
 def compare(
-    errors: Mapping[str, Mapping[str, float]], seconds: Mapping[str, float], table: Table
+    errors: Mapping[str, Mapping[str, float]], seconds: Mapping[str, float], table: DemoTable
 ) -> None:
     """Print the errors of all answers beside each other."""
     headline("Hidden entries: errors beside two imputers of scikit-learn")
@@ -290,12 +290,12 @@ def compare(
     )
 
 
-def average(errors: Mapping[str, float], table: Table) -> float:
+def average(errors: Mapping[str, float], table: DemoTable) -> float:
     """Return the mean error of the columns of numbers."""
     return float(np.mean([errors[name] for name in table.numbers]))
 
 
-def intervals_said(completed: Completion, table: Table, hidden: Mapping[str, Mask]) -> str:
+def intervals_said(completed: Completion, table: DemoTable, hidden: Mapping[str, Mask]) -> str:
     """Say how many hidden numbers lie in their intervals, and how wide these are."""
     lower, upper = (columns_of(ends) for ends in completed.interval(LEVEL))
     inside, widths = [], []
@@ -334,7 +334,7 @@ def draw(
     errors: Mapping[str, Mapping[str, float]],
     filled: Mapping[str, Mapping[str, Array]],
     completed: Completion,
-    table: Table,
+    table: DemoTable,
     hidden: Mapping[str, Mask],
 ) -> None:
     """Draw errors of all answers, and intervals of one column; without matplotlib say so."""

@@ -34,8 +34,8 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import a_type, counted, meant
 from mcframe.datasets.readers import choose_columns, find_file
 from mcframe.fitting import fit
+from mcframe.loading import load
 from mcframe.posterior.answer import Posterior, posterior
-from mcframe.storage import load
 from mcframe.tables import Completion, Declared, complete, declare
 from mcframe.verification import explain, verify
 
