@@ -271,7 +271,7 @@ class Attached:
 
     @property
     def directions(self) -> tuple[Directions, ...]:
-        """Where a smooth term of predictors is curved, and how much."""
+        """Directions in which a smooth term of predictors is curved, with its curvatures."""
         assert isinstance(self.term, Sums)
         return tuple(
             Directions(group.columns, group.right, self.weights_along(group))

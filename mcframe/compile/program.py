@@ -330,7 +330,7 @@ class Program:
 
     @cached_property
     def terms_of_piece(self) -> Mapping[int, tuple[int, ...]]:
-        """Where the terms of predictors stand whose effects are those of a piece, by piece."""
+        """Positions of the terms of predictors that have the effects of a piece, by piece."""
         found: dict[int, tuple[int, ...]] = {}
         for place, term in enumerate(self.terms):
             if term.piece is not None:

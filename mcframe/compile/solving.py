@@ -272,7 +272,7 @@ class ObjectiveAt:
 
     @cached_property
     def sizes_of_squares(self) -> Array:
-        """Those of the squares' derivatives."""
+        """The sizes of the summands of the derivatives of the squares, by effect."""
         assert self.squares is not None
         return self.squares.sizes(self.effects)
 

@@ -8,7 +8,7 @@ class AnyFrame(Protocol):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, columns)."""
+        """The numbers of rows and of columns."""
 
     @property
     def columns(self) -> Any:

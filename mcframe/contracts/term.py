@@ -259,7 +259,7 @@ class EquationGroup(Protocol):
 
     @property
     def singular_values(self) -> Array:
-        """s (rank,)."""
+        """The singular values s of A that are not 0, an array of shape (rank,)."""
 
     def distances(self, predictors: Array) -> Array:
         """V'P - diag(1 / s) U'B (rank x columns), for the group's columns of P."""
