@@ -40,6 +40,7 @@ from .strategies import (
     row_models,
     scaled_rows,
     values_of,
+    weighty_rows,
     whole_vocabulary,
     with_bounds,
 )
@@ -52,7 +53,14 @@ from .test_words import LIKELIHOODS, TERMS
 SLOW = 20.0
 MODELS = st.one_of(
     everything().map(lambda case: case[:2]),
-    *(far_models(), whole_vocabulary(), row_models(), scaled_rows(), residual_models()),
+    *(
+        far_models(),
+        whole_vocabulary(),
+        row_models(),
+        scaled_rows(),
+        weighty_rows(),
+        residual_models(),
+    ),
     *(models_in_units(), posterior_models(), extreme_models().filter(lambda case: case)),
 )
 MODELS = with_bounds(MODELS)

@@ -499,6 +499,38 @@ def scaled_rows(draw):
 
 
 @st.composite
+def weighty_rows(draw):
+    """(model, data) of smooth losses of any unit and weight under a Gaussian of rows and a ridge.
+
+    Units, weights and the ridge are from 1e-9 to 1e9 or at these ends, the variances of the
+    Gaussian up to 1e36 times those of the data, and its mean up to 100 deviations away.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    far = st.sampled_from([1e-9, 1.0, 1e9]) | POWERS
+    n_rows, blocks, data, spreads = draw(st.integers(1, 8)), [], {}, []
+    for k in range(draw(st.integers(1, 2))):
+        unit, width = draw(far), draw(st.integers(1, 3))
+        words = [mc.Gaussian(), mc.Gaussian(unit**2), mc.Huber(unit), mc.Bernoulli(scale=unit)]
+        words += [mc.Bernoulli(), mc.Ordinal(3, (-unit, unit)), mc.Poisson()]
+        word = draw(st.sampled_from(words))
+        values = observations(draw, rng, word, (n_rows, width))
+        values = unit * values if word.location else values
+        values[rng.random(values.shape) < 0.3] = np.nan
+        values[0, 0] = 1.0
+        blocks.append(mc.Block(f"x{k}", word, weight=draw(far)))
+        data[f"x{k}"] = values
+        spreads += [unit * draw(st.just(1.0) | POWERS)] * width
+    turn = np.linalg.qr(rng.standard_normal((len(spreads), len(spreads))))[0]
+    condition = draw(st.sampled_from([1.0, 10.0, 1e3]))
+    covariance = (turn * condition ** -np.linspace(0.0, 1.0, len(spreads))) @ turn.T
+    covariance = np.outer(spreads, spreads) * (0.5 * (covariance + covariance.T))
+    away = draw(st.sampled_from([0.0, 1.0, 100.0]))
+    mean = np.array(spreads) * away * rng.standard_normal(len(spreads))
+    terms = [mc.GaussianRows(covariance, mean, draw(far)), mc.Ridge(draw(far))]
+    return mc.Model(blocks, terms), data
+
+
+@st.composite
 def far_models(draw):
     """(model, data) whose columns have scales of 1e-9 to 1e9 and lie up to 1e12 away from 0.
 

@@ -18,7 +18,7 @@ from mcframe.compile import CompiledProblem
 from mcframe.numerics.row_squares import RowSquares, residual_of
 from mcframe.selection import HeldOutLoss
 
-from .strategies import scaled_rows
+from .strategies import scaled_rows, weighty_rows
 
 # A row and a column without an entry are among what is tried.
 pytestmark = pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
@@ -493,3 +493,50 @@ def test_columns_of_any_scale_are_certified_or_honestly_not(tol, record_property
 @pytest.mark.parametrize("tol", [1e-6, 1e-9, 1e-12])
 def test_columns_of_any_scale_are_certified_or_honestly_not_often(part, tol, record_property):
     run_scaled(400, part, tol, record_property)
+
+
+def test_the_part_of_a_ridge_has_digits_beside_a_wide_gaussian():
+    """The gradient of the Gaussian is 1e-24 of the ridge's, and its conjugate 1e18 of a square."""
+    labels = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
+    rows = mc.GaussianRows(1e18 * covariance_of(2), [3e8, -1e9])
+    block = block_of(mc.Bernoulli(), weight=1e9)
+    for ridge in (1e3, 1e9, 1e14):
+        fit = mc.fit(mc.Model([block], [rows, mc.Ridge(ridge)]), {"x": labels})
+        assert fit.status == "certified"
+
+
+@pytest.mark.parametrize("word", [mc.Poisson(), mc.Huber(1.0), mc.Bernoulli()], ids=repr)
+def test_rows_whose_mean_is_far_beyond_what_a_loss_can_be(word):
+    """At the mean rates overflow, and other losses have no curvature; at Z = 0 they have."""
+    values = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, np.nan]])
+    rows = mc.GaussianRows(1e14 * covariance_of(2), [1e8, 3e8])
+    model = mc.Model([block_of(word, weight=1e6)], [rows, mc.Ridge(1e-9)])
+    fit = quiet(model, {"x": values})
+    assert fit.status == "certified"
+
+
+def run_weighty(n_examples, part, record_property):
+    statuses = Counter()
+
+    @seed(part)
+    @settings(max_examples=n_examples, phases=[Phase.generate])
+    @given(weighty_rows())
+    def holds(example):
+        fit = quiet(*example, max_seconds=20.0)
+        statuses[fit.status] += 1
+        assert fit.bound <= fit.objective + fit.rounding.moved
+
+    holds()
+    record_property("weighty rows", str(dict(statuses)))
+    known = statuses["certified"] + statuses["limited_by_rounding"]
+    assert known >= 0.98 * statuses.total()
+
+
+def test_rows_of_any_unit_weight_and_ridge_are_certified(record_property):
+    run_weighty(100, 1, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(2, 4))
+def test_rows_of_any_unit_weight_and_ridge_are_certified_often(part, record_property):
+    run_weighty(500, part, record_property)

@@ -282,14 +282,20 @@ def of_rows(point: DualPoint, penalty: RowPenalty) -> MainConjugate:
     """R* of a square of each row, which is finite at every scale.
 
     The conjugate of a sum at S is at most the sum of the conjugates at any two matrices whose sum
-    is S. The ridge gets ``ridge * Z``, where Z are the best rows for S. The bound holds for any Z.
+    is S. At the best rows Z for S these are the gradient of the main regularizer and
+    ``ridge * Z``. In each column the part that moves less with Z is computed from Z, and the other
+    is what is left of S: a difference of rounded rows has few digits, above all times a large
+    weight. The bound holds for any Z.
     """
     left, ridged, parted = -point.matrix.dense(), 0.0, 0.0
     if penalty.ridge:
         rows = penalty.squares.best_rows(left)
-        own = penalty.ridge * rows
+        squares = penalty.main.squares
+        flat = np.sqrt(penalty.ridge) * squares.spreads > 1.0
+        gradient, own = squares.gradient(rows), penalty.ridge * rows
+        own = np.where(flat, left - gradient, own)
         ridged = float(np.vdot(own, own)) / (2.0 * penalty.ridge)
-        left = left - own
+        left = np.where(flat, gradient, left - own)
         # The two parts have another sum by rounding, which counts as the rows are large.
         parted = EPS * float(np.vdot(np.abs(left), np.abs(rows)))
         parted += summed_rounding(ridged, own.size)

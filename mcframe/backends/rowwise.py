@@ -162,6 +162,14 @@ class RowLosses:
             gradient = self.in_scores(gradients) + scores
         return At(scores, z, tuple(solved), objectives, sizes, gradients, gradient)
 
+    def lower_of(self, here: At, there: At) -> At:
+        """Each row where its objective is lower; an infinite one is higher than any other."""
+        with np.errstate(invalid="ignore"):
+            stays = np.isfinite(here.objectives) & ~(there.objectives < here.objectives)
+        if stays.all():
+            return here
+        return self.at(np.where(stays[:, None], here.scores, there.scores))
+
     def by_rows(self, piece: Piece, numbers: Array) -> Array:
         """The sum over each row of a piece's entries."""
         sums: Any = np.bincount(piece.rows, weights=numbers, minlength=self.n_rows)
@@ -405,13 +413,18 @@ class Rowwise(Solver[Program, RowwiseState]):
         squares = program.penalty.squares
         centre, loadings = squares.centre, squares.loadings
         n_rows, before = program.shape[0], state.objective
+        # Far from Z = 0 losses may overflow, or have no curvature that Newton's steps could use.
+        origin = squares.coordinates(np.zeros((1, program.shape[1])))
         total = squared = 0.0
         classes = any(piece.width > 1 for piece in program.loss.pieces)
         numbers = program.entries.size / n_rows + squares.width * (squares.width if classes else 8)
         state.gradients = np.zeros(program.entries.size)
         for part in batches(n_rows, numbers):
             losses, places = losses_of(program, part, centre, loadings)
-            here = newton(losses, losses.at(state.coordinates[part]))
+            here = losses.at(state.coordinates[part])
+            if not np.isfinite(before):
+                here = losses.lower_of(here, losses.at(np.broadcast_to(origin, here.scores.shape)))
+            here = newton(losses, here)
             state.coordinates[part] = here.scores
             total += float(np.sum(here.objectives))
             squared += float(np.sum(np.square(here.gradient)))
