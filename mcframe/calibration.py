@@ -21,7 +21,6 @@ from mcframe.contracts.validators import (
 
 # Singular values of A up to this share of the largest count as 0.
 RANK_TOLERANCE = 1e-12
-TINY = 1e-300
 
 
 @attrs.frozen(eq=False)
@@ -70,8 +69,10 @@ class LinearEquations:
             return outside
         spread = self.singular_values[0] / self.singular_values[-1]
         rounding = (len(self.left) + 4) * EPS * spread * np.linalg.norm(self.values, axis=0)
-        lengths = np.maximum(np.linalg.norm(outside, axis=0), TINY)
-        return outside * np.clip(1.0 - rounding / lengths, 0.0, 1.0)
+        lengths = np.linalg.norm(outside, axis=0)
+        kept = np.zeros_like(lengths)
+        np.divide(lengths - rounding, lengths, out=kept, where=lengths > rounding)
+        return outside * kept
 
     @cached_property
     def targets(self) -> Array:

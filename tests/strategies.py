@@ -984,12 +984,14 @@ def extreme_block(draw, name):
     )
 
 
-def extreme_terms(draw, name, n_columns):
-    """One main regularizer and up to two beside it, of any weight."""
+def extreme_terms(draw, name, n_columns, shape):
+    """One main regularizer and up to two beside it, of any weight; a block's shape is needed."""
     main = [mc.NuclearNorm, mc.NuclearNorm, mc.Ridge, mc.NuclearBall, mc.MaxNorm, mc.MaxNormBall]
     main.append(lambda size: mc.GaussianRows(size * np.eye(n_columns), np.zeros(n_columns)))
     beside = [mc.Ridge, lambda size: mc.Box(-size, size), lambda _: mc.OnesColumn()]
     beside.append(lambda weight: mc.ResidualNuclearNorm(name, weight))
+    mean, sums = np.full((1, shape[0]), 1.0 / shape[0]), np.linspace(-1.0, 1.0, shape[1])[None]
+    beside.append(lambda size: mc.Calibration(name, mean, size * sums, of="predictors"))
     kinds = [draw(st.sampled_from(main))]
     kinds += draw(st.lists(st.sampled_from(beside), max_size=2, unique=True))
     return [kind(draw(EXTREME)) for kind in kinds]
@@ -1006,7 +1008,9 @@ def extreme_models(draw):
             shape = n_items, draw(st.integers(1, 4))
             data[f"block{k}"] = extreme_values(draw, blocks[-1].likelihood, shape)
         widths = [values_of(data[b.name]).shape[1] * b.likelihood.width for b in blocks]
-        return mc.Model(blocks, extreme_terms(draw, blocks[0].name, sum(widths))), data
+        return mc.Model(
+            blocks, extreme_terms(draw, blocks[0].name, sum(widths), (n_items, widths[0]))
+        ), data
     except mc.McframeError:
         return None
 

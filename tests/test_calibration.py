@@ -132,6 +132,20 @@ def test_values_far_from_0_lose_no_digit(away):
     assert fit.objective == pytest.approx(plain.objective, rel=1e-5)
 
 
+@pytest.mark.parametrize("scale", [1e30, 1e100])
+@pytest.mark.parametrize("weight", [None, 1.0])
+def test_sums_of_any_size_raise_no_warning(scale, weight):
+    """Equations of full rank have nothing out of reach, however large what rounding leaves is."""
+    known = mc.Calibration("x", MEAN, scale * np.array([[3.5, 2.0, 4.0, 3.0]]), weight=weight)
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1 * scale), known])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        fit = mc.fit(model, {"x": scale * X}, max_iter=100)
+    if weight is None:
+        np.testing.assert_allclose(MEAN @ fit.predict("x"), known.B, rtol=1e-9)
+
+
 def test_empty_columns_and_rows_follow_the_equations():
     """A bias, or the effect of a row, without an entry is what the equation leaves for it."""
     x = X.copy()
