@@ -503,8 +503,9 @@ class Fit:
         check_ranked(self.model.block(block))
         new = new_rows(self, data)
         mean, table = new.mean(block), new.table(block)
-        best = best_columns(table, np.arange(len(mean)), mean.__getitem__, n, observed)
-        rows, columns, means = best
+        rows, columns, means = best_columns(
+            table, np.arange(len(mean)), mean.__getitem__, n, observed
+        )
         limited = self.model.block(block).limited(means)
         return Axes.of(block, table).as_list(rows, columns, limited)
 

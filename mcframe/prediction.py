@@ -335,12 +335,23 @@ def answers_at_pairs(
     predict: Callable[..., Any],
 ) -> Array:
     """Return ``predict(rows, columns)`` at pairs of labels, where no ``positions`` are given."""
-    if positions != (None, None):
+    if any(position is not None for position in positions):
         raise ModelError(
             f"block {block!r}: pairs were given together with rows or columns; give pairs of"
             " labels, or positions"
         )
     return Axes.of(block, table).at_pairs(pairs, unknown, predict)
+
+
+def both_ends(
+    interval: Callable[..., tuple[Any, Any]], block: str, level: float | None
+) -> Callable[..., Array]:
+    """Return ``interval`` of entries as a function whose answer has a column for each end."""
+
+    def ends(*cells: IntArray) -> Array:
+        return np.column_stack(interval(block, level, *cells))
+
+    return ends
 
 
 def check_ranked(block: Block) -> None:

@@ -760,6 +760,8 @@ def test_deviations_intervals_and_probabilities_are_asked_for_by_label(posterior
             ask(*given, pairs=[("zoe", "Up")])
         with pytest.raises(mc.ModelError, match="pairs were given together with rows or columns"):
             ask(*given, pairs=PAIRS, **PLACES)
+        with pytest.raises(mc.ModelError, match="pairs were given together with rows or columns"):
+            ask(*given, pairs=PAIRS, rows=np.arange(3), columns=np.arange(3))
         with pytest.raises(mc.ModelError, match="'nothing'"):
             ask("nothing", *given[1:], pairs=PAIRS)
         assert np.asarray(ask(*given, pairs=[])).size == 0

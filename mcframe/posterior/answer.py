@@ -39,6 +39,7 @@ from mcframe.posterior.principal_axes import Factors, factors_of
 from mcframe.prediction import (
     Axes,
     answers_at_pairs,
+    both_ends,
     check_ranked,
     check_size,
     checked_places,
@@ -220,10 +221,7 @@ class Posterior:
             )
         level, declared = probability(level, "level"), self.model.block(block)
         if pairs is not None:
-
-            def both(*cells: IntArray) -> Array:
-                return np.column_stack(self.interval(block, level, *cells))
-
+            both = both_ends(self.interval, block, level)
             lower, upper = self._at_pairs(block, pairs, unknown, (rows, columns), both).T
             return lower, upper
         ends, shape = self._at_cells(block, rows, columns, lambda here: here.interval(level))

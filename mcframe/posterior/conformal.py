@@ -19,7 +19,7 @@ from mcframe.model.table import Table
 from mcframe.numerics.progress import checked_progress, stage
 from mcframe.plots.of_answers import ConformalPictures
 from mcframe.posterior.predictive import cells_of, has_few_values
-from mcframe.prediction import answers_at_pairs, check_size
+from mcframe.prediction import answers_at_pairs, both_ends, check_size
 from mcframe.regularizers import NuclearNorm
 
 Odds = Callable[[IntArray, IntArray], Array]
@@ -140,10 +140,7 @@ class ConformalPredictions:
             If the block has labels or classes.
         """
         if pairs is not None:
-
-            def both(*cells: IntArray) -> Array:
-                return np.column_stack(self.interval(block, level, *cells))
-
+            both = both_ends(self.interval, block, level)
             lower, upper = self._at_pairs(block, pairs, (rows, columns), both).T
             return lower, upper
         row, column, shape, factor = self._quantiles(block, "interval", level, rows, columns)
