@@ -267,6 +267,30 @@ def test_predictions_have_intervals(place, capsys):
     assert "taken for: ordinal, which has no interval" in capsys.readouterr().err
 
 
+def test_intervals_of_one_column_are_those_of_the_table(place):
+    """Whole numbers are rounded outwards in both."""
+    rng = np.random.default_rng(0)
+    counts = [str(count) for count in rng.poisson(3.0, 40)]
+    rows = [[count if i % 4 else "", f"{rng.normal():.2f}"] for i, count in enumerate(counts)]
+    write("counts.csv", [["visits", "x"], *rows])
+    command = ["impute", "counts.csv", "--types", "visits=count", "--save", "answer.npz"]
+    assert main([*command, "--out", "done.csv", "--intervals", "0.9"]) == 0
+    predict = ["predict", "answer.npz", "--column", "visits", "--intervals", "0.9"]
+    assert main([*predict, "--out", "visits.csv"]) == 0
+    ends = np.array(read("visits.csv")[1::4], dtype=float)[:, 1:]
+    for k, end in enumerate(("lower", "upper")):
+        wanted = [float(row[0]) for row in read(f"done.{end}.csv")[1::4]]
+        assert ends[:, k].tolist() == wanted
+
+
+def test_columns_of_lists_name_no_rows(place):
+    table = pa.table({"x": [1.0, 2.0, None, 4.0], "y": [1.0, 2.0, 3.0, 5.0], "tags": [[1]] * 4})
+    pyarrow.parquet.write_table(table, "lists.parquet")
+    command = ["impute", "lists.parquet", "--intervals", "0.9", "--out", "done.parquet"]
+    assert main(command) == 0
+    assert pyarrow.parquet.read_table("done.lower.parquet").column_names == ["x", "y"]
+
+
 PYTHON = re.compile(
     r"\b(None|True|False|tuples?|dicts?|kwargs|keyword|mc\.\w+|(?!The)[A-Z]\w+Error)\b"
     r"|\b[a-z_]+=\{|\brandom_state\b|\bmethod='|\btypes\["

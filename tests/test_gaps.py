@@ -86,6 +86,7 @@ def test_whole_numbers_keep_their_dtype():
     ("missing", "sentence"),
     [
         ({"size": [-9]}, "missing names 'size', which is no column; the columns are 'age', "),
+        ({"scores": [-9]}, "missing names 'scores', which is no column; did you mean 'score'?"),
         ({"age": [1j]}, "missing['age']: the value 1j is a complex; give numbers, texts"),
         ([[1.0]], "missing: the value [1.0] is a list; give numbers, texts, dates or truth"),
         (b"a", "missing: the value b'a' is a bytes; give numbers, texts, dates or truth"),
@@ -255,8 +256,13 @@ def test_codes_are_named_by_every_entry_and_removed_by_missing():
     estimator = MatrixCompletionImputer(weight=1.0)
     with pytest.warns(UserWarning, match=f"{said}missing_values="):
         estimator.fit(frame)
-    with pytest.warns(UserWarning, match="-99 in column 0 "):
-        MatrixCompletionRegressor(weight=1.0).fit(frame.to_numpy(), frame["x"])
+    for order in ([0, 1], [1, 0]):  # columns without codes are not named
+        table, place = frame.to_numpy()[:, order], order.index(0)
+        remedy = rf"missing_values=\{{{place}: \[-99\]\}} makes .*=\{{{place}: \[\]\}} says"
+        with pytest.warns(UserWarning, match=f"-99 in column {place} .*{remedy}"):
+            MatrixCompletionRegressor(weight=1.0).fit(table, frame["x"])
+    with pytest.raises(mc.ModelError, match=r"missing_values names 'ages', .* did you mean 'age'"):
+        MatrixCompletionImputer(missing_values={"ages": -99}).fit(frame)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert mc.complete(frame, missing={"age": [-99]}).table["age"].min() > 0

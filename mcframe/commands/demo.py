@@ -72,16 +72,16 @@ def add_demo(commands: Any) -> None:
         "--rows", metavar="N", type=natural, help="take N random rows only (default: all)"
     )
     demo.add_argument(
-        *("--seed",), metavar="N", type=whole, default=0, help="of all that is random (default: 0)"
+        "--seed", metavar="N", type=whole, default=0, help="of all that is random (default: 0)"
     )
     demo.add_argument(
-        *("--picture",),
+        "--picture",
         metavar="FILE",
         default=PICTURE,
         help=f"where to write the picture: .png, .pdf or .svg (default: {PICTURE})",
     )
     demo.add_argument(
-        *("--tol",),
+        "--tol",
         metavar="T",
         type=tolerance,
         default=1e-6,

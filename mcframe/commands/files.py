@@ -149,6 +149,8 @@ def gaps_by_name(missing: Sequence[str], names: Sequence[str]) -> dict[str, list
 
 def without_gaps(column: Any, gaps: Sequence[str]) -> Any:
     """Return a column of Arrow without the values that stand for missing ones."""
+    if not gaps:
+        return column
     marked = read_column(nw.from_native(column, series_only=True), tuple(gaps)).marked
     if not marked.any():
         return column

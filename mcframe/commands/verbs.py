@@ -365,7 +365,10 @@ def identifiers_of(declared: Declared[Any], names: Sequence[str]) -> list[str]:
     return [
         each.name
         for each in declared.columns
-        if each.place is None and each.column.n_distinct == n_rows and not each.constant
+        if each.place is None
+        and each.column.form != "other"  # whose values may be lists
+        and each.column.n_distinct == n_rows
+        and not each.constant
     ]
 
 

@@ -98,7 +98,7 @@ class TableEstimator(BaseEstimator):
         table = self.checked_numbers(with_nan(X), reset, dtype, copy)
         names = getattr(self, "feature_names_in_", None)
         called = [*range(table.shape[1]), *([] if names is None else names)]
-        gaps = gaps_of(self.missing_values, called)
+        gaps = gaps_of(self.missing_values, called, "missing_values")
         refuse_no_numbers(gaps)
         marked = np.zeros(table.shape, dtype=bool)
         for place in range(table.shape[1]):

@@ -28,14 +28,21 @@ from mcframe.selection import CrossValidation
 from mcframe.storage import save
 from mcframe.tables.coding import BLOCK, Choice, Counts, Numbers
 from mcframe.tables.declared_column import (
-    Asked,
     DeclaredColumn,
     answers,
     by_block,
+    codes_of_intervals,
     data_of,
     members_of,
 )
-from mcframe.tables.declaring import CodedRows, Declared, like_frame, lines_of, percent
+from mcframe.tables.declaring import (
+    CodedRows,
+    Declared,
+    conditioned,
+    like_frame,
+    lines_of,
+    percent,
+)
 from mcframe.tables.gaps import listed
 from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, standard_units
 
@@ -58,27 +65,6 @@ def tables_of_draws(declared: Declared[Frame], posterior: Posterior, m: int) -> 
             tables.append(declared.with_codes(codes))
             here.count(k + 1, m, "tables", rated=True)
     return tables
-
-
-def codes_of_intervals(
-    posterior: Posterior, asked: Asked, level: float
-) -> tuple[dict[Any, Array], dict[Any, Array]]:
-    """Codes of the lower and the upper ends of intervals of numbers, by column.
-
-    Within the bounds of their columns; whole numbers are rounded outwards.
-    """
-    lower, upper = dict[Any, Array](), dict[Any, Array]()
-    for block, members, cells in by_block(asked):
-        ends = posterior.interval(block, level, *cells)
-        for codes, numbers, outwards in zip(
-            (lower, upper), ends, (np.floor, np.ceil), strict=True
-        ):
-            parts = np.split(numbers, np.cumsum([rows.size for _, rows in members])[:-1])
-            for (each, _), part in zip(members, parts, strict=True):
-                coding: Any = each.coding
-                answer = coding.predicted(coding.read(part[:, None]))
-                codes[each.name] = outwards(answer) if coding.is_whole else answer
-    return lower, upper
 
 
 # The prior of draws counts as this share of the rows at most, where columns are few.
@@ -510,7 +496,7 @@ class Completion(Generic[Frame]):
         """
         posterior = self.demand_posterior("intervals")
         rows = CodedRows.of(self.declared.columns, frame, unseen)
-        new = posterior.condition(data_of(self.declared.columns, rows.codes, rows.table))
+        new = conditioned(posterior, data_of(self.declared.columns, rows.codes, rows.table))
         numbers = [each for each in self.declared.columns if isinstance(each.coding, Numbers)]
         names = [each.name for each in numbers]
         tables = []

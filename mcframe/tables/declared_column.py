@@ -17,6 +17,7 @@ from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.contracts.validators import counted, exact, plain
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
 from mcframe.model import Block
+from mcframe.posterior.answer import Posterior
 from mcframe.selection.splitters import kinds_of, places_by_content
 from mcframe.tables.coding import (
     BLOCK,
@@ -282,6 +283,27 @@ def predicted_codes(fit: Any, asked: Asked) -> dict[Any, Array]:
     return {
         each.name: each.modelled[0].predicted(answer) for each, answer in answers(fit, modelled)
     }
+
+
+def codes_of_intervals(
+    posterior: Posterior, asked: Asked, level: float
+) -> tuple[dict[Any, Array], dict[Any, Array]]:
+    """Codes of the lower and the upper ends of intervals of numbers, by column.
+
+    Within the bounds of their columns; whole numbers are rounded outwards.
+    """
+    lower, upper = dict[Any, Array](), dict[Any, Array]()
+    for block, members, cells in by_block(asked):
+        ends = posterior.interval(block, level, *cells)
+        lengths = np.cumsum([rows.size for _, rows in members])[:-1]
+        for codes, numbers, outwards in zip(
+            (lower, upper), ends, (np.floor, np.ceil), strict=True
+        ):
+            for (each, _), part in zip(members, np.split(numbers, lengths), strict=True):
+                coding: Any = each.coding
+                answer = coding.predicted(coding.read(part[:, None]))
+                codes[each.name] = outwards(answer) if coding.is_whole else answer
+    return lower, upper
 
 
 # The remedy where numbers are text.

@@ -24,7 +24,7 @@ from mcframe.contracts.errors import (
 from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.showing import card, table_as_html
-from mcframe.contracts.validators import a_type, counted, is_word, meant, plain
+from mcframe.contracts.validators import a_type, counted, is_word, plain
 from mcframe.likelihoods import Ordinal
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
@@ -50,6 +50,7 @@ from mcframe.tables.declared_column import (
     answers,
     aside,
     blocks_of,
+    codes_of_intervals,
     contradiction,
     data_of,
     declared_kind,
@@ -71,6 +72,7 @@ from mcframe.tables.gaps import (
     is_phrase,
     is_sign,
     listed,
+    meant_column,
     stand_for_gaps,
     warn_of_suspects,
 )
@@ -181,10 +183,8 @@ class CodedRows:
 
     def filled(self, codes: Mapping[Any, Array]) -> Any:
         """The rows with codes at their missing entries, by name; constants are filled."""
-        changed, asked = (
-            [],
-            {each.name: rows for each, rows in self.missing_entries(self.declared)},
-        )
+        changed = []
+        asked = {each.name: rows for each, rows in self.missing_entries(self.declared)}
         for each in self.declared:
             column, missing = self.given.get(each.name), asked.get(each.name, np.arange(0))
             converted = each.is_filled and column is not None and column.is_converted
@@ -278,14 +278,6 @@ def holds(column: Column, values: list[Any]) -> bool:
     if form in ("category", "ordered"):
         return set(values) <= set(series.cat.get_categories())
     return form in TYPES and all(isinstance(each, TYPES[form]) for each in values)
-
-
-def meant_column(name: Any, names: Iterable[Any]) -> str:
-    """The end of a message about an unknown column: the one that was meant, or all there are."""
-    columns = [plain(each) for each in names]
-    said = meant(str(plain(name)), [str(each) for each in columns], "columns")
-    known = listed([repr(each) for each in columns], most=20)
-    return said if said.endswith("?") else f"the columns are {known}"
 
 
 # How many rows are printed; the rest is counted.
@@ -530,24 +522,42 @@ class Declared(Generic[Frame]):
     def predict_interval(self, posterior: Posterior, name: Any, frame: Any, level: float) -> Any:
         """A number's mean and ends of intervals, in rows of this table or in new ones.
 
-        A table with the columns of ``predict``, "lower" and "upper"; the ends are those of a new
-        observation. A ``ModelError`` for labels, levels and categories.
+        The ends are those of ``Completion.interval`` and ``interval_rows``, of every row.
+
+        Parameters
+        ----------
+        posterior : Posterior
+            Of this model.
+        name : column name
+        frame : table
+            That of this object itself, or new rows as in ``complete_rows``.
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        table
+            With the column of ``predict``, "lower" and "upper".
+
+        Raises
+        ------
+        ModelError
+            For labels, levels and categories, and columns in no block.
+        DataError
+            As in ``complete_rows``.
         """
-        each = self.column(name)
-        rows = read_frame(frame)
-        own = frame is self.frame.to_native()
-        told = posterior if own else conditioned(posterior, self.rows(frame))
-        means = self.predicted(told, name, rows)
-        if not isinstance(each.coding, Numbers):
+        column, rows = self.column(name), read_frame(frame)
+        is_this_table = frame is self.frame.to_native()
+        answer = posterior if is_this_table else conditioned(posterior, self.rows(frame))
+        means = self.predicted(answer, name, rows)
+        if not isinstance(column.coding, Numbers):
             raise ModelError(
-                f"column {plain(name)!r} is taken for: {each.kind}, which has no interval; ask for"
-                " its predictions without one, the probabilities of its values"
+                f"column {plain(name)!r} is taken for: {column.kind}, which has no interval; ask"
+                " for its predictions without one, the probabilities of its values"
             )
-        _, block = each.modelled
-        at = np.arange(rows.shape[0])
-        ends = told.interval(block, level, at, np.full(at.size, each.place))
-        numbers = [each.coding.predicted(each.coding.read(end[:, None])) for end in ends]
-        ends = like_frame(rows, ["lower", "upper"], np.column_stack(numbers) * each.coding.unit)
+        codes = codes_of_intervals(answer, [(column, np.arange(rows.shape[0]))], level)
+        numbers = column.coding.unit * np.column_stack([end[column.name] for end in codes])
+        ends = like_frame(rows, ["lower", "upper"], numbers)
         return nw.concat(list(map(nw.from_native, (means, ends))), how="horizontal").to_native()
 
     def column(self, name: Any) -> DeclaredColumn:
@@ -593,6 +603,10 @@ def with_columns(table: Any, changed: Sequence[Any]) -> Any:
     return made
 
 
+# What pandas calls columns of text in its notes.
+OF_TEXT = ("unicode", "mixed", "object")
+
+
 def with_pandas_types(table: Any) -> Any:
     """A table of pyarrow whose notes for pandas name the types that its columns have now."""
     notes = (table.schema.metadata or {}).get(b"pandas")
@@ -601,20 +615,15 @@ def with_pandas_types(table: Any) -> Any:
     facts, changed = json.loads(notes), False
     for column in facts.get("columns", ()):
         place = table.schema.get_field_index(column["field_name"] or "")
-        kind = (
-            str(table.schema.field(place).type).replace("double", "float64") if place >= 0 else ""
-        )
-        if kind in ("float64", "int64") and column["pandas_type"] in (
-            "unicode",
-            "mixed",
-            "object",
-        ):
+        stored = str(table.schema.field(place).type) if place >= 0 else ""
+        kind = {"double": "float64", "int64": "int64"}.get(stored)
+        if kind is not None and column["pandas_type"] in OF_TEXT:
             column |= {"pandas_type": kind, "numpy_type": kind, "metadata": None}
             changed = True
     if not changed:
         return table
-    own = {**table.schema.metadata, b"pandas": json.dumps(facts).encode()}
-    return table.replace_schema_metadata(own)
+    metadata = {**table.schema.metadata, b"pandas": json.dumps(facts).encode()}
+    return table.replace_schema_metadata(metadata)
 
 
 def like_frame(table: Any, names: list[Any], numbers: Array) -> Any:
@@ -842,7 +851,7 @@ def typed_columns(
     """
     table = read_frame(frame)
     given = checked_types(types, table.columns)
-    gaps = checked_gaps(missing, given, table.columns)
+    gaps = checked_gaps(missing, given, table.columns, option)
     columns = [read_text(own, given.get(own.name)) for own in read_columns(table, gaps)]
     placed = placed_columns(
         declared_kind(own, given[own.name]) if own.name in given else detected_kind(own)
@@ -869,7 +878,7 @@ def typed_columns(
 
 
 def checked_gaps(
-    missing: Missing, types: Mapping[Any, Any], names: Sequence[Any]
+    missing: Missing, types: Mapping[Any, Any], names: Sequence[Any], option: str = "missing"
 ) -> dict[Any, tuple[Any, ...]]:
     """The values of each column that stand for missing ones, as ``gaps_of`` reads them.
 
@@ -878,13 +887,13 @@ def checked_gaps(
     ModelError
         As there, and where one is declared to be a level, too.
     """
-    gaps = gaps_of(missing, names)
+    gaps = gaps_of(missing, names, option)
     for name, kind in types.items():
         levels = kind if isinstance(kind, list | tuple) else ()
         both = np.flatnonzero(stand_for_gaps(levels, gaps.get(name, ())))
         if both.size:
             raise ModelError(
-                f"types[{name!r}] has the level {plain(levels[both[0]])!r}, which missing takes"
+                f"types[{name!r}] has the level {plain(levels[both[0]])!r}, which {option} takes"
                 " for a missing value; leave it out of one of them"
             )
     return gaps
@@ -933,7 +942,7 @@ def warn_of_codes(
     found = {
         plain(each.name): each.column.suspects
         for each in columns
-        if each.place is not None and gaps.get(each.name) != () and each.column.suspects
+        if each.place is not None and gaps.get(each.name) != ()
     }
     warn_of_suspects(found, option)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError, warn_caller
-from mcframe.contracts.validators import a_type, as_float, is_missing, plain
+from mcframe.contracts.validators import a_type, as_float, is_missing, meant, plain
 
 # A value that may be declared to stand for a missing one, and how such values are declared: one,
 # several, or one or several by column.
@@ -134,7 +134,9 @@ def all_in(text: str, words: set[str]) -> bool:
     return len(parts) > 1 and all(part in words for part in parts)
 
 
-def gaps_of(missing: Missing, names: Sequence[Any]) -> dict[Any, tuple[Any, ...]]:
+def gaps_of(
+    missing: Missing, names: Sequence[Any], option: str = "missing"
+) -> dict[Any, tuple[Any, ...]]:
     """Return the values of each column that were declared to stand for missing ones.
 
     Parameters
@@ -143,6 +145,8 @@ def gaps_of(missing: Missing, names: Sequence[Any]) -> dict[Any, tuple[Any, ...]
         Values are numbers, texts, dates or truth values.
     names : sequence
         The columns of the table.
+    option : str
+        What messages call ``missing``.
 
     Raises
     ------
@@ -152,15 +156,13 @@ def gaps_of(missing: Missing, names: Sequence[Any]) -> dict[Any, tuple[Any, ...]
     if missing is None:
         return {}
     if not isinstance(missing, Mapping):
-        everywhere = values_in(missing, "missing")
+        everywhere = values_in(missing, option)
         return dict.fromkeys(names, everywhere)
     for name in missing:
         if name not in names:
-            columns = ", ".join(repr(plain(column)) for column in names[:20])
-            raise ModelError(
-                f"missing names {plain(name)!r}, which is no column; the columns are {columns}"
-            )
-    return {name: values_in(given, f"missing[{name!r}]") for name, given in missing.items()}
+            columns = meant_column(name, names)
+            raise ModelError(f"{option} names {plain(name)!r}, which is no column; {columns}")
+    return {name: values_in(values, f"{option}[{name!r}]") for name, values in missing.items()}
 
 
 def values_in(given: Any, what: str) -> tuple[Any, ...]:
@@ -174,7 +176,7 @@ def values_in(given: Any, what: str) -> tuple[Any, ...]:
             raise ModelError(
                 f"{what}: the value {value!r} is {a_type(value)}; give numbers, texts, dates or"
                 " truth values that stand for missing ones, as a list, or by column, such as"
-                ' missing={"age": [-99, "unknown"]}'
+                ' {"age": [-99, "unknown"]}'
             )
     return found
 
@@ -234,22 +236,26 @@ def listed(named: Sequence[str], most: int = 5, between: str = ", ") -> str:
     return between.join(named[:most]) + more
 
 
-def warn_of_suspects(found: Mapping[Any, Sequence["Code"]], option: str) -> None:
+def meant_column(name: Any, names: Iterable[Any]) -> str:
+    """Return the end of a message about an unknown column: that which was meant, or all of them."""
+    columns = [plain(column) for column in names]
+    nearest = meant(str(plain(name)), [str(column) for column in columns], "columns")
+    quoted = listed([repr(column) for column in columns], most=20)
+    return nearest if nearest.endswith("?") else f"the columns are {quoted}"
+
+
+def warn_of_suspects(codes_by_column: Mapping[Any, Sequence["Code"]], option: str) -> None:
     """A ``UserWarning`` of numbers that are probably codes, by column; ``option`` removes them."""
-    said, gaps = [], {}
-    for name, codes in found.items():
-        values = [
-            int(code.value) if code.value == int(code.value) else code.value for code in codes
-        ]
-        said += [
-            f"{value} in column {name!r} ({code.count}x)"
-            for value, code in zip(values, codes, strict=True)
-        ]
-        gaps[name] = values
-    if said:
+    suspects, gaps = [], dict[Any, list[float]]()
+    for name, codes in codes_by_column.items():
+        for code in codes:
+            value = int(code.value) if code.value == int(code.value) else code.value
+            suspects.append(f"{value} in column {name!r} ({code.count}x)")
+            gaps.setdefault(name, []).append(value)
+    if suspects:
         name = next(iter(gaps))
         warn_caller(
-            f"numbers that are probably codes for missing values: {listed(said)};"
+            f"numbers that are probably codes for missing values: {listed(suspects)};"
             f" {option}={gaps!r} makes them gaps, {option}={{{name!r}: []}} says that they are"
             " values"
         )
