@@ -347,9 +347,9 @@ class Reference(Backend):
                 if isinstance(raw, dict) and raw["info"]["status_val"] == SCS_INTERRUPTED:
                     raise KeyboardInterrupt
                 scaled.unpack_results(raw, chain, inverse)
-                if (
-                    status := scaled.status
-                ) in FALLS:  # the answer is a ray, which CVXPY leaves out
+                status = scaled.status
+                if status in FALLS:
+                    # The answer is a ray, which CVXPY leaves out.
                     scaled.unpack(chain.invert(as_solved(raw), inverse))
                     raise Silent(solver, status)
             except (KeyboardInterrupt, SystemExit, Silent):

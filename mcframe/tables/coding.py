@@ -528,10 +528,6 @@ class Indicator(Choice):
         """Linear functions of probabilities (n x any), none below 0 where a place is the best."""
         return p[:, [place]] - p
 
-    def predicted(self, answer: Array) -> Array:
-        """The most probable value, the first one where several are."""
-        return Choice.predicted(self, answer)
-
 
 @attrs.frozen
 class Steps(Indicator, Levels):
