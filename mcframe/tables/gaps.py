@@ -237,7 +237,7 @@ def listed(named: Sequence[str], most: int = 5, between: str = ", ") -> str:
 
 
 def meant_column(name: Any, names: Iterable[Any]) -> str:
-    """Return the end of a message about an unknown column: that which was meant, or all of them."""
+    """Return the end of a message about an unknown column: the one that was meant, or all."""
     columns = [plain(column) for column in names]
     nearest = meant(str(plain(name)), [str(column) for column in columns], "columns")
     quoted = listed([repr(column) for column in columns], most=20)
