@@ -55,7 +55,7 @@ def check_answers_agree(completed, rows=None):
                 np.testing.assert_allclose(sds[each.name], 1.0 - own, atol=1e-12)
         else:
             said = said[:, 0] / coding.unit
-            np.testing.assert_allclose(answers, said, rtol=1e-9, atol=step_of(coding))
+            np.testing.assert_allclose(answers, said, rtol=1e-9, atol=step_of(each))
         if again is None:
             continue
         new = again[each.name][holes]
@@ -64,12 +64,15 @@ def check_answers_agree(completed, rows=None):
             lost = lost - said[np.arange(holes.size), new.astype(int)]
             assert (np.abs(lost) < 1e-6)[new != answers].all()
         else:
-            slack = 2.0 * step_of(coding) + 1e-6 * float(np.max(sds[each.name])) / coding.unit
+            slack = 2.0 * step_of(each) + 1e-6 * float(np.max(sds[each.name])) / coding.unit
             np.testing.assert_allclose(new, answers, rtol=1e-6, atol=slack)
 
 
-def step_of(coding):
-    """How far codes are rounded: of whole numbers, and of dates in days."""
+def step_of(each):
+    """How far codes are rounded: of whole and decimal numbers, and of dates in days."""
+    coding = each.coding
+    if each.column.decimals is not None:
+        return 0.5000001 * 10.0 ** -each.column.decimals[1] / coding.unit
     if isinstance(coding, Dates):
         return 0.5000001 * coding.step / DAY
     return 0.5000001 if coding.whole is not None else 0.0
