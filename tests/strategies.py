@@ -1156,6 +1156,40 @@ RELATED = {
 RELATED_TYPES = {"visits": "count", "share": ("number", 0, 1), "day": "date"}
 
 
+# Columns without any variation, of every form.
+CONSTANTS = {
+    "number": lambda n: np.full(n, -2.5),
+    "zero": np.zeros,
+    "large": lambda n: np.full(n, 1e200),
+    "whole": lambda n: pd.array(np.full(n, 3), dtype="Int64"),
+    "truth": lambda n: pd.array(np.ones(n, dtype=bool), dtype="boolean"),
+    "text": lambda n: np.full(n, "de", dtype=object),
+    "text number": lambda n: np.full(n, "7", dtype=object),
+    "category": lambda n: pd.Categorical(["Ulm"] * n, categories=["Bonn", "Ulm"]),
+    "level": lambda n: pd.Categorical([2] * n, ordered=True),
+}
+
+
+@st.composite
+def constant_tables(draw):
+    """A table of constants with holes, perhaps beside columns that are set aside, in any library.
+
+    The first entry of each constant is observed.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, names = draw(st.integers(1, 9)), draw(st.permutations(list(CONSTANTS)))
+    whole = pd.DataFrame({name: CONSTANTS[name](n) for name in names[: draw(st.integers(1, 4))]})
+    hidden = rng.random(whole.shape) < draw(st.sampled_from([0.0, 0.3, 0.8]))
+    hidden[0] = False
+    frame = whole.mask(hidden)
+    if draw(st.booleans()):
+        frame["nothing"] = np.full(n, np.nan)
+    if draw(st.booleans()):
+        frame["name"] = np.array([f"name {k}" for k in range(n + 1)], dtype=object)[1:]
+        frame.loc[0, "name"] = None if n < 3 else "name 1"
+    return whole, LIBRARIES[draw(st.sampled_from(list(LIBRARIES)))](frame)
+
+
 @st.composite
 def related_tables(draw):
     """A table whose columns, of all kinds in any order, tell of each other; its types.

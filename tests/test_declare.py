@@ -401,10 +401,10 @@ def test_types_are_checked():
             " column, with NaN where a value is missing",
         ),
         (
-            pd.DataFrame({"x": [2, 2], "y": ["a", "b"]}),
-            "no column is left for a model ('x': every observed value is 2; 'y': text, and all 2"
-            " values differ, as of an identifier); give a column with two different observed"
-            " values, or declare what a column holds by types={name: kind}",
+            pd.DataFrame({"x": [np.nan, np.nan], "y": ["a", "b"]}),
+            "no column is left for a model ('x': not one of its values is observed; 'y': text, and"
+            " all 2 values differ, as of an identifier); give a column with observed values, or"
+            " declare what a column holds by types={name: kind}",
         ),
         (
             pd.DataFrame(np.ones((2, 2)), columns=[None, None]),

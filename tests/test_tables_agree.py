@@ -10,7 +10,7 @@ import mcframe as mc
 from mcframe.tables.coding import DAY, Choice, Dates, Steps
 from mcframe.tables.columns import read_column_like
 
-from .strategies import related_tables, tables_of_chance
+from .strategies import constant_tables, related_tables, tables_of_chance
 
 
 def codes_of(completed, table):
@@ -97,6 +97,84 @@ def test_all_answers_of_a_declared_model_agree(drawn):
     check_answers_agree(mc.Completion.of(declared, mc.fit(*declared)))
 
 
+def numbers_and_labels(seed):
+    """A table of two numbers and a column of 0 and 1 that they tell of."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(40)
+    y = (x + 0.7 * rng.standard_normal(40) > 0.0).astype(float)
+    y[::3] = np.nan
+    return pd.DataFrame({"x": x, "z": x + rng.standard_normal(40), "y": y})
+
+
+LABELS = [
+    mc.RiskMixture(pn=1.0, likelihood=mc.Gaussian()),
+    mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli()),
+    mc.Bernoulli("probit"),
+    mc.Hinge(),
+]
+
+
+@pytest.mark.parametrize("likelihood", LABELS, ids=str)
+@pytest.mark.parametrize("dtype", ["float64", "Int64"])
+def test_likelihoods_of_labels_fill_0_and_1_with_labels(likelihood, dtype):
+    frame = numbers_and_labels(LABELS.index(likelihood)).astype({"y": dtype})
+    completed = mc.complete(frame, {"y": likelihood})
+    assert set(completed.table["y"]) == {0, 1}
+    p = completed.predict("y").to_numpy()
+    assert p.shape == (40, 2)
+    assert ((p >= 0.0) & (p <= 1.0)).all()
+    check_answers_agree(completed, frame)
+
+
+def test_positive_labels_alone_are_labels():
+    frame = numbers_and_labels(1)
+    frame["y"] = frame["y"].where(frame["y"] == 1.0)
+    risk = mc.RiskMixture(pu=1.0, missing_rate=0.6, likelihood=mc.Gaussian())
+    model = mc.Model([mc.Block("b", risk), mc.Block("n", mc.Gaussian())], [mc.NuclearNorm(2.0)])
+    declared = mc.declare(frame, model=model, columns={"b": ["y"], "n": ["x", "z"]})
+    completed = mc.Completion.of(declared, mc.fit(*declared))
+    assert set(completed.table["y"]) == {0.0, 1.0}
+    check_answers_agree(completed, frame)
+
+
+@settings(max_examples=20, phases=[Phase.generate], deadline=None)
+@given(constant_tables())
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_tables_of_constants_are_filled_with_them(drawn):
+    """By the posterior, the optimum, a declared model, draws, and in new rows."""
+    whole, frame = drawn
+    completed = mc.complete(frame)
+    declared = mc.declare(frame)
+    new = completed.complete_rows(frame)
+    tables = [completed.table, mc.complete(frame, method="optimum").table, new]
+    tables += [declared.table(mc.fit(*declared)), *completed.draws(2)]
+    tables += mc.Completion.of(declared, mc.posterior(*declared)).draws(2)
+    for name in whole.columns:
+        [constant] = declared.column(name).constant
+        assert float(constant) == 7.0 if name == "text number" else constant == whole[name][0]
+        for table in tables:
+            assert nw.from_native(table)[name].to_list() == [constant] * len(whole)
+        assert (nw.from_native(completed.predict(name)).to_numpy() == 1.0).all()
+        if name in completed.expected_errors:
+            assert (completed.expected_errors[name] == 0.0).all()
+    for each, scores in zip(completed.declared.columns, completed.scores, strict=True):
+        assert (each.kind == "constant") == (each.name in whole.columns)
+        assert scores is None or (scores.error == 0.0 and np.isnan(scores.loss))
+
+
+def test_constants_alone_come_with_a_note_and_empty_columns_with_the_warning():
+    frame = pd.DataFrame(
+        {"state": ["NSW", None, "NSW"], "flag": [1.0, 1.0, None], "e": [np.nan] * 3}
+    )
+    aside = r"neither used nor filled: 'e' \(not one of its values is observed"
+    filled = r"single observed value are filled with it.*'state' \('NSW'\), 'flag' \(1.0\)"
+    with pytest.warns(UserWarning, match=aside), pytest.warns(UserWarning, match=filled):
+        completed = mc.complete(frame)
+    assert completed.table["state"].tolist() == ["NSW"] * 3
+    assert completed.table["flag"].tolist() == [1.0] * 3
+    assert completed.table["e"].isna().all()
+
+
 def log_losses(completed, whole, frame, name):
     """-log of the probabilities of hidden values, and of their shares, entry by entry."""
     hidden = frame[name].isna().to_numpy()
@@ -152,6 +230,7 @@ def test_counts_that_are_all_0_are_filled_with_0(dtype):
     frame = frame.astype({"accidents": dtype})
     completed = mc.complete(frame, {"accidents": "count"})
     assert completed.table["accidents"].tolist() == [0] * 30
+    assert completed.report()["loss"][0] == 0.0
     check_answers_agree(completed, frame)
 
 

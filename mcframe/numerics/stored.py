@@ -20,7 +20,7 @@ from mcframe.contracts.validators import a_type, meant
 from mcframe.numerics import stored_frames
 
 # Changes where files of earlier versions are not read any more.
-FORMAT = 7
+FORMAT = 8
 # Packages whose public classes are stored by name.
 WORDS = ("likelihoods", "risks", "regularizers", "constraints")
 # Further classes that are stored field by field, by the module where they stand. No other class is

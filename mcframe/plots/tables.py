@@ -179,7 +179,11 @@ def filled(completed: Any, column: Any = None, *, ax: Any = None) -> Any:
     ax.set_facecolor(PALE)
     name_places(ax.xaxis, [each.name for each in columns], across=True)
     title = f"{counted(at[0].size, 'filled cell')} of {shape[0]} x {shape[1]}"
-    n_constants = sum(int(np.sum(each.column.missing)) for each in columns if each.constant)
+    n_constants = sum(
+        int(np.sum(each.column.missing))
+        for each in columns
+        if each.constant and each.place is None
+    )
     title += f", without {n_constants} of constants" * (n_constants > 0)
     ax.set(ylabel="row of the table", title=title)
     extend = "max" if np.max(means, initial=0.0) > 1.0 else "neither"

@@ -252,9 +252,10 @@ class Counts(Numbers):
         return (numbers < 0.0) | (np.floor(numbers) != numbers)
 
     def losses(self, answer: Array, codes: Array) -> Array:
-        """Half the deviance, at means that are kept off 0."""
+        """Half the deviance, above 0 at means that are kept off 0, and 0 at a mean of 0."""
         mean = np.maximum(answer, np.finfo(float).tiny)
-        return np.asarray(xlogy(codes, codes / mean) - codes + mean)
+        excess = np.maximum(answer, 0.0) - codes  # 0 where 0 is answered of 0
+        return np.asarray(xlogy(codes, codes / mean) + excess)
 
     def constant_answer(self, codes: Array) -> Array:
         """The mean, of half a count where all are 0: a count above 0 is no impossibility."""
@@ -330,8 +331,8 @@ class Choice(Coded):
 
         None is rounded to 0 or 1, which no finite predictor has.
         """
-        p = np.clip(means, *ENDS)
-        return p if p.shape[1] > 1 else np.hstack([1.0 - p, p])
+        p = means if means.shape[1] > 1 else np.hstack([1.0 - means, means])
+        return np.clip(p, *ENDS)
 
     def predicted(self, answer: Array) -> Array:
         """The most probable value, the first one where several are."""
@@ -376,6 +377,23 @@ class Levels(Choice):
     def errors(self, predicted: Array, codes: Array) -> Array:
         """How many levels lie between."""
         return np.abs(predicted - codes)
+
+
+@attrs.frozen
+class Constant(Choice):
+    """The one value of a column, which is certain of every entry; its code is 0."""
+
+    def codes(self, column: Column) -> Array:
+        """0 where a value is observed, whatever it is in new rows; NaN where it is missing."""
+        return np.where(column.missing, np.nan, 0.0)
+
+    def values(self, codes: Array) -> list[Any]:
+        """The value, of each code."""
+        return list(self.places) * codes.size
+
+    def read(self, means: Array, variances: Array | None = None) -> Array:
+        """The probability 1 (n_entries x 1)."""
+        return np.ones((len(means), 1))
 
 
 Coding = Numbers | Choice

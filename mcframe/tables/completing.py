@@ -9,7 +9,7 @@ import numpy as np
 
 from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.errors import ModelError, warn_caller
+from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning, warn_caller
 from mcframe.contracts.frames import Frame
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import RandomState, checked_seed, is_word, plain
@@ -28,6 +28,7 @@ from mcframe.selection import (
 )
 from mcframe.selection.choice import edges_unsaid
 from mcframe.selection.splitters import check_length, fewest_free
+from mcframe.selection.weight_max import weight_max
 from mcframe.tables.coding import BLOCK, Indicators, Numbers, RawPredictions
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared_column import (
@@ -225,6 +226,12 @@ def optimum(
 ) -> Completion[Any]:
     """Return the completion by the certified optimum of the model of ``declare``."""
     declared = declared_of(in_content_order(columns), table)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
+            weight_max(declared.model, declared.data)
+    except NoInfluence:  # of constants; all weights have one optimum, and none is chosen
+        return Completion.of(declared, fit(declared.model, declared.data, random_state=seed))
     # A loss without a deviance, as that of equalities, says nothing of the weight.
     deviances: list[Criterion] = [
         RelativeDeviance(block.name)

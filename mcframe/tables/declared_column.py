@@ -25,6 +25,7 @@ from mcframe.tables.coding import (
     LAST,
     Choice,
     Coding,
+    Constant,
     CountedNumbers,
     Counts,
     Dates,
@@ -59,7 +60,7 @@ class DeclaredColumn:
     why : str
         The reason.
     coding : Coding or None
-        None of a column that is set aside or constant.
+        None of a column that is set aside, or constant beside others that are not.
     likelihood : Likelihood or None
     block : str or None
         The block in which it stands.
@@ -152,6 +153,21 @@ def remedy_for_numbers(columns: Iterable[DeclaredColumn], option: str) -> str:
     )
 
 
+def with_constants(columns: Sequence[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
+    """Return columns of which none stands in a block, the constant ones in one of their own.
+
+    So that a table without any other columns has a model, too.
+    """
+    return placed_columns(
+        attrs.evolve(
+            each, coding=Constant(each.constant), likelihood=Gaussian(), block="constants"
+        )
+        if each.constant
+        else each
+        for each in columns
+    )
+
+
 def placed_columns(columns: Iterable[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
     """Return columns, each with its place in its block."""
     filled: dict[str, int] = {}
@@ -178,7 +194,7 @@ def as_numbers(columns: Iterable[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
             coding = CountedNumbers(coding.whole, bend=0.5 * float(np.nanmean(each.codes)))
         elif isinstance(coding, Levels) and not isinstance(coding, Indicator):
             coding = Steps(coding.places)
-        elif isinstance(coding, Choice) and not isinstance(coding, Indicator):
+        elif isinstance(coding, Choice) and not isinstance(coding, Indicator | Constant):
             several = each.likelihood is not None and each.likelihood.width > 1
             coding = (Indicators if several else Indicator)(coding.places)
         moved.append(attrs.evolve(each, coding=coding, likelihood=Gaussian(), block=BLOCK))
@@ -569,7 +585,10 @@ def check_form(column: Column, given: Any) -> None:
 def is_choice(column: Column, likelihood: Likelihood) -> bool:
     """Whether a likelihood reads the values of a column as classes, levels or labels."""
     several = likelihood.width > 1 or isinstance(likelihood, Ordinal)
-    return several or ("labels" in kinds_of(likelihood) and column.form != "number")
+    if several or column.form != "number":
+        return several or "labels" in kinds_of(likelihood)
+    read = ~likelihood.invalid(column.numbers) | column.missing
+    return "labels" in kinds_of(likelihood) and bool(read.all())
 
 
 def declared_likelihood(column: Column, likelihood: Likelihood) -> DeclaredColumn:
@@ -598,9 +617,6 @@ def in_block(column: Column, given: Any, block: Block) -> DeclaredColumn:
         Where its values, or its declared type, do not suit the likelihood.
     """
     likelihood = block.likelihood
-    of_labels = kinds_of(likelihood) == {"labels"} and column.form in ("boolean", "number")
-    if given is None and of_labels and column.distinct == (0, 1):
-        given = "label"
     each = declared_kind(column, likelihood if given is None else given)
     several = likelihood.levels if isinstance(likelihood, Ordinal) else likelihood.width
     if isinstance(each.coding, Choice):
@@ -622,6 +638,8 @@ def places_of(column: Column, likelihood: Likelihood, count: int) -> tuple[Any, 
         if strange:
             raise contradiction(column, likelihood, f"holds the value {plain(strange[0])!r}")
         return levels
+    if "labels" in kinds_of(likelihood) and column.form == "number":
+        return (0, 1)  # one of them may be the only one that is observed
     places = (False, True) if column.form == "boolean" else column.distinct
     if len(places) != count:
         raise contradiction(column, likelihood, f"holds {counted(len(places), 'different value')}")

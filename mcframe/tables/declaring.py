@@ -64,6 +64,7 @@ from mcframe.tables.declared_column import (
     set_aside,
     warn_of_aside,
     what,
+    with_constants,
 )
 from mcframe.tables.gaps import (
     MEANT,
@@ -692,7 +693,7 @@ def declare(
     - Set aside, with a reason: columns without an observed value; dates; text whose values all or
       mostly differ or are numbers with commas; more than 100 categories; whole numbers that count
       the rows or have the name of an id; values of mixed types. A column with a single observed
-      value is in no block either; its missing entries are filled with that value.
+      value is filled with it, and is in no block, unless all others are set aside or constant.
 
     Every block has ``standardize=True``, so one ``NuclearNorm`` suits columns of any unit and
     type, and a bias if that makes sense. The weight is a tenth of ``weight_max``, as a first
@@ -858,10 +859,12 @@ def typed_columns(
         for own in columns
     )
     if all(each.place is None for each in placed):
+        placed = with_constants(placed)
+    if all(each.place is None for each in placed):
         said = listed([f"{plain(each.name)!r}: {each.why}" for each in placed], between="; ")
         raise DataError(
-            f"no column is left for a model ({said}); give a column with two different observed"
-            " values, or declare what a column holds by types={name: kind}"
+            f"no column is left for a model ({said}); give a column with observed values, or"
+            " declare what a column holds by types={name: kind}"
         )
     warn_of_text(columns, given)
     warn_of_words([each for each in placed if each.name not in given], option)
