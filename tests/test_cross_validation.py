@@ -579,8 +579,10 @@ def test_progress_is_shown_when_asked_for(capsys):
     judged(spread([3.0, 1.0, 2.0]), progress=True)
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.splitlines()[-1].startswith("cross_validate: 3 of 3 paths after")
+    assert shown.err.splitlines()[-1].startswith(
+        "cross_validate: 3 of 3 paths, the best: weight 0.5 after"
+    )
     judged(spread([3.0, 1.0, 2.0]), progress=True, patience=1)
-    assert "cross_validate: 1 of 1 models after" in capsys.readouterr().err
+    assert "cross_validate: 1 of 1 models, the best: weight 0.5 after" in capsys.readouterr().err
     judged(spread([3.0, 1.0, 2.0]))
     assert capsys.readouterr().err == ""

@@ -151,7 +151,7 @@ class BoundedEverywhere(mc.RiskMixture):
         (LooseConjugate(), "Fenchel"),
         (OverflowingLoss(), "finite at large values"),
         (HarmfulLoss(), "unharmed|one value"),
-        (OtherExpression(), "expression"),
+        (OtherExpression(), "the prox solves its program"),
         (WideDomain(), "domain"),
         (WrongMean(scale=0.3), "samples match"),
         (NamelessLink(), "z has its name"),

@@ -270,7 +270,7 @@ def rows_of(frame):
 
 
 def completed_rows(frame):
-    table, columns = typed_columns(frame, None)
+    table, columns = typed_columns(frame, None, None)
     return fit_table(columns, table, prior_rows=1.0)
 
 

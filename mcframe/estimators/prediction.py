@@ -102,7 +102,7 @@ class Prediction(TableEstimator):
             columns = np.tile(np.arange(self.n_targets_), rows.size)
             cells = np.repeat(rows, self.n_targets_), columns
             raw = RawPredictions.of(fit, TARGETS, *cells, with_variances)
-            found.append((is_new, samples, raw.of_rows(slice(None), rows.size)))
+            found.append((is_new, samples, raw.of_rows(slice(None), rows.size, self.n_targets_)))
         return found
 
     def __sklearn_tags__(self) -> Any:

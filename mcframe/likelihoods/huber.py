@@ -74,6 +74,10 @@ class Huber(
         inside = np.abs(gradient) <= self.delta * (1.0 + 1e-14)
         return np.where(inside, gradient * (y + 0.5 * gradient), np.inf)
 
+    def nearest_gradient(self, gradient: Array, y: Array) -> Array:
+        """Clipped to [-delta, delta]."""
+        return np.clip(gradient, -self.delta, self.delta)
+
     def prox(self, z: Array, y: Array, step: Array) -> Array:
         """z moved towards y by step * the gradient there, which is r / (1 + step) or delta."""
         residual = z - y

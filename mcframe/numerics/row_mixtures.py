@@ -289,7 +289,8 @@ def evidence_of(table: Incomplete, rows: RowMixture) -> tuple[Array, Array]:
     evidence, weights = np.empty(len(table.values)), np.empty((len(table.values), len(rows.means)))
 
     def keep(block: IntArray, widths: Array, solve: Solve) -> None:
-        _, evidence[block], weights[block] = solve(widths[:0], widths[:0])
+        nothing = np.empty_like(widths[:0])  # no view: widths of a file cannot be written to
+        _, evidence[block], weights[block] = solve(nothing, nothing)
 
     for form in table.forms:
         over_blocks(table, form, rows, keep)

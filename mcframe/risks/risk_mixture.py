@@ -278,9 +278,9 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         return cls(pn=pn, pu=pu, nu=nu, missing_rate=missing_rate, **options)
 
     @property
-    def z_name(self) -> str | None:  # type: ignore[override]
-        """The value of the same property of the likelihood."""
-        return self.likelihood.z_name
+    def z_name(self) -> str:  # type: ignore[override]
+        """That of the likelihood; where z is its mean, the probability before it is limited."""
+        return self.likelihood.z_name or "a probability that may lie outside of 0 and 1"
 
     @property
     def reads_unlabeled(self) -> bool:  # type: ignore[override]

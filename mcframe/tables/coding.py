@@ -63,16 +63,19 @@ class RawPredictions:
         likelihood = fit.model.block(block).likelihood if is_posterior else fit.likelihood(block)
         if "levels" in kinds_of(likelihood):
             return cls(probabilities_of_levels(fit, block, rows, columns))
-        means = np.asarray(fit.predict(block, rows, columns)).reshape(rows.size, -1)
+        shape = (rows.size, -1) if rows.size else (0, 1)  # of no entries no width follows
+        means = np.asarray(fit.predict(block, rows, columns)).reshape(shape)
         units = units_of(fit.problem, block) if is_posterior and with_variances else None
         if not isinstance(units, AffineUnits) or not likelihood.location:
             return cls(means)
         variances = np.square(fit.sd(block, rows, columns) / units.spread[columns])
         return cls(means, variances.reshape(means.shape))
 
-    def of_rows(self, entries: slice, n_rows: int) -> "RawPredictions":
-        """Some of the entries, those of a row side by side (n_rows x width)."""
-        return RawPredictions(*(part[entries].reshape(n_rows, -1) for part in self.parts))
+    def of_rows(self, entries: slice, n_rows: int, width: int) -> "RawPredictions":
+        """Some of the entries, the ``width`` of a row side by side (n_rows x width)."""
+        return RawPredictions(
+            *(part[entries].reshape(n_rows, width * part.shape[1]) for part in self.parts)
+        )
 
     def at(self, rows: Mask | slice) -> "RawPredictions":
         """Those of some of the rows."""

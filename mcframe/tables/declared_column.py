@@ -288,8 +288,9 @@ def answers(fit: Any, asked: Asked) -> Iterator[tuple[DeclaredColumn, Array]]:
         with_variances = any(each.modelled[0].reads_variances for each, _ in members)
         raw, end = RawPredictions.of(fit, block, *cells, with_variances), 0
         for each, rows in members:
-            start, end = end, end + rows.size * each.modelled[0].width
-            part = raw.of_rows(slice(start, end), rows.size)
+            width = each.modelled[0].width
+            start, end = end, end + rows.size * width
+            part = raw.of_rows(slice(start, end), rows.size, width)
             yield each, each.modelled[0].read(part.means, part.variances)
 
 

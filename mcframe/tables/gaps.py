@@ -351,7 +351,9 @@ def stands_apart(values: Array, counts: IntArray, place: int, sign: float) -> bo
     often = times >= 3 and times >= LEAST_SHARE * (n_others + int(np.sum(counts[place:])))
     if sizes.min() < 10.0:
         # 9 beyond the end of a scale, and 8 and 7 beside it: as many as would stand between.
-        on_scale = 9.0 in sizes and sign > 0.0 and is_scale(others)
+        # They are no more than a third of all, as parts of the scale might be.
+        few = 2 * int(np.sum(counts[place:])) <= n_others
+        on_scale = few and 9.0 in sizes and sign > 0.0 and is_scale(others)
         between = (gap - 1.0) * min(int(counts[place]), int(counts[place - 1]))
         return on_scale and often and between >= FEWEST_BETWEEN
     if gap >= spread and gap >= APART * step:
