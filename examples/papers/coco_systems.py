@@ -16,7 +16,7 @@ from mcframe.numerics.operators import LowRank
 from mcframe.papers import coco_subgradient, concatenated
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import path
-from papers.baselines import maxide
+from papers.baselines import limo_by_cross_validation, maxide
 from papers.data import cocompletion
 from papers.data.cocompletion import CoCompletion
 
@@ -170,22 +170,27 @@ def maxide_solved(data: Mapping[str, Array], tol: float, rng: np.random.Generato
 
 def errors_of_classifiers(
     answer: Recovered, test: MultiLabel, hidden_units: int, seed: int
-) -> tuple[float, float]:
-    """Hamming losses on clean items of two classifiers that were trained on recovered ones."""
+) -> tuple[float, float, float]:
+    """Hamming losses on clean items of three classifiers that were trained on recovered ones.
+
+    LIMO, ridge regression of each label, and a network with one hidden layer.
+    """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import RidgeClassifierCV
     from sklearn.neural_network import MLPClassifier
-    from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    network = MLPClassifier((hidden_units,), random_state=seed)
-    classifiers = RidgeClassifierCV(alphas=np.logspace(-1, 5, 13)), network
-    found = []
-    for classifier in classifiers:
-        pipeline = make_pipeline(StandardScaler(), classifier)
-        with warnings.catch_warnings():
-            # The network is trained for its default number of epochs, as far as that leads.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            pipeline.fit(answer.features, answer.labels.astype(int))
-        found.append(float(np.mean(pipeline.predict(test.features) != test.labels)))
-    return found[0], found[1]
+    scaler = StandardScaler().fit(answer.features)
+    train, clean = scaler.transform(answer.features), scaler.transform(test.features)
+    marks = answer.labels.astype(int)
+    margins = limo_by_cross_validation(train, marks, seed)
+    ridge = RidgeClassifierCV(alphas=np.logspace(-1, 5, 13)).fit(train, marks)
+    with warnings.catch_warnings():
+        # The network is trained for its default number of epochs, as far as that leads.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        network = MLPClassifier((hidden_units,), random_state=seed).fit(train, marks)
+    limo_error, ridge_error, network_error = (
+        float(np.mean(classifier.predict(clean) != test.labels))
+        for classifier in (margins, ridge, network)
+    )
+    return limo_error, ridge_error, network_error
