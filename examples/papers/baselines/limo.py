@@ -173,15 +173,15 @@ def limo(
     DataError
         If a feature or a label is missing, or their numbers of rows differ.
     """
-    known_features, known_labels = complete_tables(features, labels)
+    complete_features, complete_labels = complete_tables(features, labels)
     problem = MarginProblem(
-        known_features,
-        known_labels,
+        complete_features,
+        complete_labels,
         label_weight,
         instance_weight,
     )
     coefficients, objective, bound = problem.solve(start, tol)
-    cuts = np.broadcast_to(np.asarray(thresholds, dtype=np.float64), known_labels.shape[1])
+    cuts = np.broadcast_to(np.asarray(thresholds, dtype=np.float64), complete_labels.shape[1])
     return MarginClassifier(coefficients, cuts, objective, bound)
 
 
@@ -194,25 +194,25 @@ def limo_by_cross_validation(
     a label has the threshold with the fewest errors among these scores, and the weight with the
     fewest errors is taken. Xu et al. give neither weights nor thresholds, so this is a guess.
     """
-    known_features, known_labels = complete_tables(features, labels)
-    order = np.random.default_rng(random_state).permutation(known_labels.shape[0])
+    complete_features, complete_labels = complete_tables(features, labels)
+    order = np.random.default_rng(random_state).permutation(complete_labels.shape[0])
     folds = np.array_split(order, FOLDS)
     starts: list[Array | None] = [None] * FOLDS
-    chosen = (np.inf, CANDIDATES[0], np.zeros(known_labels.shape[1]))
+    fewest, chosen = np.inf, CANDIDATES[0]
+    thresholds: Array = np.zeros(complete_labels.shape[1])
     for weight in CANDIDATES:
-        scores = np.empty_like(known_labels)
+        scores = np.empty_like(complete_labels)
         for index, fold in enumerate(folds):
             train = np.setdiff1d(order, fold)
             answer = limo(
-                known_features[train], known_labels[train], weight, weight, start=starts[index]
+                complete_features[train], complete_labels[train], weight, weight, start=starts[index]
             )
             starts[index] = answer.coefficients
-            scores[fold] = answer.scores(known_features[fold])
-        cuts, errors = best_thresholds(scores, known_labels)
-        if errors < chosen[0]:
-            chosen = (errors, weight, cuts)
-    _, weight, cuts = chosen
-    return limo(known_features, known_labels, weight, weight, thresholds=cuts)
+            scores[fold] = answer.scores(complete_features[fold])
+        cuts, errors = best_thresholds(scores, complete_labels)
+        if errors < fewest:
+            fewest, chosen, thresholds = errors, weight, cuts
+    return limo(complete_features, complete_labels, chosen, chosen, thresholds=thresholds)
 
 
 def best_thresholds(scores: Array, labels: Array) -> tuple[Array, int]:
