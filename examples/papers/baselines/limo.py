@@ -204,9 +204,8 @@ def limo_by_cross_validation(
         scores = np.empty_like(complete_labels)
         for index, fold in enumerate(folds):
             train = np.setdiff1d(order, fold)
-            answer = limo(
-                complete_features[train], complete_labels[train], weight, weight, start=starts[index]
-            )
+            tables = complete_features[train], complete_labels[train]
+            answer = limo(*tables, weight, weight, start=starts[index])
             starts[index] = answer.coefficients
             scores[fold] = answer.scores(complete_features[fold])
         cuts, errors = best_thresholds(scores, complete_labels)
