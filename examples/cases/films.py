@@ -73,7 +73,7 @@ new = mc.from_triples(
 )
 known = [label for label, count in train["item"].value_counts().items() if count >= 50]
 best = posterior.condition({"stars": new}).top("stars", ["new"], n=300)
-shown = [(item, stars) for _, item, stars in best if item in known][:6]
+shown = [(item, stars) for _, item, stars, _ in best if item in known][:6]
 for item, stars in shown:
     print(f"  {titles[item]:<40} {stars:.1f}")
 
