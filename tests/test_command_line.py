@@ -593,6 +593,10 @@ MISTAKES = [
     ([*IMPUTE, "--types", "hight=number"], "'hight', which is no column; did you mean 'height'?"),
     ([*IMPUTE, "--id", "cod"], "--id 'cod' is no column of the table; did you mean 'code'?"),
     (
+        [*IMPUTE, "--missing", "hight=-9"],
+        "'hight' is no column of the table; did you mean 'height'?",
+    ),
+    (
         [*IMPUTE, "--types", "height=number", "--types", "height=count"],
         "'height' has a type already",
     ),

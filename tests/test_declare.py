@@ -295,6 +295,12 @@ def test_skipped_columns_stand_in_no_block():
         ),
         (["I", "II", "IV"], ["I", "II"], "['I', 'II'], but holds the value 'IV' in row 2"),
         (
+            [1, 2, 5],
+            ["1", "2"],
+            "['1', '2'], but holds the value 1 in row 0; text and numbers differ, so write levels"
+            " as the column has them",
+        ),
+        (
             ["2020-01-01", "2020-01-02", None],
             "date",
             "'date', but its values are text ('2020-01-01' in row 0); convert it first, as by"

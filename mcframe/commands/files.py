@@ -136,15 +136,20 @@ def gaps_by_name(missing: Sequence[str], names: Sequence[str]) -> dict[str, list
     """
     everywhere, gaps = list[str](), dict[str, list[str]]()
     for text in missing:
-        ends = [place for place, character in enumerate(text) if character == "="]
-        end = next((place for place in reversed(ends) if text[:place] in names), None)
-        if end is None:
+        name = gaps_named(text, names)
+        if name is None:
             everywhere.append(text)
         else:
-            gaps.setdefault(text[:end], []).extend([text[end + 1 :]] * (end + 1 < len(text)))
+            gaps.setdefault(name, []).extend([text[len(name) + 1 :]] * (len(name) + 1 < len(text)))
     return {
         name: [*everywhere, *gaps.get(name, [])] for name in names if everywhere or name in gaps
     }
+
+
+def gaps_named(text: str, names: Sequence[str]) -> str | None:
+    """Return the column that an argument NAME=TEXT is about, the longest such name, or None."""
+    ends = [place for place, character in enumerate(text) if character == "="]
+    return next((text[:place] for place in reversed(ends) if text[:place] in names), None)
 
 
 def without_gaps(column: Any, gaps: Sequence[str]) -> Any:

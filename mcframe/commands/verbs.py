@@ -13,6 +13,7 @@ from mcframe.commands.files import (
     KINDS,
     checked_output,
     gaps_by_name,
+    gaps_named,
     is_document,
     read_model,
     read_table,
@@ -427,7 +428,7 @@ def output(given: argparse.Namespace, path: Any, endings: Iterable[str] = KINDS)
 
 def table_of(given: argparse.Namespace, path: str = "", like: Any = None) -> Any:
     """The table that a command is about, read from its file."""
-    return read_table(
+    table = read_table(
         path or given.table,
         delimiter=given.delimiter,
         decimal=given.decimal,
@@ -436,6 +437,15 @@ def table_of(given: argparse.Namespace, path: str = "", like: Any = None) -> Any
         dates=given.dates,
         like=like,
     )
+    if like is None:  # new rows may lack columns
+        for text in given.missing:
+            name, equals, _ = text.partition("=")
+            if name and equals and gaps_named(text, table.column_names) is None:
+                known = meant(name, table.column_names, "columns")
+                raise ModelError(
+                    f"--missing {text!r}: {name!r} is no column of the table; {known}"
+                )
+    return table
 
 
 def declared_of(given: argparse.Namespace) -> Declared[Any]:

@@ -294,8 +294,8 @@ class Predictive:
 
             return values, np.stack([density(value) for value in values], axis=1)
         raise ModelError(
-            f"{type(likelihood).__name__} has no few values of which a set could be taken; ask for"
-            " an interval"
+            f"{type(likelihood).__name__} has no list of values that each have a probability;"
+            " ask for an interval"
         )
 
     def likeliest(self, level: float) -> Array:

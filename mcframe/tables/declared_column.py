@@ -513,6 +513,8 @@ def declared_kind(column: Column, given: Any) -> DeclaredColumn:
         for row, value in enumerate(column.values):
             if value is not None and value not in given:
                 why = f"holds the value {plain(value)!r} in row {row}"
+                if str(plain(value)) in map(str, given):
+                    why += "; text and numbers differ, so write levels as the column has them"
                 raise contradiction(column, list(given), why)
         return ordinal(column, tuple(given), "declared")
     if given in ("number", "date"):
