@@ -3,7 +3,6 @@
 import os
 import pathlib
 import signal
-import sys
 
 import numpy as np
 import pytest
@@ -44,14 +43,6 @@ def pytest_terminal_summary(terminalreporter):
         for report in terminalreporter.getreports(outcome):
             for name, value in report.user_properties:
                 terminalreporter.write_line(f"measured: {name}: {value}")
-
-
-@pytest.fixture(autouse=True)
-def no_figure_stays_open():
-    """Close figures of pyplot, which warns of more than twenty of them."""
-    yield
-    if "matplotlib.pyplot" in sys.modules:
-        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture

@@ -279,7 +279,7 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
 
     @property
     def z_name(self) -> str:  # type: ignore[override]
-        """That of the likelihood; where z is its mean, the probability before it is limited."""
+        """The name of the likelihood's z; a probability outside of its limits if z is the mean."""
         return self.likelihood.z_name or "a probability that may lie outside of 0 and 1"
 
     @property
