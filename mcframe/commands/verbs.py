@@ -353,8 +353,8 @@ def types_of(given: argparse.Namespace, table: Any) -> dict[str, Any] | None:
     types, identifiers = read_types(given.types) or {}, vars(given).get("id", ())
     for name in identifiers:
         if name not in table.column_names:
-            known = meant(name, table.column_names, "columns")
-            raise ModelError(f"--id {name!r} is no column of the table; {known}")
+            remedy = meant(name, table.column_names, "columns")
+            raise ModelError(f"--id {name!r} is no column of the table; {remedy}")
     return {**dict.fromkeys(identifiers, "skip"), **types} or None
 
 
@@ -441,9 +441,9 @@ def table_of(given: argparse.Namespace, path: str = "", like: Any = None) -> Any
         for text in given.missing:
             name, equals, _ = text.partition("=")
             if name and equals and gaps_named(text, table.column_names) is None:
-                known = meant(name, table.column_names, "columns")
+                remedy = meant(name, table.column_names, "columns")
                 raise ModelError(
-                    f"--missing {text!r}: {name!r} is no column of the table; {known}"
+                    f"--missing {text!r}: {name!r} is no column of the table; {remedy}"
                 )
     return table
 

@@ -301,21 +301,21 @@ def codes_among(numbers: Array) -> tuple[Code, ...]:
     """
     observed = numbers[np.isfinite(numbers)]
     values, counts = np.unique(observed, return_counts=True)
-    found: list[Code] = []
+    codes: list[Code] = []
     for sign in (1.0, -1.0, 1.0):  # the largest ones; the smallest ones; those that these hid
         towards, sizes = (sign * values, counts) if sign > 0.0 else (-values[::-1], counts[::-1])
         start = first_of_codes(towards, sizes, sign)
-        found += [
+        codes += [
             Code(float(sign * value), int(count))
             for value, count in zip(towards[start:], sizes[start:], strict=True)
         ]
         kept = slice(start) if sign > 0.0 else slice(values.size - start, None)
         values, counts = values[kept], counts[kept]
-    return tuple(found)
+    return tuple(codes)
 
 
 def first_of_codes(values: Array, counts: IntArray, sign: float) -> int:
-    """Return the place from which on the last ones of ascending values are codes."""
+    """Return the place where the codes at the end of ascending values begin."""
     texts = [f"{sign * value:.15g}" for value in values]
     start = values.size
     while start > 0 and is_code(texts[start - 1]):
