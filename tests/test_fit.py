@@ -74,7 +74,7 @@ def test_the_iteration_limit_is_said(model, table, backend):
 
 
 def test_the_time_limit_is_said(model, table):
-    """The clock of the limit is waited for, since a fast machine ends this fit within any limit."""
+    """Each record takes longer than the limit, since a fast machine ends the fit within any."""
     with pytest.warns(mc.NotCertifiedWarning, match="time_limit"):
         fit = mc.fit(model, table, max_seconds=0.05, callback=lambda record: time.sleep(0.06))
     assert fit.status == "time_limit"
