@@ -48,14 +48,14 @@ from mcframe.backends import (
 )
 
 # Verbs and their answers
-from mcframe.answer import Fit
-from mcframe.fitting import fit
+from mcframe.fitting.fit_answer import Fit
+from mcframe.fitting.fit import fit
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.conformal import ConformalPredictions
 from mcframe.posterior.answer import posterior
 from mcframe.posterior.principal_axes import Factors
 from mcframe.posterior.verifying import PosteriorVerification, verify_posterior
-from mcframe.pooling import Pooled, pool
+from mcframe.tables.pooling import Pooled, pool
 from mcframe.loading import load
 from mcframe.selection import (
     Comparison,
@@ -67,7 +67,7 @@ from mcframe.selection import (
     weight_max,
 )
 from mcframe.tables import Completion, Declared, complete, declare
-from mcframe.verification import Explanation, Verification, explain, to_cvxpy, verify
+from mcframe.fitting.verification import Explanation, Verification, explain, to_cvxpy, verify
 
 # The public harness
 from mcframe import laws

@@ -3,10 +3,10 @@
 import os
 from typing import Any, TypeVar, overload
 
-from mcframe.answer import Fit
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.fitting.fit_answer import Fit
 from mcframe.posterior.answer import Posterior
-from mcframe.storage import ANSWER, Archive, path_of_file
+from mcframe.storage.archive import ANSWER, Archive, path_of_file
 from mcframe.tables.completion import Completion
 
 Answer = TypeVar("Answer")

@@ -8,7 +8,6 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit, Kept
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, Verdict, run
 from mcframe.backends.new_rows import RowSpace
 from mcframe.compile import demand_determined
@@ -33,14 +32,15 @@ from mcframe.compile.partitions.part import (
 )
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
 from mcframe.contracts.validators import is_word
-from mcframe.keeping import resumed
+from mcframe.fitting.checkpoints import resumed
+from mcframe.fitting.fit_answer import Fit, Kept
 from mcframe.model import Model
 from mcframe.model.binding import check_model, worth_a_warning
 from mcframe.model.chunks.from_dask import tables_from_dask
 from mcframe.model.partitioned import PartitionedData
-from mcframe.numerics.machine import memory_gigabytes
-from mcframe.numerics.scratch import Scratch
-from mcframe.storage import path_of
+from mcframe.runtime.machine import memory_gigabytes
+from mcframe.runtime.scratch import Scratch
+from mcframe.storage.archive import path_of
 
 # The share of the memory at hand that compiled partitions stay in from round to round.
 KEPT_SHARE = 0.3

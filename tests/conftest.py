@@ -11,7 +11,7 @@ from hypothesis.internal.conjecture import providers
 from threadpoolctl import threadpool_limits
 
 import mcframe as mc
-from mcframe.numerics.machine import LIMIT
+from mcframe.runtime.machine import LIMIT
 
 # Pictures are drawn without a screen.
 os.environ.setdefault("MPLBACKEND", "Agg")

@@ -10,8 +10,8 @@ import pytest
 import mcframe as mc
 from mcframe.backends import Alternating, Point, reference
 from mcframe.model.partitioned import RowsInMemory
-from mcframe.numerics.machine import OutOfTime
 from mcframe.numerics.operators import LowRank
+from mcframe.runtime.machine import OutOfTime
 
 NAN = np.nan
 X = np.array([[1.0, 2.0, NAN], [3.0, NAN, 1.0], [0.5, 4.0, 2.0], [NAN, 1.0, 3.0]])

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.model import Problem
 from mcframe.model.partitioned import RowsInMemory
-from mcframe.numerics.digest import digest_of
-from mcframe.numerics.machine import held
+from mcframe.runtime.machine import held
 from mcframe.selection import (
     HeldOutLoss,
     LabelError,
@@ -29,7 +28,8 @@ from mcframe.selection import (
     cross_validation,
     paths,
 )
-from mcframe.storage import Archive
+from mcframe.storage.archive import Archive
+from mcframe.storage.digest import digest_of
 
 from .strategies import damaged
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from mcframe.backends import factored
-from mcframe.numerics.machine import OutOfTime, stop_at
 from mcframe.numerics.norms import least_ritz_pairs
 from mcframe.numerics.operators import Dense
+from mcframe.runtime.machine import OutOfTime, stop_at
 
 
 def symmetric(order, seed):

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.numerics.machine import thread_limit
+from mcframe.runtime.machine import thread_limit
 
 
 def test_the_answer_is_consistent(model, table):

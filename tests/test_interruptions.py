@@ -11,7 +11,7 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import loop
-from mcframe.numerics.machine import check_time
+from mcframe.runtime.machine import check_time
 from mcframe.selection import HeldOutLoss, jobs
 
 pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean score is at")

@@ -87,7 +87,7 @@ def test_blas_that_comes_with_cvxpy_is_held_to_one_thread_too():
     """SCS brings a BLAS of its own, later than the first fit: its threads would spin."""
     asked = """
 from threadpoolctl import threadpool_info
-from mcframe.numerics.machine import blas_alone
+from mcframe.runtime.machine import blas_alone
 mc.fit(model, data)
 import scs
 with blas_alone():

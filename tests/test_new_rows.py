@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.backends import rowwise as newton
+from mcframe.fitting.prediction import mean_response
 from mcframe.numerics.operators import orthogonal_factors
-from mcframe.prediction import mean_response
 
 
 def fitted(likelihood, values, *, tol=1e-12, **block):

@@ -13,7 +13,6 @@ from mcframe.compile.effects import described_effects
 from mcframe.model import Layout
 from mcframe.numerics import quasi_newton
 from mcframe.numerics.charts import Flat, OneSphere, ScaledSpheres, Spheres
-from mcframe.numerics.machine import blas_alone
 from mcframe.numerics.norms import norm_upper_bound, singular_value_bounds
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import (
@@ -24,6 +23,7 @@ from mcframe.numerics.shrinkage import (
     shrink_full,
     shrink_gram,
 )
+from mcframe.runtime.machine import blas_alone
 
 
 def spread_matrix(shape, rng, decay=0.7):

@@ -11,8 +11,8 @@ import mcframe as mc
 from mcframe.backends import certify
 from mcframe.backends.certificate import Point
 from mcframe.compile import compile_problem
+from mcframe.fitting.prediction import FittedRows
 from mcframe.numerics.operators import LowRank
-from mcframe.prediction import FittedRows
 
 from .catalogue import LIKELIHOODS
 

@@ -26,10 +26,10 @@ from mcframe.compile.partitions.executor import (
 )
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, FAN, Least, Source, predictors
 from mcframe.contracts.likelihood import Parametric
+from mcframe.fitting.prediction import FittedRows
 from mcframe.model.partitioned import RowsInMemory, is_partitioned
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.scratch import Scratch
-from mcframe.prediction import FittedRows
+from mcframe.runtime.scratch import Scratch
 
 N_ROWS, N_COLUMNS = 48, 16
 WORDS = {

@@ -34,6 +34,7 @@ from mcframe.compile.partitions.part import Source, fresh_key
 from mcframe.datasets.partitions.on_disk import PartitionsOnDisk
 from mcframe.model.binding import Totals
 from mcframe.model.partitioned import RowsInMemory
+from mcframe.runtime import machine
 from tests.clusters import (
     BUDGET,
     KIND,
@@ -199,8 +200,8 @@ def test_work_that_goes_on_is_waited_for(mute, impatient, monkeypatch):
     busy = {"worker": {"metrics": {"task_counts": {"executing": 1}}}}
     monkeypatch.setattr(gathering, "workers_of", lambda client: busy)
     with (
-        mc.numerics.machine.stop_at(time.perf_counter() + 2.0),
-        pytest.raises(mc.numerics.machine.OutOfTime),
+        machine.stop_at(time.perf_counter() + 2.0),
+        pytest.raises(machine.OutOfTime),
     ):
         gathering_of(mute, "pending").answers()
 

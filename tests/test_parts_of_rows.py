@@ -11,10 +11,10 @@ import scipy.sparse as sp
 import mcframe as mc
 from mcframe.compile import compile_problem
 from mcframe.compile.factor_rows import FactorRows
+from mcframe.fitting.prediction import FittedRows
 from mcframe.model import binding
 from mcframe.model.reading import read_table
 from mcframe.numerics.operators import LowRank
-from mcframe.prediction import FittedRows
 
 N_ROWS, CUTS = 12, (0, 5, 6, 12)
 RISK = mc.RiskMixture(pu=1.0, likelihood=mc.Bernoulli())

@@ -20,8 +20,8 @@ from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.executor import KeptParts, OneByOne, StoredPart
 from mcframe.compile.partitions.part import BYTES_PER_ENTRY, KEPT, Part, Source
 from mcframe.model.partitioned import RowsInMemory
-from mcframe.numerics import machine as memory
-from mcframe.numerics.scratch import Scratch, packed
+from mcframe.runtime import machine as memory
+from mcframe.runtime.scratch import Scratch, packed
 
 from .test_partitions import bits_of_fit, classes_of, model_of, table
 
@@ -395,7 +395,7 @@ def test_memory_is_what_limits_leave(tmp_path, monkeypatch):
 def test_memory_is_no_more_than_ulimit_says():
     script = (
         "import resource; resource.setrlimit(resource.RLIMIT_DATA, (4 * 10**8, 4 * 10**8));"
-        "from mcframe.numerics.machine import memory_gigabytes;"
+        "from mcframe.runtime.machine import memory_gigabytes;"
         "assert memory_gigabytes() == 0.4"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -6,12 +6,12 @@ import pytest
 from scipy.special import expit
 
 import mcframe as mc
-from mcframe.answer import Fit
 from mcframe.backends import Budget, Point, Proximal, Settings
 from mcframe.backends import certificate as bound
 from mcframe.calibration import CalibrationConstraint, CalibrationPenalty
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.validators import positive
+from mcframe.fitting.fit_answer import Fit
 from mcframe.numerics.operators import LowRank
 from mcframe.regularizers.residual_nuclear_norm import BoundResidualNuclearNorm
 

@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
-from mcframe.pooling import pool
 from mcframe.tables.completing import fit_table
 from mcframe.tables.completion import DrawnRows, drawn_places
 from mcframe.tables.declaring import typed_columns
+from mcframe.tables.pooling import pool
 
 from .test_declare import mixed
 

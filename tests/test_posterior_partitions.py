@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import mcframe as mc
-from mcframe import keeping, partitions
+from mcframe import partitions
 from mcframe.compile.partitions.executor import KeptParts, OneByOne
 from mcframe.contracts import ExpectedLogLikelihood, GaussianBound
+from mcframe.fitting import checkpoints as keeping
 from mcframe.model.partitioned import RowsInMemory
 from mcframe.posterior import estimation
 from mcframe.posterior import factors as engine

@@ -11,10 +11,10 @@ from scipy.special import logsumexp
 import mcframe as mc
 from mcframe.contracts import BackendError
 from mcframe.numerics import row_mixtures
-from mcframe.numerics.machine import thread_limit
 from mcframe.numerics.row_mixtures import Incomplete, RowMixture, conditionals, expectation
 from mcframe.posterior import rows as posterior_rows
 from mcframe.posterior.rows import fit_rows, given_rows
+from mcframe.runtime.machine import thread_limit
 
 # What is drawn, and how many numbers of it are missing.
 SHARES = (0.0, 0.1, 0.5, 0.9)

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 
 import mcframe as mc
-from mcframe.numerics import progress
-from mcframe.numerics.progress import current, duration, stage
+from mcframe.runtime import progress
+from mcframe.runtime.progress import current, duration, stage
 
 MODEL = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(2.0)])
 

@@ -9,10 +9,11 @@ from joblib import cpu_count
 
 import mcframe as mc
 from mcframe.compile import program as programs
-from mcframe.numerics import kernels, machine
+from mcframe.numerics import kernels
 from mcframe.numerics import sampled as sampled_matrices
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.sampled import Pattern, Sampled
+from mcframe.runtime import machine
 
 from .strategies import sampled
 

@@ -17,10 +17,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
-from mcframe import fitting, storage
+from mcframe.fitting import fit as fitting
 from mcframe.model.partitioned import RowsInMemory
-from mcframe.numerics import stored
-from mcframe.storage import HEADER, checksums_of
+from mcframe.storage import archive as storage
+from mcframe.storage import serializing as stored
+from mcframe.storage.archive import HEADER, checksums_of
 
 from .strategies import damaged
 
@@ -385,7 +386,7 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 import mcframe as mc
-from mcframe import storage
+from mcframe.storage import archive as storage
 
 checksums_of = storage.checksums_of
 
@@ -514,7 +515,7 @@ DRIVER = """
 import sys
 import numpy as np
 import mcframe as mc
-from mcframe import fitting
+from mcframe.fitting import fit as fitting
 from mcframe.posterior import estimation
 
 fitting.KEPT_EVERY = estimation.LATEST_WRITE = 0.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.backends import verdicts
 from mcframe.compile import CompiledProblem
-from mcframe.numerics.digest import digest_of
+from mcframe.storage.digest import digest_of
 
 from .catalogue import LIKELIHOODS, SHAPED_TERMS, TERMS
 from .strategies import everything, frames, posterior_models, whole_vocabulary

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.datasets import read_ratings
-from mcframe.prediction import largest
+from mcframe.fitting.prediction import largest
 from mcframe.selection import RelativeError
 
 NAN = np.nan
@@ -564,7 +564,7 @@ def test_rankings_come_in_the_library_of_the_triples(library):
 
 def test_rankings_of_many_rows_are_made_in_parts(fit, monkeypatch):
     whole = fit.top("stars", ["eve", "ann", "bob"], observed=True)
-    monkeypatch.setattr("mcframe.prediction.BATCH", 5)
+    monkeypatch.setattr("mcframe.fitting.prediction.BATCH", 5)
     pd.testing.assert_frame_equal(
         fit.top("stars", np.array(["eve", "ann", "bob"]), observed=True), whole
     )
@@ -679,7 +679,7 @@ def test_a_table_that_does_not_fit_into_memory_is_fitted_and_asked(monkeypatch):
     )
     assert triples.shape == (20_000, 5_000)
     model = mc.Model([mc.Block("stars", mc.Gaussian())], [mc.NuclearNorm(3.0)])
-    monkeypatch.setattr("mcframe.prediction.physical_gigabytes", lambda: 1.0)
+    monkeypatch.setattr("mcframe.fitting.prediction.physical_gigabytes", lambda: 1.0)
     with pytest.warns(mc.UnobservedWarning):
         fit = mc.fit(model, {"stars": triples}, tol=1e-2)
     assert "fit.predict_pairs('stars', pairs)" in refusal(fit.predict, "stars")

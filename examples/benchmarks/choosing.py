@@ -21,8 +21,8 @@ from drawn import drawn
 import mcframe as mc
 from mcframe.backends import BACKENDS, LADDER, Budget, Settings, able, verdict_on
 from mcframe.compile import CompiledProblem
-from mcframe.fitting import fit_problem
-from mcframe.numerics.machine import thread_limit
+from mcframe.fitting.fit import fit_problem
+from mcframe.runtime.machine import thread_limit
 
 TOL = 1e-6
 # The conic solver, which is for small tables, and what is never chosen are left out.

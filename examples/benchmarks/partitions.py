@@ -34,9 +34,9 @@ from mcframe.backends.certificate import certify
 from mcframe.compile.factor_rows import EQUATIONS
 from mcframe.compile.partitions.binding import bind_partitions
 from mcframe.compile.partitions.part import FAN, TOGETHER
-from mcframe.numerics.machine import thread_limit
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions import executor_for
+from mcframe.runtime.machine import thread_limit
 
 ROWS, COLUMNS, ENTRIES, WIDTH = 2_000, 500, 50_000, 10
 PARTITIONS, WORKERS = (1, 2, 4, 8, 16, 32, 64), (0, 1, 2)  # 0 workers: this process

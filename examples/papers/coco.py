@@ -9,7 +9,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, singular_values
 from mcframe.datasets import MultiLabel, read_multilabel
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
 from mcframe.numerics.operators import LowRank
 from mcframe.papers import coco, coco_subgradient
 from papers.baselines import maxide

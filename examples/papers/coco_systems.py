@@ -9,7 +9,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.datasets import MultiLabel, hide
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank

@@ -6,7 +6,6 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.backends import Budget, Point, Settings, Start, run
 from mcframe.compile import compile_problem
 from mcframe.compile.penalty import split_rows
@@ -14,6 +13,7 @@ from mcframe.constraints import Box, MaxNormBall
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import BackendError
 from mcframe.contracts.validators import positive
+from mcframe.fitting.fit_answer import Fit
 from mcframe.likelihoods import Bernoulli
 from mcframe.likelihoods.links import mills
 from mcframe.model import Model, Problem

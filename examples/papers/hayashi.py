@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.errors import NotCertifiedWarning
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Model, Problem
 from mcframe.papers import (

@@ -8,9 +8,9 @@ from typing import Self
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.contracts.errors import NotCertifiedWarning
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
+from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Problem
 from mcframe.papers import logistic_quantization, max_norm_radius, probit_quantization, tri
 from papers.data import binary_low_rank

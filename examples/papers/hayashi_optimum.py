@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.errors import NotCertifiedWarning, UnobservedWarning
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
 from mcframe.papers import pn
 from papers.experiment import Experiment
 from papers.growing_factors import GrowingFactors, growing_factors

@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.errors import DataError
-from mcframe.numerics.progress import duration
+from mcframe.runtime.progress import duration
 from papers.experiment import Experiment, Measured, summarised
 from papers.picture import draw, draw_bars
 from papers.registry import PAPERS, experiments, find, of_paper

@@ -11,7 +11,7 @@ from decimal import Decimal
 import attrs
 from scipy.stats import t as student
 
-from mcframe.numerics.progress import duration
+from mcframe.runtime.progress import duration
 from papers.experiment import Experiment, Measured, Published, Summary, Trial, summarised
 from papers.store import Header, Result
 

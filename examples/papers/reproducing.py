@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 
 from mcframe.contracts.errors import DataError
-from mcframe.numerics.progress import stage
+from mcframe.runtime.progress import stage
 from mcframe.selection.jobs import joblib
 from papers.experiment import Experiment, Trial, summarised
 from papers.picture import draw

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from mcframe.numerics.machine import blas_alone, thread_limit
+from mcframe.runtime.machine import blas_alone, thread_limit
 from mcframe.selection.jobs import joblib
 from papers.experiment import Experiment, Trial
 from papers.store import Result, commit

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
 from mcframe.datasets import hide
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
+from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
 from mcframe.papers import collective, mc0, soft_impute, tmcc, tmcc_accelerated
 from mcframe.selection import path

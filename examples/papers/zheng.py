@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Self
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array
 from mcframe.datasets import hide
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
+from mcframe.fitting.fit_answer import Fit
 from mcframe.papers import gamma, soft_impute, soft_impute_iterations
 from mcframe.selection import path
 from papers.data import SemiSupervised, semi_supervised

@@ -22,7 +22,6 @@ from mcframe.compile.program import LARGEST_GRAM
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING
 from mcframe.contracts.term import Composed, Constraint, Factored
-from mcframe.numerics.machine import OutOfTime
 from mcframe.numerics.norms import (
     NEAREST,
     Lanczos,
@@ -34,6 +33,7 @@ from mcframe.numerics.norms import (
 from mcframe.numerics.operators import Dense, LowRank, Operator
 from mcframe.numerics.tapering import lower_directions
 from mcframe.numerics.unlabeled import BackgroundAt
+from mcframe.runtime.machine import OutOfTime
 
 
 @attrs.frozen(eq=False)

@@ -23,7 +23,7 @@ from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.errors import BackendError, ModelError, NothingFeasible
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import is_word
-from mcframe.numerics.progress import current
+from mcframe.runtime.progress import current
 
 # What ``backend=`` takes: a name, an options object, or a solver of one's own.
 BackendLike = str | Backend | Solver[Program, Any]

@@ -13,9 +13,9 @@ from mcframe.constraints import Box
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint, Sums
 from mcframe.likelihoods import Gaussian
-from mcframe.numerics.machine import check_time
 from mcframe.numerics.max_norm import factors_of
 from mcframe.numerics.operators import LowRank
+from mcframe.runtime.machine import check_time
 
 # Effects of each piece of the loss.
 Given = tuple[Array | None, ...]

@@ -21,9 +21,9 @@ from mcframe.compile import Program
 from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Constraint
-from mcframe.numerics.machine import OutOfTime, blas_alone, stop_at
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.progress import current
+from mcframe.runtime.machine import OutOfTime, blas_alone, stop_at
+from mcframe.runtime.progress import current
 
 # The iteration of the first certificate after the start, and the least and the largest number of
 # iterations between two later ones.

@@ -14,9 +14,9 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Factored
 from mcframe.numerics.charts import Flat
-from mcframe.numerics.machine import check_time, matmul
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import Shrinker, Shrunk
+from mcframe.runtime.machine import check_time, matmul
 
 # Conjugate gradient steps at most, and the length of the residual relative to the first that
 # ends them: from there on the rank's curvature says less than a new step would.

@@ -27,9 +27,9 @@ from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.likelihood import Approximated
 from mcframe.contracts.validators import is_word, positive
 from mcframe.model import Problem
-from mcframe.numerics.machine import blas_alone
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.progress import current
+from mcframe.runtime.machine import blas_alone
+from mcframe.runtime.progress import current
 
 # Beyond either of these a reference is refused unless forced.
 MAX_SECONDS = 120.0

@@ -15,8 +15,8 @@ from mcframe.contracts.likelihood import TwiceDifferentiable
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.numerics import kernels
-from mcframe.numerics.machine import check_time
 from mcframe.numerics.sampled import Pattern
+from mcframe.runtime.machine import check_time
 
 # A share of the largest curvature of an entry that is added to the curvature in row effects: they
 # have no cost of their own, and a loss may be flat.

@@ -15,8 +15,8 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Proximable
 from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.term import Norm
-from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank
+from mcframe.runtime.machine import MEMORY_SHARE, physical_gigabytes
 
 # The multipliers are updated when the inner residual is this fraction of their update. It is
 # halved at each doubling of a stiffness after the first ones, down to the least: slow convergence

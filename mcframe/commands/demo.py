@@ -16,12 +16,12 @@ import numpy as np
 from mcframe.commands.parsing import DONE, LAYOUT, UNFINISHED, natural, tolerance, whole
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import DataError, NotCertifiedWarning
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
+from mcframe.fitting.verification import verify
 from mcframe.plots.drawing import BLUE, GREEN, GREY, VERMILLION
 from mcframe.tables.completing import complete
 from mcframe.tables.completion import Completion
 from mcframe.tables.declaring import declare
-from mcframe.verification import verify
 
 # What matplotlib writes without further packages.
 FORMATS = (".png", ".pdf", ".svg")

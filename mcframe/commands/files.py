@@ -20,8 +20,8 @@ from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.validators import a_type, counted
 from mcframe.datasets.readers import MISSING, find_file
 from mcframe.model import Model
-from mcframe.numerics.machine import held
-from mcframe.numerics.stored import FORMAT, put_together, said
+from mcframe.runtime.machine import held
+from mcframe.storage.serializing import FORMAT, put_together, said
 from mcframe.tables.columns import read_column
 
 # What is missing if it is not installed, and how to get it.

@@ -8,7 +8,6 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.commands.files import (
     KINDS,
     checked_output,
@@ -34,11 +33,12 @@ from mcframe.commands.parsing import (
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import a_type, counted, meant
 from mcframe.datasets.readers import choose_columns, find_file
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
+from mcframe.fitting.fit_answer import Fit
+from mcframe.fitting.verification import explain, verify
 from mcframe.loading import load
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.tables import Completion, Declared, complete, declare
-from mcframe.verification import explain, verify
 
 SAVED = (".npz",)
 MODELS = """\

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from mcframe.compile.equations import EffectSquares, SquaresAt
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.machine import check_time
+from mcframe.runtime.machine import check_time
 
 
 @attrs.frozen(eq=False)

@@ -19,7 +19,7 @@ from scipy import sparse
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import meant
-from mcframe.storage import path_of
+from mcframe.storage.archive import path_of
 
 VARIABLE = "MCFRAME_DATA"
 

@@ -24,7 +24,7 @@ from mcframe.contracts.validators import (
     whole,
 )
 from mcframe.estimators.columns import FrameColumns, NumberColumns, holds_more_than_numbers
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.model.model import terms_with_weight

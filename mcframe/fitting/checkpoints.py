@@ -7,11 +7,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit, checked_start
 from mcframe.backends import Outcome, Settings
 from mcframe.contracts.errors import DataError, warn_caller
-from mcframe.numerics.digest import digest_of
-from mcframe.storage import Archive
+from mcframe.fitting.fit_answer import Fit, checked_start
+from mcframe.storage.archive import Archive
+from mcframe.storage.digest import digest_of
 
 # The name of the only entry of a checkpoint.
 LATEST = "latest"

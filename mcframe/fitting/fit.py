@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.backends import (
     Backend,
     BackendLike,
@@ -23,13 +22,14 @@ from mcframe.backends import (
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning, warn_caller
 from mcframe.contracts.validators import RandomState, checked_seed, checked_switch, is_word
-from mcframe.keeping import resumed
+from mcframe.fitting.checkpoints import resumed
+from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
 from mcframe.model.partitioned import in_partitions, refuse_options_of_partitions
 from mcframe.model.table import Table, affine_units
-from mcframe.numerics.machine import checked_jobs, thread_limit
-from mcframe.numerics.progress import checked_progress, current, stage
 from mcframe.partitions import fit_partitions
+from mcframe.runtime.machine import checked_jobs, thread_limit
+from mcframe.runtime.progress import checked_progress, current, stage
 
 # Least seconds between two checkpoints of data in memory, whose certificates take little time.
 KEPT_EVERY = 10.0

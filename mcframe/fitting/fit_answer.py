@@ -28,13 +28,13 @@ from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
 from mcframe.contracts.term import Sums
 from mcframe.contracts.validators import a_type
+from mcframe.fitting.new_rows import NewRows
+from mcframe.fitting.prediction import Axes, FittedRows, best_columns, check_ranked, check_size
 from mcframe.model import Model, Problem
 from mcframe.model.table import LeftBehind
-from mcframe.new_rows import NewRows
 from mcframe.numerics.operators import LowRank
 from mcframe.plots.of_answers import FitPictures
-from mcframe.prediction import Axes, FittedRows, best_columns, check_ranked, check_size
-from mcframe.storage import save
+from mcframe.storage.archive import save
 
 
 @attrs.frozen(eq=False)

@@ -17,6 +17,7 @@ from mcframe.contracts.errors import (
     warn_caller,
 )
 from mcframe.contracts.validators import a_type, plain
+from mcframe.fitting.prediction import Rows
 from mcframe.model import Layout, Problem
 from mcframe.model.binding import origin_of, row_counts, same_rows
 from mcframe.model.labels import AxisLabels, pandas_index
@@ -24,7 +25,6 @@ from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
 from mcframe.model.triples import in_columns_of
-from mcframe.prediction import Rows
 
 # Names that a message lists.
 LISTED = 5

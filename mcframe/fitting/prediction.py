@@ -16,8 +16,8 @@ from mcframe.model.binding import targets_of
 from mcframe.model.forms import check_domain
 from mcframe.model.labels import AxisLabels, columns_of_frame, frame_of, is_frame, some_in_words
 from mcframe.model.table import Table
-from mcframe.numerics.machine import MEMORY_SHARE, physical_gigabytes
 from mcframe.numerics.operators import LowRank
+from mcframe.runtime.machine import MEMORY_SHARE, physical_gigabytes
 
 # How many arrays of the size of a block a whole answer takes at its peak.
 WHOLE_ARRAYS = 3

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.backends import (
     BackendLike,
     Budget,
@@ -25,11 +24,12 @@ from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.showing import card, remarks, table_as_html, text_as_html
-from mcframe.fitting import fit_problem
+from mcframe.fitting.fit import fit_problem
+from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
 from mcframe.model.partitioned import in_partitions
-from mcframe.numerics.progress import stage
 from mcframe.partitions import PartitionsExplanation, explain_partitions, read_partitions
+from mcframe.runtime.progress import stage
 
 
 @attrs.frozen(eq=False, repr=False)

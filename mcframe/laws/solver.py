@@ -8,17 +8,17 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.backends import Backend, BackendLike, Record, backend_from
 from mcframe.compile import CompiledProblem
 from mcframe.constraints import Box, OnesColumn
 from mcframe.contracts.errors import NotCertifiedWarning, UnobservedWarning
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
+from mcframe.fitting.fit_answer import Fit
+from mcframe.fitting.verification import Verification
 from mcframe.laws.checking import demand, demand_unharmed, law
 from mcframe.likelihoods import Bernoulli, Gaussian, Quantile
 from mcframe.model import Block, Model, Problem
 from mcframe.regularizers import GaussianRows, MaxNorm, NuclearNorm, Ridge
-from mcframe.verification import Verification
 
 # The relative gap up to which a reference counts as exact.
 REFERENCE_TOL = 1e-6

@@ -10,7 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Tell
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.gaussian_bounds import expected_softplus
-from mcframe.numerics.machine import check_time
+from mcframe.runtime.machine import check_time
 
 # exp of it is far from overflowing.
 LARGE = 300.0

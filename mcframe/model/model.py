@@ -21,7 +21,7 @@ from mcframe.contracts.term import (
 )
 from mcframe.contracts.validators import block_name, number, positive
 from mcframe.model.formulas import as_html, as_latex, name_in_formula
-from mcframe.numerics.stored import from_text, to_text
+from mcframe.storage.serializing import from_text, to_text
 
 
 @attrs.frozen(eq=False)

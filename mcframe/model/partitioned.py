@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.model.model import Observations
-from mcframe.numerics.digest import digest_of
+from mcframe.storage.digest import digest_of
 
 # The additions of ``Observations`` to its values.
 ADDED = ("weights", "offset", "exposure")

@@ -31,9 +31,9 @@ from mcframe.model.model import Model, terms_with_weight
 from mcframe.model.standardising import standardised
 from mcframe.model.table import LeftBehind, Table
 from mcframe.numerics.blockwise import Blockwise
-from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank, Scales
 from mcframe.numerics.unlabeled import Uniform, Unwritten
+from mcframe.storage.digest import digest_of
 
 # What distinguishes the data of a block from others.
 WHAT_COUNTS = attrgetter(

@@ -13,9 +13,9 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import UnlabeledLoss
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.kernels import add_columns_times, rows_times
-from mcframe.numerics.machine import check_time, share, thread_count
 from mcframe.numerics.operators import LowRank, Operator
 from mcframe.numerics.unlabeled import Unwritten, UnwrittenAt
+from mcframe.runtime.machine import check_time, share, thread_count
 
 # Cells of a block, and cells whose losses are computed at a time, which stay in the cache.
 BLOCK, SLICE = 1_000_000, 32_768

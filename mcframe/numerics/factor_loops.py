@@ -8,8 +8,8 @@ multiplications in each loop, and four times as many for variances.
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.numerics.machine import compiled
 from mcframe.numerics.row_mixtures import invert
+from mcframe.runtime.machine import compiled
 
 FAST = {"reassoc", "contract", "nsz"}
 # Beside offsets that factors have to make up for, an inverse alone leaves no digits of z.

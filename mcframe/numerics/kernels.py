@@ -22,7 +22,7 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
-from mcframe.numerics.machine import compiled, cuts, even_cuts, share
+from mcframe.runtime.machine import compiled, cuts, even_cuts, share
 
 fours = Deferred("mcframe.numerics.fours", "every solver")
 

@@ -18,8 +18,8 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.numerics.machine import check_time, limits_blas
 from mcframe.numerics.row_mixtures import Conditionals, Incomplete
+from mcframe.runtime.machine import check_time, limits_blas
 
 
 @attrs.frozen(eq=False)

@@ -10,10 +10,10 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask, Matrix, svd
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.machine import check_time
 from mcframe.numerics.norms import spectral_bound
 from mcframe.numerics.operators import Dense, Operator, as_operator, stacked_gradient
 from mcframe.numerics.sampled import Sampled
+from mcframe.runtime.machine import check_time
 
 # Where lower and upper bound count as equal.
 TOLERANCE = 1e-10

@@ -10,9 +10,9 @@ from scipy.special import betaincinv
 
 from mcframe.contracts.arrays import Array, Matrix, singular_values, svd
 from mcframe.contracts.rounding import EPS
-from mcframe.numerics.machine import check_time, gram
 from mcframe.numerics.operators import Dense, Operator, as_operator, without
 from mcframe.numerics.shrinkage import upright
+from mcframe.runtime.machine import check_time, gram
 
 
 def least_ritz_pairs(

@@ -11,7 +11,7 @@ from scipy.sparse.linalg import LinearOperator
 from mcframe.contracts.arrays import Array, IntArray, singular_values, svd
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics import kernels
-from mcframe.numerics.machine import matmul
+from mcframe.runtime.machine import matmul
 
 
 class Operator(LinearOperator):  # type: ignore[misc]

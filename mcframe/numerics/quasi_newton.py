@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
-from mcframe.numerics.machine import check_time
+from mcframe.runtime.machine import check_time
 
 #: A point with the function's value and gradient there.
 Visited = tuple[Array, float, Array]

@@ -21,7 +21,7 @@ from scipy.linalg import solve_triangular
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.kernels import FAST
-from mcframe.numerics.machine import check_time, compiled, limits_blas, share
+from mcframe.runtime.machine import check_time, compiled, limits_blas, share
 
 Solve = Callable[[Array, Array], tuple[Array, Array, Array]]
 # Numbers in the arrays of one block of rows, over all components.

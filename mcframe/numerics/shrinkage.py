@@ -6,8 +6,8 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, svd
-from mcframe.numerics.machine import check_time, gram, matmul
 from mcframe.numerics.operators import Dense, LowRank, Operator
+from mcframe.runtime.machine import check_time, gram, matmul
 
 # Columns that the block iteration carries beyond the rank.
 GUARD = 12

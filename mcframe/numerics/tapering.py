@@ -7,9 +7,9 @@ import numpy as np
 import scipy
 
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.numerics.machine import check_time
 from mcframe.numerics.operators import Operator
 from mcframe.numerics.shrinkage import orthonormal
+from mcframe.runtime.machine import check_time
 
 # Rounds in which rows and columns are scaled until the norm is low enough.
 ROUNDS = 8

@@ -6,13 +6,13 @@ from typing import Any, Self
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.backends import Budget, Settings, run
 from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import RandomState, checked_seed
+from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
 from mcframe.numerics.operators import LowRank
 

@@ -14,7 +14,6 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.backends import History, Outcome, Point, Record, certify, relative_gap
 from mcframe.backends.certificate import Dual
 from mcframe.backends.fpc import continuation, gradient_step, published_steps
@@ -23,6 +22,7 @@ from mcframe.compile.loss import Solved
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array, singular_values, svd
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.fitting.fit_answer import Fit
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
 from mcframe.numerics.operators import LowRank

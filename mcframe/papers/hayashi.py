@@ -13,7 +13,6 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.backends import Dual, Point
 from mcframe.compile import Program
 from mcframe.compile.penalty import split_rows
@@ -23,6 +22,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import RandomState, above_zero, positive, within
+from mcframe.fitting.fit_answer import Fit
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank, stacked_gradient

@@ -11,7 +11,6 @@ import attrs
 import numpy as np
 from attrs.validators import optional
 
-from mcframe.answer import Fit
 from mcframe.backends import Point
 from mcframe.calibration import Calibration
 from mcframe.compile import Program
@@ -20,6 +19,7 @@ from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import RandomState, at_least_0, positive, whole
+from mcframe.fitting.fit_answer import Fit
 from mcframe.likelihoods import Bernoulli, Gaussian, Poisson
 from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank

@@ -10,7 +10,6 @@ import attrs
 import numpy as np
 import scipy.linalg
 
-from mcframe.answer import Fit
 from mcframe.backends import Dual, Point
 from mcframe.calibration import Calibration
 from mcframe.compile import Program
@@ -19,6 +18,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import number, positive, read_only_matrix, refuse_where
+from mcframe.fitting.fit_answer import Fit
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank

@@ -10,13 +10,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.backends import Point
 from mcframe.compile import Program, SpectralPenalty
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import positive, whole
+from mcframe.fitting.fit_answer import Fit
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank, orthogonal_factors

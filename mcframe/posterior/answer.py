@@ -19,9 +19,18 @@ from mcframe.contracts.validators import (
     probability,
     whole,
 )
+from mcframe.fitting.new_rows import tables_of_new_rows
+from mcframe.fitting.prediction import (
+    Axes,
+    answers_at_pairs,
+    both_ends,
+    check_ranked,
+    check_size,
+    checked_places,
+    table_of_values,
+)
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
-from mcframe.new_rows import tables_of_new_rows
 from mcframe.plots.of_answers import PosteriorPictures
 from mcframe.posterior.conformal import ConformalPredictions, conformalized
 from mcframe.posterior.estimation import Sweep, estimate
@@ -36,16 +45,7 @@ from mcframe.posterior.predictive import (
     units_of,
 )
 from mcframe.posterior.principal_axes import Factors, factors_of
-from mcframe.prediction import (
-    Axes,
-    answers_at_pairs,
-    both_ends,
-    check_ranked,
-    check_size,
-    checked_places,
-    table_of_values,
-)
-from mcframe.storage import save
+from mcframe.storage.archive import save
 
 Ask = Callable[[Predictive], Array]
 # How many cells are answered at a time.

@@ -13,14 +13,14 @@ from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import RandomState, a_type, checked_seed, probability
+from mcframe.fitting.prediction import answers_at_pairs, both_ends, check_size
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model, Observations, Problem
 from mcframe.model.table import Table
-from mcframe.numerics.progress import checked_progress, stage
 from mcframe.plots.of_answers import ConformalPictures
 from mcframe.posterior.predictive import cells_of, has_few_values
-from mcframe.prediction import answers_at_pairs, both_ends, check_size
 from mcframe.regularizers import NuclearNorm
+from mcframe.runtime.progress import checked_progress, stage
 
 Odds = Callable[[IntArray, IntArray], Array]
 

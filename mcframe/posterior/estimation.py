@@ -18,12 +18,10 @@ from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import is_word, whole
-from mcframe.keeping import Checkpoint
+from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import check_model, worth_a_warning
 from mcframe.model.partitioned import in_partitions, refuse_options_of_partitions
-from mcframe.numerics.machine import OutOfTime, blas_alone, checked_jobs, stop_at, thread_limit
-from mcframe.numerics.progress import checked_progress, current, stage
 from mcframe.partitions import executor_of
 from mcframe.posterior.factor_rows import (
     PosteriorRows,
@@ -36,6 +34,8 @@ from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, fa
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed
 from mcframe.regularizers import GaussianRows, NuclearNorm
+from mcframe.runtime.machine import OutOfTime, blas_alone, checked_jobs, stop_at, thread_limit
+from mcframe.runtime.progress import checked_progress, current, stage
 
 # The number of factors where none is given, if the table has so many rows and columns.
 FACTORS = 24

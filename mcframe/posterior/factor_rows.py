@@ -16,9 +16,9 @@ from mcframe.compile.partitions.part import PART, PROGRAM, Least, Part
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.model import Problem
 from mcframe.numerics import factor_loops as loops
-from mcframe.numerics.machine import check_time, share
 from mcframe.posterior.factor_state import CHUNK, FactorState, Gaussians, gaussians_given
 from mcframe.posterior.observed import Observed, ObservedBlock, Summary, nothing, summarized
+from mcframe.runtime.machine import check_time, share
 
 # Sums over rows are taken in so many parts at most, of so many multiplications at least, so that
 # the order of summation does not depend on the threads.

@@ -13,10 +13,10 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood, TwiceDifferentiable
 from mcframe.contracts.rounding import EPS
+from mcframe.fitting.prediction import check_size, checked_places
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal
 from mcframe.model import Problem
 from mcframe.model.table import AffineUnits
-from mcframe.prediction import check_size, checked_places
 
 # Numbers of z that are worked on at a time.
 BLOCK = 100_000

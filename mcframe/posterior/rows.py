@@ -20,8 +20,6 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
 from mcframe.numerics.inverse_wishart import digammas, divergence, log_gammas
 from mcframe.numerics.low_rank_rows import LowRankRows
-from mcframe.numerics.machine import limits_blas
-from mcframe.numerics.progress import current, stage
 from mcframe.numerics.row_mixtures import (
     Conditionals,
     Expectation,
@@ -32,6 +30,8 @@ from mcframe.numerics.row_mixtures import (
     root_of,
 )
 from mcframe.posterior.wide_rows import WideParameters, WidePrior, is_wide
+from mcframe.runtime.machine import limits_blas
+from mcframe.runtime.progress import current, stage
 
 # The numbers of rows that the prior covariance of one Gaussian may count as.
 PRIOR_ROWS = np.geomspace(0.1, 3000.0, 60)

@@ -28,13 +28,13 @@ from mcframe.likelihoods import Gaussian
 from mcframe.model import Model
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.kernels import Compressed
-from mcframe.numerics.progress import checked_progress, current, stage
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.factor_rows import row_pass
 from mcframe.posterior.factor_state import Gaussians, gaussians_of_groups
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.observed import ObservedBlock
 from mcframe.posterior.predictive import Predictive, numbers_of, predictive_at
+from mcframe.runtime.progress import checked_progress, current, stage
 
 # Nodes and shares of the quadrature over the noise that is part of a block's predictors.
 NOISE_NODES = np.polynomial.hermite_e.hermegauss(16)

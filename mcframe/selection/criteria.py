@@ -10,7 +10,6 @@ from weakref import WeakKeyDictionary
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.backends import Point
 from mcframe.compile import compile_problem
 from mcframe.contracts.arrays import Array
@@ -24,6 +23,7 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
 )
 from mcframe.contracts.validators import a_type, block_name
+from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Block, Model, Problem, standardising
 from mcframe.model.table import Table, ranges_of
 from mcframe.numerics.operators import LowRank

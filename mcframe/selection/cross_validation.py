@@ -11,7 +11,6 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.backends import FROM_OUTSIDE, BackendLike, checked_backend, checked_budget
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array, IntArray, Mask
@@ -22,16 +21,17 @@ from mcframe.contracts.errors import (
     warn_caller,
 )
 from mcframe.contracts.validators import RandomState, a_type, above_zero, whole
+from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
-from mcframe.numerics.digest import digest_of
-from mcframe.numerics.progress import Progress, checked_progress, stage
+from mcframe.runtime.progress import Progress, checked_progress, stage
 from mcframe.selection.choice import AT_EDGE, CrossValidation
 from mcframe.selection.criteria import Criterion, checked_criteria, criterion_name, score_of, takes
 from mcframe.selection.jobs import joblib, results_as_finished
 from mcframe.selection.paths import certified_path, descending, identity_of
 from mcframe.selection.splitters import EntryFolds, Fold, Splitter, folds_of
 from mcframe.selection.weight_max import chosen_place
-from mcframe.storage import Archive
+from mcframe.storage.archive import Archive
+from mcframe.storage.digest import digest_of
 
 # The relative amount by which the middle weight of a grid may lie above its geometric mean.
 ROUNDING = 1e-9

@@ -7,7 +7,6 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.backends import (
     FROM_OUTSIDE,
     BackendLike,
@@ -23,14 +22,15 @@ from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarni
 from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import RandomState, checked_seed, counted, probability, whole
-from mcframe.fitting import solve_with
+from mcframe.fitting.fit import solve_with
+from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Block, Model, Problem
-from mcframe.numerics.digest import digest_of
-from mcframe.numerics.machine import blas_alone
-from mcframe.numerics.progress import checked_progress, stage
 from mcframe.plots.of_answers import PathPictures
+from mcframe.runtime.machine import blas_alone
+from mcframe.runtime.progress import checked_progress, stage
 from mcframe.selection.weight_max import chosen_place, largest_weight
-from mcframe.storage import Archive
+from mcframe.storage.archive import Archive
+from mcframe.storage.digest import digest_of
 
 LINE = "{:>12}  {:<15}  {:>15}  {:>7}  {:>4}  {:>8}"
 TITLES = ("weight", "status", "objective", "gap", "rank", "time")

@@ -8,17 +8,17 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.answer import Fit, new_rows
 from mcframe.backends import Point
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import RandomState, a_type, checked_seed, number, whole
+from mcframe.fitting.fit_answer import Fit, new_rows
 from mcframe.likelihoods import Ordinal
 from mcframe.model import Model, Observations, Problem
 from mcframe.model.table import Table
-from mcframe.numerics.digest import digest_of
 from mcframe.risks import RiskMixture
+from mcframe.storage.digest import digest_of
 
 
 def by_content(observed: Mapping[str, Table]) -> dict[str, tuple[Table, IntArray]]:

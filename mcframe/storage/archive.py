@@ -17,8 +17,8 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.validators import a_type
-from mcframe.numerics.machine import held
-from mcframe.numerics.stored import FORMAT, put_together, said, taken_apart
+from mcframe.runtime.machine import held
+from mcframe.storage.serializing import FORMAT, put_together, said, taken_apart
 
 HEADER = "header.json"
 # A file ends with a CRC of all bytes before it, of which 4 GB take a second.

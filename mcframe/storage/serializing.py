@@ -17,7 +17,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError, McframeError, ModelError
 from mcframe.contracts.showing import cut
 from mcframe.contracts.validators import a_type, meant
-from mcframe.numerics import stored_frames
+from mcframe.storage import stored_frames
 
 # Changes where files of earlier versions are not read any more.
 FORMAT = 8
@@ -26,7 +26,6 @@ WORDS = ("likelihoods", "risks", "regularizers", "constraints")
 # Further classes that are stored field by field, by the module where they stand. No other class is
 # ever made from a file.
 CLASSES = {
-    "answer": "Fit Kept",
     "backends.alternating": "Alternating AlternatingState",
     "backends.backend": "History Paused Record",
     "backends.certificate": "Dual Point Rounding",
@@ -38,6 +37,7 @@ CLASSES = {
     "backends.splitting": "Nonsmooth Splitting SplittingState",
     "calibration": "Calibration",
     "compile.partitions.executor": "Work",
+    "fitting.fit_answer": "Fit Kept",
     "model.binding": "Layout LossCounts Totals",
     "model.labels": "AxisLabels",
     "model.model": "Block Model",

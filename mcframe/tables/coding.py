@@ -13,9 +13,9 @@ from scipy.special import logsumexp, softmax, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.model.table import AffineUnits
-from mcframe.numerics.machine import limits_blas
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.predictive import units_of
+from mcframe.runtime.machine import limits_blas
 from mcframe.selection.splitters import kinds_of
 from mcframe.tables.columns import Column
 

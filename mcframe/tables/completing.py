@@ -7,16 +7,16 @@ from typing import Any, Literal
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning, warn_caller
 from mcframe.contracts.frames import Frame
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import RandomState, checked_seed, is_word, plain
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
+from mcframe.fitting.fit_answer import Fit
 from mcframe.model.forms import long_list
-from mcframe.numerics.progress import checked_progress, current, stage
 from mcframe.regularizers import NuclearNorm
+from mcframe.runtime.progress import checked_progress, current, stage
 from mcframe.selection import (
     Criterion,
     EntryFolds,

@@ -11,21 +11,21 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import scipy
 
-from mcframe.answer import Fit
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError, NoSuchAnswer
 from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.contracts.validators import RandomState, checked_seed, counted, plain, whole
+from mcframe.fitting.fit_answer import Fit
 from mcframe.model.table import AffineUnits
-from mcframe.numerics.progress import stage
 from mcframe.numerics.row_mixtures import moments_of
 from mcframe.plots.of_answers import CompletionPictures
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of
+from mcframe.runtime.progress import stage
 from mcframe.selection import CrossValidation
-from mcframe.storage import save
+from mcframe.storage.archive import save
 from mcframe.tables.coding import BLOCK, Choice, Counts, Numbers
 from mcframe.tables.declared_column import (
     DeclaredColumn,

@@ -12,7 +12,6 @@ import attrs
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mcframe.answer import Fit, new_rows
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import (
     DataError,
@@ -25,6 +24,7 @@ from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.validators import a_type, counted, is_word, plain
+from mcframe.fitting.fit_answer import Fit, new_rows
 from mcframe.likelihoods import Ordinal
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior

@@ -15,14 +15,14 @@ from mcframe.contracts.validators import counted
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.model.table import AffineUnits, affine_units
-from mcframe.numerics.machine import limits_blas
-from mcframe.numerics.progress import current
 from mcframe.numerics.row_mixtures import Incomplete, moments_of
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of, student_factors
 from mcframe.posterior.wide_rows import is_wide
 from mcframe.regularizers import GaussianRows, NuclearNorm
+from mcframe.runtime.machine import limits_blas
+from mcframe.runtime.progress import current
 from mcframe.selection.splitters import places_by_content
 from mcframe.tables.coding import (
     BLOCK,

@@ -6,10 +6,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
+from mcframe.fitting.fit_answer import Fit
 from mcframe.papers.wang import FEATURES, collective
 from mcframe.papers.zheng import soft_impute
 

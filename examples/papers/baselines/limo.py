@@ -10,7 +10,7 @@ from mcframe.backends import relative_gap
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import at_least_0
-from mcframe.numerics.machine import compiled
+from mcframe.runtime.machine import compiled
 from papers.baselines.checks import checked_features, checked_labels
 
 __all__ = ["MarginClassifier", "MarginProblem", "limo", "limo_by_cross_validation"]

@@ -6,9 +6,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.fitting import fit
+from mcframe.fitting.fit import fit
+from mcframe.fitting.fit_answer import Fit
 from mcframe.papers.wang import FEATURES, mc0
 from mcframe.papers.zheng import soft_impute
 from papers.baselines.collective import features_and_tasks

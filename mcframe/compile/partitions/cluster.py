@@ -18,9 +18,9 @@ from threadpoolctl import threadpool_info
 from mcframe.compile.partitions.executor import in_bytes
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import BackendError, McframeError, ModelError
-from mcframe.numerics.digest import digest_of
-from mcframe.numerics.machine import check_time
-from mcframe.numerics.progress import current
+from mcframe.runtime.machine import check_time
+from mcframe.runtime.progress import current
+from mcframe.storage.digest import digest_of
 
 distributed: Any = Deferred("distributed", "a Dask cluster")
 # What computes the numbers and what carries them: one version each on all workers.

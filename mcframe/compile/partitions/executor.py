@@ -22,9 +22,9 @@ from mcframe.compile.partitions.part import (
 )
 from mcframe.contracts.arrays import Array
 from mcframe.model.table import Table
-from mcframe.numerics.machine import blas_alone, check_time
-from mcframe.numerics.progress import current
-from mcframe.numerics.scratch import Scratch, Stored, packed
+from mcframe.runtime.machine import blas_alone, check_time
+from mcframe.runtime.progress import current
+from mcframe.runtime.scratch import Scratch, Stored, packed
 
 # What a task or an answer takes in addition to its arrays is not counted: a number counts as this.
 NUMBER = 8

@@ -45,9 +45,9 @@ from mcframe.compile.partitions.part import (
 )
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, McframeError, warn_caller
-from mcframe.numerics.machine import thread_limit
-from mcframe.numerics.progress import current
-from mcframe.numerics.scratch import Scratch
+from mcframe.runtime.machine import thread_limit
+from mcframe.runtime.progress import current
+from mcframe.runtime.scratch import Scratch
 
 # Arrays of fewer bytes travel with their tasks. Of larger ones so many stay with the workers.
 SMALL, STAYING = 4_096, 48

@@ -13,8 +13,8 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.model import Model, Problem
 from mcframe.model.binding import Totals, layout_of
 from mcframe.model.table import LeftBehind, OffsetLeftBehind, Table
-from mcframe.numerics.digest import digest_of
 from mcframe.numerics.operators import LowRank
+from mcframe.storage.digest import digest_of
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -15,13 +15,14 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from mcframe import __version__, storage
+from mcframe import __version__
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.model.chunks.sources import data_of, type_of_places
 from mcframe.model.labels import AxisLabels
 from mcframe.model.partitioned import CountedPartitions
-from mcframe.numerics.machine import held
+from mcframe.runtime.machine import held
+from mcframe.storage import archive as storage
 
 # 3 since entries are Parquet files.
 FORMAT = 3

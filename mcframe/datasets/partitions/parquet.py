@@ -8,7 +8,6 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.answer import Fit
 from mcframe.compile import PartitionedProblem
 from mcframe.compile.partitions.binding import mixed_bits
 from mcframe.compile.partitions.part import read_part
@@ -16,6 +15,7 @@ from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import a_type, is_word
 from mcframe.datasets.partitions.on_disk import FolderLayout, pa, path_of, pq, workshop
+from mcframe.fitting.fit_answer import Fit
 from mcframe.model.model import Observations
 from mcframe.model.partitioned import PartitionedData, is_partitioned
 from mcframe.model.reading import read_values

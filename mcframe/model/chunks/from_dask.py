@@ -25,7 +25,7 @@ from mcframe.model.chunks.sources import (
 )
 from mcframe.model.forms import may_list_entries, numbers_of
 from mcframe.model.partitioned import ADDED, CountedPartitions, changed, values_of
-from mcframe.numerics.digest import digest_of
+from mcframe.storage.digest import digest_of
 
 dask: Any = Deferred("dask", "reading Dask's collections")
 Shapes = Mapping[str, tuple[int, int]]
