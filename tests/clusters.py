@@ -4,7 +4,7 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import Alternating
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions.partitioned_data import RowsInMemory
 from tests.test_partitions import model_of, table
 
 distributed = pytest.importorskip(

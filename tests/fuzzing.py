@@ -26,7 +26,7 @@ from mcframe.estimators import (
     MatrixCompletionImputer,
     MatrixCompletionRegressor,
 )
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions.partitioned_data import RowsInMemory
 
 from .fuzzing_commands import command_lines
 from .strategies import (

@@ -18,11 +18,11 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 import mcframe as mc
-from mcframe.compile.partitions.binding import refusal_of_block
 from mcframe.contracts import Factored, Spectral
 from mcframe.contracts.likelihood import fits_parameters
-from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.sampled import Pattern
+from mcframe.partitions.binding_rounds import refusal_of_block
+from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.posterior.estimation import refusal_of_block as why_no_posterior
 
 from . import catalogue

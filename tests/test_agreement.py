@@ -11,7 +11,7 @@ import mcframe as mc
 from mcframe.backends import verdicts
 from mcframe.backends.certificate import relative_gap
 from mcframe.compile import CompiledProblem
-from mcframe.laws.solver import OF_ONE_FIT, TWICE, TrialFit
+from mcframe.laws.solver_laws import OF_ONE_FIT, TWICE, TrialFit
 
 from .strategies import (
     far_models,

@@ -9,8 +9,8 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import Alternating, Point, reference
-from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.operators import LowRank
+from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.runtime.machine import OutOfTime
 
 NAN = np.nan

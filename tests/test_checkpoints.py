@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.model import Problem
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.runtime.machine import held
 from mcframe.selection import (
     HeldOutLoss,

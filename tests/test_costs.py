@@ -10,11 +10,11 @@ import pytest
 import mcframe as mc
 from mcframe.backends import Point
 from mcframe.backends.alternating import half_sweep
-from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.executor import OneByOne, bytes_of
-from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.operators import LowRank
-from mcframe.partitions import executor_for
+from mcframe.partitions.binding_rounds import bind_partitions
+from mcframe.partitions.executor import OneByOne, bytes_of
+from mcframe.partitions.fit_partitions import executor_for
+from mcframe.partitions.partitioned_data import RowsInMemory
 
 from .test_benchmarks import script  # noqa: F401
 from .test_docs import ROOT

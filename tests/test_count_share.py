@@ -7,8 +7,8 @@ import pytest
 import mcframe as mc
 from mcframe.compile import CompiledProblem
 from mcframe.model import binding
-from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.operators import LowRank
+from mcframe.partitions.partitioned_data import RowsInMemory
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcframe.contracts.errors.UnobservedWarning")
 SHARE = 0.8

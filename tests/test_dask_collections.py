@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe import datasets
-from mcframe.model.partitioned import PartitionedData
+from mcframe.partitions.partitioned_data import PartitionedData
 
 from .test_partitions_on_disk import TRIPLES, beside, dense_of
 
@@ -245,7 +245,7 @@ def test_a_task_that_gives_something_else_is_seen(table):
 def test_without_dask_the_message_says_so(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "dask", None)
     from mcframe.contracts.deferred import Deferred
-    from mcframe.model.chunks import from_dask as reader
+    from mcframe.partitions import from_dask as reader
 
     monkeypatch.setattr(reader, "dask", Deferred("dask", "reading Dask's collections"))
     with pytest.raises(mc.BackendError, match="reading Dask's collections needs dask"):

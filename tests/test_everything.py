@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.backends import verdicts
 from mcframe.compile import CompiledProblem
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions.partitioned_data import RowsInMemory
 
 from .strategies import everything
 

@@ -23,7 +23,7 @@ FLOORS = {
     "compile": 5,
     "backends": 6,
     "fitting": 7,
-    "partitions": 7,
+    "partitions": 4,
     "plots": 7,
     "posterior": 7,
     "laws": 8,

@@ -4,7 +4,7 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import BACKENDS
-from mcframe.laws.solver import examples, reason_against
+from mcframe.laws.solver_laws import examples, reason_against
 
 from .catalogue import LIKELIHOODS, SHAPED_TERMS, TERMS, WRONG
 

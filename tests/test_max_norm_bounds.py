@@ -12,9 +12,9 @@ from mcframe.backends import factored
 from mcframe.backends.factored import FactoredDescent
 from mcframe.compile import compile_problem
 from mcframe.model.problem import Problem
-from mcframe.numerics import max_norm as max_norms
+from mcframe.numerics import max_norm_bounds as max_norms
 from mcframe.numerics.charts import Flat, ScaledSpheres, Spheres
-from mcframe.numerics.max_norm import (
+from mcframe.numerics.max_norm_bounds import (
     ascend,
     bounding_multipliers,
     dual_max_norm_bound,

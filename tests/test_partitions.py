@@ -14,9 +14,11 @@ from scipy.special import xlogy
 import mcframe as mc
 from mcframe.compile import compile_problem, factor_rows
 from mcframe.compile.factor_rows import FactorRows
-from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.effects import ColumnParts
-from mcframe.compile.partitions.executor import (
+from mcframe.contracts.likelihood import Parametric
+from mcframe.fitting.prediction import FittedRows
+from mcframe.numerics.operators import LowRank
+from mcframe.partitions.binding_rounds import bind_partitions
+from mcframe.partitions.executor import (
     KeptParts,
     OneByOne,
     Work,
@@ -24,11 +26,9 @@ from mcframe.compile.partitions.executor import (
     bytes_of,
     tree_sum,
 )
-from mcframe.compile.partitions.part import BYTES_PER_ENTRY, FAN, Least, Source, predictors
-from mcframe.contracts.likelihood import Parametric
-from mcframe.fitting.prediction import FittedRows
-from mcframe.model.partitioned import RowsInMemory, is_partitioned
-from mcframe.numerics.operators import LowRank
+from mcframe.partitions.part import BYTES_PER_ENTRY, FAN, Least, Source, predictors
+from mcframe.partitions.partitioned_data import RowsInMemory, is_partitioned
+from mcframe.partitions.partitioned_effects import ColumnParts
 from mcframe.runtime.scratch import Scratch
 
 N_ROWS, N_COLUMNS = 48, 16
@@ -548,7 +548,7 @@ def test_systems_that_are_written_out_are_those_of_rounds(monkeypatch):
         model, x = model_of("bernoulli", effects), table("bernoulli", n_rows=20, n_columns=6)
         (written,) = fits_of(model, {"x": x}, [2])
         with monkeypatch.context() as context:
-            context.setattr("mcframe.compile.partitions.effects.WRITTEN_OUT", 0)
+            context.setattr("mcframe.partitions.partitioned_effects.WRITTEN_OUT", 0)
             (fit,) = fits_of(model, {"x": x}, [2])
         assert fit.status == "certified"
         assert fit.objective == pytest.approx(written.objective, rel=2e-6)

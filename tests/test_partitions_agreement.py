@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, seed, settings
 
 import mcframe as mc
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions.partitioned_data import RowsInMemory
 
 from .strategies import FORMS, in_form, models_for_partitions, values_of
 

@@ -24,16 +24,16 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.backends import alternating as solver
 from mcframe.backends import loop
-from mcframe.compile.partitions import cluster as clusters
-from mcframe.compile.partitions import cluster as gathering
-from mcframe.compile.partitions import on_dask
-from mcframe.compile.partitions.cluster import Gathering, key_of, partitions_of
-from mcframe.compile.partitions.executor import OneByOne
-from mcframe.compile.partitions.on_dask import OnDask
-from mcframe.compile.partitions.part import Source, fresh_key
-from mcframe.datasets.partitions.on_disk import PartitionsOnDisk
 from mcframe.model.binding import Totals
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions import cluster as clusters
+from mcframe.partitions import cluster as gathering
+from mcframe.partitions import on_dask
+from mcframe.partitions.cluster import Gathering, key_of, partitions_of
+from mcframe.partitions.executor import OneByOne
+from mcframe.partitions.on_dask import OnDask
+from mcframe.partitions.on_disk import PartitionsOnDisk
+from mcframe.partitions.part import Source, fresh_key
+from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.runtime import machine
 from tests.clusters import (
     BUDGET,

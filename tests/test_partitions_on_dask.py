@@ -14,12 +14,12 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import Alternating
-from mcframe.compile.partitions import on_dask
-from mcframe.compile.partitions.executor import OneByOne
-from mcframe.compile.partitions.on_dask import OnDask, length_of_groups
-from mcframe.compile.partitions.part import PART, PartValue, Scattered, Source, predictors
-from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.operators import LowRank
+from mcframe.partitions import on_dask
+from mcframe.partitions.executor import OneByOne
+from mcframe.partitions.on_dask import OnDask, length_of_groups
+from mcframe.partitions.part import PART, PartValue, Scattered, Source, predictors
+from mcframe.partitions.partitioned_data import RowsInMemory
 from tests.clusters import (
     BUDGET,
     KIND,
@@ -80,7 +80,7 @@ def test_any_number_of_workers_gives_the_bits_of_the_fit_in_one_process(cluster,
 
 def test_effects_of_columns_and_of_rows_have_the_same_bits_on_workers(client, monkeypatch):
     """Those of columns go to every worker, those of rows to their partitions: as futures here."""
-    monkeypatch.setattr("mcframe.compile.partitions.on_dask.SMALL", 0)
+    monkeypatch.setattr("mcframe.partitions.on_dask.SMALL", 0)
     model, budget = model_of("gaussian", "both kinds"), {"tol": 1e-3, "max_iter": 1}
     for n_partitions in (1, 4):
         fit = mc.fit(model, data_of(n_partitions), **budget, client=client)
@@ -88,7 +88,7 @@ def test_effects_of_columns_and_of_rows_have_the_same_bits_on_workers(client, mo
 
 
 def test_unlabeled_cells_have_the_same_bits_on_workers(client, monkeypatch):
-    monkeypatch.setattr("mcframe.compile.partitions.on_dask.SMALL", 0)
+    monkeypatch.setattr("mcframe.partitions.on_dask.SMALL", 0)
     risk = mc.RiskMixture(pu=1.0, missing_rate=0.7, likelihood=mc.Gaussian())
     model = mc.Model([mc.Block("x", risk)], [mc.NuclearNorm(1.0)])
     data, budget = RowsInMemory({"x": table("bernoulli")}, 3), {"tol": 1e-3, "max_iter": 2}
@@ -99,7 +99,7 @@ def test_unlabeled_cells_have_the_same_bits_on_workers(client, monkeypatch):
 @pytest.mark.parametrize("kind", ["classes", "levels"])
 def test_what_is_tied_by_losses_has_the_same_bits_on_workers(client, monkeypatch, kind):
     """Biases of classes, and thresholds: what is asked travels as futures here."""
-    monkeypatch.setattr("mcframe.compile.partitions.on_dask.SMALL", 0)
+    monkeypatch.setattr("mcframe.partitions.on_dask.SMALL", 0)
     model, y = {
         "classes": (model_of_classes({}), classes_of()),
         "levels": (model_of_levels(), levels_of()),
@@ -305,9 +305,9 @@ def test_a_fit_leaves_the_cluster_behind_when_it_is_pickled(client):
 
 def test_bytes_that_travel_are_counted(client):
     """Of the last rounds: normal equations of all columns back from each of four partitions."""
-    from mcframe.compile.partitions.loss import matrix_of
-    from mcframe.compile.partitions.part import ENTRIES
     from mcframe.model.binding import Totals
+    from mcframe.partitions.part import ENTRIES
+    from mcframe.partitions.partitioned_loss import matrix_of
 
     totals = Totals({"x": 1.0}, {}, {"x": mc.Gaussian()}, {})
     executor = OnDask(Source(data_of(), model_of("gaussian"), totals), client)
@@ -353,14 +353,14 @@ def test_arrays_go_to_the_cluster_once(client, monkeypatch):
 
 
 def keep_nothing_in_memory(share):
-    from mcframe.compile.partitions import on_dask
+    from mcframe.partitions import on_dask
 
     before, on_dask.KEPT_SHARE = on_dask.KEPT_SHARE, share
     return before
 
 
 def kept_here():
-    from mcframe.compile.partitions.on_dask import KEPT
+    from mcframe.partitions.on_dask import KEPT
 
     fits = KEPT.fits.values()
     counts = [(len(kept.parts), len(kept.stored), kept.scratch is not None) for kept in fits]
@@ -399,7 +399,7 @@ def test_a_folder_that_no_worker_has_is_named_before_anything_is_read(client, tm
 
 def other_environment(dask_worker=None):
     """Let a worker say that it has another version of SciPy."""
-    from mcframe.compile.partitions import cluster
+    from mcframe.partitions import cluster
 
     there = {**cluster.environment_here(), "scipy": "0.19"}
     cluster.environment_here = lambda: there

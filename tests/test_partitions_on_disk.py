@@ -23,11 +23,11 @@ from hypothesis.extra import numpy as hnp
 
 import mcframe as mc
 from mcframe import datasets
-from mcframe.datasets.partitions import on_disk as folders
-from mcframe.datasets.partitions import writing
-from mcframe.datasets.partitions.on_disk import PARTITIONS, WORKSHOP, checksum_of_facts
-from mcframe.datasets.partitions.writing import cuts_of_rows
-from mcframe.model.partitioned import PartitionedData, RowsInMemory
+from mcframe.partitions import on_disk as folders
+from mcframe.partitions import writing
+from mcframe.partitions.on_disk import PARTITIONS, WORKSHOP, checksum_of_facts
+from mcframe.partitions.partitioned_data import PartitionedData, RowsInMemory
+from mcframe.partitions.writing import cuts_of_rows
 
 from .strategies import damaged
 
@@ -212,7 +212,7 @@ def test_sums_do_not_depend_on_the_order(folder):
 
 
 def test_parquet_is_read_in_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr("mcframe.datasets.partitions.parquet.BATCH", 2)
+    monkeypatch.setattr("mcframe.partitions.parquet.BATCH", 2)
     frame = pd.DataFrame(TRIPLES, columns=["user", "film", "stars"])
     (tmp_path / "files").mkdir()
     for k in range(2):
@@ -454,7 +454,7 @@ FILLS = """
 import resource, sys
 import numpy as np
 import mcframe as mc
-from mcframe.datasets.partitions import writing
+from mcframe.partitions import writing
 
 writing.MEMORY, batches = "32MB", writing.Spool.sorted_batches
 cells = np.random.default_rng(0).permutation(2_000_000)
@@ -778,7 +778,7 @@ def classes():
 
 @pytest.mark.parametrize("name", ["dates", "kinds"])
 def test_answers_to_parquet_are_those_of_impute(tmp_path, classes, name, monkeypatch):
-    monkeypatch.setattr("mcframe.datasets.partitions.parquet.AT_ONCE", 6)
+    monkeypatch.setattr("mcframe.partitions.parquet.AT_ONCE", 6)
     data, fit = classes
     sources = {key: [block] for key, block in data.items()}
     table = datasets.write_partitions(sources, tmp_path / "table", n_partitions=3)

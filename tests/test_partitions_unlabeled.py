@@ -8,12 +8,12 @@ import mcframe as mc
 from mcframe.backends.alternating import Alternating
 from mcframe.backends.certificate import Point, certify
 from mcframe.compile import compile_problem, factor_rows_near
-from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.executor import OneByOne
-from mcframe.compile.partitions.part import Scattered, Source
 from mcframe.model import Problem, binding
-from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.operators import LowRank
+from mcframe.partitions.binding_rounds import bind_partitions
+from mcframe.partitions.executor import OneByOne
+from mcframe.partitions.part import Scattered, Source
+from mcframe.partitions.partitioned_data import RowsInMemory
 
 SQUARED = mc.Gaussian()
 RISKS = {

@@ -16,10 +16,10 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.executor import KeptParts, OneByOne, StoredPart
-from mcframe.compile.partitions.part import BYTES_PER_ENTRY, KEPT, Part, Source
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions.binding_rounds import bind_partitions
+from mcframe.partitions.executor import KeptParts, OneByOne, StoredPart
+from mcframe.partitions.part import BYTES_PER_ENTRY, KEPT, Part, Source
+from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.runtime import machine as memory
 from mcframe.runtime.scratch import Scratch, packed
 
@@ -289,7 +289,7 @@ def open_in(folder):
 @LINUX
 @pytest.mark.parametrize("end", ["certified", "error", "interrupted"])
 def test_the_folder_is_empty_when_the_fit_has_ended(end, tmp_path, monkeypatch):
-    monkeypatch.setattr("mcframe.partitions.KEPT_SHARE", 0.0)
+    monkeypatch.setattr("mcframe.partitions.fit_partitions.KEPT_SHARE", 0.0)
     seen = []
 
     def look(record):
@@ -346,7 +346,7 @@ def test_a_folder_without_room_for_all_parts_is_refused_at_the_first(tmp_path, m
     """Though the first one would fit."""
     real = shutil.disk_usage(tmp_path)
     enough = 2 * BYTES_PER_ENTRY * table("gaussian").nnz // 3
-    monkeypatch.setattr("mcframe.partitions.KEPT_SHARE", 0.0)
+    monkeypatch.setattr("mcframe.partitions.fit_partitions.KEPT_SHARE", 0.0)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=enough))
     with pytest.raises(mc.BackendError, match=rf"no room in folder.*{enough} are free.*scratch="):
         mc.fit(model_of("gaussian"), data_of(), scratch=tmp_path)

@@ -414,7 +414,7 @@ def test_a_lazy_solver_is_caught():
 
 def test_a_lost_ridge_is_caught():
     """A light one, so that the solver believes to have arrived."""
-    model, data = mc.laws.solver.examples()[0]
+    model, data = mc.laws.solver_laws.examples()[0]
     ridged = attrs.evolve(model, terms=[*model.terms, mc.Ridge(1e-3)])
     with pytest.raises(mc.LawViolation, match="reaches the reference"):
         mc.laws.check_solver(LosesTheRidge(), [(ridged, data)], tol=1e-2)
@@ -474,7 +474,7 @@ class RefusesEverything(Proximal):
 )
 def test_solver_fault_is_caught_by_its_law(backend, law):
     with pytest.raises(mc.LawViolation, match=law):
-        mc.laws.check_solver(backend, mc.laws.solver.examples()[:1])
+        mc.laws.check_solver(backend, mc.laws.solver_laws.examples()[:1])
 
 
 @pytest.mark.parametrize("excess", [1e-4, 0.1])
@@ -516,7 +516,7 @@ class JudgesAnotherPoint(mc.Reference):
 
 def test_a_certificate_that_the_problem_denies_is_withdrawn():
     """The gap by the problem's own objective decides, whatever a backend claims."""
-    model, data = mc.laws.solver.examples()[0]
+    model, data = mc.laws.solver_laws.examples()[0]
     with pytest.warns(mc.NotCertifiedWarning, match="bug in mcframe: please report"):
         fit = mc.fit(model, data, backend=JudgesAnotherPoint())
     assert fit.status == "interrupted"
@@ -530,7 +530,7 @@ def test_a_certificate_that_the_problem_denies_is_withdrawn():
 @pytest.mark.parametrize(("share", "status"), [(0.5, "limited_by_rounding"), (1.5, "certified")])
 def test_a_gap_of_rounding_alone_is_no_bug(share, status):
     """Two summations of one objective differ by rounding, which is no contradiction."""
-    model, data = mc.laws.solver.examples()[0]
+    model, data = mc.laws.solver_laws.examples()[0]
     compiled = CompiledProblem(mc.Problem.bind(model, data))
     found = mc.Reference().solve(compiled, Settings(Budget()))
     gap = Fit.of(compiled.problem, found, "reference").gap

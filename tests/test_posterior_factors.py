@@ -12,9 +12,9 @@ from scipy.special import ndtri
 import mcframe as mc
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.gaussian_bounds import best_gaussian
-from mcframe.posterior import factor_rows as rows_of
 from mcframe.posterior import factor_state as state_of
 from mcframe.posterior import factors as engine
+from mcframe.posterior import row_pass as rows_of
 from mcframe.posterior.estimation import ROUNDING
 from mcframe.posterior.observed import Observed
 

@@ -12,10 +12,10 @@ from scipy.optimize import minimize
 import mcframe as mc
 from mcframe import likelihoods
 from mcframe.contracts import Distribution, ExpectedLogLikelihood, GaussianBound
-from mcframe.laws.likelihood import below, expected_bound
+from mcframe.laws.likelihood_laws import below, expected_bound
 from mcframe.likelihoods.multinomial import best_shift
-from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.gaussian_bounds import best_gaussian, increasing_root, logistic_bound
+from mcframe.partitions.partitioned_data import RowsInMemory
 
 from .catalogue import LIKELIHOODS
 

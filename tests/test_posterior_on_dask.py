@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import mcframe as mc
-from mcframe.compile.partitions import on_dask
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions import on_dask
+from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.posterior import factors as engine
 from tests.clusters import QUIET, cluster_of, distributed
 from tests.test_posterior_partitions import LEARNED, model_of, table, trajectory

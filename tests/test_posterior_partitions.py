@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import mcframe as mc
-from mcframe import partitions
-from mcframe.compile.partitions.executor import KeptParts, OneByOne
 from mcframe.contracts import ExpectedLogLikelihood, GaussianBound
 from mcframe.fitting import checkpoints as keeping
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions import fit_partitions as partitions
+from mcframe.partitions.executor import KeptParts, OneByOne
+from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.posterior import estimation
 from mcframe.posterior import factors as engine
 from mcframe.posterior.estimation import ROUNDING

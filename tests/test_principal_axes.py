@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.posterior.verifying import Sampler
 
 LEARNED = mc.Gaussian(variance=None)

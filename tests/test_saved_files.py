@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.fitting import fit as fitting
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.storage import archive as storage
 from mcframe.storage import serializing as stored
 from mcframe.storage.archive import HEADER, checksums_of

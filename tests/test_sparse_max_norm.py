@@ -14,8 +14,8 @@ from mcframe.backends.factored import FactoredDescent, missing_columns
 from mcframe.compile import compile_problem
 from mcframe.compile import program as programs
 from mcframe.model.problem import Problem
-from mcframe.numerics import max_norm as max_norms
-from mcframe.numerics.max_norm import dual_max_norm_bound, dual_max_norm_split
+from mcframe.numerics import max_norm_bounds as max_norms
+from mcframe.numerics.max_norm_bounds import dual_max_norm_bound, dual_max_norm_split
 from mcframe.numerics.sampled import Pattern, Sampled
 
 

@@ -12,12 +12,12 @@ import mcframe as mc
 from mcframe.backends import Point, certificate
 from mcframe.backends.certificate import certify
 from mcframe.compile import compile_problem, may_be_tapered, scaling_costs
-from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.model.partitioned import RowsInMemory
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.sampled import Pattern, Sampled
 from mcframe.numerics.tapering import ScalingCosts, cheapest_scales, lower_directions
-from mcframe.partitions import executor_for
+from mcframe.partitions.binding_rounds import bind_partitions
+from mcframe.partitions.fit_partitions import executor_for
+from mcframe.partitions.partitioned_data import RowsInMemory
 
 
 @settings(max_examples=25)

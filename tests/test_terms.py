@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.contracts.term import Constraint, Regularizer
-from mcframe.numerics import max_norm as max_norms
-from mcframe.numerics.max_norm import (
+from mcframe.numerics import max_norm_bounds as max_norms
+from mcframe.numerics.max_norm_bounds import (
     dual_max_norm_bound,
     dual_max_norm_split,
     max_norm,

@@ -12,7 +12,7 @@ import numpy as np
 
 import mcframe as mc
 from mcframe.backends import Alternating
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions.partitioned_data import RowsInMemory
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", mc.NotCertifiedWarning)

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from distributed import Client
 
 import mcframe as mc
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions.partitioned_data import RowsInMemory
 
 N_WORKERS, N_PARTITIONS = 3, 6
 BUDGET = {"tol": 1e-4, "max_iter": 12}

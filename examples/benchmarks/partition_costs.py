@@ -2,7 +2,7 @@
 
 import attrs
 
-from mcframe.compile.partitions.part import FAN, TOGETHER, brought, bytes_of_equations
+from mcframe.partitions.part import FAN, TOGETHER, brought, bytes_of_equations
 
 # Bytes of a number, and the columns of a block of Lanczos steps.
 NUMBER, BLOCK = 8, 4

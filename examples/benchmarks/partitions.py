@@ -32,10 +32,10 @@ from mcframe.backends import Point
 from mcframe.backends.alternating import half_sweep
 from mcframe.backends.certificate import certify
 from mcframe.compile.factor_rows import EQUATIONS
-from mcframe.compile.partitions.binding import bind_partitions
-from mcframe.compile.partitions.part import FAN, TOGETHER
 from mcframe.numerics.operators import LowRank
-from mcframe.partitions import executor_for
+from mcframe.partitions.binding_rounds import bind_partitions
+from mcframe.partitions.fit_partitions import executor_for
+from mcframe.partitions.part import FAN, TOGETHER
 from mcframe.runtime.machine import thread_limit
 
 ROWS, COLUMNS, ENTRIES, WIDTH = 2_000, 500, 50_000, 10

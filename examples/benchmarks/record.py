@@ -25,7 +25,7 @@ from mcframe.backends import verdicts
 from mcframe.compile import CompiledProblem
 from mcframe.contracts import Factored, Spectral
 from mcframe.contracts.likelihood import fits_parameters
-from mcframe.model.partitioned import RowsInMemory
+from mcframe.partitions.partitioned_data import RowsInMemory
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
 from tests import catalogue

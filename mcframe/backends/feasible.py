@@ -13,7 +13,7 @@ from mcframe.constraints import Box
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint, Sums
 from mcframe.likelihoods import Gaussian
-from mcframe.numerics.max_norm import factors_of
+from mcframe.numerics.max_norm_bounds import factors_of
 from mcframe.numerics.operators import LowRank
 from mcframe.runtime.machine import check_time
 

@@ -18,8 +18,8 @@ from mcframe.compile.factor_rows import (
 )
 from mcframe.compile.iterates import Iterates, Step, iterates_of
 from mcframe.compile.loss import EntryLoss, Known, Piece
-from mcframe.compile.partitions.executor import Work
-from mcframe.compile.partitions.loss import PartitionedMatrix
-from mcframe.compile.partitions.problem import PartitionedProblem
 from mcframe.compile.penalty import Attached, FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
 from mcframe.compile.program import Entries, Evaluation, Place, Program, pays_in_factors
+from mcframe.partitions.executor import Work
+from mcframe.partitions.partitioned_loss import PartitionedMatrix
+from mcframe.partitions.partitioned_problem import PartitionedProblem

@@ -8,9 +8,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.partitions.executor import Later
-from mcframe.compile.partitions.loss import PartitionedEntries, background_at
-from mcframe.compile.partitions.part import (
+from mcframe.compile.program import Evaluation, Place, Program
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.numerics import kernels
+from mcframe.numerics.operators import LowRank
+from mcframe.numerics.tapering import ScalingCosts
+from mcframe.partitions.executor import Later
+from mcframe.partitions.part import (
     ENTRIES,
     PROGRAM,
     PartValue,
@@ -18,11 +22,7 @@ from mcframe.compile.partitions.part import (
     bytes_of_equations,
     scattered_rows,
 )
-from mcframe.compile.program import Evaluation, Place, Program
-from mcframe.contracts.arrays import Array, Mask
-from mcframe.numerics import kernels
-from mcframe.numerics.operators import LowRank
-from mcframe.numerics.tapering import ScalingCosts
+from mcframe.partitions.partitioned_loss import PartitionedEntries, background_at
 
 # Shares of a step that are tried where the full one is not sure to descend. Second derivatives far
 # from the answer, as of rates that are far too low, make steps too long by any factor.

@@ -25,7 +25,7 @@ from mcframe.contracts.term import (
     Term,
 )
 from mcframe.model import Layout
-from mcframe.numerics.max_norm import factors_of
+from mcframe.numerics.max_norm_bounds import factors_of
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.row_squares import RowSquares
 

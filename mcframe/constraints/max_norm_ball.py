@@ -10,7 +10,7 @@ from mcframe.contracts.rounding import SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import Spheres
-from mcframe.numerics.max_norm import (
+from mcframe.numerics.max_norm_bounds import (
     bounding_multipliers,
     dual_max_norm_bound,
     max_norm_bounds,

@@ -8,11 +8,11 @@ from mcframe.datasets.multilabel import (
     read_mulan,
     read_multilabel,
 )
-from mcframe.datasets.partitions.on_disk import PartitionsOnDisk, on_disk
-from mcframe.datasets.partitions.parquet import ParquetTriples, impute_to, parquet_triples
-from mcframe.datasets.partitions.writing import write_partitions
 from mcframe.datasets.readers import Ratings, folder, read_csv, read_ratings
-from mcframe.model.chunks.from_dask import DaskPartitions, from_dask
+from mcframe.partitions.from_dask import DaskPartitions, from_dask
+from mcframe.partitions.on_disk import PartitionsOnDisk, on_disk
+from mcframe.partitions.parquet import ParquetTriples, impute_to, parquet_triples
+from mcframe.partitions.writing import write_partitions
 
 __all__ = [
     "DaskPartitions",

@@ -4,7 +4,7 @@ Importing this package imports scikit-learn; ``import mcframe`` does not.
 """
 
 from mcframe.estimators.imputer import MatrixCompletionImputer
-from mcframe.estimators.prediction import MatrixCompletionClassifier, MatrixCompletionRegressor
+from mcframe.estimators.supervised import MatrixCompletionClassifier, MatrixCompletionRegressor
 
 __all__ = [
     "MatrixCompletionClassifier",

@@ -23,16 +23,16 @@ from mcframe.contracts.validators import (
     is_word,
     whole,
 )
-from mcframe.estimators.columns import FrameColumns, NumberColumns, holds_more_than_numbers
+from mcframe.estimators.feature_blocks import FrameColumns, NumberColumns, holds_more_than_numbers
 from mcframe.fitting.fit import fit
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.model.model import terms_with_weight
-from mcframe.model.partitioned import refuse_partitions
+from mcframe.partitions.partitioned_data import refuse_partitions
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import HeldOutLoss, cross_validate
-from mcframe.selection.choice import edges_unsaid
+from mcframe.selection.cross_validation_answer import edges_unsaid
 from mcframe.selection.splitters import fewest_free, places_by_content
 from mcframe.selection.weight_max import chosen_place
 from mcframe.tables.columns import read_columns, read_frame

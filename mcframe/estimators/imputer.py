@@ -15,7 +15,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.validators import NotANumber, checked_seed, floats_of, whole
 from mcframe.estimators.base import TableEstimator
-from mcframe.estimators.columns import FrameColumns
+from mcframe.estimators.feature_blocks import FrameColumns
 from mcframe.tables.completing import fit_table
 
 

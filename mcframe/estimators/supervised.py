@@ -15,7 +15,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import exact, is_missing, reads_as_number
 from mcframe.estimators.base import TableEstimator
-from mcframe.estimators.columns import FrameColumns
+from mcframe.estimators.feature_blocks import FrameColumns
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
 from mcframe.model import Block
 from mcframe.tables.coding import (

@@ -25,9 +25,9 @@ from mcframe.contracts.validators import RandomState, checked_seed, checked_swit
 from mcframe.fitting.checkpoints import resumed
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
-from mcframe.model.partitioned import in_partitions, refuse_options_of_partitions
 from mcframe.model.table import Table, affine_units
-from mcframe.partitions import fit_partitions
+from mcframe.partitions.fit_partitions import fit_partitions
+from mcframe.partitions.partitioned_data import in_partitions, refuse_options_of_partitions
 from mcframe.runtime.machine import checked_jobs, thread_limit
 from mcframe.runtime.progress import checked_progress, current, stage
 

@@ -20,7 +20,7 @@ from mcframe.backends import (
     Start,
     relative_gap,
 )
-from mcframe.backends.new_rows import RowSpace, refuse_rows
+from mcframe.backends.row_space import RowSpace, refuse_rows
 from mcframe.compile import PartitionedProblem, notes_on_effects
 from mcframe.contracts.arrays import Array, InFormOfData
 from mcframe.contracts.errors import DataError, ModelError

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.new_rows import RowSpace, best_rows
+from mcframe.backends.row_space import RowSpace, best_rows
 from mcframe.backends.rowwise import batches
 from mcframe.compile import Piece
 from mcframe.contracts.arrays import Array, Mask
@@ -21,10 +21,10 @@ from mcframe.fitting.prediction import Rows
 from mcframe.model import Layout, Problem
 from mcframe.model.binding import origin_of, row_counts, same_rows
 from mcframe.model.labels import AxisLabels, pandas_index
-from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
 from mcframe.model.triples import in_columns_of
+from mcframe.partitions.partitioned_data import refuse_partitions
 
 # Names that a message lists.
 LISTED = 5

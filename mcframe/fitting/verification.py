@@ -27,8 +27,12 @@ from mcframe.contracts.showing import card, remarks, table_as_html, text_as_html
 from mcframe.fitting.fit import fit_problem
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
-from mcframe.model.partitioned import in_partitions
-from mcframe.partitions import PartitionsExplanation, explain_partitions, read_partitions
+from mcframe.partitions.fit_partitions import (
+    PartitionsExplanation,
+    explain_partitions,
+    read_partitions,
+)
+from mcframe.partitions.partitioned_data import in_partitions
 from mcframe.runtime.progress import stage
 
 

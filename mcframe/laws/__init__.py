@@ -5,11 +5,11 @@
 """
 
 from mcframe.contracts.errors import LawViolation
-from mcframe.laws import losses as losses  # which adds its laws first
+from mcframe.laws import loss_laws as loss_laws  # which adds its laws first
 from mcframe.laws.checking import LIKELIHOOD_LAWS, TERM_LAWS
-from mcframe.laws.likelihood import check_likelihood
-from mcframe.laws.solver import SOLVER_LAWS, Agreement, check_agreement, check_solver
-from mcframe.laws.term import check_regularizer
+from mcframe.laws.likelihood_laws import check_likelihood
+from mcframe.laws.solver_laws import SOLVER_LAWS, Agreement, check_agreement, check_solver
+from mcframe.laws.term_laws import check_regularizer
 
 __all__ = [
     "LIKELIHOOD_LAWS",

@@ -12,10 +12,10 @@ from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
 from mcframe.contracts.validators import a_type, counted, is_missing
 from mcframe.model.model import Block, Model
-from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.reading import read_table
 from mcframe.model.table import AffineUnits, Standard, Table, ranges_of
 from mcframe.numerics.operators import Scales
+from mcframe.partitions.partitioned_data import refuse_partitions
 
 
 @attrs.frozen

@@ -27,9 +27,9 @@ from mcframe.model.forms import (
     triplets_of,
 )
 from mcframe.model.model import Block, EntryExposures, Observations
-from mcframe.model.partitioned import refuse_partitions
 from mcframe.model.table import CellNumbers, Table
 from mcframe.model.triples import Triples, in_cells_of, table_of_triples
+from mcframe.partitions.partitioned_data import refuse_partitions
 from mcframe.runtime.machine import MEMORY_SHARE, physical_gigabytes
 
 # The memory of every cell that is written out, at the peak of reading and compiling: indices,

@@ -1,1 +1,1 @@
-"""Programs whose rows are in partitions: the same questions, answered by sums over these."""
+"""Rows that no process has all of: data in partitions, on disk or on a cluster, and their fits."""

@@ -8,21 +8,6 @@ import attrs
 import numpy as np
 
 from mcframe.compile.loss import Piece
-from mcframe.compile.partitions.effects import EffectsInParts
-from mcframe.compile.partitions.executor import Partitions
-from mcframe.compile.partitions.loss import (
-    PartitionedBackground,
-    PartitionedEntries,
-    PartitionedLoss,
-    PartitionedPiece,
-)
-from mcframe.compile.partitions.part import PART, ByEffect, Least, Part, PartValue, Source
-from mcframe.compile.partitions.problem import (
-    OffsetInPartitions,
-    PartitionedProblem,
-    TableInPartitions,
-    gathered_origins,
-)
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, IntArray, Mask
@@ -36,7 +21,6 @@ from mcframe.contracts.likelihood import (
 from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.model import Block, Model
 from mcframe.model.binding import Totals, counts_of, middles_between, notes_on_gaps, targets_of
-from mcframe.model.partitioned import PartitionedData
 from mcframe.model.standardising import (
     AtConstants,
     best_constants,
@@ -45,6 +29,22 @@ from mcframe.model.standardising import (
 )
 from mcframe.model.table import Standard, Table, Units, affine_units_of, middles_and_sizes_of
 from mcframe.numerics.unlabeled import Background
+from mcframe.partitions.executor import Partitions
+from mcframe.partitions.part import PART, ByEffect, Least, Part, PartValue, Source
+from mcframe.partitions.partitioned_data import PartitionedData
+from mcframe.partitions.partitioned_effects import EffectsInParts
+from mcframe.partitions.partitioned_loss import (
+    PartitionedBackground,
+    PartitionedEntries,
+    PartitionedLoss,
+    PartitionedPiece,
+)
+from mcframe.partitions.partitioned_problem import (
+    OffsetInPartitions,
+    PartitionedProblem,
+    TableInPartitions,
+    gathered_origins,
+)
 
 # Of two mixings of the bits of an entry, after Steele, Lea and Flood, Fast splittable pseudorandom
 # number generators, 2014: odd multipliers, and what they are shifted by.

@@ -23,9 +23,9 @@ from mcframe.model.labels import (
     some_in_words,
 )
 from mcframe.model.model import EntryExposures
-from mcframe.model.partitioned import is_collection
 from mcframe.model.reading import read_numbers
 from mcframe.model.table import Table
+from mcframe.partitions.partitioned_data import is_collection
 
 # The additions that an entry may have to its value: names of columns of triples.
 ADDITIONS = ("weight", "offset", "exposure")

@@ -15,9 +15,9 @@ from typing import Any
 import attrs
 from threadpoolctl import threadpool_info
 
-from mcframe.compile.partitions.executor import in_bytes
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import BackendError, McframeError, ModelError
+from mcframe.partitions.executor import in_bytes
 from mcframe.runtime.machine import check_time
 from mcframe.runtime.progress import current
 from mcframe.storage.digest import digest_of

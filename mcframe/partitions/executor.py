@@ -11,7 +11,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.partitions.part import (
+from mcframe.contracts.arrays import Array
+from mcframe.model.table import Table
+from mcframe.partitions.part import (
     KEPT,
     Distributed,
     Part,
@@ -20,8 +22,6 @@ from mcframe.compile.partitions.part import (
     for_rows,
     values_at,
 )
-from mcframe.contracts.arrays import Array
-from mcframe.model.table import Table
 from mcframe.runtime.machine import blas_alone, check_time
 from mcframe.runtime.progress import current
 from mcframe.runtime.scratch import Scratch, Stored, packed

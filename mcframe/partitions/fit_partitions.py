@@ -9,20 +9,26 @@ import attrs
 import numpy as np
 
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, Verdict, run
-from mcframe.backends.new_rows import RowSpace
+from mcframe.backends.row_space import RowSpace
 from mcframe.compile import demand_determined
 from mcframe.compile.factor_rows import EQUATIONS
-from mcframe.compile.partitions.binding import (
+from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
+from mcframe.contracts.validators import is_word
+from mcframe.fitting.checkpoints import resumed
+from mcframe.fitting.fit_answer import Fit, Kept
+from mcframe.model import Model
+from mcframe.model.binding import check_model, worth_a_warning
+from mcframe.partitions.binding_rounds import (
     bind_partitions,
     check_blocks,
     demand_partitions,
     refusal_of_partitions,
 )
-from mcframe.compile.partitions.cluster import checked_client, connected
-from mcframe.compile.partitions.effects import notes_on_pieces
-from mcframe.compile.partitions.executor import KeptParts, OneByOne, Partitions, in_bytes
-from mcframe.compile.partitions.on_dask import OnDask
-from mcframe.compile.partitions.part import (
+from mcframe.partitions.cluster import checked_client, connected
+from mcframe.partitions.executor import KeptParts, OneByOne, Partitions, in_bytes
+from mcframe.partitions.from_dask import tables_from_dask
+from mcframe.partitions.on_dask import OnDask
+from mcframe.partitions.part import (
     Part,
     Source,
     brought,
@@ -30,14 +36,8 @@ from mcframe.compile.partitions.part import (
     bytes_of_equations,
     held,
 )
-from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
-from mcframe.contracts.validators import is_word
-from mcframe.fitting.checkpoints import resumed
-from mcframe.fitting.fit_answer import Fit, Kept
-from mcframe.model import Model
-from mcframe.model.binding import check_model, worth_a_warning
-from mcframe.model.chunks.from_dask import tables_from_dask
-from mcframe.model.partitioned import PartitionedData
+from mcframe.partitions.partitioned_data import PartitionedData
+from mcframe.partitions.partitioned_effects import notes_on_pieces
 from mcframe.runtime.machine import memory_gigabytes
 from mcframe.runtime.scratch import Scratch
 from mcframe.storage.archive import path_of

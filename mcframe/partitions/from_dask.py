@@ -12,7 +12,8 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import a_type
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
-from mcframe.model.chunks.sources import (
+from mcframe.model.forms import may_list_entries, numbers_of
+from mcframe.partitions.chunks import (
     ADDITIONS,
     MOST_ROWS,
     PLACES,
@@ -23,8 +24,7 @@ from mcframe.model.chunks.sources import (
     chunk_of_triples,
     data_of,
 )
-from mcframe.model.forms import may_list_entries, numbers_of
-from mcframe.model.partitioned import ADDED, CountedPartitions, changed, values_of
+from mcframe.partitions.partitioned_data import ADDED, CountedPartitions, changed, values_of
 from mcframe.storage.digest import digest_of
 
 dask: Any = Deferred("dask", "reading Dask's collections")

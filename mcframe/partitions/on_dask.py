@@ -12,7 +12,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.partitions.cluster import (
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.errors import BackendError, McframeError, warn_caller
+from mcframe.partitions.cluster import (
     Gathering,
     arithmetic_of,
     demand_connection,
@@ -22,7 +24,7 @@ from mcframe.compile.partitions.cluster import (
     refuse_another_environment,
     workers_of,
 )
-from mcframe.compile.partitions.executor import (
+from mcframe.partitions.executor import (
     KeptParts,
     Partitions,
     Round,
@@ -31,7 +33,7 @@ from mcframe.compile.partitions.executor import (
     bytes_of,
     tree_sum,
 )
-from mcframe.compile.partitions.part import (
+from mcframe.partitions.part import (
     FAN,
     TOGETHER,
     Distributed,
@@ -43,8 +45,6 @@ from mcframe.compile.partitions.part import (
     fresh_key,
     with_arrays,
 )
-from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import BackendError, McframeError, warn_caller
 from mcframe.runtime.machine import thread_limit
 from mcframe.runtime.progress import current
 from mcframe.runtime.scratch import Scratch

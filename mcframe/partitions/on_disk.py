@@ -18,9 +18,9 @@ import numpy.typing as npt
 from mcframe import __version__
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.model.chunks.sources import data_of, type_of_places
 from mcframe.model.labels import AxisLabels
-from mcframe.model.partitioned import CountedPartitions
+from mcframe.partitions.chunks import data_of, type_of_places
+from mcframe.partitions.partitioned_data import CountedPartitions
 from mcframe.runtime.machine import held
 from mcframe.storage import archive as storage
 

@@ -9,17 +9,17 @@ import attrs
 import numpy as np
 
 from mcframe.compile import PartitionedProblem
-from mcframe.compile.partitions.binding import mixed_bits
-from mcframe.compile.partitions.part import read_part
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import a_type, is_word
-from mcframe.datasets.partitions.on_disk import FolderLayout, pa, path_of, pq, workshop
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.model import Observations
-from mcframe.model.partitioned import PartitionedData, is_partitioned
 from mcframe.model.reading import read_values
 from mcframe.model.table import LeftBehind
+from mcframe.partitions.binding_rounds import mixed_bits
+from mcframe.partitions.on_disk import FolderLayout, pa, path_of, pq, workshop
+from mcframe.partitions.part import read_part
+from mcframe.partitions.partitioned_data import PartitionedData, is_partitioned
 
 # Rows of a file that are in memory at a time.
 BATCH = 1 << 18

@@ -20,10 +20,10 @@ from mcframe.contracts.likelihood import Likelihood
 from mcframe.model import Block, Layout, Model, Problem
 from mcframe.model.binding import Totals
 from mcframe.model.model import Observations
-from mcframe.model.partitioned import PartitionedData
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
 from mcframe.numerics.operators import LowRank
+from mcframe.partitions.partitioned_data import PartitionedData
 
 COUNTER = itertools.count()
 # What holds no array, which is most of what a question consists of.

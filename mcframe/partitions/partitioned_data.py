@@ -141,7 +141,7 @@ class RowsInMemory:
     Examples
     --------
     >>> import numpy as np
-    >>> from mcframe.model.partitioned import RowsInMemory
+    >>> from mcframe.partitions.partitioned_data import RowsInMemory
     >>> halves = RowsInMemory({"x": np.arange(6.0).reshape(3, 2)}, n_partitions=2)
     >>> halves.rows(0), halves.rows(1)
     ((0, 1), (1, 3))

@@ -18,8 +18,13 @@ from mcframe.compile.effects import (
     ridge_of,
 )
 from mcframe.compile.loss import EntryLoss
-from mcframe.compile.partitions.executor import Partitions
-from mcframe.compile.partitions.part import (
+from mcframe.compile.solving import Curvature, EntriesAt, SumsAt, best_effects, centred
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import DataError
+from mcframe.contracts.likelihood import Parametric, ParametricBySums
+from mcframe.model import Problem
+from mcframe.partitions.executor import Partitions
+from mcframe.partitions.part import (
     LOSS,
     ByEffect,
     EntryValues,
@@ -30,11 +35,6 @@ from mcframe.compile.partitions.part import (
     piece_of,
     scattered_effects,
 )
-from mcframe.compile.solving import Curvature, EntriesAt, SumsAt, best_effects, centred
-from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.errors import DataError
-from mcframe.contracts.likelihood import Parametric, ParametricBySums
-from mcframe.model import Problem
 
 # Up to so many effects of columns partitions send their part of the system, 0.5 MB: a product is
 # then no round.

@@ -10,9 +10,16 @@ import numpy as np
 
 from mcframe.compile.effects import PROJECTIONS
 from mcframe.compile.loss import BlockLoss, EntryLoss, Known, Loss, LossAt
-from mcframe.compile.partitions.effects import EffectsInParts, effect_sums
-from mcframe.compile.partitions.executor import Later, Partitions, Work
-from mcframe.compile.partitions.part import (
+from mcframe.compile.program import Entries, Place
+from mcframe.contracts.arrays import Array
+from mcframe.contracts.likelihood import Conjugate
+from mcframe.contracts.rounding import EPS
+from mcframe.model import Layout
+from mcframe.numerics.operators import LowRank, Operator, Scales
+from mcframe.numerics.sampled import Sampled, gram_matrix_pays
+from mcframe.numerics.unlabeled import Background, BackgroundAt
+from mcframe.partitions.executor import Later, Partitions, Work
+from mcframe.partitions.part import (
     ENTRIES,
     LOSS,
     PART,
@@ -24,14 +31,7 @@ from mcframe.compile.partitions.part import (
     predictors,
     scattered_rows,
 )
-from mcframe.compile.program import Entries, Place
-from mcframe.contracts.arrays import Array
-from mcframe.contracts.likelihood import Conjugate
-from mcframe.contracts.rounding import EPS
-from mcframe.model import Layout
-from mcframe.numerics.operators import LowRank, Operator, Scales
-from mcframe.numerics.sampled import Sampled, gram_matrix_pays
-from mcframe.numerics.unlabeled import Background, BackgroundAt
+from mcframe.partitions.partitioned_effects import EffectsInParts, effect_sums
 
 
 @attrs.frozen(eq=False)

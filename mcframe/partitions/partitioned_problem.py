@@ -7,13 +7,13 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.partitions.executor import Partitions
-from mcframe.compile.partitions.part import PART, Part, Source, scattered_effects, scattered_rows
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.model import Model, Problem
 from mcframe.model.binding import Totals, layout_of
 from mcframe.model.table import LeftBehind, OffsetLeftBehind, Table
 from mcframe.numerics.operators import LowRank
+from mcframe.partitions.executor import Partitions
+from mcframe.partitions.part import PART, Part, Source, scattered_effects, scattered_rows
 from mcframe.storage.digest import digest_of
 
 

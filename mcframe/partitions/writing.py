@@ -13,7 +13,9 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import a_type, is_word, whole
-from mcframe.datasets.partitions.on_disk import (
+from mcframe.model.labels import code_labels, in_words
+from mcframe.partitions.chunks import MOST_ROWS, Chunk, chunks_of
+from mcframe.partitions.on_disk import (
     PARTITIONS,
     PartitionsOnDisk,
     StoredFile,
@@ -26,8 +28,6 @@ from mcframe.datasets.partitions.on_disk import (
     save,
     workshop,
 )
-from mcframe.model.chunks.sources import MOST_ROWS, Chunk, chunks_of
-from mcframe.model.labels import code_labels, in_words
 
 pa: Any = Deferred("pyarrow", "writing a table to a folder (mcframe[disk])")
 pq: Any = Deferred("pyarrow.parquet", "writing a table to a folder (mcframe[disk])")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec
 import attrs
 
 from mcframe.contracts.validators import a_type
-from mcframe.plots import predictions, solving, tables
+from mcframe.plots import diagnostics, predictions, tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,10 +55,10 @@ class FitPictures(Pictures):
 
     biplot = Picture(predictions.biplot)
     calibration = Picture(predictions.calibration)
-    gap = Picture(solving.gap)
+    gap = Picture(diagnostics.gap)
     missingness = Picture(tables.missingness)
     predictions = Picture(predictions.predictions)
-    singular_values = Picture(solving.singular_values)
+    singular_values = Picture(diagnostics.singular_values)
 
 
 class PosteriorPictures(Pictures):
@@ -67,9 +67,9 @@ class PosteriorPictures(Pictures):
     biplot = Picture(predictions.biplot)
     calibration = Picture(predictions.calibration)
     coverage = Picture(predictions.coverage)
-    evidence = Picture(solving.evidence)
+    evidence = Picture(diagnostics.evidence)
     missingness = Picture(tables.missingness)
-    precisions = Picture(solving.precisions)
+    precisions = Picture(diagnostics.precisions)
     predictions = Picture(predictions.predictions)
 
 
@@ -89,11 +89,11 @@ class CompletionPictures(Pictures):
 class PathPictures(Pictures):
     """The pictures of a path."""
 
-    singular_values = Picture(solving.singular_values)
+    singular_values = Picture(diagnostics.singular_values)
 
 
 class CrossValidationPictures(Pictures):
     """The pictures of a cross-validation."""
 
-    scores = Picture(solving.scores)
-    ternary = Picture(solving.ternary)
+    scores = Picture(diagnostics.scores)
+    ternary = Picture(diagnostics.ternary)

@@ -9,11 +9,6 @@ import attrs
 import numpy as np
 
 from mcframe.backends import Budget, checked_budget
-from mcframe.compile.partitions.binding import (
-    problem_of_partitions,
-    refusal_of_reading,
-)
-from mcframe.compile.partitions.executor import Partitions
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
@@ -21,18 +16,23 @@ from mcframe.contracts.validators import is_word, whole
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import check_model, worth_a_warning
-from mcframe.model.partitioned import in_partitions, refuse_options_of_partitions
-from mcframe.partitions import executor_of
-from mcframe.posterior.factor_rows import (
+from mcframe.partitions.binding_rounds import (
+    problem_of_partitions,
+    refusal_of_reading,
+)
+from mcframe.partitions.executor import Partitions
+from mcframe.partitions.fit_partitions import executor_of
+from mcframe.partitions.partitioned_data import in_partitions, refuse_options_of_partitions
+from mcframe.posterior.factor_state import SINGULAR, initial_state
+from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, factor_sweeps
+from mcframe.posterior.joint import joint_sweeps
+from mcframe.posterior.observed import Observed
+from mcframe.posterior.row_pass import (
     PosteriorRows,
     observed_in_parts,
     observed_of_part,
     without_entries,
 )
-from mcframe.posterior.factor_state import SINGULAR, initial_state
-from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, factor_sweeps
-from mcframe.posterior.joint import joint_sweeps
-from mcframe.posterior.observed import Observed
 from mcframe.regularizers import GaussianRows, NuclearNorm
 from mcframe.runtime.machine import OutOfTime, blas_alone, checked_jobs, stop_at, thread_limit
 from mcframe.runtime.progress import checked_progress, current, stage

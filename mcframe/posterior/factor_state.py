@@ -6,10 +6,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.partitions.part import Sent
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
 from mcframe.numerics import factor_loops as loops
+from mcframe.partitions.part import Sent
 from mcframe.posterior.observed import Observed
 
 SINGULAR = (

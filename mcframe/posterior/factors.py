@@ -20,11 +20,10 @@ import attrs
 import numpy as np
 from scipy.special import gammaln
 
-from mcframe.compile.partitions.part import fresh_key
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics import factor_loops as loops
-from mcframe.posterior.factor_rows import PosteriorRows, RowSums
+from mcframe.partitions.part import fresh_key
 from mcframe.posterior.factor_state import (
     CHUNK,
     Design,
@@ -34,6 +33,7 @@ from mcframe.posterior.factor_state import (
     gaussians_of_groups,
 )
 from mcframe.posterior.observed import LOG_TWO_PI, Observed
+from mcframe.posterior.row_pass import PosteriorRows, RowSums
 
 # Sweeps at first in which variances of noise stay as they begin: a column that has found no factor
 # yet would be taken for noise, and stay so.

@@ -11,11 +11,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.partitions.executor import Partitions
-from mcframe.compile.partitions.part import PART, PROGRAM, Least, Part
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.model import Problem
 from mcframe.numerics import factor_loops as loops
+from mcframe.partitions.executor import Partitions
+from mcframe.partitions.part import PART, PROGRAM, Least, Part
 from mcframe.posterior.factor_state import CHUNK, FactorState, Gaussians, gaussians_given
 from mcframe.posterior.observed import Observed, ObservedBlock, Summary, nothing, summarized
 from mcframe.runtime.machine import check_time, share

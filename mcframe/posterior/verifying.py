@@ -29,11 +29,11 @@ from mcframe.model import Model
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.kernels import Compressed
 from mcframe.posterior.answer import Posterior, posterior
-from mcframe.posterior.factor_rows import row_pass
 from mcframe.posterior.factor_state import Gaussians, gaussians_of_groups
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.observed import ObservedBlock
 from mcframe.posterior.predictive import Predictive, numbers_of, predictive_at
+from mcframe.posterior.row_pass import row_pass
 from mcframe.runtime.progress import checked_progress, current, stage
 
 # Nodes and shares of the quadrature over the noise that is part of a block's predictors.

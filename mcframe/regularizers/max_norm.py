@@ -10,7 +10,7 @@ from mcframe.contracts.rounding import DUAL_ROUNDING, EPS
 from mcframe.contracts.term import Factored, Norm, Regularizer
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import ScaledSpheres
-from mcframe.numerics.max_norm import (
+from mcframe.numerics.max_norm_bounds import (
     bounding_multipliers,
     dual_max_norm_bound,
     dual_max_norm_split,

@@ -1,6 +1,5 @@
 """Floor 7: one model at many weights, and which of them to take."""
 
-from mcframe.selection.choice import CrossValidation
 from mcframe.selection.comparing import Comparison, CoordinateSearch, compare, search_block_weights
 from mcframe.selection.criteria import (
     Criterion,
@@ -14,6 +13,7 @@ from mcframe.selection.criteria import (
     RelativeError,
 )
 from mcframe.selection.cross_validation import cross_validate
+from mcframe.selection.cross_validation_answer import CrossValidation
 from mcframe.selection.paths import Path, path
 from mcframe.selection.splitters import (
     EntryFolds,

@@ -14,8 +14,8 @@ from mcframe.contracts.validators import RandomState, checked_seed, number, whol
 from mcframe.model import Model, Problem
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.runtime.progress import checked_progress, stage
-from mcframe.selection.choice import AT_EDGE, CrossValidation, edges_unsaid
 from mcframe.selection.cross_validation import checked_splitter, clearly_above, cross_validate
+from mcframe.selection.cross_validation_answer import AT_EDGE, CrossValidation, edges_unsaid
 from mcframe.selection.splitters import Fold, Splitter, folds_of
 
 

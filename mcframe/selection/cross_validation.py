@@ -24,8 +24,8 @@ from mcframe.contracts.validators import RandomState, a_type, above_zero, whole
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
 from mcframe.runtime.progress import Progress, checked_progress, stage
-from mcframe.selection.choice import AT_EDGE, CrossValidation
 from mcframe.selection.criteria import Criterion, checked_criteria, criterion_name, score_of, takes
+from mcframe.selection.cross_validation_answer import AT_EDGE, CrossValidation
 from mcframe.selection.jobs import joblib, results_as_finished
 from mcframe.selection.paths import certified_path, descending, identity_of
 from mcframe.selection.splitters import EntryFolds, Fold, Splitter, folds_of

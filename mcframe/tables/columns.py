@@ -21,7 +21,7 @@ from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import REAL_KINDS, a_type, as_float, exact, is_missing, plain
 from mcframe.model.labels import absent, numbers_of_column
-from mcframe.model.partitioned import refuse_partitions
+from mcframe.partitions.partitioned_data import refuse_partitions
 from mcframe.selection.splitters import kinds_of
 from mcframe.tables.gaps import (
     Code,

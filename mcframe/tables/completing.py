@@ -26,7 +26,7 @@ from mcframe.selection import (
     RowFolds,
     cross_validate,
 )
-from mcframe.selection.choice import edges_unsaid
+from mcframe.selection.cross_validation_answer import edges_unsaid
 from mcframe.selection.splitters import check_length, fewest_free
 from mcframe.selection.weight_max import weight_max
 from mcframe.tables.coding import BLOCK, Indicators, Numbers, RawPredictions
