@@ -69,6 +69,9 @@ from mcframe.selection import (
 from mcframe.tables import Completion, Declared, complete, declare
 from mcframe.fitting.verification import Explanation, Verification, explain, to_cvxpy, verify
 
+# Rows that are not all in one process: they register what verbs ask of them
+from mcframe import partitions as partitions
+
 # The public harness
 from mcframe import laws
 

@@ -12,16 +12,16 @@ import scipy.sparse as sp
 from scipy.special import xlogy
 
 import mcframe as mc
-from mcframe.compile import compile_problem, factor_rows
+from mcframe.compile import compile_problem
 from mcframe.compile.factor_rows import FactorRows
 from mcframe.contracts.likelihood import Parametric
 from mcframe.fitting.prediction import FittedRows
 from mcframe.numerics.operators import LowRank
+from mcframe.partitions import alternating_rows
 from mcframe.partitions.binding_rounds import bind_partitions
 from mcframe.partitions.executor import (
     KeptParts,
     OneByOne,
-    Work,
     added,
     bytes_of,
     tree_sum,
@@ -30,6 +30,7 @@ from mcframe.partitions.part import BYTES_PER_ENTRY, FAN, Least, Source, predict
 from mcframe.partitions.partitioned_data import RowsInMemory, is_partitioned
 from mcframe.partitions.partitioned_effects import ColumnParts
 from mcframe.runtime.scratch import Scratch
+from mcframe.runtime.work import Work
 
 N_ROWS, N_COLUMNS = 48, 16
 WORDS = {
@@ -963,8 +964,8 @@ def test_slabs_of_columns_change_no_bit_and_keep_answers_small(monkeypatch):
 
     monkeypatch.setattr(OneByOne, "answer", noted)
     fits = []
-    for limit in (factor_rows.EQUATIONS, 1_000, 1):
-        monkeypatch.setattr(factor_rows, "EQUATIONS", limit)
+    for limit in (alternating_rows.EQUATIONS, 1_000, 1):
+        monkeypatch.setattr(alternating_rows, "EQUATIONS", limit)
         sizes.clear()
         fits.append(mc.fit(model, data, tol=1e-3))
         assert sizes
@@ -980,11 +981,11 @@ def test_slabs_of_columns_change_no_bit_and_keep_answers_small(monkeypatch):
     [(300, 10, 1), (20_003, 30, 2), (10**6, 50, 166), (1, 4_000, 1), (7, 0, 1)],
 )
 def test_the_answer_to_a_slab_fits(n_columns, width, n_slabs):
-    cuts = factor_rows.cuts_of_columns(n_columns, width)
+    cuts = alternating_rows.cuts_of_columns(n_columns, width)
     assert len(cuts) == n_slabs + 1
     assert (cuts[0], cuts[-1]) == (0, n_columns)
     sizes = np.diff(cuts)
     assert sizes.min() > 0
     assert sizes.max() - sizes.min() <= 1
     each = 8 * (width * (width + 1) // 2 + width)
-    assert sizes.max() * each <= factor_rows.EQUATIONS or sizes.max() == 1
+    assert sizes.max() * each <= alternating_rows.EQUATIONS or sizes.max() == 1

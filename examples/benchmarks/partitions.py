@@ -31,8 +31,8 @@ import mcframe as mc
 from mcframe.backends import Point
 from mcframe.backends.alternating import half_sweep
 from mcframe.backends.certificate import certify
-from mcframe.compile.factor_rows import EQUATIONS
 from mcframe.numerics.operators import LowRank
+from mcframe.partitions.alternating_rows import EQUATIONS
 from mcframe.partitions.binding_rounds import bind_partitions
 from mcframe.partitions.fit_partitions import executor_for
 from mcframe.partitions.part import FAN, TOGETHER

@@ -9,11 +9,12 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Certificate, Point, Rounding
-from mcframe.compile import CompiledProblem, Program, Work
+from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver, State
 from mcframe.contracts.validators import number
+from mcframe.runtime.work import Work
 
 
 @attrs.frozen

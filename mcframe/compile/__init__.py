@@ -1,4 +1,4 @@
-"""Floor 4: a problem becomes a program of numbers, and an answer finds its way back."""
+"""Floor 5: a problem becomes a program of numbers, and an answer finds its way back."""
 
 from mcframe.compile.compiling import (
     CompiledProblem,
@@ -20,6 +20,3 @@ from mcframe.compile.iterates import Iterates, Step, iterates_of
 from mcframe.compile.loss import EntryLoss, Known, Piece
 from mcframe.compile.penalty import Attached, FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
 from mcframe.compile.program import Entries, Evaluation, Place, Program, pays_in_factors
-from mcframe.partitions.executor import Work
-from mcframe.partitions.partitioned_loss import PartitionedMatrix
-from mcframe.partitions.partitioned_problem import PartitionedProblem

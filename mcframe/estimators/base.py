@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError, NoInfluence, UnobservedWarning
+from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.validators import (
     NotANumber,
     RandomState,
@@ -28,7 +29,6 @@ from mcframe.fitting.fit import fit
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.model.model import terms_with_weight
-from mcframe.partitions.partitioned_data import refuse_partitions
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import HeldOutLoss, cross_validate
@@ -83,7 +83,7 @@ class TableEstimator(BaseEstimator):
 
     def read(self, X: Any, reset: bool) -> Any:
         """X as floats, NaN where missing, or as the DataFrame of any columns that it is."""
-        refuse_partitions(X)
+        refuse_stores(X)
         if reset:
             self.is_frame_ = self.types is not None or holds_more_than_numbers(X)
         if self.is_frame_:

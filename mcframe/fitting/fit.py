@@ -21,13 +21,13 @@ from mcframe.backends import (
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning, warn_caller
+from mcframe.contracts.row_stores import refuse_options_of_stores, store_of
 from mcframe.contracts.validators import RandomState, checked_seed, checked_switch, is_word
 from mcframe.fitting.checkpoints import resumed
 from mcframe.fitting.fit_answer import Fit
+from mcframe.fitting.fitting_store import FittingStore
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table, affine_units
-from mcframe.partitions.fit_partitions import fit_partitions
-from mcframe.partitions.partitioned_data import in_partitions, refuse_options_of_partitions
 from mcframe.runtime.machine import checked_jobs, thread_limit
 from mcframe.runtime.progress import checked_progress, current, stage
 
@@ -174,12 +174,18 @@ def fit(
             began=time.perf_counter(),
         )
         forced = checked_switch(force, "force")
-        if in_partitions(data):
-            fitted = fit_partitions(
-                model, data, client, backend, start, settings, checkpoint, scratch
+        store = store_of(data)
+        if isinstance(store, FittingStore):
+            answer = store.fit(
+                *(model, data, settings),
+                backend=backend,
+                start=start,
+                client=client,
+                checkpoint=checkpoint,
+                scratch=scratch,
             )
-            return warned(fitted, settings)
-        refuse_options_of_partitions(client=client, scratch=scratch)
+            return warned(answer, settings)
+        refuse_options_of_stores(client=client, scratch=scratch)
         compiled, name = CompiledProblem(Problem.bind(model, data)), ""
         problem, seed = compiled.problem, settings.random_state
         if checkpoint is not None:

@@ -21,7 +21,7 @@ from mcframe.backends import (
     relative_gap,
 )
 from mcframe.backends.row_space import RowSpace, refuse_rows
-from mcframe.compile import PartitionedProblem, notes_on_effects
+from mcframe.compile import notes_on_effects
 from mcframe.contracts.arrays import Array, InFormOfData
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
@@ -552,8 +552,7 @@ class Fit:
         >>> again.gap == fit.gap
         True
         """
-        in_partitions = isinstance(self.problem, PartitionedProblem)
-        return save(self.compact() if in_partitions else self, path)
+        return save(self.compact() if self.problem.rows_elsewhere else self, path)
 
     def compact(self) -> "Fit":
         """The fit without its training data: small, and fast to pickle.

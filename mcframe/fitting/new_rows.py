@@ -16,6 +16,7 @@ from mcframe.contracts.errors import (
     UnobservedWarning,
     warn_caller,
 )
+from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.validators import a_type, plain
 from mcframe.fitting.prediction import Rows
 from mcframe.model import Layout, Problem
@@ -24,7 +25,6 @@ from mcframe.model.labels import AxisLabels, pandas_index
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
 from mcframe.model.triples import in_columns_of
-from mcframe.partitions.partitioned_data import refuse_partitions
 
 # Names that a message lists.
 LISTED = 5
@@ -250,7 +250,7 @@ def tables_of_new_rows(problem: Problem, data: Mapping[str, Any]) -> dict[str, T
     A block may hold nothing but missing entries, as the labels of new items do.
     """
     known = ", ".join(repr(block.name) for block in problem.model.blocks)
-    refuse_partitions(data)
+    refuse_stores(data)
     if not isinstance(data, Mapping):
         raise DataError(
             f"the data of new rows are {a_type(data)}; a dict with some of {known} is"

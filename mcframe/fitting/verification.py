@@ -23,16 +23,12 @@ from mcframe.backends import (
 from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.row_stores import store_of
 from mcframe.contracts.showing import card, remarks, table_as_html, text_as_html
 from mcframe.fitting.fit import fit_problem
 from mcframe.fitting.fit_answer import Fit
+from mcframe.fitting.fitting_store import FittingStore, StoreExplanation
 from mcframe.model import Model, Problem
-from mcframe.partitions.fit_partitions import (
-    PartitionsExplanation,
-    explain_partitions,
-    read_partitions,
-)
-from mcframe.partitions.partitioned_data import in_partitions
 from mcframe.runtime.progress import stage
 
 
@@ -75,7 +71,7 @@ class Explanation:
         return card("Explanation", text_as_html(repr(self.problem)), table, remarks([self.why]))
 
 
-def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
+def explain(model: Model, data: Any) -> Explanation | StoreExplanation:
     """Check data against a model and say which backends can run it, without solving.
 
     Parameters
@@ -105,8 +101,9 @@ def explain(model: Model, data: Any) -> Explanation | PartitionsExplanation:
     >>> mc.explain(model, {"x": np.eye(3)}).chosen
     'proximal'
     """
-    if in_partitions(data):
-        return explain_partitions(model, read_partitions(data))
+    store = store_of(data)
+    if isinstance(store, FittingStore):
+        return store.explain(model, data)
     compiled = CompiledProblem(Problem.bind(model, data))
     chosen, why = choice_of(compiled)
     return Explanation(compiled.problem, verdicts(compiled), chosen, why)

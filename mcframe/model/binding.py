@@ -9,13 +9,13 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
 from mcframe.contracts.validators import a_type, counted, is_missing
 from mcframe.model.model import Block, Model
 from mcframe.model.reading import read_table
 from mcframe.model.table import AffineUnits, Standard, Table, ranges_of
 from mcframe.numerics.operators import Scales
-from mcframe.partitions.partitioned_data import refuse_partitions
 
 
 @attrs.frozen
@@ -203,7 +203,7 @@ def check_model(model: object) -> None:
 def tables_of(model: Model, data: Mapping[str, Any]) -> dict[str, Table]:
     """Return the table of each block, read and checked, or raise a ``DataError``."""
     check_model(model)
-    refuse_partitions(data)
+    refuse_stores(data)
     if not isinstance(data, Mapping):
         raise DataError(
             f"data of type {type(data).__name__} were given; a dict from block name to"

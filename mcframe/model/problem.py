@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from itertools import takewhile
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -60,6 +60,8 @@ class Problem:
     index: Any
     notes: tuple[str, ...]
     origins: Mapping[str, Array] = attrs.field(factory=dict)
+    # Whether the rows are in a store, where they stay: no file holds them.
+    rows_elsewhere: ClassVar[bool] = False
 
     @classmethod
     def bind(cls, model: Model, data: Mapping[str, Any]) -> "Problem":

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from mcframe.contracts.arrays import Array, Mask, Shape
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric
+from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.validators import NotANumber, exact, floats_of
 from mcframe.model.forms import (
     LARGEST,
@@ -29,7 +30,6 @@ from mcframe.model.forms import (
 from mcframe.model.model import Block, EntryExposures, Observations
 from mcframe.model.table import CellNumbers, Table
 from mcframe.model.triples import Triples, in_cells_of, table_of_triples
-from mcframe.partitions.partitioned_data import refuse_partitions
 from mcframe.runtime.machine import MEMORY_SHARE, physical_gigabytes
 
 # The memory of every cell that is written out, at the peak of reading and compiling: indices,
@@ -45,7 +45,7 @@ def read_table(block: Block, given: Any, unwritten_beyond: float = math.inf) -> 
     entry at all, as in new rows. The unlabeled cells of a table of more than
     ``unwritten_beyond`` cells are not written out: its memory is that of the labels.
     """
-    refuse_partitions(given, f"block {block.name!r}: ")
+    refuse_stores(given, f"block {block.name!r}: ")
     alone = not isinstance(given, Observations)
     observed: Observations = Observations(given) if alone else given
     table = read_values(block, observed.values)

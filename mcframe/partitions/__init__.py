@@ -1,1 +1,10 @@
-"""Rows that no process has all of: data in partitions, on disk or on a cluster, and their fits."""
+"""Rows that no process has all of: data in partitions, on disk or on a cluster, and their fits.
+
+The only package that knows of partitions, chunks and Dask. Nothing below the entry points imports
+it: it registers itself as a ``RowStore``, for which the verbs ask.
+"""
+
+from mcframe.contracts.row_stores import register
+from mcframe.partitions.store import PartitionStore
+
+register(PartitionStore())

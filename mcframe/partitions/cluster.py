@@ -17,9 +17,9 @@ from threadpoolctl import threadpool_info
 
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import BackendError, McframeError, ModelError
-from mcframe.partitions.executor import in_bytes
 from mcframe.runtime.machine import check_time
 from mcframe.runtime.progress import current
+from mcframe.runtime.work import in_bytes
 from mcframe.storage.digest import digest_of
 
 distributed: Any = Deferred("distributed", "a Dask cluster")

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -25,53 +25,15 @@ from mcframe.partitions.part import (
 from mcframe.runtime.machine import blas_alone, check_time
 from mcframe.runtime.progress import current
 from mcframe.runtime.scratch import Scratch, Stored, packed
+from mcframe.runtime.work import Work
 
 # What a task or an answer takes in addition to its arrays is not counted: a number counts as this.
 NUMBER = 8
-
-
-@attrs.frozen
-class Work:
-    """What has been done for a fit of rows in partitions until some moment.
-
-    Attributes
-    ----------
-    rounds : int
-        Rounds of tasks, each over all partitions.
-    sent, received : int
-        Bytes of arrays and numbers that went to a cluster and came back from it: an array counts
-        once, however many workers fetch it. What workers give each other, as where they add up
-        answers, is not counted. 0 where all is in one process.
-    compiled : int
-        How often a partition was compiled in this process.
-    seconds : float
-        The time that the rounds took: that of the slowest partition of each, and the way there
-        and back.
-    """
-
-    rounds: int = 0
-    sent: int = 0
-    received: int = 0
-    compiled: int = 0
-    seconds: float = 0.0
-
-    def __add__(self, other: "Work") -> "Work":
-        pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
-        return Work(*(mine + theirs for mine, theirs in pairs))
-
-    def __sub__(self, other: "Work") -> "Work":
-        pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
-        return Work(*(mine - theirs for mine, theirs in pairs))
-
-    def __str__(self) -> str:
-        said = [f"{self.rounds} rounds"]
-        if self.rounds and self.seconds:
-            said[0] += f" of {1000.0 * self.seconds / self.rounds:.3g} ms"
-        if self.sent or self.received:
-            said += [f"{in_bytes(self.sent)} sent", f"{in_bytes(self.received)} received"]
-        if self.compiled:
-            said += [f"{self.compiled} partitions compiled"]
-        return ", ".join(said)
+# Why a file holds none of the rows, and what to do instead.
+ROWS_STAY = (
+    "its rows are in partitions, which stay where they are; give checkpoint= to mc.posterior,"
+    " which goes on from it with the same data"
+)
 
 
 def bytes_of(value: Any) -> int:
@@ -90,15 +52,6 @@ def bytes_of(value: Any) -> int:
 
     numbers = visit(value)
     return numbers + sum(arrays.values())
-
-
-def in_bytes(count: float) -> str:
-    """A number of bytes in words."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000.0:
-            return f"{count:.3g} {unit}"
-        count /= 1000.0
-    return f"{count:.3g} TB"
 
 
 @attrs.define(eq=False)
@@ -325,6 +278,7 @@ class Partitions(ABC):
 
     source: Source
     work: Work
+    why_not_stored: ClassVar[str] = ROWS_STAY
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -11,13 +11,13 @@ import numpy as np
 from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, Verdict, run
 from mcframe.backends.row_space import RowSpace
 from mcframe.compile import demand_determined
-from mcframe.compile.factor_rows import EQUATIONS
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
 from mcframe.contracts.validators import is_word
 from mcframe.fitting.checkpoints import resumed
 from mcframe.fitting.fit_answer import Fit, Kept
 from mcframe.model import Model
 from mcframe.model.binding import check_model, worth_a_warning
+from mcframe.partitions.alternating_rows import EQUATIONS
 from mcframe.partitions.binding_rounds import (
     bind_partitions,
     check_blocks,
@@ -25,7 +25,7 @@ from mcframe.partitions.binding_rounds import (
     refusal_of_partitions,
 )
 from mcframe.partitions.cluster import checked_client, connected
-from mcframe.partitions.executor import KeptParts, OneByOne, Partitions, in_bytes
+from mcframe.partitions.executor import KeptParts, OneByOne, Partitions
 from mcframe.partitions.from_dask import tables_from_dask
 from mcframe.partitions.on_dask import OnDask
 from mcframe.partitions.part import (
@@ -40,6 +40,7 @@ from mcframe.partitions.partitioned_data import PartitionedData
 from mcframe.partitions.partitioned_effects import notes_on_pieces
 from mcframe.runtime.machine import memory_gigabytes
 from mcframe.runtime.scratch import Scratch
+from mcframe.runtime.work import in_bytes
 from mcframe.storage.archive import path_of
 
 # The share of the memory at hand that compiled partitions stay in from round to round.

@@ -14,6 +14,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, McframeError, warn_caller
+from mcframe.contracts.sent import Sent, fresh_key
 from mcframe.partitions.cluster import (
     Gathering,
     arithmetic_of,
@@ -28,7 +29,6 @@ from mcframe.partitions.executor import (
     KeptParts,
     Partitions,
     Round,
-    Work,
     answer_of,
     bytes_of,
     tree_sum,
@@ -42,12 +42,12 @@ from mcframe.partitions.part import (
     bytes_at_work,
     field_names,
     for_rows,
-    fresh_key,
     with_arrays,
 )
 from mcframe.runtime.machine import thread_limit
 from mcframe.runtime.progress import current
 from mcframe.runtime.scratch import Scratch
+from mcframe.runtime.work import Work
 
 # Arrays of fewer bytes travel with their tasks. Of larger ones so many stay with the workers.
 SMALL, STAYING = 4_096, 48
@@ -188,7 +188,7 @@ class OnDask(Partitions):
         """Drop what was sent of the arrays of a value: these are not asked for again."""
         if isinstance(value, np.ndarray):
             self.sent.pop((id(value), -1), None)
-        elif isinstance(value, Distributed):
+        elif isinstance(value, Distributed | Sent):
             kind: Any = type(value)
             for name in field_names(kind):
                 self.forget(getattr(value, name))

@@ -8,7 +8,6 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile import PartitionedProblem
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import a_type, is_word
@@ -20,6 +19,7 @@ from mcframe.partitions.binding_rounds import mixed_bits
 from mcframe.partitions.on_disk import FolderLayout, pa, path_of, pq, workshop
 from mcframe.partitions.part import read_part
 from mcframe.partitions.partitioned_data import PartitionedData, is_partitioned
+from mcframe.partitions.partitioned_problem import PartitionedProblem
 
 # Rows of a file that are in memory at a time.
 BATCH = 1 << 18

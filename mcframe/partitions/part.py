@@ -1,8 +1,6 @@
 """One partition: its tables, its program, the values that it has alone, and what it takes."""
 
-import itertools
 import operator
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any
@@ -17,6 +15,7 @@ from mcframe.compile.solving import EntriesAt
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
+from mcframe.contracts.sent import Sent, fresh_key
 from mcframe.model import Block, Layout, Model, Problem
 from mcframe.model.binding import Totals
 from mcframe.model.model import Observations
@@ -25,14 +24,8 @@ from mcframe.model.table import Table
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions.partitioned_data import PartitionedData
 
-COUNTER = itertools.count()
 # What holds no array, which is most of what a question consists of.
 PLAIN = frozenset({int, float, bool, str, type(None)})
-
-
-def fresh_key() -> str:
-    """A name that no other values have, in this process or in one that it sends them to."""
-    return f"{os.getpid()}-{os.urandom(4).hex()}-{next(COUNTER)}"
 
 
 @attrs.frozen(eq=False)
@@ -82,14 +75,6 @@ class Distributed:
         raise NotImplementedError
 
 
-class Sent(Distributed):
-    """An attrs class of arrays that each partition is given as they are."""
-
-    def at(self, part: "Part") -> Any:
-        """The object itself, with all of its arrays."""
-        return self
-
-
 @cache
 def field_names(kind: Any) -> tuple[str, ...]:
     """The fields of an attrs class, which are asked for once a task and partition."""
@@ -102,7 +87,7 @@ def with_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
         return value
     if isinstance(value, tuple):
         return tuple(with_arrays(part, change) for part in value)
-    if isinstance(value, Distributed):
+    if isinstance(value, Distributed | Sent):
         kind: Any = type(value)
         given = {name: getattr(value, name) for name in field_names(kind)}
         return kind(**{name: with_arrays(part, change) for name, part in given.items()})

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.errors import DataError
 from mcframe.model.model import Observations
 from mcframe.storage.digest import digest_of
 
@@ -246,20 +246,21 @@ def is_collection(given: object) -> bool:
     return any(hasattr(type(part), "__dask_graph__") for part in parts)
 
 
-def refuse_partitions(given: object, here: str = "") -> None:
-    """Raise a ``DataError`` where rows come in partitions, and all are needed in this process."""
+def refusal_of_rows(given: object) -> str | None:
+    """Why rows in partitions are not taken where all are needed in this process; else None."""
     taken = "here all rows are needed in this process"
     if is_partitioned(given):
-        raise DataError(
-            f"{here}{type(given).__name__} was given, rows in partitions, which mc.fit and"
+        return (
+            f"{type(given).__name__} was given, rows in partitions, which mc.fit and"
             f" mc.explain take in the place of all data; {taken}. Give arrays, for example of a"
             " sample of the rows"
         )
     if is_collection(given):
-        raise DataError(
-            f"{here}a collection of Dask was given; mc.fit and mc.explain take a dict from the"
+        return (
+            f"a collection of Dask was given; mc.fit and mc.explain take a dict from the"
             f" name of each block to one. But {taken}: give collection.compute()"
         )
+    return None
 
 
 def values_of(given: Any) -> Any:
@@ -307,13 +308,3 @@ def in_partitions(data: object) -> bool:
     if isinstance(data, Mapping):
         return any(map(is_collection, data.values()))
     return is_partitioned(data)
-
-
-def refuse_options_of_partitions(**given: Any) -> None:
-    """A ``ModelError`` where one of these options was given for data that are in memory."""
-    for name, value in given.items():
-        if value is not None:
-            raise ModelError(
-                f"{name} was given, which is for data in partitions, and these are in this process"
-                " as a whole; drop it"
-            )

@@ -18,7 +18,7 @@ from mcframe.model import Layout
 from mcframe.numerics.operators import LowRank, Operator, Scales
 from mcframe.numerics.sampled import Sampled, gram_matrix_pays
 from mcframe.numerics.unlabeled import Background, BackgroundAt
-from mcframe.partitions.executor import Later, Partitions, Work
+from mcframe.partitions.executor import Later, Partitions
 from mcframe.partitions.part import (
     ENTRIES,
     LOSS,
@@ -32,6 +32,7 @@ from mcframe.partitions.part import (
     scattered_rows,
 )
 from mcframe.partitions.partitioned_effects import EffectsInParts, effect_sums
+from mcframe.runtime.work import Work
 
 
 @attrs.frozen(eq=False)

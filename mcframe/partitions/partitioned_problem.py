@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import numpy as np
@@ -12,7 +12,7 @@ from mcframe.model import Model, Problem
 from mcframe.model.binding import Totals, layout_of
 from mcframe.model.table import LeftBehind, OffsetLeftBehind, Table
 from mcframe.numerics.operators import LowRank
-from mcframe.partitions.executor import Partitions
+from mcframe.partitions.executor import ROWS_STAY, Partitions
 from mcframe.partitions.part import PART, Part, Source, scattered_effects, scattered_rows
 from mcframe.storage.digest import digest_of
 
@@ -25,6 +25,8 @@ class PartitionedProblem(Problem):
     """
 
     partitions: Partitions = attrs.field(kw_only=True)
+    rows_elsewhere: ClassVar[bool] = True
+    why_not_stored: ClassVar[str] = ROWS_STAY
 
     def without_data(self) -> Problem:
         """Return the problem without its partitions, as ``Problem.without_data``."""

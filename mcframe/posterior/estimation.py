@@ -3,36 +3,25 @@
 import os
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
 
 from mcframe.backends import Budget, checked_budget
-from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
+from mcframe.contracts.errors import BackendError, ModelError, warn_caller
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
+from mcframe.contracts.row_stores import RowStore, refuse_options_of_stores, store_of
 from mcframe.contracts.validators import is_word, whole
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.model import Block, Model, Problem
-from mcframe.model.binding import check_model, worth_a_warning
-from mcframe.partitions.binding_rounds import (
-    problem_of_partitions,
-    refusal_of_reading,
-)
-from mcframe.partitions.executor import Partitions
-from mcframe.partitions.fit_partitions import executor_of
-from mcframe.partitions.partitioned_data import in_partitions, refuse_options_of_partitions
+from mcframe.model.binding import check_model
 from mcframe.posterior.factor_state import SINGULAR, initial_state
 from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, factor_sweeps
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed
-from mcframe.posterior.row_pass import (
-    PosteriorRows,
-    observed_in_parts,
-    observed_of_part,
-    without_entries,
-)
+from mcframe.posterior.row_pass import PosteriorRows, SweptRows
 from mcframe.regularizers import GaussianRows, NuclearNorm
 from mcframe.runtime.machine import OutOfTime, blas_alone, checked_jobs, stop_at, thread_limit
 from mcframe.runtime.progress import checked_progress, current, stage
@@ -164,6 +153,26 @@ def check_rise(before: float, after: float, rounding: float, size: int) -> None:
         )
 
 
+@runtime_checkable
+class EstimatingStore(RowStore, Protocol):
+    """A store of rows whose posterior is estimated where they are."""
+
+    def estimate(
+        self,
+        ascent: CoordinateAscent,
+        model: Model,
+        data: object,
+        seed: int,
+        options: Mapping[str, Any],
+        *,
+        client: Any,
+        checkpoint: object,
+        scratch: str | os.PathLike[str] | None,
+    ) -> None:
+        """Run the ascent of a model that has a posterior; its problem and its engine are set."""
+        ...
+
+
 def estimate(
     model: Model,
     data: Any,
@@ -186,24 +195,17 @@ def estimate(
         tol = ROWS_TOL if options["tol"] is None else options["tol"]
         budget = checked_budget(tol, options["max_iter"], options["max_seconds"])
         ascent = CoordinateAscent(budget, began)
-        if in_partitions(data):
+        store = store_of(data)
+        if isinstance(store, EstimatingStore):
             demand_posterior(model, model.terms)
-            reason = refusal_of_partitions(model)
-            if reason is not None:
-                raise BackendError(f"no posterior of rows in partitions: {reason}")
-            with executor_of(model, data, client, scratch, observed_of_part) as executor:
-                bound, _ = problem_of_partitions(model, executor)
-                for note in worth_a_warning(bound.notes):
-                    warn_caller(note, UnobservedWarning)
-                parts = bound.partitions
-                run_on_factors(ascent, bound, seed, options, checkpoint, parts)
-                # Parts, and what a cluster was sent, are not kept for as long as the answer.
-                alone = parts.alone()
-                rows = PosteriorRows(None, partitions=alone)
-                ascent.engine = attrs.evolve(ascent.engine, rows=rows)
-                ascent.problem = attrs.evolve(bound, partitions=alone)
+            store.estimate(
+                *(ascent, model, data, seed, options),
+                client=client,
+                checkpoint=checkpoint,
+                scratch=scratch,
+            )
             return ascent
-        refuse_options_of_partitions(client=client, scratch=scratch)
+        refuse_options_of_stores(client=client, scratch=scratch)
         ascent.problem = problem = Problem.bind(model, data)
         demand_posterior(problem.model, problem.terms)
         for block in problem.model.blocks:
@@ -227,41 +229,78 @@ def estimate(
         return ascent
 
 
+class FactorSource(Protocol):
+    """Where the rows of a posterior of factors are."""
+
+    @property
+    def kind(self) -> str:
+        """What a checkpoint says that it is one of."""
+        ...
+
+    def observed(self, problem: Any) -> Observed:
+        """The entries with the summaries of all rows, and thresholds at z = 0."""
+        ...
+
+    def without_summaries(self, problem: Any) -> Observed:
+        """The entries before anything is summed over all rows."""
+        ...
+
+    def rows(self, observed: Observed) -> SweptRows:
+        """What a sweep asks about the rows."""
+        ...
+
+
+class AllRows:
+    """All rows in this process: a ``FactorSource``."""
+
+    kind = "posterior"
+
+    def observed(self, problem: Problem) -> Observed:
+        """The entries with their summaries, and thresholds at z = 0."""
+        return Observed.of(problem)
+
+    def without_summaries(self, problem: Problem) -> Observed:
+        """The entries before anything is summed."""
+        return Observed.of_tables(problem, problem.tables)
+
+    def rows(self, observed: Observed) -> PosteriorRows:
+        """What a sweep asks about the rows."""
+        return PosteriorRows(observed)
+
+
 def run_on_factors(
     ascent: CoordinateAscent,
     problem: Any,
     seed: int,
     options: Mapping[str, Any],
     checkpoint: object,
-    parts: Partitions | None = None,
+    source: "FactorSource | None" = None,
 ) -> None:
     """Run the ascent of Gaussian factors, from the beginning or where a checkpoint ended.
 
-    ``parts`` are the partitions of the rows; None where all are in this process.
+    ``source`` has the rows; None where all are in this process.
     """
+    source = AllRows() if source is None else source
     n_factors, saved = number_of_factors(options["factors"], problem), None
     if checkpoint is not None:
-        kind = "posterior" if parts is None else "posterior of partitions"
         identity = {"factors": n_factors, "random_state": seed}
         ascent.checkpoint = Checkpoint.at_path(
-            checkpoint, kind, problem, identity, LATEST_WRITE, SHARE
+            checkpoint, source.kind, problem, identity, LATEST_WRITE, SHARE
         )
         saved = ascent.checkpoint.read(dict)
     if saved is not None:
-        observed, ascent.history = without_entries(problem), list(saved["history"])
-        if parts is None:
-            observed = Observed.of_tables(problem, problem.tables)
-        observed, state = observed.with_summaries(saved["summaries"]), saved["state"]
+        ascent.history = list(saved["history"])
+        observed = source.without_summaries(problem).with_summaries(saved["summaries"])
+        state = saved["state"]
     else:
-        observed = Observed.of(problem) if parts is None else observed_in_parts(parts, problem)
+        observed = source.observed(problem)
         weight, rng = problem.terms[0].weight, np.random.default_rng(seed)
         state = initial_state(observed, n_factors, weight, rng)
     small = observed.n_entries <= SMALL_TABLE and 2 * n_factors > min(problem.shape)
     if options["tol"] is None and not small:
         ascent.budget = attrs.evolve(ascent.budget, tol=FACTORS_TOL)
     evidence = ascent.history[-1].evidence if ascent.history else -np.inf
-    rows = PosteriorRows(observed if parts is None else None, partitions=parts)
-    engine = FactorPosterior(rows, observed, state, evidence)
+    engine = FactorPosterior(source.rows(observed), observed, state, evidence)
     ascent.engine = engine if ascent.history else None
     ascent.run(observed, factor_sweeps(engine, len(ascent.history)))
 
@@ -280,15 +319,6 @@ def demand_posterior(model: Model, terms: tuple[Any, ...]) -> None:
     reason = refusal(model, terms)
     if reason is not None:
         raise BackendError(f"no posterior: {reason}")
-
-
-def refusal_of_partitions(model: Model) -> str | None:
-    """Why a model with a posterior has none of rows in partitions, as a clause; None if it has."""
-    if not isinstance(model.terms[0], NuclearNorm):
-        word = type(model.terms[0]).__name__
-        return f"{word} is estimated from all rows in one place; take NuclearNorm()"
-    reasons = ((block.name, refusal_of_reading(block)) for block in model.blocks)
-    return next((f"block {name!r}: {reason}" for name, reason in reasons if reason), None)
 
 
 def refusal(model: Model, terms: tuple[Any, ...]) -> str | None:

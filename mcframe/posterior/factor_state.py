@@ -8,8 +8,8 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
+from mcframe.contracts.sent import Sent
 from mcframe.numerics import factor_loops as loops
-from mcframe.partitions.part import Sent
 from mcframe.posterior.observed import Observed
 
 SINGULAR = (

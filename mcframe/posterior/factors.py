@@ -22,8 +22,8 @@ from scipy.special import gammaln
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.rounding import EPS
+from mcframe.contracts.sent import fresh_key
 from mcframe.numerics import factor_loops as loops
-from mcframe.partitions.part import fresh_key
 from mcframe.posterior.factor_state import (
     CHUNK,
     Design,
@@ -33,7 +33,7 @@ from mcframe.posterior.factor_state import (
     gaussians_of_groups,
 )
 from mcframe.posterior.observed import LOG_TWO_PI, Observed
-from mcframe.posterior.row_pass import PosteriorRows, RowSums
+from mcframe.posterior.row_pass import PosteriorRows, RowSums, SweptRows
 
 # Sweeps at first in which variances of noise stay as they begin: a column that has found no factor
 # yet would be taken for noise, and stay so.
@@ -61,7 +61,7 @@ class FactorPosterior:
     is rounded.
     """
 
-    rows: PosteriorRows
+    rows: SweptRows
     observed: Observed
     state: FactorState
     evidence: float = -np.inf
@@ -153,7 +153,7 @@ def fading_factors(state: FactorState) -> Mask:
 
 
 def columns_step(
-    rows: PosteriorRows, observed: Observed, state: FactorState, sums: RowSums, learns_noise: bool
+    rows: SweptRows, observed: Observed, state: FactorState, sums: RowSums, learns_noise: bool
 ) -> FactorPosterior:
     """Columns, noise and priors given the sums of rows; factors are rotated if that is better."""
     columns, residuals = columns_given(observed, state, sums)

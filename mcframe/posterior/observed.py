@@ -11,13 +11,13 @@ import scipy.sparse as sp
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, Likelihood
 from mcframe.contracts.rounding import EPS
+from mcframe.contracts.sent import Sent
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Layout, Problem
 from mcframe.model.binding import layout_of
 from mcframe.model.table import Table
 from mcframe.numerics.gaussian_bounds import best_gaussian
 from mcframe.numerics.kernels import Compressed
-from mcframe.partitions.part import Sent
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
 # Mean squares of columns are shrunk towards that of all columns, which counts as so many entries.

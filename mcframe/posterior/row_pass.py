@@ -6,18 +6,15 @@ add up to those of the table. Data in memory are one part.
 """
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.model import Problem
 from mcframe.numerics import factor_loops as loops
-from mcframe.partitions.executor import Partitions
-from mcframe.partitions.part import PART, PROGRAM, Least, Part
 from mcframe.posterior.factor_state import CHUNK, FactorState, Gaussians, gaussians_given
-from mcframe.posterior.observed import Observed, ObservedBlock, Summary, nothing, summarized
+from mcframe.posterior.observed import Observed, Summary
 from mcframe.runtime.machine import check_time, share
 
 # Sums over rows are taken in so many parts at most, of so many multiplications at least, so that
@@ -67,20 +64,35 @@ class RowSums:
         return RowSums(*(one + another for one, another in zip(mine, theirs, strict=True)))
 
 
+class SweptRows(Protocol):
+    """The rows of Gaussian factors, wherever they are."""
+
+    def sums(self, summaries: tuple[Summary, ...], state: FactorState, key: str) -> RowSums:
+        """The sums over all rows; bounds of entries are kept by this key."""
+        ...
+
+    def fitted(self, observed: Observed, state: FactorState) -> Observed:
+        """The entries with the parameters of likelihoods that suit the predictors best."""
+        ...
+
+    def gaussians(
+        self, rows: IntArray, summaries: tuple[Summary, ...], state: FactorState
+    ) -> Gaussians:
+        """The Gaussians of some rows, which are in ascending order."""
+        ...
+
+
 @attrs.define(eq=False)
 class PosteriorRows:
-    """The rows of Gaussian factors: all in this process, or in partitions.
+    """The rows of Gaussian factors, all of them in this process.
 
-    Rows in this process are the only part of a table: ``program`` are its entries, and ``kept``
-    the bounds of these. Of partitions a sweep is one round, and rows are asked for in this
-    process: of the partitions that have them, read again one after the other. Where likelihoods
-    are no Gaussians their bounds are found given the columns then.
+    They are the only part of a table: ``program`` are its entries, and ``kept`` the bounds of
+    these.
     """
 
-    program: Observed | None
+    program: Observed
     kept: dict[str, Array] = attrs.field(factory=dict)
-    partitions: Partitions | None = None
-    latest: "tuple[FactorState, int, RowPass] | None" = None  # the part asked for rows last
+    latest: "tuple[FactorState, RowPass] | None" = None  # of the rows that were asked for last
 
     def keep(self, key: str, numbers: Array) -> None:
         """Keep the numbers of this sweep, and forget those of earlier ones."""
@@ -90,17 +102,10 @@ class PosteriorRows:
 
     def sums(self, summaries: tuple[Summary, ...], state: FactorState, key: str) -> RowSums:
         """The sums over all rows; bounds of entries are kept by this key."""
-        if self.partitions is None:
-            return row_sums(self, summaries, state, key)
-        sums: RowSums = self.partitions.sum(row_sums, PART, summaries, state, key)
-        self.partitions.forget(state.columns)
-        self.partitions.forget(state.priors)
-        return sums
+        return row_sums(self, summaries, state, key)
 
     def fitted(self, observed: Observed, state: FactorState) -> Observed:
         """The entries with the parameters of likelihoods that suit the predictors best."""
-        if self.partitions is not None:
-            return fitted_in_parts(self.partitions, observed, state)
         mean, variance = row_pass(self, observed.summaries, state).all_moments()
         return observed.fitted(mean, np.sqrt(variance))
 
@@ -108,18 +113,12 @@ class PosteriorRows:
         self, rows: IntArray, summaries: tuple[Summary, ...], state: FactorState
     ) -> Gaussians:
         """The Gaussians of some rows, which are in ascending order."""
-        gaussians, parts = [], self.partitions
-        for p, (first, last) in enumerate([(0, rows.max() + 1)] if parts is None else parts.rows):
-            here = rows[(rows >= first) & (rows < last)] - first
-            if here.size:
-                if self.latest is None or self.latest[0] is not state or self.latest[1] != p:
-                    part = self if parts is None else parts.source.part(p)
-                    self.latest = state, p, row_pass(part, summaries, state)
-                gaussians.append(self.latest[2].of_rows(here))
-        return Gaussians.joined(gaussians)
+        if self.latest is None or self.latest[0] is not state:
+            self.latest = state, row_pass(self, summaries, state)
+        return self.latest[1].of_rows(rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PosteriorRows, (self.program, self.kept, self.partitions)
+        return PosteriorRows, (self.program, self.kept)
 
 
 @attrs.frozen(eq=False)
@@ -274,7 +273,7 @@ def row_pass(part: Any, summaries: tuple[Summary, ...], state: FactorState) -> R
 
     Parameters
     ----------
-    part : PosteriorRows or Part
+    part : PosteriorRows, or a part of the rows in a store
         Its ``program`` are the ``Observed`` entries of its rows; it can ``keep`` arrays by name.
     summaries : tuple of Summary
     state : FactorState
@@ -306,91 +305,3 @@ def row_sums(part: Any, summaries: tuple[Summary, ...], state: FactorState, key:
         part.keep(f"{key}/values", rows.values)
         part.keep(f"{key}/precisions", rows.precisions)
     return sums
-
-
-def observed_of_part(part: Part) -> Observed:
-    """The entries of a partition, places of 4 bytes: what it holds in the place of a program."""
-    entries = Observed.of_tables(part.problem, part.problem.tables)
-    blocks = tuple(attrs.evolve(block, at=block.at.astype(np.int32)) for block in entries.blocks)
-    return attrs.evolve(entries, blocks=blocks)
-
-
-def without_entries(problem: Problem) -> Observed:
-    """The blocks of a problem without an entry."""
-    names = [block.name for block in problem.model.blocks]
-    tables = {name: nothing(problem, name, problem.n_items) for name in names}
-    return Observed.of_tables(problem, tables)
-
-
-def observed_in_parts(partitions: Partitions, problem: Problem) -> Observed:
-    """The blocks without an entry, their summaries of all rows, and thresholds at z = 0."""
-
-    def total(question: Any, *given: Any) -> Any:
-        return partitions.sum(question, PROGRAM, *given)
-
-    return fitted_in_parts(partitions, summarized(without_entries(problem), total), None)
-
-
-def fitted_in_parts(
-    partitions: Partitions, observed: Observed, state: FactorState | None
-) -> Observed:
-    """The entries with the parameters of likelihoods that suit predictors best, or z = 0."""
-    blocks = list(observed.blocks)
-    for b, block in enumerate(blocks):
-        if not block.layout.n_parameters:
-            continue
-        parametric: Any = block.unfitted
-        given = PART, observed.summaries, state, b
-
-        def tell(asked: Any, given: Any = given) -> tuple[Any, Array]:
-            sums, negated = partitions.sum(parameter_sums, *given, asked)
-            return sums, -negated.numbers
-
-        start = block.known.parameters
-        blocks[b] = block.with_parameters(parametric.parameters_by_sums(tell, start))
-        if state is not None:
-            both = block.known, blocks[b].known
-            before, after = partitions.sum(parameter_bounds, *given, both)
-            blocks[b] = blocks[b] if after > before else block
-    return attrs.evolve(observed, blocks=tuple(blocks))
-
-
-def parameter_sums(
-    part: Part, summaries: tuple[Summary, ...], state: FactorState | None, b: int, asked: Any
-) -> tuple[Any, Least]:
-    """What the entries of a block answer to a question for its parameters; see ``Least``.
-
-    Predictors have the moments that rows and columns give them, or are 0. They are kept.
-    """
-    block, mean, sd = moments_of_block(part, summaries, state, b)
-    parametric: Any = block.unfitted
-    weights = np.broadcast_to(block.weights, block.y.shape)
-    sums, largest = parametric.parameter_sums(mean + block.offset, block.y, weights, sd)(asked)
-    return sums, Least(-largest)
-
-
-def parameter_bounds(
-    part: Part, summaries: tuple[Summary, ...], state: FactorState, b: int, of_block: Any
-) -> Array:
-    """The sums of the expected bounds of a block under summaries with other parameters."""
-    block, mean, sd = moments_of_block(part, summaries, state, b)
-    assert sd is not None
-    blocks = [block.with_summary(summary) for summary in of_block]
-    return np.array([each.expected_bound(mean, sd) for each in blocks])
-
-
-def moments_of_block(
-    part: Part, summaries: tuple[Summary, ...], state: FactorState | None, b: int
-) -> tuple[ObservedBlock, Array, Array | None]:
-    """The entries of a block, and the means and deviations of their predictors, which are kept."""
-    entries: Any = part.program
-    block = entries.with_summaries(summaries).blocks[b]
-    if state is None:
-        return block, np.zeros(block.y.size), None
-    names = f"{state.key}/mean", f"{state.key}/sd"
-    if any(name not in part.kept for name in names):
-        mean, variance = row_pass(part, summaries, state).all_moments()
-        for name, array in zip(names, (mean, np.sqrt(variance)), strict=True):
-            part.keep(name, array)
-    mean, sd = (part.kept[name][block.part] for name in names)
-    return block, mean, sd

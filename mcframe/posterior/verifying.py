@@ -33,7 +33,7 @@ from mcframe.posterior.factor_state import Gaussians, gaussians_of_groups
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.observed import ObservedBlock
 from mcframe.posterior.predictive import Predictive, numbers_of, predictive_at
-from mcframe.posterior.row_pass import row_pass
+from mcframe.posterior.row_pass import PosteriorRows, row_pass
 from mcframe.runtime.progress import checked_progress, current, stage
 
 # Nodes and shares of the quadrature over the noise that is part of a block's predictors.
@@ -499,7 +499,7 @@ def verify_posterior(
             "verify_posterior: this posterior is one of Gaussian rows; the sampler is of factors"
             " (a NuclearNorm among the terms)"
         )
-    if engine.rows.partitions is not None:
+    if not isinstance(engine.rows, PosteriorRows):
         raise BackendError(
             "verify_posterior: rows in partitions were given, and the sampler needs all rows in"
             " this process; give arrays, for example of a sample of the rows"

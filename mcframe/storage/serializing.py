@@ -49,7 +49,6 @@ CLASSES = {
     "numerics.quasi_newton": "Memory",
     "numerics.row_mixtures": "Form Incomplete RowMixture",
     "numerics.shrinkage": "Shrinker Shrunk",
-    "partitions.executor": "Work",
     "posterior.answer": "Posterior",
     "posterior.estimation": "Sweep",
     "posterior.factor_state": "Design FactorState Gaussians Priors",
@@ -60,6 +59,7 @@ CLASSES = {
     "posterior.rows": "RowsParameters RowsPosterior RowsPrior",
     "posterior.wide_rows": "WideParameters WidePrior",
     "regularizers.residual_nuclear_norm": "BoundResidualNuclearNorm",
+    "runtime.work": "Work",
     "selection.cross_validation_answer": "CrossValidation",
     "tables.coding": "Choice CountedNumbers Counts Dates Discriminant Indicator Indicators Levels"
     " Numbers Steps",
@@ -77,12 +77,8 @@ STANDS_FOR = {"LeftBehind": "Table"}
 # The class without which an answer is whole: None where it cannot be stored, as the state of a
 # solver of the user's own.
 DISPENSABLE = "Paused"
-# Why values that are met inside of an answer are not stored, and what to do instead.
-REMEDIES = {
-    "OneByOne": "its rows are in partitions, which stay where they are; give checkpoint= to"
-    " mc.posterior, which goes on from it with the same data",
-}
-REMEDIES |= dict.fromkeys(["OnDask", "PartitionedProblem"], REMEDIES["OneByOne"])
+# Fields of earlier versions that were None in every file.
+LEFT_OUT = {"PosteriorRows": "partitions"}
 # The most bytes of an array in the text for each character, and bytes that it may take anyway.
 WIDEST, SMALL = 64, 4096
 # Kinds of numpy's dtypes without Python objects.
@@ -255,6 +251,8 @@ class Reader:
             raise DataError(f"is = {name!r} is no word of mcframe; {known}")
         fields = {field.alias or field.name: field for field in attrs.fields(kind) if field.init}
         called = f"{name} {parts['name']!r}" if "name" in parts else name
+        if parts.get(LEFT_OUT.get(name, ""), "") is None:
+            del parts[LEFT_OUT[name]]
         for key in parts:
             if key not in fields:
                 known = meant(key, list(fields), "names")
@@ -391,7 +389,8 @@ def refusal(value: Any, place: str) -> ModelError:
     name = type(value).__name__
     own = "files hold mcframe's own classes, numbers, texts, arrays and frames alone"
     remedy = "keep what you need of the answer as arrays, or of a column as text"
-    return ModelError(f"{place.lstrip('.')} is a {name}: {REMEDIES.get(name, f'{own}; {remedy}')}")
+    reason = getattr(value, "why_not_stored", f"{own}; {remedy}")
+    return ModelError(f"{place.lstrip('.')} is a {name}: {reason}")
 
 
 def array_of(dtype: str, shape: tuple[int, ...], of: tuple[Any, ...]) -> Array:

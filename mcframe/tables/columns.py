@@ -19,9 +19,9 @@ from narwhals.exceptions import DuplicateError
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
+from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.validators import REAL_KINDS, a_type, as_float, exact, is_missing, plain
 from mcframe.model.labels import absent, numbers_of_column
-from mcframe.partitions.partitioned_data import refuse_partitions
 from mcframe.selection.splitters import kinds_of
 from mcframe.tables.gaps import (
     Code,
@@ -236,7 +236,7 @@ def read_frame(frame: Any) -> Any:
         reads and that is in memory), where it has no rows or no columns, and where two columns
         have the same name.
     """
-    refuse_partitions(frame)
+    refuse_stores(frame)
     try:
         table = nw.from_native(frame, eager_only=True)
     except DuplicateError:

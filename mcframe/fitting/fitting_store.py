@@ -1,0 +1,53 @@
+"""What a store of rows needs for ``fit`` and ``explain``."""
+
+import os
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from mcframe.backends import Settings, Verdict
+from mcframe.contracts.row_stores import RowStore
+from mcframe.fitting.fit_answer import Fit
+from mcframe.model import Model
+
+
+class StoreExplanation(Protocol):
+    """What ``explain`` answers of a table whose rows are in a store."""
+
+    @property
+    def verdicts(self) -> Sequence[Verdict]:
+        """Which backends can run it, and at which cost."""
+        ...
+
+    @property
+    def chosen(self) -> str | None:
+        """The backend that ``auto`` takes; None if none can run."""
+        ...
+
+    @property
+    def why(self) -> str:
+        """The sentence that says why."""
+        ...
+
+
+@runtime_checkable
+class FittingStore(RowStore, Protocol):
+    """A store of rows that are fitted where they are."""
+
+    def fit(
+        self,
+        model: Model,
+        data: object,
+        settings: Settings,
+        *,
+        backend: object,
+        start: Fit | None,
+        client: object,
+        checkpoint: str | os.PathLike[str] | None,
+        scratch: str | os.PathLike[str] | None,
+    ) -> Fit:
+        """The fit of a model to the rows; options are those of ``mcframe.fit``, checked."""
+        ...
+
+    def explain(self, model: Model, data: object) -> StoreExplanation:
+        """What a fit of these rows takes."""
+        ...

@@ -1,0 +1,79 @@
+"""``posterior`` of data whose rows come in partitions."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from mcframe.contracts.errors import BackendError, UnobservedWarning, warn_caller
+from mcframe.model import Model, Problem
+from mcframe.model.binding import worth_a_warning
+from mcframe.partitions.binding_rounds import problem_of_partitions, refusal_of_reading
+from mcframe.partitions.executor import Partitions
+from mcframe.partitions.fit_partitions import executor_of
+from mcframe.partitions.posterior_rows import (
+    PartitionedPosteriorRows,
+    observed_in_parts,
+    observed_of_part,
+    without_entries,
+)
+from mcframe.posterior.estimation import CoordinateAscent, run_on_factors
+from mcframe.posterior.observed import Observed
+from mcframe.regularizers import NuclearNorm
+
+
+@attrs.frozen
+class RowsInParts:
+    """The rows of a posterior of factors in partitions: a ``FactorSource``."""
+
+    partitions: Partitions
+    kind: str = "posterior of partitions"
+
+    def observed(self, problem: Problem) -> Observed:
+        """The blocks without an entry, their summaries of all rows, and thresholds at z = 0."""
+        return observed_in_parts(self.partitions, problem)
+
+    def without_summaries(self, problem: Problem) -> Observed:
+        """The blocks without an entry."""
+        return without_entries(problem)
+
+    def rows(self, observed: Observed) -> PartitionedPosteriorRows:
+        """What a sweep asks about the rows."""
+        return PartitionedPosteriorRows(self.partitions)
+
+
+def estimate_partitions(
+    ascent: CoordinateAscent,
+    model: Model,
+    data: Any,
+    seed: int,
+    options: Mapping[str, Any],
+    *,
+    client: Any,
+    checkpoint: object,
+    scratch: str | os.PathLike[str] | None,
+) -> None:
+    """Run the ascent of a model with a posterior, options checked; it has the engine then."""
+    reason = refusal_of_posterior(model)
+    if reason is not None:
+        raise BackendError(f"no posterior of rows in partitions: {reason}")
+    with executor_of(model, data, client, scratch, observed_of_part) as executor:
+        bound, _ = problem_of_partitions(model, executor)
+        for note in worth_a_warning(bound.notes):
+            warn_caller(note, UnobservedWarning)
+        parts = bound.partitions
+        run_on_factors(ascent, bound, seed, options, checkpoint, RowsInParts(parts))
+        # Parts, and what a cluster was sent, are not kept for as long as the answer.
+        alone = parts.alone()
+        ascent.engine = attrs.evolve(ascent.engine, rows=PartitionedPosteriorRows(alone))
+        ascent.problem = attrs.evolve(bound, partitions=alone)
+
+
+def refusal_of_posterior(model: Model) -> str | None:
+    """Why a model with a posterior has none of rows in partitions, as a clause; None if it has."""
+    if not isinstance(model.terms[0], NuclearNorm):
+        word = type(model.terms[0]).__name__
+        return f"{word} is estimated from all rows in one place; take NuclearNorm()"
+    reasons = ((block.name, refusal_of_reading(block)) for block in model.blocks)
+    return next((f"block {name!r}: {reason}" for name, reason in reasons if reason), None)

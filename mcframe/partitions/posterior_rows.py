@@ -1,0 +1,145 @@
+"""The rows of Gaussian factors in partitions: a sweep is one round."""
+
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.model import Problem
+from mcframe.partitions.executor import ROWS_STAY, Partitions
+from mcframe.partitions.part import PART, PROGRAM, Least, Part
+from mcframe.posterior.factor_state import FactorState, Gaussians
+from mcframe.posterior.observed import Observed, ObservedBlock, Summary, nothing, summarized
+from mcframe.posterior.row_pass import RowPass, RowSums, row_pass, row_sums
+
+
+@attrs.define(eq=False)
+class PartitionedPosteriorRows:
+    """The rows of Gaussian factors in partitions.
+
+    A sweep is one round. Single rows are asked for in this process: of the partitions that have
+    them, read again one after the other. Where likelihoods are no Gaussians their bounds are found
+    given the columns then.
+    """
+
+    why_not_stored: ClassVar[str] = ROWS_STAY
+
+    partitions: Partitions
+    latest: tuple[FactorState, int, RowPass] | None = None  # the part asked for rows last
+
+    def sums(self, summaries: tuple[Summary, ...], state: FactorState, key: str) -> RowSums:
+        """The sums over all rows; bounds of entries are kept by this key."""
+        sums: RowSums = self.partitions.sum(row_sums, PART, summaries, state, key)
+        self.partitions.forget(state.columns)
+        self.partitions.forget(state.priors)
+        return sums
+
+    def fitted(self, observed: Observed, state: FactorState) -> Observed:
+        """The entries with the parameters of likelihoods that suit the predictors best."""
+        return fitted_in_parts(self.partitions, observed, state)
+
+    def gaussians(
+        self, rows: IntArray, summaries: tuple[Summary, ...], state: FactorState
+    ) -> Gaussians:
+        """The Gaussians of some rows, which are in ascending order."""
+        gaussians = []
+        for p, (first, last) in enumerate(self.partitions.rows):
+            inside = rows[(rows >= first) & (rows < last)] - first
+            if inside.size:
+                if self.latest is None or self.latest[0] is not state or self.latest[1] != p:
+                    part = self.partitions.source.part(p)
+                    self.latest = state, p, row_pass(part, summaries, state)
+                gaussians.append(self.latest[2].of_rows(inside))
+        return Gaussians.joined(gaussians)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PartitionedPosteriorRows, (self.partitions,)
+
+
+def observed_of_part(part: Part) -> Observed:
+    """The entries of a partition, places of 4 bytes: what it holds in the place of a program."""
+    entries = Observed.of_tables(part.problem, part.problem.tables)
+    blocks = tuple(attrs.evolve(block, at=block.at.astype(np.int32)) for block in entries.blocks)
+    return attrs.evolve(entries, blocks=blocks)
+
+
+def without_entries(problem: Problem) -> Observed:
+    """The blocks of a problem without an entry."""
+    names = [block.name for block in problem.model.blocks]
+    tables = {name: nothing(problem, name, problem.n_items) for name in names}
+    return Observed.of_tables(problem, tables)
+
+
+def observed_in_parts(partitions: Partitions, problem: Problem) -> Observed:
+    """The blocks without an entry, their summaries of all rows, and thresholds at z = 0."""
+
+    def total(question: Any, *given: Any) -> Any:
+        return partitions.sum(question, PROGRAM, *given)
+
+    return fitted_in_parts(partitions, summarized(without_entries(problem), total), None)
+
+
+def fitted_in_parts(
+    partitions: Partitions, observed: Observed, state: FactorState | None
+) -> Observed:
+    """The entries with the parameters of likelihoods that suit predictors best, or z = 0."""
+    blocks = list(observed.blocks)
+    for b, block in enumerate(blocks):
+        if not block.layout.n_parameters:
+            continue
+        parametric: Any = block.unfitted
+        given = PART, observed.summaries, state, b
+
+        def tell(asked: Any, given: Any = given) -> tuple[Any, Array]:
+            sums, negated = partitions.sum(parameter_sums, *given, asked)
+            return sums, -negated.numbers
+
+        start = block.known.parameters
+        blocks[b] = block.with_parameters(parametric.parameters_by_sums(tell, start))
+        if state is not None:
+            both = block.known, blocks[b].known
+            before, after = partitions.sum(parameter_bounds, *given, both)
+            blocks[b] = blocks[b] if after > before else block
+    return attrs.evolve(observed, blocks=tuple(blocks))
+
+
+def parameter_sums(
+    part: Part, summaries: tuple[Summary, ...], state: FactorState | None, b: int, asked: Any
+) -> tuple[Any, Least]:
+    """What the entries of a block answer to a question for its parameters; see ``Least``.
+
+    Predictors have the moments that rows and columns give them, or are 0. They are kept.
+    """
+    block, mean, sd = moments_of_block(part, summaries, state, b)
+    parametric: Any = block.unfitted
+    weights = np.broadcast_to(block.weights, block.y.shape)
+    sums, largest = parametric.parameter_sums(mean + block.offset, block.y, weights, sd)(asked)
+    return sums, Least(-largest)
+
+
+def parameter_bounds(
+    part: Part, summaries: tuple[Summary, ...], state: FactorState, b: int, of_block: Any
+) -> Array:
+    """The sums of the expected bounds of a block under summaries with other parameters."""
+    block, mean, sd = moments_of_block(part, summaries, state, b)
+    assert sd is not None
+    blocks = [block.with_summary(summary) for summary in of_block]
+    return np.array([each.expected_bound(mean, sd) for each in blocks])
+
+
+def moments_of_block(
+    part: Part, summaries: tuple[Summary, ...], state: FactorState | None, b: int
+) -> tuple[ObservedBlock, Array, Array | None]:
+    """The entries of a block, and the means and deviations of their predictors, which are kept."""
+    entries: Any = part.program
+    block = entries.with_summaries(summaries).blocks[b]
+    if state is None:
+        return block, np.zeros(block.y.size), None
+    names = f"{state.key}/mean", f"{state.key}/sd"
+    if any(name not in part.kept for name in names):
+        mean, variance = row_pass(part, summaries, state).all_moments()
+        for name, array in zip(names, (mean, np.sqrt(variance)), strict=True):
+            part.keep(name, array)
+    mean, sd = (part.kept[name][block.part] for name in names)
+    return block, mean, sd

@@ -1,0 +1,58 @@
+"""Rows in partitions as a store that verbs find: loaded with the package, and light."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mcframe.backends import Settings
+from mcframe.contracts.deferred import Deferred
+from mcframe.fitting.fit_answer import Fit
+from mcframe.model import Model
+from mcframe.partitions.partitioned_data import is_collection, is_partitioned, refusal_of_rows
+
+if TYPE_CHECKING:
+    from mcframe.partitions import estimate_partitions, fit_partitions
+    from mcframe.partitions.fit_partitions import PartitionsExplanation
+else:
+    fit_partitions = Deferred("mcframe.partitions.fit_partitions", "a fit of rows in partitions")
+    estimate_partitions = Deferred(
+        "mcframe.partitions.estimate_partitions", "a posterior of rows in partitions"
+    )
+
+
+class PartitionStore:
+    """Data in partitions and collections of Dask: a ``FittingStore`` and ``EstimatingStore``."""
+
+    def holds(self, data: object) -> bool:
+        """Whether the rows are in partitions, or blocks are collections of Dask."""
+        if isinstance(data, Mapping):
+            return any(map(is_collection, data.values()))
+        return is_partitioned(data)
+
+    def refusal(self, values: object) -> str | None:
+        """Why rows in partitions are not taken where all are needed, and what to give."""
+        return refusal_of_rows(values)
+
+    def fit(
+        self,
+        model: Model,
+        data: object,
+        settings: Settings,
+        *,
+        backend: object,
+        start: Fit | None,
+        client: object,
+        checkpoint: str | os.PathLike[str] | None,
+        scratch: str | os.PathLike[str] | None,
+    ) -> Fit:
+        """The fit of a model, by sums of what the partitions answer."""
+        options = client, backend, start, settings, checkpoint, scratch
+        return fit_partitions.fit_partitions(model, data, *options)
+
+    def explain(self, model: Model, data: object) -> "PartitionsExplanation":
+        """Memory and traffic of a fit."""
+        return fit_partitions.explain_partitions(model, fit_partitions.read_partitions(data))
+
+    def estimate(self, *arguments: Any, **options: Any) -> None:
+        """Run the ascent of a posterior; see ``estimate_partitions``."""
+        estimate_partitions.estimate_partitions(*arguments, **options)
