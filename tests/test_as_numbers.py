@@ -3,9 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy
+from scipy.special import logsumexp
 
 import mcframe as mc
 from mcframe.tables.coding import (
+    MOST_SLOPE,
+    SPREAD,
     CountedNumbers,
     Indicator,
     Indicators,
@@ -13,6 +17,7 @@ from mcframe.tables.coding import (
     RawPredictions,
     Steps,
     calibrated,
+    most_likely,
 )
 from mcframe.tables.declared_column import as_numbers
 
@@ -159,3 +164,27 @@ def test_probabilities_depend_on_what_is_known_of_a_row(kind):
         surest = np.mean(np.max(found[own], axis=1))
         assert abs(surest - np.mean(np.argmax(found[own], axis=1) == places[own])) < 0.09
         assert -np.mean(np.log(right[own])) < -shares @ np.log(shares)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_slope_and_offsets_are_those_of_a_general_solver(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    k, n = int(rng.choice([2, 3, 6, 40])), int(rng.choice([1, 5, 60, 400]))
+    scores = rng.normal(size=(n, k)) * rng.choice([0.001, 0.3, 1.0, 20.0])
+    noise = rng.choice([0.0, 0.1, 3.0, 1e6])  # none: perfectly told apart; 1e6: of another sign
+    codes = np.argmax(rng.choice([-1.0, 1.0]) * scores + noise * rng.normal(size=(n, k)), axis=1)
+    counted, levels = rng.random(n) + 0.5, np.log(rng.dirichlet(np.ones(k)))
+    usual = float(rng.choice([1.0, 4.0]))
+
+    def loss(at: np.ndarray) -> float:
+        inner = levels + usual * at[0] * scores + counted[:, None] * at[1:]
+        drawn = np.sum(np.square(at - np.eye(k + 1)[0])) / (2.0 * SPREAD**2)
+        return float(np.sum(logsumexp(inner, axis=1) - inner[np.arange(n), codes]) + drawn)
+
+    slope, offsets = most_likely(scores, codes, counted, levels, usual)
+    bounds = [(0.0, MOST_SLOPE / usual), *[(None, None)] * k]
+    expected = scipy.optimize.minimize(
+        loss, np.eye(k + 1)[0], method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-12}
+    )
+    assert 0.0 <= slope <= MOST_SLOPE
+    assert loss(np.array([slope / usual, *offsets])) <= expected.fun + 1e-9 * (1 + expected.fun)

@@ -112,3 +112,22 @@ def test_a_class_has_a_name_of_its_own():
         if isinstance(node, ast.ClassDef)
     ]
     assert {name for name in classes if classes.count(name) > 1} <= HOMONYMS
+
+
+def unpacked_arrays(path):
+    """Where a compiled loop takes parts of a new array by unpacking it."""
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef) and any(
+            isinstance(each, ast.Call) and getattr(each.func, "id", "") == "compiled"
+            for each in function.decorator_list
+        ):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+                    called = getattr(getattr(node.value, "func", None), "attr", "")
+                    if called in {"empty", "zeros", "ones", "full"}:
+                        yield f"{path.name}:{node.lineno}"
+
+
+def test_compiled_loops_unpack_no_arrays():
+    # Numba takes the parts for strided arrays, over which loops are not vectorised.
+    assert not [place for path in FILES for place in unpacked_arrays(path)]

@@ -11,6 +11,7 @@ from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import Incomplete, RowMixture
 from mcframe.posterior.rows import PRIOR_ROWS, RowsParameters, RowsPrior, fit_rows
 from mcframe.posterior.wide_rows import WideParameters, WidePrior, is_wide
+from mcframe.tables import rows_choice
 from mcframe.tables.rows_choice import Missingness, ridge_by_columns, ridge_by_rows
 
 
@@ -224,3 +225,15 @@ def test_a_wide_answer_is_saved(tmp_path) -> None:
     again = mc.load(tmp_path / "wide.npz")
     pd.testing.assert_frame_equal(again.table, completed.table)
     pd.testing.assert_frame_equal(again.sd, completed.sd)
+
+
+@pytest.mark.parametrize("n_columns", [6, 120])
+def test_no_prior_is_fitted_twice_on_a_fold(n_columns: int, monkeypatch) -> None:
+    values, _ = wide_table(40, n_columns, 0)
+    fitted = []
+    counting = rows_choice.fit_rows
+    monkeypatch.setattr(
+        rows_choice, "fit_rows", lambda *a, **k: fitted.append(k) or counting(*a, **k)
+    )
+    completed = mc.complete(pd.DataFrame(values))
+    assert len(fitted) == completed.chosen.losses.size

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import attrs
 import numpy as np
-import scipy
-from scipy.special import logsumexp, softmax, xlogy
+from scipy.special import softmax, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.model.table import AffineUnits
@@ -412,6 +411,8 @@ MOST_SLOPE = 150.0
 # How far a few entries move slope and offsets: the deviation of a Gaussian prior of the slope,
 # over the usual one, and of each offset.
 SPREAD = 1.0
+# The last of the Newton steps to these promises to lower the loss by less than this share of it.
+SLOPE_TOLERANCE, MOST_STEPS, MOST_HALVINGS = 1e-11, 100, 30
 # The smallest and the largest share of a variance that is not explained, and the smallest widths
 # of the classes of a discriminant where more is explained than of held-out entries.
 # Of labels under mixtures in 11 simulated tables, 0.2 lost 3 % less than 0.01 and 0.05.
@@ -735,23 +736,52 @@ def most_likely(
 
     Of slope a and offsets o the inner scores are ``levels + a scores + counted o`` (n x K). Few
     entries say little: the slope is drawn to the usual one and offsets to 0, as by Gaussian
-    priors.
+    priors. Newton's method, for the loss is strictly convex and has few unknowns.
     """
     n, n_values = scores.shape
+    most, chosen = MOST_SLOPE / usual_slope, (np.arange(n), codes)
     scores, counted = usual_slope * scores, np.broadcast_to(counted, n)
-    own = np.zeros((n, n_values))
-    own[np.arange(n), codes] = 1.0
+    counts = np.bincount(codes, counted, n_values)
     usual = np.concatenate([[1.0], np.zeros(n_values)])
 
     def loss(at: Array) -> tuple[float, Array]:
-        """-log of the density at slope / usual_slope and the offsets, and its gradient."""
+        """-log of the density at slope / usual_slope and the offsets, and the probabilities."""
         inner = levels + at[0] * scores + counted[:, None] * at[1:]
-        away = softmax(inner, axis=1) - own
-        drawn = (at - usual) / SPREAD**2
-        value = np.sum(logsumexp(inner, axis=1) - np.sum(own * inner, axis=1))
-        gradient = np.concatenate([[np.sum(away * scores)], counted @ away])
-        return float(value + 0.5 * drawn @ (at - usual)), gradient + drawn
+        inner -= np.max(inner, axis=1, keepdims=True)
+        p = np.exp(inner)
+        sums = np.sum(p, axis=1)
+        value = np.sum(np.log(sums)) - np.sum(inner[chosen])
+        return float(value + 0.5 * np.sum(np.square(at - usual)) / SPREAD**2), p / sums[:, None]
 
-    bounds = [(0.0, MOST_SLOPE / usual_slope), *[(None, None)] * n_values]
-    found = scipy.optimize.minimize(loss, usual, jac=True, method="L-BFGS-B", bounds=bounds)
-    return float(usual_slope * found.x[0]), tuple(map(float, found.x[1:]))
+    def newton_step(at: Array, p: Array) -> tuple[Array, float]:
+        """The step, at most to the bounds of the slope, and twice the decrease it promises."""
+        weighted, expected = counted[:, None] * p, np.sum(p * scores, axis=1)
+        about = scores - expected[:, None]
+        gradient = (at - usual) / SPREAD**2
+        gradient[0] += np.sum(expected) - np.sum(scores[chosen])
+        gradient[1:] += np.sum(weighted, axis=0) - counts
+        hessian = np.eye(n_values + 1) / SPREAD**2
+        hessian[0, 0] += np.sum(p * np.square(about))
+        hessian[0, 1:] = hessian[1:, 0] = np.sum(weighted * about, axis=0)
+        hessian[1:, 1:] += np.diag(counted @ weighted) - weighted.T @ weighted
+        step = -np.linalg.solve(hessian, gradient)
+        end = min(max(at[0] + step[0], 0.0), most)
+        if abs(end - at[0]) <= ROUNDING:  # the slope stays at its bound
+            step[0], step[1:] = 0.0, -np.linalg.solve(hessian[1:, 1:], gradient[1:])
+            return step, -float(gradient @ step)
+        return step * ((end - at[0]) / step[0]), -float(gradient @ step)
+
+    at, (value, p) = usual, loss(usual)
+    for _ in range(MOST_STEPS):
+        step, decrease = newton_step(at, p)
+        if not decrease > SLOPE_TOLERANCE * (1.0 + abs(value)):
+            break
+        for halvings in range(MOST_HALVINGS):
+            end = at + 0.5**halvings * step
+            value_there, p_there = loss(end)
+            if value_there < value:
+                break
+        else:  # no more than rounding is left
+            break
+        at, value, p = end, value_there, p_there
+    return float(usual_slope * at[0]), tuple(map(float, at[1:]))

@@ -390,13 +390,17 @@ class RowsChoice:
 
 @attrs.define(eq=False)
 class PriorSearch:
-    """What was tried on the folds, with the losses, and the best predictions of each fold."""
+    """What was tried on the folds, with the losses, and the best predictions of each fold.
+
+    ``one_gaussian`` has the posteriors of the best prior and noise, from which mixtures start.
+    """
 
     folds: Sequence[RowsFold]
     priors: Sequence[float]
     tried: list[tuple[int, float, float]] = attrs.field(factory=list)
     losses: list[list[float]] = attrs.field(factory=list)
     predictions: list[Told] = attrs.field(factory=list)
+    one_gaussian: list[RowsPosterior | None] = attrs.field(factory=list)
 
     @property
     def best(self) -> tuple[int, float, float]:
@@ -420,6 +424,8 @@ class PriorSearch:
         if len(self.tried) > 1 and self.best != self.tried[-1]:
             return False
         self.predictions = predictions
+        if components == 1:
+            self.one_gaussian = [fold.last for fold in self.folds]
         return True
 
     def over_priors(self, first: float, noise: float) -> None:
@@ -475,8 +481,8 @@ def choose_rows(
         search.over_priors(*search.best[1:])
     if prior_rows is None and components:
         _, prior, noise = search.best
-        for fold in folds:
-            fold.estimated(1, prior, noise)
+        for fold, posterior_of_one in zip(folds, search.one_gaussian, strict=True):
+            fold.last = posterior_of_one
         for number in components:
             if number * width > MOST_COLUMNS or not search.improves(number, prior, noise):
                 break
