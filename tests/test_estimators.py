@@ -389,6 +389,23 @@ def test_new_rows_have_a_posterior_of_their_own_where_rows_of_the_fit_have_some_
     assert own <= 1.02 * np.mean((model.predict_proba(new) - truth) ** 2)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_probabilities_count_from_the_variances_of_the_posterior_that_answers(seed, n_classes):
+    rng = np.random.default_rng(seed)
+    factor = rng.standard_normal(60)
+    features = factor[:, None] + rng.standard_normal((60, 3))
+    features = np.where(rng.random(features.shape) < 0.2, np.nan, features)
+    scores = factor + 0.5 * rng.standard_normal(60)
+    labels = np.searchsorted(np.quantile(scores, np.arange(1, n_classes) / n_classes), scores)
+    model = MatrixCompletionClassifier().fit(features, labels)
+    model.known_ = {}  # all samples are read as new ones, without their labels
+    [(is_new, _, raw)] = model.raw_predictions(features, with_variances=True)
+    [coding] = model.codings_[is_new]
+    share_explained = 1.0 - np.clip(coding.variance_of_place(raw.variances), 0.2, 1.0)
+    assert 1.0 - coding.reference_variance == pytest.approx(np.mean(share_explained), rel=1e-6)
+
+
 @pytest.mark.parametrize("frame", [False, True])
 def test_scores_are_those_of_samples_whose_targets_are_known(frame):
     features, holes, *_ = partly_labelled(0)

@@ -35,6 +35,7 @@ from mcframe.selection import HeldOutLoss, cross_validate
 from mcframe.selection.cross_validation_answer import edges_unsaid
 from mcframe.selection.splitters import fewest_free, places_by_content
 from mcframe.selection.weight_max import chosen_place
+from mcframe.tables.coding import Coding, calibrated, joined
 from mcframe.tables.columns import read_columns, read_frame
 from mcframe.tables.declaring import check_unseen, like_frame, starting_weight
 from mcframe.tables.gaps import (
@@ -48,6 +49,7 @@ from mcframe.tables.rows_choice import (
     COMPONENTS,
     RowsChoice,
     RowsFold,
+    Told,
     choose_rows,
     dealt_entries,
     folds_of_parts,
@@ -56,6 +58,47 @@ from mcframe.tables.rows_choice import (
 
 # What ``terms`` may be in the place of a list of terms.
 GAUSSIAN = "gaussian"
+
+
+@attrs.frozen(eq=False)
+class HeldOutPredictions:
+    """Predictions of the entries that the choice of a prior held out.
+
+    Attributes
+    ----------
+    folds : sequence of RowsFold
+    by_fold : sequence of Told
+        By the fit of each fold.
+    returned : Told or None
+        By the posterior that answers, of the entries of all folds; None for factors.
+    """
+
+    folds: Sequence[RowsFold] = ()
+    by_fold: Sequence[Told] = ()
+    returned: Told | None = None
+
+    def calibrated(self, coding: Coding, codes: Array, targets: slice) -> Coding:
+        """The coding of these codes (n,), which stand at ``targets`` among those of the folds.
+
+        Slope and offsets are fitted to the predictions by folds, and the variance that they count
+        from is that of the posterior that answers.
+        """
+        if not self.folds:
+            return coding
+        first = self.folds[0].n_features
+        columns = slice(first + targets.start, first + targets.stop)
+        held = [fold.held[:, columns.start] & ~np.isnan(codes) for fold in self.folds]
+        if not any(mask.any() for mask in held):
+            return coding
+        raw = joined(
+            told.of_columns(columns).at(rows)
+            for told, rows in zip(self.by_fold, held, strict=True)
+        )
+        suited = calibrated(coding, np.concatenate([codes[rows] for rows in held]), raw)
+        if self.returned is None:
+            return suited
+        returned = self.returned.of_columns(columns)
+        return suited.with_reference(returned.variances[np.logical_or.reduce(held)])
 
 
 @attrs.define(slots=False, eq=False, repr=False)
@@ -176,7 +219,7 @@ class TableEstimator(BaseEstimator):
         blocks: Sequence[Block],
         data: Mapping[str, Array],
         target: str | None = None,
-    ) -> Any:
+    ) -> tuple[HeldOutPredictions, HeldOutPredictions] | None:
         """Fit these blocks by a posterior of their rows or by an optimum.
 
         Parameters
@@ -188,9 +231,8 @@ class TableEstimator(BaseEstimator):
 
         Returns
         -------
-        two arrays (2 x n x d) or None
-            Of a posterior the means and variances of held-out entries at the best prior, NaN where
-            nothing was held out: of rows of the fit, and of new rows.
+        two HeldOutPredictions or None
+            Of a posterior, at the best prior: those for rows of the fit, and for new rows.
         """
         with warnings.catch_warnings():
             # Empty rows and columns have a meaning of their own in scikit-learn.
@@ -211,7 +253,7 @@ class TableEstimator(BaseEstimator):
 
     def fit_rows(
         self, blocks: Sequence[Block], data: Mapping[str, Array], target: str | None
-    ) -> tuple[Array, Array]:
+    ) -> tuple[HeldOutPredictions, HeldOutPredictions]:
         """Find the posterior of the rows of these blocks; see ``fit_blocks``.
 
         Noise of features is chosen for rows with some of their targets. New rows have none, and
@@ -224,12 +266,12 @@ class TableEstimator(BaseEstimator):
                     f" {block.name!r} has {block.likelihood}; leave likelihoods='auto', or give"
                     " terms such as [mc.NuclearNorm(1.0)]"
                 )
-        chosen, found, told = self.posterior_of(blocks, data, target)
+        chosen, found, predictions = self.posterior_of(blocks, data, target)
         self.keep_rows(chosen, found)
-        self.new_rows_, new_told = found, told
+        self.new_rows_, of_new_rows = found, predictions
         if chosen.noise_of(is_target=False) is not None:
-            _, self.new_rows_, new_told = self.posterior_of(blocks, data, target, also=chosen)
-        return told, new_told
+            _, self.new_rows_, of_new_rows = self.posterior_of(blocks, data, target, also=chosen)
+        return predictions, of_new_rows
 
     def posterior_of(
         self,
@@ -237,15 +279,13 @@ class TableEstimator(BaseEstimator):
         data: Mapping[str, Array],
         target: str | None,
         also: RowsChoice | None = None,
-    ) -> tuple[RowsChoice, Posterior, Array]:
-        """The choice on held-out targets, its posterior, and what it says of these targets.
-
-        These are means and variances (2 x n x d), NaN elsewhere.
+    ) -> tuple[RowsChoice, Posterior, HeldOutPredictions]:
+        """The choice on held-out targets, its posterior, and the predictions of these targets.
 
         Given ``also``, the choice for rows with some targets, all targets of a row are held out.
         """
         values, prior = np.hstack([data[block.name] for block in blocks]), self.given_prior()
-        wide, held_told = takes_factors(values.shape), np.full((2, *values.shape), np.nan)
+        wide, predictions = takes_factors(values.shape), HeldOutPredictions()
         chosen = RowsChoice() if wide else RowsChoice(1, prior)
         options: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs}
         if prior is None or self.calibrates:
@@ -256,9 +296,7 @@ class TableEstimator(BaseEstimator):
             )
             chosen, told = choose_rows(folds, wide, prior, self.components_tried, also)
             options |= {"folds": folds, "told": told}
-            for fold, own in zip(folds, told, strict=True):
-                at = fold.held[:, fold.owners]
-                held_told[:, at] = own.means[at], own.variances[at]
+            predictions = HeldOutPredictions(folds, told)
         model = chosen.model(
             [
                 attrs.evolve(
@@ -270,7 +308,11 @@ class TableEstimator(BaseEstimator):
                 for block in blocks
             ]
         )
-        return chosen, chosen.posterior(model, data, **options), held_told
+        found = chosen.posterior(model, data, **options)
+        if predictions.folds and chosen.components is not None:
+            returned = chosen.returned(found.engine.rows, predictions.folds)
+            predictions = attrs.evolve(predictions, returned=returned)
+        return chosen, found, predictions
 
     def given_prior(self) -> float | None:
         """The given number of rows that the prior counts as, or None."""

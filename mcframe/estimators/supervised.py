@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import exact, is_missing, reads_as_number
-from mcframe.estimators.base import TableEstimator
+from mcframe.estimators.base import HeldOutPredictions, TableEstimator
 from mcframe.estimators.feature_blocks import FrameColumns
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
 from mcframe.model import Block
@@ -24,7 +24,6 @@ from mcframe.tables.coding import (
     Indicator,
     Indicators,
     RawPredictions,
-    calibrated,
 )
 from mcframe.tables.declaring import conditioned
 
@@ -40,11 +39,13 @@ class Prediction(TableEstimator):
     features, such a row is treated as new.
     """
 
-    def fit_targets(self, table: Any, block: Block, targets: Array) -> Any:
+    def fit_targets(
+        self, table: Any, block: Block, targets: Array
+    ) -> tuple[HeldOutPredictions, HeldOutPredictions] | None:
         """Fit features and targets (n_samples x columns of the block) together.
 
-        Returned are, of Gaussian rows, means and variances of targets that were held out, two
-        arrays of that shape: of rows of the fit, and of new rows.
+        Returned are, of Gaussian rows, the predictions of what was held out, for rows of the fit
+        and for new rows. Targets are the last columns there.
         """
         check_lengths(table, targets)
         if np.isnan(targets).all():
@@ -65,7 +66,7 @@ class Prediction(TableEstimator):
         features = self.columns_.data(table)
         self.n_targets_ = targets.shape[1]
         blocks, data = [*self.columns_.blocks, block], {**features, TARGETS: targets}
-        held_told = self.fit_blocks(blocks, data, TARGETS)
+        predictions = self.fit_blocks(blocks, data, TARGETS)
         if not self.gaussian_:
             self.new_rows_ = self.completion_
         keys = row_keys(features, len(targets))
@@ -74,9 +75,7 @@ class Prediction(TableEstimator):
         if self.new_rows_ is not self.completion_:  # which then serves rows without targets, too
             known &= ~np.isnan(targets).all(axis=1)
         self.known_ = {keys[k]: int(k) for k in np.flatnonzero(known)}
-        if held_told is None:
-            return None
-        return [told[..., -self.n_targets_ :] for told in held_told]
+        return predictions
 
     def raw_predictions(
         self, X: Any, with_variances: bool = False
@@ -214,13 +213,13 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         codings = [kind(places) for _ in codes.T]
         numbers = [coding.numbers(own) for coding, own in zip(codings, codes.T, strict=True)]
         block = Block(TARGETS, Gaussian(), standardize=True)
-        held_told = self.fit_targets(table, block, np.hstack(numbers))
-        for found, told in zip(self.codings_, held_told, strict=True):
-            parts = zip(codings, codes.T, np.split(told, len(codings), axis=2), strict=True)
-            for coding, own, (means, variances) in parts:
-                known = ~np.isnan(means).any(axis=1) & ~np.isnan(own)
-                raw = RawPredictions(means[known], variances[known])
-                found.append(calibrated(coding, own[known], raw))
+        held_out = self.fit_targets(table, block, np.hstack(numbers))
+        assert held_out is not None
+        ends = np.cumsum([coding.width for coding in codings])
+        for calibrated, predictions in zip(self.codings_, held_out, strict=True):
+            for coding, labels, end in zip(codings, codes.T, ends, strict=True):
+                columns = slice(end - coding.width, end)
+                calibrated.append(predictions.calibrated(coding, labels, columns))
         return self
 
     def probabilities(self, X: Any) -> Array:

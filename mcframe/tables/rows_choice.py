@@ -375,10 +375,19 @@ class RowsChoice:
         return folds, [fold.told(rows, units, self.feature_noise) for fold in folds]
 
     def returned(self, rows: RowsPosterior, folds: Sequence[RowsFold]) -> Told:
-        """What the posterior that answers says of what was held out, with its own variances."""
-        [told] = self.told_by_all(rows, folds)[1]
-        variances = told.variances - NOISE
-        return attrs.evolve(told, variances=np.square(rows.scales(variances)) * variances + NOISE)
+        """What the posterior that answers says of all that was held out, with its own variances.
+
+        No number is held out in two folds.
+        """
+        without_scales = attrs.evolve(rows, powers=None, factors=None)
+        told_by_fold = self.told_by_all(without_scales, folds)[1]
+        means, variances = np.full((2, *folds[0].values.shape), np.nan)
+        for told in told_by_fold:
+            held = ~np.isnan(told.variances)
+            means[held], variances[held] = told.means[held], told.variances[held]
+        variances -= NOISE
+        variances = np.square(rows.scales(variances)) * variances + NOISE
+        return Told(told_by_fold[0].spread, means, variances)
 
     def __str__(self) -> str:
         if self.components is None:
