@@ -254,3 +254,37 @@ def test_draws_of_no_rows_and_groups_of_several_lengths(table):
         posterior.conformalize(0.9, by=[[1], [2, 3]])
     with pytest.raises(mc.ModelError, match="where a Model is needed"):
         mc.posterior(None, {"x": table})
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "widest"),
+    [
+        (mc.Bernoulli(), 20.0),
+        (mc.Ordinal(4, (-1.0, 0.0, 1.0)), 20.0),
+        (mc.Poisson(), 3.0),
+        (mc.NegativeBinomial(2.0), 3.0),
+    ],
+    ids=str,
+)
+def test_predictions_of_an_entry_do_not_depend_on_what_else_is_asked_for(likelihood, widest):
+    """Z is spread over few widths of the likelihood in some entries and over many in others."""
+    rng = np.random.default_rng(0)
+    means, sds = rng.standard_normal((2, 40)), np.exp(rng.uniform(-2.0, np.log(widest), 40))
+
+    def predictive(cells):
+        return Predictive(
+            likelihood,
+            np.full((2, cells.size), 0.5),
+            means[:, cells],
+            np.square(sds[[cells, cells]]),
+            None,
+            np.array,
+        )
+
+    together = predictive(np.arange(40))
+    together = {"mean": together.mean(), "sd": together.sd(), "median": together.quantile(0.5)}
+    for cell in range(40):
+        alone = predictive(np.array([cell]))
+        alone = {"mean": alone.mean(), "sd": alone.sd(), "median": alone.quantile(0.5)}
+        for name, numbers in alone.items():
+            np.testing.assert_allclose(together[name][cell], numbers[0], rtol=1e-9, err_msg=name)

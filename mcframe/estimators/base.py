@@ -97,8 +97,8 @@ class HeldOutPredictions:
         suited = calibrated(coding, np.concatenate([codes[rows] for rows in held]), raw)
         if self.returned is None:
             return suited
-        returned = self.returned.of_columns(columns)
-        return suited.with_reference(returned.variances[np.logical_or.reduce(held)])
+        returned = self.returned.of_columns(columns).at(np.logical_or.reduce(held))
+        return suited.with_reference(returned.variances)
 
 
 @attrs.define(slots=False, eq=False, repr=False)

@@ -34,6 +34,16 @@ HALVINGS = 80
 TINY = np.finfo(float).tiny
 
 
+def normal_nodes(count: int) -> tuple[Array, Array]:
+    """Nodes of a standard normal and their shares: of Gauss and Hermite, or equally spaced."""
+    if count == NODES:
+        points, shares = np.polynomial.hermite_e.hermegauss(NODES)
+    else:
+        points = np.linspace(-REACH, REACH, count)
+        shares = np.exp(-0.5 * np.square(points))
+    return points, shares / np.sum(shares)
+
+
 @attrs.frozen(eq=False)
 class Predictive:
     """The distribution of a new observation at each of N cells.
@@ -71,35 +81,45 @@ class Predictive:
 
         Both are (n x N); of K classes z is (N x K), for one node.
         """
-        points, shares = self.nodes
-        step = 1 if self.has_classes else max(BLOCK // max(self.means.shape[1], 1), 1)
         for component, weight in enumerate(self.weights):
             mean, spread = self.means[component], np.sqrt(self.variances[component])
-            for start in range(0, len(points), step):
-                here = slice(start, start + step)
-                point = points[start] if self.has_classes else points[here, None]
-                yield mean + spread * point, shares[here, None] * weight
+            for points, shares in self.standard_nodes():
+                yield mean + spread * points, shares * weight
 
     @property
     def has_classes(self) -> bool:
         """Whether there are K numbers of z at each cell."""
         return self.means.ndim > 2
 
-    @cached_property
-    def nodes(self) -> tuple[Array, Array]:
-        """Nodes of a standard normal and their shares, as many as the likelihood needs."""
+    def standard_nodes(self) -> Iterator[tuple[Array, Array]]:
+        """Nodes of a standard normal and their shares, some at a time.
+
+        Each cell has as many as the likelihood needs there, whatever cells it is asked with:
+        (n x N), or (n x 1) where all have the same; of K classes (K,) and (1 x 1).
+        """
         if self.has_classes:
             rng = np.random.default_rng(0)
             sobol = scipy.stats.qmc.Sobol(self.means.shape[2], scramble=True, rng=rng)
             points = np.clip(sobol.random(POINTS), 1e-12, 1.0 - 1e-12)
-            return ndtri(points), np.full(POINTS, 1.0 / POINTS)
-        widths = 0.0 if self.is_normal else float(np.max(self.spread_in_widths, initial=0.0))
-        if widths <= WIDE:
-            points, shares = np.polynomial.hermite_e.hermegauss(NODES)
-        else:
-            points = np.linspace(-REACH, REACH, min(int(2.0 * REACH * widths) + 1, MOST_NODES))
-            shares = np.exp(-0.5 * np.square(points))
-        return points, shares / np.sum(shares)
+            for point in ndtri(points):
+                yield point, np.full((1, 1), 1.0 / POINTS)
+            return
+        n_cells = self.means.shape[1]
+        counts = np.full(n_cells, NODES)
+        if not self.is_normal:
+            widths = np.max(self.spread_in_widths, axis=0, initial=0.0)
+            equal = np.minimum(2.0 * REACH * widths, MOST_NODES - 1.0).astype(np.intp) + 1
+            counts = np.where(widths > WIDE, equal, NODES)
+        distinct, place = np.unique(counts, return_inverse=True)
+        most = int(np.max(counts, initial=NODES))
+        points, shares = np.zeros((2, most, distinct.size))
+        for k, count in enumerate(distinct):
+            points[:count, k], shares[:count, k] = normal_nodes(int(count))
+        step = max(BLOCK // max(n_cells, 1), 1)
+        cells: Any = place if distinct.size > 1 else slice(None)
+        for start in range(0, most, step):
+            part = slice(start, start + step)
+            yield points[part][:, cells], shares[part][:, cells]
 
     @property
     def spread_in_widths(self) -> Array:
@@ -270,7 +290,8 @@ class Predictive:
             all_of = self.means + np.sqrt(self.variances + self.noise) * ndtri(level)
         else:
             spread = np.sqrt(self.variances)
-            z = np.concatenate([self.means + point * spread for point in self.nodes[0][[0, -1]]])
+            farthest = max(REACH, float(normal_nodes(NODES)[0][-1]))
+            z = np.concatenate([self.means + end * spread for end in (-farthest, farthest)])
             likelihood: Any = self.likelihood
             all_of = likelihood.quantile(z, np.array(level))
         return np.min(all_of, axis=0), np.max(all_of, axis=0)
