@@ -75,6 +75,8 @@ from mcframe import partitions as partitions
 # The public harness
 from mcframe import laws
 
+from mcframe.contracts.pictures import drawn_by as _drawn_by
+
 # What is raised and warned
 from mcframe.contracts import (
     BackendError,
@@ -148,6 +150,9 @@ __all__ += regularizers.__all__
 __all__ += constraints.__all__
 
 __version__ = "0.2.0"
+
+# The package of pictures is loaded where an answer is first asked for one.
+_drawn_by("mcframe.plots")
 
 # Packages with names of their own, which are loaded where they are first asked for.
 PACKAGES = ("backends", "datasets", "estimators", "papers", "plots", "selection")

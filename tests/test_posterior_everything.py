@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.contracts import Distribution
+from mcframe.fitting.prediction import has_few_values
 from mcframe.posterior.factors import FactorPosterior
-from mcframe.posterior.predictive import has_few_values
 
 from .strategies import everything, posterior_models
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 import numpy as np
@@ -25,6 +25,7 @@ from mcframe.compile import notes_on_effects
 from mcframe.contracts.arrays import Array, InFormOfData
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
+from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
 from mcframe.contracts.term import Sums
 from mcframe.contracts.validators import a_type
@@ -33,8 +34,10 @@ from mcframe.fitting.prediction import Axes, FittedRows, best_columns, check_ran
 from mcframe.model import Model, Problem
 from mcframe.model.table import LeftBehind
 from mcframe.numerics.operators import LowRank
-from mcframe.plots.of_answers import FitPictures
 from mcframe.storage.archive import save
+
+if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
+    from mcframe.plots.of_answers import FitPictures
 
 
 @attrs.frozen(eq=False)
@@ -104,9 +107,10 @@ class Fit:
     _kept: Kept | None = None
 
     @property
-    def plot(self) -> FitPictures:
+    def plot(self) -> "FitPictures":
         """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
-        return FitPictures(self)
+        shown: FitPictures = pictures_of(self)
+        return shown
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, backend: str, random_state: int = 0) -> "Fit":

@@ -11,6 +11,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import NotANumber, floats_of, is_word, whole
+from mcframe.likelihoods import Bernoulli, Multinomial, Ordinal
 from mcframe.model import Block, Problem
 from mcframe.model.binding import targets_of
 from mcframe.model.forms import check_domain
@@ -411,3 +412,8 @@ def largest(numbers: Array, n: int) -> IntArray:
     else:
         candidates = np.arange(numbers.size)
     return candidates[np.argsort(-numbers[candidates], kind="stable")[:n]]
+
+
+def has_few_values(likelihood: Likelihood) -> bool:
+    """Whether observations are labels, levels or classes."""
+    return isinstance(likelihood, Bernoulli | Multinomial | Ordinal)

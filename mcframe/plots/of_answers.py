@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec
 
 import attrs
 
+from mcframe.contracts.pictures import pictures_for
 from mcframe.contracts.validators import a_type
 from mcframe.plots import diagnostics, predictions, tables
 
@@ -50,6 +51,7 @@ class Pictures:
         return f"Pictures of {a_type(self._answer)}: {', '.join(dir(self))}"
 
 
+@pictures_for("Fit")
 class FitPictures(Pictures):
     """The pictures of a fit."""
 
@@ -61,6 +63,7 @@ class FitPictures(Pictures):
     singular_values = Picture(diagnostics.singular_values)
 
 
+@pictures_for("Posterior")
 class PosteriorPictures(Pictures):
     """The pictures of a posterior."""
 
@@ -73,12 +76,14 @@ class PosteriorPictures(Pictures):
     predictions = Picture(predictions.predictions)
 
 
+@pictures_for("ConformalPredictions")
 class ConformalPictures(Pictures):
     """The pictures of conformal predictions."""
 
     coverage = Picture(predictions.coverage)
 
 
+@pictures_for("Completion")
 class CompletionPictures(Pictures):
     """The pictures of a completed table."""
 
@@ -86,12 +91,14 @@ class CompletionPictures(Pictures):
     missingness = Picture(tables.missingness)
 
 
+@pictures_for("Path")
 class PathPictures(Pictures):
     """The pictures of a path."""
 
     singular_values = Picture(diagnostics.singular_values)
 
 
+@pictures_for("CrossValidation")
 class CrossValidationPictures(Pictures):
     """The pictures of a cross-validation."""
 

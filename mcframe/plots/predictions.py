@@ -11,7 +11,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import whole
 from mcframe.fitting.new_rows import tables_of_new_rows
-from mcframe.fitting.prediction import Axes
+from mcframe.fitting.prediction import Axes, has_few_values
 from mcframe.numerics.operators import orthogonal_factors
 from mcframe.plots.drawing import (
     BLUE,
@@ -26,7 +26,6 @@ from mcframe.plots.drawing import (
     some,
     tables_of,
 )
-from mcframe.posterior.predictive import has_few_values
 
 # Levels of intervals whose coverage is counted, and the most entries that it is counted of.
 LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])

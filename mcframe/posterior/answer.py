@@ -4,13 +4,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray
 from mcframe.contracts.errors import ModelError, NotConvergedWarning, warn_caller
+from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
 from mcframe.contracts.validators import (
     RandomState,
@@ -27,18 +28,17 @@ from mcframe.fitting.prediction import (
     check_ranked,
     check_size,
     checked_places,
+    has_few_values,
     table_of_values,
 )
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
-from mcframe.plots.of_answers import PosteriorPictures
 from mcframe.posterior.conformal import ConformalPredictions, conformalized
 from mcframe.posterior.estimation import Sweep, estimate
 from mcframe.posterior.observed import Observed, nothing
 from mcframe.posterior.predictive import (
     Predictive,
     cells_of,
-    has_few_values,
     likeliest_on_average,
     noise_of,
     predictive_at,
@@ -46,6 +46,9 @@ from mcframe.posterior.predictive import (
 )
 from mcframe.posterior.principal_axes import Factors, factors_of
 from mcframe.storage.archive import save
+
+if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
+    from mcframe.plots.of_answers import PosteriorPictures
 
 Ask = Callable[[Predictive], Array]
 # How many cells are answered at a time.
@@ -91,9 +94,10 @@ class Posterior:
     tables: Mapping[str, Table]
 
     @property
-    def plot(self) -> PosteriorPictures:
+    def plot(self) -> "PosteriorPictures":
         """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
-        return PosteriorPictures(self)
+        shown: PosteriorPictures = pictures_of(self)
+        return shown
 
     @property
     def model(self) -> Model:

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -11,16 +11,19 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
+from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import RandomState, a_type, checked_seed, probability
-from mcframe.fitting.prediction import answers_at_pairs, both_ends, check_size
+from mcframe.fitting.prediction import answers_at_pairs, both_ends, check_size, has_few_values
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model, Observations, Problem
 from mcframe.model.table import Table
-from mcframe.plots.of_answers import ConformalPictures
-from mcframe.posterior.predictive import cells_of, has_few_values
+from mcframe.posterior.predictive import cells_of
 from mcframe.regularizers import NuclearNorm
 from mcframe.runtime.progress import checked_progress, stage
+
+if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
+    from mcframe.plots.of_answers import ConformalPictures
 
 Odds = Callable[[IntArray, IntArray], Array]
 
@@ -115,9 +118,10 @@ class ConformalPredictions:
     tables: Mapping[str, Table]
 
     @property
-    def plot(self) -> ConformalPictures:
+    def plot(self) -> "ConformalPictures":
         """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
-        return ConformalPictures(self)
+        shown: ConformalPictures = pictures_of(self)
+        return shown
 
     def interval(
         self,

@@ -348,11 +348,6 @@ def likeliest_on_average(probabilities: Array, level: float) -> Array:
     return chosen.reshape(probabilities.shape)
 
 
-def has_few_values(likelihood: Likelihood) -> bool:
-    """Whether observations are labels, levels or classes."""
-    return isinstance(likelihood, Bernoulli | Multinomial | Ordinal)
-
-
 def predictive_at(
     engine: Any,
     problem: Problem,

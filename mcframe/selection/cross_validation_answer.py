@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 import numpy as np
@@ -11,12 +11,15 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.contracts.validators import counted
 from mcframe.model import Model
 from mcframe.model.model import terms_with_weight
-from mcframe.plots.of_answers import CrossValidationPictures
 from mcframe.selection.paths import may_be_infinite
+
+if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
+    from mcframe.plots.of_answers import CrossValidationPictures
 
 pandas = Deferred("pandas", "the table of a cross-validation")
 
@@ -71,9 +74,10 @@ class CrossValidation:
     partial: bool = False
 
     @property
-    def plot(self) -> CrossValidationPictures:
+    def plot(self) -> "CrossValidationPictures":
         """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
-        return CrossValidationPictures(self)
+        shown: CrossValidationPictures = pictures_of(self)
+        return shown
 
     @property
     def weights(self) -> Array:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -19,18 +19,21 @@ from mcframe.backends import (
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning, warn_caller
+from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import RandomState, checked_seed, counted, probability, whole
 from mcframe.fitting.fit import solve_with
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Block, Model, Problem
-from mcframe.plots.of_answers import PathPictures
 from mcframe.runtime.machine import blas_alone
 from mcframe.runtime.progress import checked_progress, stage
 from mcframe.selection.weight_max import chosen_place, largest_weight
 from mcframe.storage.archive import Archive
 from mcframe.storage.digest import digest_of
+
+if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
+    from mcframe.plots.of_answers import PathPictures
 
 LINE = "{:>12}  {:<15}  {:>15}  {:>7}  {:>4}  {:>8}"
 TITLES = ("weight", "status", "objective", "gap", "rank", "time")
@@ -56,9 +59,10 @@ class Path:
     fits: tuple[Fit, ...]
 
     @property
-    def plot(self) -> PathPictures:
+    def plot(self) -> "PathPictures":
         """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
-        return PathPictures(self)
+        shown: PathPictures = pictures_of(self)
+        return shown
 
     def __len__(self) -> int:
         return len(self.fits)

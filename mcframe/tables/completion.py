@@ -4,7 +4,7 @@ import os
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import attrs
 import narwhals.stable.v2 as nw
@@ -14,12 +14,12 @@ import scipy
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError, NoSuchAnswer
 from mcframe.contracts.frames import Frame, NewFrame
+from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.contracts.validators import RandomState, checked_seed, counted, plain, whole
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.table import AffineUnits
 from mcframe.numerics.row_mixtures import moments_of
-from mcframe.plots.of_answers import CompletionPictures
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of
@@ -45,6 +45,9 @@ from mcframe.tables.declaring import (
 )
 from mcframe.tables.gaps import listed
 from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, standard_units
+
+if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
+    from mcframe.plots.of_answers import CompletionPictures
 
 
 def tables_of_draws(declared: Declared[Frame], posterior: Posterior, m: int) -> list[Frame]:
@@ -267,9 +270,10 @@ class Completion(Generic[Frame]):
     scores: tuple[ColumnScores | None, ...]
 
     @property
-    def plot(self) -> CompletionPictures:
+    def plot(self) -> "CompletionPictures":
         """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
-        return CompletionPictures(self)
+        shown: CompletionPictures = pictures_of(self)
+        return shown
 
     @classmethod
     def of(cls, declared: Declared[Frame], answer: Posterior | Fit) -> "Completion[Frame]":
