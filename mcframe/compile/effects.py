@@ -17,10 +17,10 @@ from mcframe.compile.solving import (
     ObjectiveAt,
     SumsAt,
     best_effects,
-    centred,
-    exactness,
+    centre_gradients,
     least_damping,
-    solved_system,
+    newton_tolerance,
+    solve_newton_system,
 )
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
@@ -35,17 +35,17 @@ FARTHER = 4.0
 FALLING = 1e-9
 
 
-def far_out(likelihood: Likelihood) -> float:
+def asymptotic_predictor(likelihood: Likelihood) -> float:
     """A predictor so large that a loss that falls to a limit is at that limit."""
     return FAR * float(likelihood.length_scale)
 
 
-def gradients_far_out(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
+def asymptotic_gradients(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
     """The gradients far above 0 and far below 0; for a location far above and below the values.
 
     For classes, those far below are taken one class at a time; far above none falls without end.
     """
-    far = far_out(likelihood)
+    far = asymptotic_predictor(likelihood)
     if likelihood.width > 1:
         falling = np.zeros((y.size, likelihood.width))
         for k in range(likelihood.width):
@@ -62,7 +62,9 @@ def gradients_far_out(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
 
 
 def diverging_effects(
-    effects: Any, likelihood: Likelihood, signs_far_out: Callable[[Mask], tuple[Array, ...]]
+    effects: Any,
+    likelihood: Likelihood,
+    asymptotic_gradient_signs: Callable[[Mask], tuple[Array, ...]],
 ) -> Array:
     """Far values for diverging effects, 0 for the others.
 
@@ -72,21 +74,22 @@ def diverging_effects(
     repeats (as with perfect scores in a Rasch model); those found first are the farthest out.
     Effects that equations restrain stay.
 
-    ``signs_far_out`` are those of ``EntryEffects`` over all entries, without the found effects.
+    ``asymptotic_gradient_signs`` are those of ``EntryEffects`` over all entries but those of the
+    effects that are known to diverge.
     """
     rounds: list[Array] = []
-    found = np.zeros(effects.size, dtype=bool)
+    diverging = np.zeros(effects.size, dtype=bool)
     while True:
-        counts, rises, falls = signs_far_out(found)
-        alive = (counts > 0) & ~found & ~effects.restrained
-        sign = ((rises == 0) * 1.0 - (falls == 0) * 1.0) * alive
+        counts, rises, falls = asymptotic_gradient_signs(diverging)
+        candidates = (counts > 0) & ~diverging & ~effects.restrained
+        sign = ((rises == 0) * 1.0 - (falls == 0) * 1.0) * candidates
         if not sign.any():
             break
         rounds.append(sign)
-        found |= sign != 0.0
+        diverging |= sign != 0.0
         if not effects.tied:
             break
-    far = far_out(likelihood)
+    far = asymptotic_predictor(likelihood)
     return sum(
         (far * FARTHER ** (len(rounds) - 1 - k) * sign for k, sign in enumerate(rounds)),
         start=np.zeros(effects.size),
@@ -96,17 +99,17 @@ def diverging_effects(
 def refuse_falling(
     likelihood: Likelihood,
     name_of: Callable[[int], str],
-    sums_far_out: Callable[[], tuple[Array, ...]],
+    asymptotic_gradient_sums: Callable[[], tuple[Array, ...]],
     restrained: Mask | None = None,
 ) -> None:
     """Raise a ``DataError`` where the loss falls without end along a free effect.
 
-    By ``EntryEffects.sums_far_out`` over all entries, asked of losses without a lower bound alone.
-    Effects that equations restrain are not looked at.
+    By ``EntryEffects.asymptotic_gradient_sums`` over all entries, which only losses without a
+    lower bound are asked for. Effects that equations restrain are not looked at.
     """
     if np.isfinite(likelihood.infimum) or likelihood.width > 1:
         return
-    above, below, size = sums_far_out()
+    above, below, size = asymptotic_gradient_sums()
     with np.errstate(invalid="ignore"):
         falls = (above < -FALLING * size) | (below > FALLING * size)
     falling = np.flatnonzero(falls if restrained is None else falls & ~restrained)
@@ -184,7 +187,7 @@ class Effects(ABC):
 
     @property
     def restrained(self) -> Mask:
-        """Which effects an equation depends on."""
+        """A mask of the effects that an equation depends on."""
         if self.equations is None:
             return np.zeros(self.size, dtype=bool)
         return self.equations.restrained
@@ -196,22 +199,22 @@ class Effects(ABC):
 
     @property
     def n_added(self) -> int:
-        """How many of the effects are added to z."""
+        """The number of effects that are added to z."""
         return self.layout.n_effects
 
     @property
     def tied(self) -> bool:
-        """Whether an entry has effects of two kinds, by which all of them are tied."""
+        """True where entries have effects of two kinds, by which all of them are tied."""
         return bool(self.layout.n_biases and self.layout.n_row_effects)
 
     @property
     def separable(self) -> bool:
-        """Whether each effect has entries of its own, so that G'HG is diagonal."""
+        """True where each effect has entries of its own, so that G'HG is diagonal."""
         return self.width == 1 and not self.tied
 
     @property
     def free(self) -> Mask:
-        """Which effects do not diverge."""
+        """A mask of the effects that do not diverge."""
         return np.asarray(self.fixed == 0.0)
 
     @property
@@ -246,10 +249,10 @@ class Effects(ABC):
         """Bound on what sums that do not quite vanish change the objective by at these effects."""
         if self.ridge is not None or effects is None:
             return 0.0
-        known = np.where(self.free, np.abs(effects), 0.0)
-        return float(np.abs(sums) @ known[: sums.size])
+        magnitudes = np.where(self.free, np.abs(effects), 0.0)
+        return float(np.abs(sums) @ magnitudes[: sums.size])
 
-    def started(self, warm: Array | None, reach: Callable[[], float]) -> Array:
+    def initial_effects(self, warm: Array | None, reach: Callable[[], float]) -> Array:
         """The start of a solve: effects of a point nearby or 0, diverging ones far beyond z.
 
         ``reach`` gives the largest predictor.
@@ -261,30 +264,33 @@ class Effects(ABC):
         far = self.fixed * (1.0 + reach() / float(np.min(np.abs(self.fixed[~self.free]))))
         return np.where(self.free, start, far)
 
-    def representative(self, effects: Array) -> Array:
-        """Equal effects, a constant traded as the class says, those without entries set.
+    def identified(self, effects: Array) -> Array:
+        """The identified effects: constants traded as the class says, those without entries set.
 
         Equations have cells of several parts of the table, and leave no constant to trade.
         """
         if self.ridge is not None or self.width > 1:
             return effects
-        part, alone = self.connected
-        alone = alone & ~self.restrained
+        part, without_entries = self.connected
+        without_entries = without_entries & ~self.restrained
         traded_freely = self.tied and self.equations is None
-        if not (traded_freely or alone.any()):
+        if not (traded_freely or without_entries.any()):
             return effects
-        moved, d = effects.copy(), self.layout.n_biases
+        shifted, d = effects.copy(), self.layout.n_biases
         if traded_freely:
             counts = np.bincount(part[d:], minlength=part.size)
             means = np.bincount(part[d:], effects[d:], minlength=part.size) / np.maximum(counts, 1)
             traded = np.where(np.arange(part.size) < d, means[part], -means[part])
-            moved = np.where(alone, effects, effects + traded)
+            shifted = np.where(without_entries, effects, effects + traded)
         origin = np.zeros(self.size) if self.origin is None else self.origin
         for kind in (slice(0, d), slice(d, None)):
-            known, idle = ~alone[kind] & self.free[kind], alone[kind] & self.free[kind]
-            mean = np.mean((moved + origin)[kind][known]) if known.any() else 0.0
-            moved[kind] = np.where(idle, mean - origin[kind], moved[kind])
-        return moved
+            determined, undetermined = (
+                ~without_entries[kind] & self.free[kind],
+                without_entries[kind] & self.free[kind],
+            )
+            mean = np.mean((shifted + origin)[kind][determined]) if determined.any() else 0.0
+            shifted[kind] = np.where(undetermined, mean - origin[kind], shifted[kind])
+        return shifted
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -317,15 +323,15 @@ class EntryEffects(Effects):
     def sum_by_effect(self, numbers: Array) -> Array:
         """G' x: the sum of numbers of z over each effect that is added to them."""
         layout = self.layout
-        found: list[Any] = []
+        sums: list[Any] = []
         if layout.n_biases:
             places, flat = self.columns.ravel(), numbers.ravel()
-            found.append(np.bincount(places, weights=flat, minlength=layout.n_biases))
+            sums.append(np.bincount(places, weights=flat, minlength=layout.n_biases))
         if layout.n_row_effects:
-            found.append(np.bincount(self.rows, weights=numbers, minlength=layout.n_row_effects))
+            sums.append(np.bincount(self.rows, weights=numbers, minlength=layout.n_row_effects))
         if layout.n_intercepts:
-            found.append(np.array([float(np.sum(numbers))]))
-        return found[0] if len(found) == 1 else np.concatenate([*found, np.zeros(0)])
+            sums.append(np.array([float(np.sum(numbers))]))
+        return sums[0] if len(sums) == 1 else np.concatenate([*sums, np.zeros(0)])
 
     def predictor(self, z: Array, effects: Array | None) -> Array:
         """z plus its effects."""
@@ -348,8 +354,8 @@ class EntryEffects(Effects):
         """
         if not self.tied:
             return np.arange(self.size), self.counts == 0
-        here, d = self.undiverged == 1.0, self.layout.n_biases
-        places = self.columns[here], d + self.rows[here]
+        finite, d = self.undiverged == 1.0, self.layout.n_biases
+        places = self.columns[finite], d + self.rows[finite]
         size = d + self.layout.n_row_effects
         graph = sp.coo_array((np.ones(places[0].size), places), shape=(size, size))
         part = sp.csgraph.connected_components(graph, directed=False)[1]
@@ -412,27 +418,29 @@ class EntryEffects(Effects):
         if not self.separable:
             sizes = self.sum_by_effect(np.abs(gradients))
         predictor = self.predictor(z, effects)
-        curve = partial(entries.curvature_at, predictor)
-        here = ObjectiveAt(self, SumsAt(entries, 0.0, 0.0, 0.0, gradient, sizes, curve), effects)
-        exact = 0.0
+        find_curvature = partial(entries.curvature_at, predictor)
+        current = ObjectiveAt(
+            self, SumsAt(entries, 0.0, 0.0, 0.0, gradient, sizes, find_curvature), effects
+        )
+        tolerance = 0.0
         if not self.separable:
-            if here.off <= SOLVED:
+            if current.relative_gradient <= SOLVED:
                 return effects, 0.0, np.zeros(gradients.size)
-            if not np.isfinite(here.off):
+            if not np.isfinite(current.relative_gradient):
                 return None
-            exact = exactness(here)
-        curvature, damping = here.sums.curvature, partial(least_damping, self)
-        step, usable = solved_system(self, curvature, -here.gradient, exact, damping)
-        if np.any(np.abs(here.gradient[~usable]) > TINY):
+            tolerance = newton_tolerance(current)
+        curvature, damping = current.sums.curvature, partial(least_damping, self)
+        step, usable = solve_newton_system(self, curvature, -current.gradient, tolerance, damping)
+        if np.any(np.abs(current.gradient[~usable]) > TINY):
             return None
         moved = self.at_entries(step)
         longest = float(np.max(np.abs(moved), initial=0.0))
-        value = 0.5 * float(np.dot(here.gradient, step))
+        value = 0.5 * float(np.dot(current.gradient, step))
         close = likelihood.quadratic or longest <= CLOSE * likelihood.length_scale
         if not (close and np.isfinite(value)):
             return None
         change = curvature.times_numbers(moved).ravel()
-        return self.representative(effects + step), value, change
+        return self.identified(effects + step), value, change
 
     def centre(self, gradient: Array) -> Array:
         """The nearest gradient whose sums over free effects vanish: g - G (G'G)^-1 G' g.
@@ -450,35 +458,35 @@ class EntryEffects(Effects):
         Of ``G'g + E'Y`` for the sum Y of the dual matrices. These stay what such matrices are,
         sums of the directions of their equations, of weights 1/2.
         """
-        given = gradient, tuple(duals)
+        inputs = gradient, tuple(duals)
         if self.ridge is not None or not self.n_added:
-            return given
+            return inputs
         if self.fixed.any():
             gradient = gradient * self.undiverged.ravel()
         if not (self.tied or duals):
             means = self.sum_by_effect(gradient) / np.maximum(self.counts, 1)
             return gradient - self.at_entries(means).ravel(), ()
         ones = self.undiverged
-        directions = [group for own in equations for group in own.directions]
+        directions = [group for equation in equations for group in equation.directions]
         squares = EffectSquares(self.layout, tuple(directions)) if directions else None
 
-        def sums_of(both: tuple[Array, tuple[Array, ...]]) -> tuple[Array, Array]:
-            return self.sums_with(*both)
+        def sums_of(pair: tuple[Array, tuple[Array, ...]]) -> tuple[Array, Array]:
+            return self.sums_with(*pair)
 
-        def moved_by(
-            both: tuple[Array, tuple[Array, ...]], step: Array
+        def shift(
+            pair: tuple[Array, tuple[Array, ...]], step: Array
         ) -> tuple[Array, tuple[Array, ...]]:
-            gradient, duals = both
+            gradient, duals = pair
             pairs = zip(duals, equations, strict=True)
             return (
                 gradient + (ones * self.at_entries(step)).ravel(),
-                tuple(dual + own.projected(step, dual.shape) for dual, own in pairs),
+                tuple(dual + equation.projected(step, dual.shape) for dual, equation in pairs),
             )
 
-        found: tuple[Array, tuple[Array, ...]] = centred(
-            self, Curvature(self, lambda: ones), (gradient, given[1]), sums_of, moved_by, squares
+        balanced: tuple[Array, tuple[Array, ...]] = centre_gradients(
+            self, Curvature(self, lambda: ones), (gradient, inputs[1]), sums_of, shift, squares
         )
-        return found
+        return balanced
 
     def sums_with(self, gradient: Array, duals: Sequence[Array]) -> tuple[Array, Array]:
         """G'g + E'Y for gradients (flat) and the sum Y of dual matrices; the sums of sizes."""
@@ -509,7 +517,9 @@ class EntryEffects(Effects):
             for _ in range(PROJECTIONS):
                 if np.isfinite(self.conjugate_of_sums(*self.sums_with(inside, duals), 0.0)[0]):
                     break
-                gradient = self.centre(inside) if not duals else self.against(inside, duals)
+                gradient = (
+                    self.centre(inside) if not duals else self.balanced_gradient(inside, duals)
+                )
                 inside = nearest(gradient)
                 if np.array_equal(inside, gradient):
                     break
@@ -524,21 +534,21 @@ class EntryEffects(Effects):
             above = np.where(sums > 0.0, above, shift)
         return inside
 
-    def against(self, gradient: Array, duals: Sequence[Array]) -> Array:
+    def balanced_gradient(self, gradient: Array, duals: Sequence[Array]) -> Array:
         """The nearest gradients whose sums over effects are minus those of dual matrices."""
         ones = self.undiverged
 
-        def moved_by(gradient: Array, step: Array) -> Array:
+        def shift(gradient: Array, step: Array) -> Array:
             return gradient + (ones * self.at_entries(step)).ravel()
 
-        found: Array = centred(
+        balanced: Array = centre_gradients(
             self,
             Curvature(self, lambda: ones),
             gradient,
             lambda gradient: self.sums_with(gradient, duals),
-            moved_by,
+            shift,
         )
-        return found
+        return balanced
 
     def checked(
         self, likelihood: Any, y: Array, weights: Array | float, whole: bool = True
@@ -556,29 +566,35 @@ class EntryEffects(Effects):
         if not self.n_added or self.ridge is not None or (self.layout.n_biases and not whole):
             return self
         if whole:
-            sums = partial(self.sums_far_out, likelihood, y, weights)
+            sums = partial(self.asymptotic_gradient_sums, likelihood, y, weights)
             refuse_falling(likelihood, self.layout.name_of, sums, self.restrained)
-        fixed = diverging_effects(self, likelihood, partial(self.signs_far_out, likelihood, y))
+        fixed = diverging_effects(
+            self, likelihood, partial(self.asymptotic_gradient_signs, likelihood, y)
+        )
         return attrs.evolve(self, fixed=fixed)
 
-    def signs_far_out(self, likelihood: Any, y: Array, found: Mask) -> tuple[Array, ...]:
+    def asymptotic_gradient_signs(
+        self, likelihood: Any, y: Array, diverging: Mask
+    ) -> tuple[Array, ...]:
         """Entries of each effect: all, those rising far above 0, those falling far below 0.
 
-        Entries with an effect that was ``found`` to diverge are not counted.
+        Entries with a ``diverging`` effect are not counted.
         """
-        alive = np.ones(self.columns.shape)
-        if found.any():
-            alive = np.where(self.at_entries(1.0 * found) == 0.0, 1.0, 0.0)
-        up, down = gradients_far_out(likelihood, y)
-        numbers = alive, alive * (up > 0.0), alive * (down < 0.0)
-        return tuple(self.sum_by_effect(own) for own in numbers)
+        included = np.ones(self.columns.shape)
+        if diverging.any():
+            included = np.where(self.at_entries(1.0 * diverging) == 0.0, 1.0, 0.0)
+        up, down = asymptotic_gradients(likelihood, y)
+        numbers = included, included * (up > 0.0), included * (down < 0.0)
+        return tuple(self.sum_by_effect(counted) for counted in numbers)
 
-    def sums_far_out(self, likelihood: Any, y: Array, weights: Array | float) -> tuple[Array, ...]:
+    def asymptotic_gradient_sums(
+        self, likelihood: Any, y: Array, weights: Array | float
+    ) -> tuple[Array, ...]:
         """Sums by effect of gradients far above 0, of those far below, and of their sizes."""
         with np.errstate(over="ignore", invalid="ignore"):  # a weight of 0, an infinite gradient
-            up, down = (weights * side for side in gradients_far_out(likelihood, y))
+            up, down = (weights * side for side in asymptotic_gradients(likelihood, y))
             sides = up, down, np.abs(up) + np.abs(down)
-            return tuple(self.sum_by_effect(own) for own in sides)
+            return tuple(self.sum_by_effect(gradients) for gradients in sides)
 
 
 def ridge_of(layout: Layout, weight: float, origin: Array | None) -> EffectsRidge | None:
@@ -631,7 +647,7 @@ def places_of_diverging_effects(problem: Problem, block: Block) -> IntArray:
     effects = described_effects(
         layout, likelihood, table.rows, table.columns, equations=equations_of(problem, block.name)
     )
-    signs = partial(effects.signs_far_out, likelihood, y)
+    signs = partial(effects.asymptotic_gradient_signs, likelihood, y)
     return np.flatnonzero(diverging_effects(effects, likelihood, signs))
 
 
@@ -673,7 +689,7 @@ def note_on_parameters(problem: Problem, block: Block, y: Array) -> str | None:
 
 
 def describe_effect(problem: Problem, block: Block, place: int) -> str:
-    """How notes call an effect: by the names of its column and class, or of its row."""
+    """An effect in words: by the names of its column and class, or of its row."""
     layout, table = problem.layout(block.name), problem.tables[block.name]
     if place >= layout.n_biases:
         return f"the effect of row {table.row_label(place - layout.n_biases)}"

@@ -47,7 +47,7 @@ class EffectSquares:
 
     @property
     def couples(self) -> bool:
-        """Whether a square is of several effects, so that the second derivatives are no diagonal.
+        """True where a square is of several effects: the second derivatives are not diagonal.
 
         Of biases alone each square is of one, and of an intercept alone.
         """
@@ -55,7 +55,7 @@ class EffectSquares:
 
     def at_directions(self, effects: Array) -> list[Array]:
         """v'E e."""
-        layout, found = self.layout, list[Array]()
+        layout, projections = self.layout, list[Array]()
         for group in self.directions:
             common = np.zeros(group.weights.size)
             if layout.n_row_effects:
@@ -64,35 +64,35 @@ class EffectSquares:
             total = np.tile(common[:, None], group.columns.size)
             if layout.n_biases:
                 total += group.sums[:, None] * layout.biases(effects)[group.columns]
-            found.append(total)
-        return found
+            projections.append(total)
+        return projections
 
     def by_effect(self, numbers: Sequence[Array], sizes: bool = False) -> Array:
         """E'v x, the adjoint: what numbers x add up to for each effect; or sums of sizes."""
         layout, total = self.layout, np.zeros(self.layout.n_effects)
-        for group, own in zip(self.directions, numbers, strict=True):
+        for group, values in zip(self.directions, numbers, strict=True):
             right, sums = group.right, group.sums
             if sizes:
-                right, sums, own = np.abs(right), np.abs(sums), np.abs(own)
+                right, sums, values = np.abs(right), np.abs(sums), np.abs(values)
             if layout.n_biases:
-                layout.biases(total)[group.columns] += sums @ own
+                layout.biases(total)[group.columns] += sums @ values
             if layout.n_row_effects:
-                layout.row_effects(total)[:] += right @ own.sum(axis=1)
+                layout.row_effects(total)[:] += right @ values.sum(axis=1)
             if layout.n_intercepts:
-                total[-1] += float(sums @ own.sum(axis=1))
+                total[-1] += float(sums @ values.sum(axis=1))
         return total
 
     def projected(self, effects: Array, shape: Shape) -> Array:
         """E e (n_rows x columns) less what is orthogonal to the directions of each column."""
         projected = np.zeros(shape)
-        for group, own in zip(self.directions, self.at_directions(effects), strict=True):
-            projected[:, group.columns] = group.right @ own
+        for group, coefficients in zip(self.directions, self.at_directions(effects), strict=True):
+            projected[:, group.columns] = group.right @ coefficients
         return projected
 
     def weighted(self, numbers: Sequence[Array]) -> list[Array]:
         """Twice the weights times numbers."""
         pairs = zip(self.directions, numbers, strict=True)
-        return [2.0 * group.weights[:, None] * own for group, own in pairs]
+        return [2.0 * group.weights[:, None] * values for group, values in pairs]
 
     def times(self, vector: Array) -> Array:
         """The product of the second derivatives and effects."""
@@ -135,12 +135,14 @@ class SquaresAt:
     def at(self, effects: Array) -> list[Array]:
         """v'E e + t."""
         pairs = zip(self.squares.at_directions(effects), self.distances, strict=True)
-        return [moved + own for moved, own in pairs]
+        return [projection + distance for projection, distance in pairs]
 
     def value(self, effects: Array) -> float:
         """The sum of the squares, times their weights."""
         pairs = zip(self.squares.directions, self.at(effects), strict=True)
-        return sum(float(group.weights @ np.square(own).sum(axis=1)) for group, own in pairs)
+        return sum(
+            float(group.weights @ np.square(residuals).sum(axis=1)) for group, residuals in pairs
+        )
 
     def gradient(self, effects: Array) -> Array:
         """The derivative in each effect."""
@@ -149,7 +151,7 @@ class SquaresAt:
     def sizes(self, effects: Array) -> Array:
         """The sums of the sizes of what each derivative is the sum of."""
         pairs = zip(self.squares.at_directions(effects), self.distances, strict=True)
-        numbers = [np.abs(moved) + np.abs(own) for moved, own in pairs]
+        numbers = [np.abs(projection) + np.abs(distance) for projection, distance in pairs]
         return self.squares.by_effect(self.squares.weighted(numbers), sizes=True)
 
 

@@ -173,7 +173,9 @@ class Piece(BlockLoss):
         """
         known = warm is not None and isinstance(self.likelihood, Likelihood)
         if nearly and known and self.effects.n_added and squares is None:
-            close = self.effects.started(warm, lambda: float(np.max(np.abs(z), initial=0.0)))
+            close = self.effects.initial_effects(
+                warm, lambda: float(np.max(np.abs(z), initial=0.0))
+            )
             value = self.value_and_gradient(z, close, out)[0]
             found = self.effects.correction(self.likelihood, z, self.y, self.scale, close, out)
             if found is not None:

@@ -189,12 +189,12 @@ class SumsAt:
     reach: float
     gradient: Array
     sizes: Array
-    curve: Callable[[], Any]
+    find_curvature: Callable[[], Any]
 
     @cached_property
     def curvature(self) -> Any:
         """The second derivatives: a ``Curvature``, or what answers as it does."""
-        return self.curve()
+        return self.find_curvature()
 
 
 # Gradients whose sums are below this share of the sums of their sizes count as solved: what is
@@ -239,7 +239,7 @@ class ObjectiveAt:
     effects.
     """
 
-    known: Any
+    design: Any
     sums: SumsAt
     effects: Array
     squares: SquaresAt | None = None
@@ -247,27 +247,27 @@ class ObjectiveAt:
     @property
     def value(self) -> float:
         """The sum to be minimised."""
-        total = float(self.sums.value) + float(self.known.cost(self.effects))
+        total = float(self.sums.value) + float(self.design.cost(self.effects))
         return total if self.squares is None else total + self.squares.value(self.effects)
 
     @cached_property
-    def of_ridge(self) -> Array | float:
+    def ridge_gradient(self) -> Array | float:
         """The ridge's gradient."""
-        ridge = self.known.ridge
+        ridge = self.design.ridge
         return 0.0 if ridge is None else np.asarray(ridge.gradient(self.effects))
 
     @cached_property
     def gradient(self) -> Array:
         """The derivative in each effect."""
-        total = self.sums.gradient + self.of_ridge
+        total = self.sums.gradient + self.ridge_gradient
         if self.squares is not None:
             total = total + self.squares.gradient(self.effects)
-        return np.where(self.known.free, total, 0.0)
+        return np.where(self.design.free, total, 0.0)
 
     @cached_property
     def sizes(self) -> Array:
         """The sums of the sizes of what each derivative is the sum of."""
-        total = self.sums.sizes + np.abs(self.of_ridge)
+        total = self.sums.sizes + np.abs(self.ridge_gradient)
         return np.asarray(total if self.squares is None else total + self.sizes_of_squares)
 
     @cached_property
@@ -282,13 +282,13 @@ class ObjectiveAt:
         return None if self.squares is None else self.squares.squares
 
     @property
-    def off(self) -> float:
+    def relative_gradient(self) -> float:
         """The largest entry of the gradient relative to its size."""
         floor = max(SMALL_GROUP * float(np.max(self.sizes, initial=0.0)), TINY)
         return float(np.max(np.abs(self.gradient) / np.maximum(self.sizes, floor), initial=0.0))
 
     @property
-    def left(self) -> float:
+    def gradient_over_largest(self) -> float:
         """The largest entry of the gradient relative to the largest size.
 
         Beside its own size that of a class that a column does not have is 1 to the end.
@@ -298,7 +298,7 @@ class ObjectiveAt:
 
 
 def best_effects(
-    known: Any,
+    design: Any,
     entries: Any,
     likelihood: Any,
     warm: Array | None,
@@ -308,8 +308,8 @@ def best_effects(
 
     Parameters
     ----------
-    known : Effects
-        What is known of them without an entry.
+    design : Effects
+        What they are added to, their ridge, and which of them diverge.
     entries : EntriesAt, or what answers as it does
     warm : array, optional
         The effects of a point nearby, from which Newton's method starts.
@@ -319,101 +319,103 @@ def best_effects(
     Returns
     -------
     effects : array
-    here : ObjectiveAt
-        The last effects that were tried; mostly the same.
+    objective : ObjectiveAt
+        The objective at the last effects that were tried; mostly the same.
     """
 
     def at(effects: Array) -> ObjectiveAt:
         check_time()
-        return ObjectiveAt(known, entries.at(effects), effects, squares)
+        return ObjectiveAt(design, entries.at(effects), effects, squares)
 
-    start = known.started(warm, lambda: entries.reach)
+    start = design.initial_effects(warm, lambda: entries.reach)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        if known.separable and not (squares is not None and squares.squares.couples):
-            found, here = solved_apart(at, at(start), likelihood)
+        if design.separable and not (squares is not None and squares.squares.couples):
+            solution, objective = solve_separable(at, at(start), likelihood)
         else:
-            here = at(start)
-            if not np.all(np.isfinite(here.sizes)):
-                here = at(np.where(known.free, entries.below_zero(), start))
-            here = solved_together(at, here, likelihood)
-            found = here.effects
-    return known.representative(found), here
+            objective = at(start)
+            if not np.all(np.isfinite(objective.sizes)):
+                objective = at(np.where(design.free, entries.below_zero(), start))
+            objective = solve_coupled(at, objective, likelihood)
+            solution = objective.effects
+    return design.identified(solution), objective
 
 
-def solved_together(
-    at: Callable[[Array], ObjectiveAt], here: ObjectiveAt, likelihood: Any
+def solve_coupled(
+    at: Callable[[Array], ObjectiveAt], current: ObjectiveAt, likelihood: Any
 ) -> ObjectiveAt:
     """Solve for all effects at once, by Newton's method with a line search.
 
     It ends where sums are 0 up to ``SOLVED`` of their sizes.
     """
-    last = np.inf
+    last_size = np.inf
     for _ in range(MAX_STEPS):
-        off = here.off
-        if off <= SOLVED or (off <= NEARLY and off > 0.1 * last):
+        gradient_size = current.relative_gradient
+        if gradient_size <= SOLVED or (
+            gradient_size <= NEARLY and gradient_size > 0.1 * last_size
+        ):
             break
-        last = off
-        step = newton_step(here, likelihood)
-        promised = float(np.dot(here.gradient, step))
+        last_size = gradient_size
+        step = newton_step(current, likelihood)
+        slope = float(np.dot(current.gradient, step))
         # Near the answer values no longer distinguish steps, but Newton's are then exact.
-        noise = 1e-14 * here.sums.summands
+        noise = 1e-14 * current.sums.summands
         length = 1.0
         while length > SHORTEST:
-            there = at(here.effects + length * step)
-            if there.value <= here.value + DECREASE * length * promised + noise:
+            trial = at(current.effects + length * step)
+            if trial.value <= current.value + DECREASE * length * slope + noise:
                 break
             length *= 0.5
         else:
             break
-        here, moves = there, length * np.abs(step)
-        if np.all(moves <= 2.0 * EPS * np.abs(here.effects)):
+        current, moves = trial, length * np.abs(step)
+        if np.all(moves <= 2.0 * EPS * np.abs(current.effects)):
             break
-    return here
+    return current
 
 
-def newton_step(here: ObjectiveAt, likelihood: Any) -> Array:
+def newton_step(objective: ObjectiveAt, likelihood: Any) -> Array:
     """The step to where the gradient vanishes to first order, damped where a loss may be flat."""
-    known = here.known
+    design = objective.design
     flat = np.isfinite(likelihood.curvature) and not likelihood.quadratic
-    share = MOST_DAMPING * here.left if flat else 0.0
+    share = MOST_DAMPING * objective.gradient_over_largest if flat else 0.0
 
     def damping(diagonal: Array) -> Array:
         # Beside what is left of the gradient counts what curvature the losses lack here: where
         # they lack none Newton's step is exact, and damped steps would creep along moves that only
         # a light ridge holds.
-        added = least_damping(known, diagonal)
+        added = least_damping(design, diagonal)
         if share:
-            most = float(likelihood.curvature) * here.sums.entries.total_weights
-            added = added + share * np.maximum(most - diagonal, 0.0)
+            largest_curvature = float(likelihood.curvature) * objective.sums.entries.total_weights
+            added = added + share * np.maximum(largest_curvature - diagonal, 0.0)
         return added
 
-    return solved_system(
-        known,
-        here.sums.curvature,
-        -here.gradient,
-        exactness(here),
+    return solve_newton_system(
+        design,
+        objective.sums.curvature,
+        -objective.gradient,
+        newton_tolerance(objective),
         damping,
-        here.second_of_squares,
+        objective.second_of_squares,
     )[0]
 
 
-def exactness(here: ObjectiveAt) -> float:
-    """How exactly the Newton system at a point is solved."""
-    return max(EXACT * SOLVED / here.off, LEAST_EXACT)
+def newton_tolerance(objective: ObjectiveAt) -> float:
+    """The relative tolerance to which the Newton system at a point is solved."""
+    return max(EXACT * SOLVED / objective.relative_gradient, LEAST_EXACT)
 
 
-def least_damping(known: Any, diagonal: Array) -> Array:
-    """What is added to the diagonal of a singular system, along whose null space nothing moves."""
-    if known.separable:
+def least_damping(design: Any, diagonal: Array) -> Array:
+    """An addition to the diagonal of a singular system, along whose null space nothing moves."""
+    if design.separable:
         return np.zeros(diagonal.size)
-    return (LEAST_OF_CLASSES if known.width > 1 else LEAST_DAMPING) * diagonal
+    return (LEAST_OF_CLASSES if design.width > 1 else LEAST_DAMPING) * diagonal
 
 
-def solved_system(
-    known: Any,
+def solve_newton_system(
+    design: Any,
     curvature: Any,
     target: Array,
-    exact: float,
+    tolerance: float,
     damping: Callable[[Array], Array] | None = None,
     squares: EffectSquares | None = None,
 ) -> tuple[Array, Mask]:
@@ -421,73 +423,75 @@ def solved_system(
 
     0 for the others. ``curvature`` answers what ``Curvature`` does, ``damping`` is that of a
     diagonal. A diagonal system is divided, one with a block for each column written out, if these
-    are small; of effects of two kinds those of rows are eliminated. What is left is solved by
-    conjugate gradients up to ``exact`` of the target. Where squares tie effects to each other the
-    system is written out, if it is small.
+    are small; of effects of two kinds those of rows are eliminated. The rest is solved by
+    conjugate gradients up to ``tolerance`` of the target. Where squares tie effects to each other
+    the system is written out, if it is small.
     """
-    blocks = curvature.blocks() if 1 < known.width <= WRITTEN_OUT else None
+    blocks = curvature.blocks() if 1 < design.width <= WRITTEN_OUT else None
     curved = curvature.diagonal if blocks is None else blocks.diagonal(axis1=1, axis2=2).ravel()
-    added = known.stiffness + (0.0 if damping is None else damping(curved))
+    added = design.stiffness + (0.0 if damping is None else damping(curved))
     if squares is not None and squares.couples:
-        return solved_with_squares(known, curvature, squares, curved, added, target, exact)
+        return solve_with_squares(design, curvature, squares, curved, added, target, tolerance)
     if squares is not None:
         added = added + squares.diagonal
     diagonal = curved + added
-    usable = known.free & (diagonal > TINY)
+    usable = design.free & (diagonal > TINY)
     inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
-    if known.separable:
+    if design.separable:
         return inverse * target, usable
     if blocks is not None:
-        return solved_by_columns(blocks, diagonal, target, usable), usable
-    if known.width > 1:
-        found = conjugate_gradients(
-            lambda x: curvature.times(x) + added * x, target, inverse, usable, exact
+        return solve_by_columns(blocks, diagonal, target, usable), usable
+    if design.width > 1:
+        solution = conjugate_gradients(
+            lambda x: curvature.times(x) + added * x, target, inverse, usable, tolerance
         )
-        return found, usable
-    d, stop = known.layout.n_biases, known.layout.n_biases + known.layout.n_row_effects
-    others, rows = np.r_[0:d, stop : known.size], slice(d, stop)
+        return solution, usable
+    d, stop = design.layout.n_biases, design.layout.n_biases + design.layout.n_row_effects
+    others, rows = np.r_[0:d, stop : design.size], slice(d, stop)
     eliminated = curvature.elimination(inverse[rows])
 
     def times(x: Array) -> Array:
         image: Array = diagonal[others] * x - eliminated(x)
-        if known.layout.n_intercepts:
+        if design.layout.n_intercepts:
             image[:d] += curved[:d] * x[d]
             image[d] += curved[:d] @ x[:d]
         return image
 
-    aim = target[others] - curvature.of_others(inverse[rows] * target[rows])
-    found = np.empty(known.size)
-    found[others] = conjugate_gradients(times, aim, inverse[others], usable[others], exact)
-    found[rows] = inverse[rows] * (target[rows] - curvature.of_rows(found[others]))
-    return found, usable
+    reduced_target = target[others] - curvature.of_others(inverse[rows] * target[rows])
+    solution = np.empty(design.size)
+    solution[others] = conjugate_gradients(
+        times, reduced_target, inverse[others], usable[others], tolerance
+    )
+    solution[rows] = inverse[rows] * (target[rows] - curvature.of_rows(solution[others]))
+    return solution, usable
 
 
-def solved_with_squares(
-    known: Any,
+def solve_with_squares(
+    design: Any,
     curvature: Any,
     squares: EffectSquares,
     curved: Array,
     added: Array | float,
     target: Array,
-    exact: float,
+    tolerance: float,
 ) -> tuple[Array, Mask]:
-    """``solved_system`` of effects that squares tie to each other.
+    """``solve_newton_system`` of effects that squares tie to each other.
 
     What the losses and the squares leave open stays 0: a little is added to their diagonal.
     """
     light = LEAST_DAMPING * (curved + squares.diagonal)
     diagonal = curved + squares.diagonal + added + light
-    usable = known.free & (diagonal > TINY)
+    usable = design.free & (diagonal > TINY)
     inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
-    if known.size > WRITTEN_OUT_EFFECTS:
-        found = conjugate_gradients(
+    if design.size > WRITTEN_OUT_EFFECTS:
+        solution = conjugate_gradients(
             lambda x: curvature.times(x) + squares.times(x) + (added + light) * x,
             target,
             inverse,
             usable,
-            exact,
+            tolerance,
         )
-        return found, usable
+        return solution, usable
     lengths = np.sqrt(inverse)
     system = curvature.written(curved) + squares.matrix
     np.fill_diagonal(system, diagonal)
@@ -500,51 +504,51 @@ def solved_with_squares(
     return lengths * scipy.linalg.cho_solve(factor, lengths * target), usable
 
 
-def solved_by_columns(blocks: Array, diagonal: Array, target: Array, usable: Mask) -> Array:
+def solve_by_columns(blocks: Array, diagonal: Array, target: Array, usable: Mask) -> Array:
     """x with S x = target, 0 where not usable, for a block of S a column, and S's diagonal."""
     shape, places = blocks.shape[:2], range(blocks.shape[1])
-    here = usable.reshape(shape)
-    system = blocks * (here[:, :, None] & here[:, None, :])
-    system[:, places, places] = np.where(here, diagonal.reshape(shape), 1.0)
-    aims = np.where(here, target.reshape(shape), 0.0)
-    found: Array = np.linalg.solve(system, aims[:, :, None])
-    return found.ravel()
+    usable_classes = usable.reshape(shape)
+    system = blocks * (usable_classes[:, :, None] & usable_classes[:, None, :])
+    system[:, places, places] = np.where(usable_classes, diagonal.reshape(shape), 1.0)
+    targets = np.where(usable_classes, target.reshape(shape), 0.0)
+    solution: Array = np.linalg.solve(system, targets[:, :, None])
+    return solution.ravel()
 
 
 def conjugate_gradients(
-    times: Callable[[Array], Array], target: Array, inverse: Array, usable: Mask, exact: float
+    times: Callable[[Array], Array], target: Array, inverse: Array, usable: Mask, tolerance: float
 ) -> Array:
     """x with S x = t, from 0, the inverse diagonal as preconditioner; 0 where not usable.
 
-    The last residual, in the norm of the preconditioner, is ``exact`` times the target. For a
+    The last residual, in the norm of the preconditioner, is ``tolerance`` times the target. For a
     singular S, undetermined directions of x stay 0. Rounding leaves a part of the target there
     that no x removes, and that grows in the end, so the x with the least residual is returned.
     """
-    found = best = np.zeros(target.size)
+    solution = best = np.zeros(target.size)
     residual = np.where(usable, target, 0.0)
     scaled = inverse * residual
-    search = scaled
+    direction = scaled
     energy = first = least = float(np.dot(residual, scaled))
     for _ in range(CG_STEPS):
         check_time()
-        if energy <= exact**2 * first or energy > DIVERGED * first:
+        if energy <= tolerance**2 * first or energy > DIVERGED * first:
             break
-        image = np.where(usable, times(search), 0.0)
-        curvature = float(np.dot(search, image))
+        image = np.where(usable, times(direction), 0.0)
+        curvature = float(np.dot(direction, image))
         if curvature <= 0.0:
             break
-        found = found + energy / curvature * search
+        solution = solution + energy / curvature * direction
         residual = residual - energy / curvature * image
         scaled = inverse * residual
         energy, last = float(np.dot(residual, scaled)), energy
         if energy < least:
-            best, least = found, energy
-        search = scaled + energy / last * search
+            best, least = solution, energy
+        direction = scaled + energy / last * direction
     return best
 
 
-def solved_apart(
-    at: Callable[[Array], ObjectiveAt], here: ObjectiveAt, likelihood: Any
+def solve_separable(
+    at: Callable[[Array], ObjectiveAt], objective: ObjectiveAt, likelihood: Any
 ) -> tuple[Array, ObjectiveAt]:
     """Solve for effects that have entries of their own, until gradients vanish up to rounding.
 
@@ -552,38 +556,38 @@ def solved_apart(
     have shown so far, and bisecting that where steps do not halve. No values are compared, which
     are less exact than signs near the answer.
     """
-    known = here.known
-    rounding = EPS * (4.0 + np.sqrt(np.max(known.counts, initial=1.0)))
-    below, above = np.full(known.size, -np.inf), np.full(known.size, np.inf)
-    reach = np.full(known.size, first_reach(likelihood))
-    last = before = np.full(known.size, np.inf)
+    design = objective.design
+    rounding = EPS * (4.0 + np.sqrt(np.max(design.counts, initial=1.0)))
+    below, above = np.full(design.size, -np.inf), np.full(design.size, np.inf)
+    reach = np.full(design.size, first_reach(likelihood))
+    last = before = np.full(design.size, np.inf)
     for _ in range(MAX_STEPS_APART):
-        effects, total = here.effects, here.gradient
-        moving = np.abs(total) > rounding * here.sizes
-        moving |= known.free & ~np.isfinite(here.sizes)
+        effects, total = objective.effects, objective.gradient
+        moving = np.abs(total) > rounding * objective.sizes
+        moving |= design.free & ~np.isfinite(objective.sizes)
         if not moving.any():
-            return effects, here
+            return effects, objective
         below = np.where(total < 0.0, np.maximum(below, effects), below)
         above = np.where(total > 0.0, np.minimum(above, effects), above)
-        squares = here.second_of_squares
-        stiffness = known.stiffness + (0.0 if squares is None else squares.diagonal)
-        step = -total / (here.sums.curvature.diagonal + stiffness)
+        squares = objective.second_of_squares
+        stiffness = design.stiffness + (0.0 if squares is None else squares.diagonal)
+        step = -total / (objective.sums.curvature.diagonal + stiffness)
         step = np.where(np.isfinite(step), step, -np.sign(total) * reach)
         step = np.clip(step, -reach, reach)
         middle = 0.5 * (below + above)
-        moved = effects + step
-        astray = (moved < below) | (moved > above) | (np.abs(step) > 0.5 * before)
-        moved = np.where(astray & np.isfinite(middle), middle, moved)
-        before, last = last, np.abs(moved - effects)
+        proposed = effects + step
+        rejected = (proposed < below) | (proposed > above) | (np.abs(step) > 0.5 * before)
+        proposed = np.where(rejected & np.isfinite(middle), middle, proposed)
+        before, last = last, np.abs(proposed - effects)
         # A move below the rounding of z + e changes nothing that can be seen.
-        still = last <= 4.0 * EPS * (np.abs(effects) + here.sums.reach)
-        moved = np.where(moving, moved, effects)
+        still = last <= 4.0 * EPS * (np.abs(effects) + objective.sums.reach)
+        proposed = np.where(moving, proposed, effects)
         if np.all(still | ~moving):
-            return moved, here
+            return proposed, objective
         unbounded = np.isinf(below) | np.isinf(above)
         reach = np.where(unbounded, np.minimum(2.0 * reach, LONGEST), reach)
-        here = at(moved)
-    return here.effects, here
+        objective = at(proposed)
+    return objective.effects, objective
 
 
 def first_reach(likelihood: Any) -> float:
@@ -594,31 +598,33 @@ def first_reach(likelihood: Any) -> float:
     return reach * float(likelihood.length_scale)
 
 
-def centred(
-    known: Any,
+def centre_gradients(
+    design: Any,
     ones: Any,
     gradient: Any,
     sums_of: Callable[[Any], tuple[Array, Array]],
-    moved_by: Callable[[Any, Array], Any],
+    shift: Callable[[Any, Array], Any],
     squares: EffectSquares | None = None,
 ) -> Any:
     """Gradients moved by sums of effects until their sums vanish, refined until rounding ends it.
 
     ``ones`` is the curvature of weights of 1, ``sums_of`` has the sums of gradients over each
-    effect, and of their sizes, ``moved_by`` adds effects to gradients. ``squares`` are those of
-    dual matrices that move with the gradients.
+    effect, and of their sizes, ``shift`` adds effects to gradients. ``squares`` are those of
+    dual matrices that change with the gradients.
     """
     sums, sizes = sums_of(gradient)
     floor = np.maximum(sizes, SMALL_GROUP * float(np.max(sizes, initial=0.0)) + TINY)
-    off = float(np.max(np.abs(sums) / floor))
+    imbalance = float(np.max(np.abs(sums) / floor))
     for _ in range(REFINEMENTS):
-        if off <= 4.0 * EPS:
+        if imbalance <= 4.0 * EPS:
             break
-        step = solved_system(known, ones, -sums, max(EPS / off, LEAST_EXACT), None, squares)[0]
-        moved = moved_by(gradient, step)
-        there = sums_of(moved)[0]
-        left = float(np.max(np.abs(there) / floor))
-        if left >= off:
+        step = solve_newton_system(
+            design, ones, -sums, max(EPS / imbalance, LEAST_EXACT), None, squares
+        )[0]
+        shifted = shift(gradient, step)
+        new_sums = sums_of(shifted)[0]
+        new_imbalance = float(np.max(np.abs(new_sums) / floor))
+        if new_imbalance >= imbalance:
             break
-        gradient, sums, off = moved, there, left
+        gradient, sums, imbalance = shifted, new_sums, new_imbalance
     return gradient

@@ -137,7 +137,7 @@ class EffectsInParts(Effects):
         if not self.layout.n_biases:  # each partition has all entries of its rows
             begun = None if warm is None else Scattered(warm)
             found = self.partitions.concatenate(row_effects, self.entries_at(z), begun)
-            return self.representative(found), None
+            return self.identified(found), None
         effects, here = best_effects(self, EntriesInParts(self, z), self.likelihood, warm)
         return effects, here.sums.value if effects is here.effects else None
 
@@ -170,7 +170,7 @@ class EffectsInParts(Effects):
         if self.fixed.any():
             gradient = moved(gradient, np.zeros(self.size))
         ones = CurvatureInParts(self, PartValue(weighted, (self.piece, undiverged)))
-        return centred(self, ones, gradient, sums_of, moved)
+        return centre_gradients(self, ones, gradient, sums_of, moved)
 
 
 @attrs.frozen(eq=False)
@@ -313,12 +313,12 @@ def parameter_sums(entries: EntriesAt, asked: Any) -> tuple[Any, Least]:
 
 def signs_far_out(piece: Any, found: Mask) -> tuple[Array, ...]:
     """Signs of gradients far out by effect, without entries of effects found already."""
-    return piece.effects.signs_far_out(piece.likelihood, piece.y, found)
+    return piece.effects.asymptotic_gradient_signs(piece.likelihood, piece.y, found)
 
 
 def sums_far_out(piece: Any) -> tuple[Array, ...]:
     """The sums of gradients far out over each effect, and of their sizes."""
-    return piece.effects.sums_far_out(piece.likelihood, piece.y, piece.scale)
+    return piece.effects.asymptotic_gradient_sums(piece.likelihood, piece.y, piece.scale)
 
 
 @attrs.frozen(eq=False)
