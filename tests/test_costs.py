@@ -41,7 +41,7 @@ def test_a_sweep_takes_the_rounds_and_the_bytes_of_its_model(
     model, data = model_of("gaussian"), RowsInMemory({"x": x}, n_partitions)
     _, program = bind_partitions(model, executor_for(model, data, None))
     solver = mc.Alternating()
-    program = program.held_for(solver.in_factors, solver.dense)
+    program = program.with_storage_for(solver.in_factors, solver.dense)
     start = Point(LowRank(*(rng.standard_normal((n, width)) for n in program.shape)))
     state = solver.init(program, start, rng)
     assert np.isfinite(state.objective)

@@ -114,7 +114,9 @@ def test_partitionings_agree_to_rounding(beside):
 def programs(request):
     """The program of the table in one piece, and of rows in three partitions, at one point."""
     model, data = model_and_data(*request.param)
-    whole = compile_problem(Problem.bind(model, data)).held_for(in_factors=True, dense=False)
+    whole = compile_problem(Problem.bind(model, data)).with_storage_for(
+        in_factors=True, dense=False
+    )
     parts = bind_partitions(model, OneByOne(Source(RowsInMemory(data, 3), model)))[1]
     rng = np.random.default_rng(2)
     left, right = (rng.standard_normal((n, 3)) for n in whole.shape)

@@ -107,7 +107,7 @@ def test_normal_equations_of_parts_sum_to_those_of_the_whole(word, monkeypatch):
     assert whole.tables["y"].unwritten == (word is UNWRITTEN)
 
     def lines_of(problem, left):
-        program = compile_problem(problem).held_for(in_factors=True, dense=False)
+        program = compile_problem(problem).with_storage_for(in_factors=True, dense=False)
         return FactorRows(program, program.evaluate(LowRank(left, right)))
 
     left, right = (rng.standard_normal((n, 3)) for n in whole.shape)

@@ -145,7 +145,7 @@ def test_an_optimum_is_not_solved_for_beyond_the_tolerance():
 def test_costs_are_derivatives_of_the_conjugate():
     """The cost of small scales is how far F* of the scaled gradient rises, to second order."""
     model, data = table(bias=False)
-    program = compile_problem(mc.Problem.bind(model, data)).held_for(in_factors=True)
+    program = compile_problem(mc.Problem.bind(model, data)).with_storage_for(in_factors=True)
     *_, point = iterates(program, 4)
     at = program.evaluate(point.latent)
     costs = scaling_costs(program, at, at.entry_gradients)
@@ -162,10 +162,10 @@ def test_costs_are_derivatives_of_the_conjugate():
 
 def test_costs_of_partitions_are_those_of_the_table():
     model, data = table(bias=True)
-    whole = compile_problem(mc.Problem.bind(model, data)).held_for(in_factors=True)
+    whole = compile_problem(mc.Problem.bind(model, data)).with_storage_for(in_factors=True)
     cut = RowsInMemory(data, 3)
     _, parts = bind_partitions(model, executor_for(model, cut, None))
-    parts = parts.held_for(in_factors=True)
+    parts = parts.with_storage_for(in_factors=True)
     rng = np.random.default_rng(0)
     latent = LowRank(rng.standard_normal((400, 2)), rng.standard_normal((120, 2)))
     left, right = rng.uniform(0.5, 1.0, 400), rng.uniform(0.5, 1.0, 120)
@@ -195,7 +195,7 @@ def test_what_has_sums_or_several_numbers_is_left_alone(block):
     rng = np.random.default_rng(0)
     x = rng.integers(0, 5, (30, 12)).astype(float)
     problem = mc.Problem.bind(mc.Model([block], [mc.NuclearNorm(2.0)]), {"x": x})
-    program = compile_problem(problem).held_for(in_factors=True)
+    program = compile_problem(problem).with_storage_for(in_factors=True)
     program = attrs.evolve(program, entries=program.entries.with_form(True, 0))
     assert not may_be_tapered(program)
     latent = LowRank(np.ones((program.shape[0], 1)), np.ones((program.shape[1], 1)))

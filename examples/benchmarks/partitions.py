@@ -112,7 +112,7 @@ def of_fit(stack, model, data, start, client):
     executor = stack.enter_context(closing(executor_for(model, data, client)))
     problem, program = bind_partitions(model, executor)
     bound = problem.partitions
-    program = program.held_for(solver.in_factors, solver.dense)
+    program = program.with_storage_for(solver.in_factors, solver.dense)
     state = solver.init(program, start, np.random.default_rng(0))
     seconds = []
     for _ in range(1 + SWEEPS):

@@ -8,16 +8,16 @@ import numpy as np
 import scipy
 
 from mcframe.compile import (
-    Attached,
+    BlockTerm,
     Evaluation,
     FactoredPenalty,
-    Known,
+    FenchelConjugates,
     Program,
     RowPenalty,
     may_be_tapered,
     scaling_costs,
 )
-from mcframe.compile.loss import Solved
+from mcframe.compile.loss import BlockEffects
 from mcframe.compile.program import LARGEST_GRAM
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING
@@ -47,8 +47,8 @@ class Dual:
 
     gradient: Array
     terms: tuple[Array | None, ...]
-    given: Solved
-    known: Known
+    given: BlockEffects
+    known: FenchelConjugates
 
     @classmethod
     def of(cls, program: Program, at: Evaluation, terms: tuple[Array | None, ...]) -> "Dual":
@@ -56,7 +56,7 @@ class Dual:
 
         F* at the gradients of a loss without a conjugate is that of the same evaluation.
         """
-        return cls(at.entry_gradients, terms, at.effects, program.known_conjugates(at, terms))
+        return cls(at.entry_gradients, terms, at.effects, program.fenchel_conjugates(at, terms))
 
 
 @attrs.frozen(eq=False)
@@ -70,7 +70,7 @@ class DualPoint:
     program: Program
     gradient: Array
     terms: tuple[Array, ...]
-    known: Known
+    known: FenchelConjugates
     background: BackgroundAt
     share: float = 1.0
     finite: bool = True  # whether no loss overflowed
@@ -173,7 +173,7 @@ def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint
     finite = program.entries.finite(gradient)
     if finite:
         if own:
-            known = program.known_conjugates(at, terms)
+            known = program.fenchel_conjugates(at, terms)
         gradient, terms = program.centred(gradient, terms)
     return DualPoint(program, gradient, terms, known, at.background, finite=finite)
 
@@ -185,7 +185,7 @@ def nearest_gradient(program: Program, gradient: Array, terms: Sequence[Array]) 
     return program.loss.nearest_gradient(gradient, program.duals_by_piece(terms))
 
 
-def dual_matrix(term: Attached, known: Array | None, own: Array | None, at: Evaluation) -> Array:
+def dual_matrix(term: BlockTerm, known: Array | None, own: Array | None, at: Evaluation) -> Array:
     """What is known of a term, else its gradient, else 0."""
     if known is not None:
         return known

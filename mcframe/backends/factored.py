@@ -153,7 +153,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
 
     def holds_dense(self, program: Program) -> bool:
         """Not where a sparse smooth_gradient does and no multipliers need Z."""
-        return not (program.plain and program.held_for(in_factors=True).entries.sparse)
+        return not (program.plain and program.with_storage_for(in_factors=True).entries.sparse)
 
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile import Attached, FactoredPenalty, Piece, Program
+from mcframe.compile import BlockTerm, FactoredPenalty, Piece, Program
 from mcframe.compile.effects import EffectsRidge
 from mcframe.compile.penalty import split_rows
 from mcframe.constraints import Box
@@ -131,7 +131,7 @@ def inside(program: Program, joint: Joint) -> bool:
     )
 
 
-def constraints_of(program: Program) -> list[Attached]:
+def constraints_of(program: Program) -> list[BlockTerm]:
     """The attached terms that are sets."""
     return [term for term in program.terms if isinstance(term.term, Constraint)]
 
@@ -153,7 +153,7 @@ def projections_of(program: Program) -> list[Projection]:
     return projections
 
 
-def projection_of(term: Attached) -> Projection:
+def projection_of(term: BlockTerm) -> Projection:
     """A constraint's projection at its columns, after biases that take part in it have moved."""
 
     def project(joint: Joint) -> Joint:
@@ -168,7 +168,7 @@ def projection_of(term: Attached) -> Projection:
     return project
 
 
-def projection_in_gaps(term: Attached, piece: Piece) -> Projection:
+def projection_in_gaps(term: BlockTerm, piece: Piece) -> Projection:
     """The equations of a term met by moving the cells of its block that are no entries."""
     assert isinstance(term.term, Sums)
     groups = term.term.groups
@@ -184,13 +184,13 @@ def projection_in_gaps(term: Attached, piece: Piece) -> Projection:
             for column, away in zip(group.columns, distances.T, strict=True):
                 free = gaps[:, column]
                 given[free, column] -= np.linalg.lstsq(group.right[free].T, away)[0]
-        moved[:, term.columns] = term.natural(given - term.added(joint.effects, own.shape), -1)
+        moved[:, term.columns] = term.scaled(given - term.added(joint.effects, own.shape), -1)
         return attrs.evolve(joint, dense=moved)
 
     return project
 
 
-def with_moved_biases(term: Attached, joint: Joint) -> Joint:
+def with_moved_biases(term: BlockTerm, joint: Joint) -> Joint:
     """The point with its biases where the equations of a term hold best, with Z as it is.
 
     So a Z of low rank stays one where biases alone can meet the equations. Equations that hardly

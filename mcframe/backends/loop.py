@@ -324,7 +324,7 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     certificate; only an interruption before the first certificate is raised again.
     """
     start, seconds = settings.start, settings.budget.max_seconds
-    program = program.held_for(solver.in_factors, solver.dense, settings.random_state)
+    program = program.with_storage_for(solver.in_factors, solver.dense, settings.random_state)
     if start is not None:
         begin = attrs.evolve(start.point, latent=program.variable(start.point.latent))
         start = attrs.evolve(start, point=begin)

@@ -280,7 +280,7 @@ class ProximalState:
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it anew and forget the momentum."""
         self.iterates.program = program
-        self.evaluation = self.iterates.here(self.evaluation.effects)
+        self.evaluation = self.iterates.evaluate_current(self.evaluation.effects)
         self.curvature = min(max(self.curvature, self.used), program.curvature)
         # The curvature changes with the program: what was too low before says little from here on.
         self.descent, self.slowing, self.measured = DESCENT, 1.0, ()
@@ -337,7 +337,7 @@ class Proximal(Solver[Program, ProximalState]):
         """Z = start, or 0."""
         begin = LowRank.zeros(program.shape) if start is None else start.latent
         iterates = iterates_of(program, begin)
-        evaluation = iterates.here()
+        evaluation = iterates.evaluate_current()
         curvature = program.curvature_at(evaluation)
         observed = program.entries.size / math.prod(program.shape)
         singular_values = begin.singular_values()
@@ -373,7 +373,7 @@ class Proximal(Solver[Program, ProximalState]):
     ) -> ProximalState:
         """The paused state, its iterates as the program holds Z again."""
         fresh = self.init(program, Point(low_rank_of(paused.factors)), rng)
-        before = fresh.iterates.come_from(low_rank_of(paused.factors_before))
+        before = fresh.iterates.set_previous(low_rank_of(paused.factors_before))
         return attrs.evolve(
             paused,
             iterates=fresh.iterates,
@@ -450,7 +450,7 @@ def leap(program: Program, state: ProximalState) -> bool:
     if move.length <= FARTHEST * float(np.linalg.norm(state.factors.values)):
         now = low_rank_of(state.factors)
         behind = LowRank(np.hstack([now.left, -move.left]), np.hstack([now.right, move.right]))
-        state.iterates.come_from(behind)
+        state.iterates.set_previous(behind)
         state.past = move.length**2
         trial = attempt(program, state, min(state.curvature, program.curvature), theta=1.0)
         penalty = program.penalty.of_singular_values(trial.factors.values)

@@ -10,7 +10,7 @@ from mcframe.backends.feasible import (
     project_in_turn,
     projection_of,
 )
-from mcframe.compile import Attached, Program
+from mcframe.compile import BlockTerm, Program
 from mcframe.compile.loss import BlockLoss
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank
@@ -61,7 +61,7 @@ def moves_effects(piece: BlockLoss) -> bool:
 
 def in_recession_cone(
     program: Program, latent: LowRank, moves: Given
-) -> tuple[LowRank, Given, list[Attached]] | None:
+) -> tuple[LowRank, Given, list[BlockTerm]] | None:
     """A direction near W and moves of effects in which all sets go on; what others grow by along.
 
     None where there is none but 0. Effects without a move stay, in sums of predictors, too.

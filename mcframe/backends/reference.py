@@ -380,7 +380,7 @@ def feasible_point(program: Program) -> tuple[Point, Certificate]:
     """A point of all constraints near 0, without a bound."""
     zero, kinds = LowRank.zeros(program.shape), [piece.effects for piece in program.loss.pieces]
     begun = tuple(np.zeros(kind.size) if kind.size else None for kind in kinds)
-    effects = program.evaluate(zero, given=begun).effects
+    effects = program.evaluate(zero, fixed=begun).effects
     latent, given = made_feasible(program, zero, effects)
     evaluation = program.evaluate(latent, effects, given)
     point = Point(latent, Dual.of(program, evaluation, (None,) * len(program.terms)))
@@ -490,4 +490,4 @@ def effects_of(
         stated.free_numbers(block.name) if piece.effects.size else None
         for block, piece in zip(problem.model.blocks, program.loss.pieces, strict=True)
     )
-    return program.evaluate(latent, given=given).effects
+    return program.evaluate(latent, fixed=given).effects

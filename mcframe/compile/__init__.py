@@ -17,6 +17,12 @@ from mcframe.compile.factor_rows import (
     scaling_costs,
 )
 from mcframe.compile.iterates import Iterates, Step, iterates_of
-from mcframe.compile.loss import EntryLoss, Known, Piece
-from mcframe.compile.penalty import Attached, FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
+from mcframe.compile.loss import EntryLoss, FenchelConjugates, Piece
+from mcframe.compile.penalty import (
+    BlockTerm,
+    FactoredPenalty,
+    Penalty,
+    RowPenalty,
+    SpectralPenalty,
+)
 from mcframe.compile.program import Entries, Evaluation, Place, Program, pays_in_factors

@@ -8,7 +8,13 @@ import numpy as np
 
 from mcframe.compile.effects import equations_of
 from mcframe.compile.loss import EntryLoss, Piece
-from mcframe.compile.penalty import Attached, FactoredPenalty, Penalty, RowPenalty, SpectralPenalty
+from mcframe.compile.penalty import (
+    BlockTerm,
+    FactoredPenalty,
+    Penalty,
+    RowPenalty,
+    SpectralPenalty,
+)
 from mcframe.compile.program import Entries, Program
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import BackendError, DataError, ModelError
@@ -84,7 +90,7 @@ def refusal_of_block(block: Block) -> str | None:
 
 
 def is_quadratic(term: Term) -> bool:
-    """Whether a term is a ridge over all of Z, which joins any other."""
+    """True of a ridge over all of Z, which joins any other term."""
     return isinstance(term, Spectral) and term.block is None and term.quadratic_weight > 0.0
 
 
@@ -157,15 +163,15 @@ def compile_terms(
         penalty=compile_main(problem),
         names=tuple(block.name for block in problem.model.blocks),
         columns=tuple(problem.columns(block.name) for block in problem.model.blocks),
-        terms=tuple(attached(problem, term, scales) for term in others),
+        terms=tuple(block_term(problem, term, scales) for term in others),
         background=attrs.evolve(background, scales=scales),
     )
     unit = loss.unit or constrained_size(program) or 1.0
-    return attrs.evolve(program, unit=unit).held_for(in_factors=False)
+    return attrs.evolve(program, unit=unit).with_storage_for(in_factors=False)
 
 
-def attached(problem: Problem, term: Term, scales: Scales | None) -> Attached:
-    """A term at its columns of W, with the factors of what it is given there, if any.
+def block_term(problem: Problem, term: Term, scales: Scales | None) -> BlockTerm:
+    """A term at its columns of W, with the factors by which its argument is scaled, if any.
 
     ``scales`` are those of Z in W: a term of the same share as the main one is given W itself.
     """
@@ -173,11 +179,11 @@ def attached(problem: Problem, term: Term, scales: Scales | None) -> Attached:
     layout, piece = problem.effects_in_term(term), None
     if layout is not None:
         piece = [block.name for block in problem.model.blocks].index(str(term.block))
-    own = Attached(term, columns, piece=piece, layout=layout)
+    unscaled = BlockTerm(term, columns, piece=piece, layout=layout)
     if main is None or term.count_share == main.count_share:
-        return own
-    both = [each for each in (problem.scales_of(term), scales) if each is not None]
-    return attrs.evolve(own, factor=np.prod([each.block(columns) for each in both], axis=0))
+        return unscaled
+    both = [s for s in (problem.scales_of(term), scales) if s is not None]
+    return attrs.evolve(unscaled, factor=np.prod([s.block(columns) for s in both], axis=0))
 
 
 def constrained_size(program: Program) -> float:

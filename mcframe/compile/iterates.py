@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.loss import Solved
+from mcframe.compile.loss import BlockEffects
 from mcframe.compile.program import Evaluation, Place, Program
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.kernels import descend, extrapolate, products
@@ -16,7 +16,7 @@ from mcframe.numerics.shrinkage import Shrunk
 
 @attrs.frozen(eq=False)
 class Step:
-    """What a step from Y to the trial amounts to, with P = X - the iterate before it.
+    """Inner products of a step from Y to the trial, with P = X - the iterate before it.
 
     ``advance`` is <trial - X, P>, which may be 0 where there is no momentum;
     ``curvature_along`` is <G_trial - G_Y, trial - Y> and ``rise`` <G_Y, trial - Y>, G the
@@ -42,26 +42,28 @@ class Iterates(ABC):
         self.program = program
         self.z = self.z_before = self.z_ahead = self.z_trial = place.z
 
-    def ahead(self, theta: float, here: Evaluation, before: Evaluation | None) -> Evaluation:
+    def ahead(self, theta: float, current: Evaluation, previous: Evaluation | None) -> Evaluation:
         """The program at Y, extrapolated from X and the one before where these are close.
 
-        ``before`` is None where the one before was not evaluated.
+        ``previous`` is None where the one before was not evaluated.
         """
         self.z_ahead = self.z + theta * (self.z - self.z_before) if theta else self.z
         place = Place(self.latent_ahead(theta), self.z_ahead)
         if not theta:
-            return attrs.evolve(here, place=place)
-        found = None if before is None else self.program.extrapolate(place, theta, here, before)
-        return found or self.program.evaluate(place, here.effects, nearly=True)
+            return attrs.evolve(current, place=place)
+        extrapolated = (
+            None if previous is None else self.program.extrapolate(place, theta, current, previous)
+        )
+        return extrapolated or self.program.evaluate(place, current.effects, nearly=True)
 
-    def reach(self, factors: Shrunk, warm: Solved) -> Evaluation:
+    def reach(self, factors: Shrunk, warm: BlockEffects) -> Evaluation:
         """The program at the trial."""
         place = self.trial_place(factors)
         self.z_trial = place.z
         return self.program.evaluate(place, warm, nearly=True)
 
     def step(self, ahead: Evaluation, trial: Evaluation, theta: float) -> Step:
-        """What the step from Y to the trial amounts to."""
+        """The inner products of the step from Y to the trial."""
         moved = self.z_trial - self.z_ahead
         squared, advance = self.products(theta)
         curved = rise = 0.0
@@ -80,12 +82,12 @@ class Iterates(ABC):
         """X, with its numbers at the entries."""
         return Place(self.now, self.z)
 
-    def here(self, warm: Solved | None = None) -> Evaluation:
+    def evaluate_current(self, warm: BlockEffects | None = None) -> Evaluation:
         """The program at X."""
         return self.program.evaluate(self.place(), warm)
 
     @abstractmethod
-    def come_from(self, before: LowRank) -> Place:
+    def set_previous(self, before: LowRank) -> Place:
         """Take another iterate as the one before X, with its numbers at the entries."""
 
     @abstractmethod
@@ -153,7 +155,7 @@ class DenseIterates(Iterates):
         super().accept()
         self.now, self.before, self.new = self.new, self.now, self.before
 
-    def come_from(self, before: LowRank) -> Place:
+    def set_previous(self, before: LowRank) -> Place:
         """Write out another iterate as the one before X."""
         self.before = before.dense()
         place = self.program.entries.place(self.before)
@@ -202,7 +204,7 @@ class ThinIterates(Iterates):
         super().accept()
         self.now, self.past, self.last = self.new, self.now, self.moved
 
-    def come_from(self, before: LowRank) -> Place:
+    def set_previous(self, before: LowRank) -> Place:
         """Take another iterate as the one before X, and the difference of the two."""
         self.past = orthogonal(before)
         self.last = difference(self.now, self.past)

@@ -26,9 +26,9 @@ SLICE = 32_768
 ULPS = 16.0
 # Losses of a column below this share of what a constant costs there are 0: smooth ones, which grow
 # as squares of residuals, and nonsmooth ones, which grow as residuals do.
-NOTHING, NOTHING_NONSMOOTH = 1e-12, 1e-9
+NEGLIGIBLE, NEGLIGIBLE_NONSMOOTH = 1e-12, 1e-9
 # Values whose spread is below the root of this share of their size are all the same.
-SAME = 1e-28
+EQUAL_VALUES = 1e-28
 # The largest factor of a loss where there is no entry, as there may be none in some of the rows.
 SMALLEST = float(np.finfo(float).tiny)
 
@@ -47,7 +47,7 @@ class BlockLoss:
 
     @property
     def width(self) -> int:
-        """How many numbers of z an entry has."""
+        """The number of predictors of an entry."""
         return int(self.likelihood.width)
 
     @property
@@ -62,11 +62,11 @@ class BlockLoss:
 
     @property
     def bounded_below(self) -> bool:
-        """Whether no entry's loss falls without end."""
+        """True where no entry's loss falls without end."""
         return bool(self.likelihood.bounded_below)
 
     def has_conjugate(self) -> bool:
-        """Whether a conjugate is at hand: not with parameters, which tie all entries together."""
+        """True if there is a conjugate: not with parameters, which tie all entries together."""
         return isinstance(self.likelihood, Conjugate) and not self.layout.n_parameters
 
 
@@ -144,8 +144,8 @@ class Piece(BlockLoss):
 
     def offset_part(self, z: Array) -> Array:
         """The piece's numbers of z, offsets added: (N,) or (N, K)."""
-        own = self.by_entries(z[self.part])
-        return own if self.offset is None else own + self.offset
+        numbers = self.by_entries(z[self.part])
+        return numbers if self.offset is None else numbers + self.offset
 
     def solve(
         self, z: Array, warm: Array | None, squares: SquaresAt | None = None
@@ -171,15 +171,17 @@ class Piece(BlockLoss):
         the second power of that step, which vanishes as the solver converges. ``squares`` are
         minimised with the losses, and are no part of the value.
         """
-        known = warm is not None and isinstance(self.likelihood, Likelihood)
-        if nearly and known and self.effects.n_added and squares is None:
-            close = self.effects.initial_effects(
+        correctable = warm is not None and isinstance(self.likelihood, Likelihood)
+        if nearly and correctable and self.effects.n_added and squares is None:
+            start = self.effects.initial_effects(
                 warm, lambda: float(np.max(np.abs(z), initial=0.0))
             )
-            value = self.value_and_gradient(z, close, out)[0]
-            found = self.effects.correction(self.likelihood, z, self.y, self.scale, close, out)
-            if found is not None:
-                best, added, gradients = found
+            value = self.value_and_gradient(z, start, out)[0]
+            correction = self.effects.correction(
+                self.likelihood, z, self.y, self.scale, start, out
+            )
+            if correction is not None:
+                best, added, gradients = correction
                 out += gradients
                 return value + added, best
         effects = self.solve(z, warm, squares)
@@ -187,11 +189,11 @@ class Piece(BlockLoss):
 
     @property
     def is_envelope(self) -> bool:
-        """Whether the loss stands for one without a gradient: its second derivative jumps."""
+        """True of the envelope of a loss without a gradient, whose second derivative jumps."""
         return not isinstance(self.likelihood, Likelihood)
 
     def keeps_curvature(self, moved: Array) -> bool:
-        """Whether second derivatives stay much the same where the piece's z moves by so much."""
+        """True where second derivatives stay much the same if z moves by so much."""
         if self.is_envelope:
             return False
         longest = float(np.max(np.abs(moved), initial=0.0))
@@ -218,13 +220,13 @@ class Piece(BlockLoss):
         likelihood, predictor = self.at(effects), self.predictor(z, effects)
         value = self.effects.cost(effects)
         for part in self.slices(likelihood):
-            losses, own = likelihood.value_and_gradient(predictor[part], self.y[part])
+            losses, derivatives = likelihood.value_and_gradient(predictor[part], self.y[part])
             if np.ndim(self.scale):
                 value += float(np.dot(self.scale[part], losses))
-                np.multiply(self.stretch[part], own, out=shaped[part])
+                np.multiply(self.stretch[part], derivatives, out=shaped[part])
             else:
                 value += self.scale * float(np.sum(losses))
-                np.multiply(self.scale, own, out=shaped[part])
+                np.multiply(self.scale, derivatives, out=shaped[part])
         return value, gradients
 
     def slices(self, likelihood: Any) -> Iterator[slice]:
@@ -278,8 +280,8 @@ class Piece(BlockLoss):
 
         The effects' own gradients vanish, so that they add nothing to the product.
         """
-        own = self.offset_part(z)
-        value, gradient = self.value_and_gradient(own, effects)
+        shifted = self.offset_part(z)
+        value, gradient = self.value_and_gradient(shifted, effects)
         products = gradient * z[self.part]
         return float(np.sum(products)) - value, float(np.sum(np.abs(products))) + abs(value)
 
@@ -289,13 +291,18 @@ class Piece(BlockLoss):
         At gradients of the scaled losses (flat).
         """
         total = size = 0.0
-        gradients, each = self.by_entries(gradient), np.ndim(self.scale)
+        gradients, by_entry = self.by_entries(gradient), np.ndim(self.scale)
         for part in self.slices(self.likelihood):
-            own, stretch = gradients[part], self.stretch[part] if each else self.scale
-            terms = self.likelihood.conjugate(own / stretch, self.y[part])
-            terms = (self.scale[part] if each else self.scale) * terms
+            slice_gradients, factor = (
+                gradients[part],
+                self.stretch[part] if by_entry else self.scale,
+            )
+            terms = self.likelihood.conjugate(slice_gradients / factor, self.y[part])
+            terms = (self.scale[part] if by_entry else self.scale) * terms
             if self.offset is not None:
-                terms = terms - (own * self.offset[part]).reshape(terms.size, -1).sum(axis=-1)
+                terms = terms - (slice_gradients * self.offset[part]).reshape(terms.size, -1).sum(
+                    axis=-1
+                )
             total += float(np.sum(terms))
             size += float(np.sum(np.abs(terms)))
         return total, size
@@ -308,8 +315,8 @@ class Piece(BlockLoss):
         """
         if not self.has_conjugate() or self.width > 1:
             return np.full(2, np.inf if np.any(moved) else 0.0)
-        moves = self.predictor(moved, effects)
-        limits = self.scale * self.likelihood.recession(moves, self.y)
+        predictor_moves = self.predictor(moved, effects)
+        limits = self.scale * self.likelihood.recession(predictor_moves, self.y)
         return np.array([np.sum(limits), np.sum(np.abs(limits))])
 
     def allowed_excess(self, gradient: Array) -> float:
@@ -319,14 +326,14 @@ class Piece(BlockLoss):
         return float(np.abs(gradient) @ self.likelihood.room(self.y))
 
     def rounding(self, z: Array, effects: Array | None, gradient: Array) -> float:
-        """How far rounding of the predictors may move the losses at z, to second order.
+        """A second-order bound on the change of the losses by rounding of the predictors at z.
 
         A predictor is a sum of which each summand is rounded.
         """
         if self.likelihood.indicator:
             return 0.0
-        own, shaped = self.by_entries(z[self.part]), self.offset_part(z)
-        sizes = np.abs(own) + np.abs(shaped) + np.abs(self.predictor(shaped, effects))
+        numbers, shifted = self.by_entries(z[self.part]), self.offset_part(z)
+        sizes = np.abs(numbers) + np.abs(shifted) + np.abs(self.predictor(shifted, effects))
         if self.likelihood.location:
             sizes = sizes + np.abs(self.y)
         steps = ULPS * EPS * sizes
@@ -334,22 +341,22 @@ class Piece(BlockLoss):
         return first + float(np.sum(self.stretch * self.rise(steps)))
 
     def rise(self, steps: Array) -> Array:
-        """How far steps of these lengths raise a loss at most from where its gradient is 0."""
+        """The most that steps of these lengths raise a loss from where its gradient is 0."""
         if not self.likelihood.smooth:
             return steps
         curvature = float(self.likelihood.curvature)
         return 0.5 * (curvature if np.isfinite(curvature) else 0.0) * np.square(steps)
 
     def vanishes(self, z: Array, effects: Array | None, unit: float) -> bool:
-        """Whether the losses of every column are negligible relative to those at one constant.
+        """True if the losses of every column are negligible relative to those at one constant.
 
         If a constant fits a column exactly, they are compared with the losses of predictors that
         are off by a small part of a unit.
         """
         losses = self.by_columns(self.offset_part(z), effects)
-        share = NOTHING if self.likelihood.smooth else NOTHING_NONSMOOTH
-        off = self.scale * self.rise(np.full(self.y.size, NOTHING_NONSMOOTH * unit))
-        small = np.bincount(self.columns, weights=off)
+        share = NEGLIGIBLE if self.likelihood.smooth else NEGLIGIBLE_NONSMOOTH
+        negligible = self.scale * self.rise(np.full(self.y.size, NEGLIGIBLE_NONSMOOTH * unit))
+        small = np.bincount(self.columns, weights=negligible)
         return bool(
             np.all(losses <= np.where(self.at_constants, share * self.at_constants, small))
         )
@@ -369,19 +376,19 @@ class Piece(BlockLoss):
         counts = np.maximum(np.bincount(self.columns), 1)
         means = np.stack([np.bincount(self.columns, weights=k) / counts for k in starts.T], axis=1)
         spread = means[self.columns].ravel()
-        found = []
+        candidates = []
         for numbers in (spread, np.zeros(spread.size)):
             z = self.by_entries(numbers)
             z = z if self.offset is None else z + self.offset
             parameters = self.solve(z, None) if self.layout.n_parameters else None
             losses = self.scale * np.abs(self.at(parameters).value(z, self.y))
             finite = np.where(np.isfinite(losses), losses, 0.0)
-            found.append(np.bincount(self.columns, weights=finite))
-        alike = found[0] <= SAME * found[1]
-        return np.where(alike, found[1], np.minimum(*found))
+            candidates.append(np.bincount(self.columns, weights=finite))
+        alike = candidates[0] <= EQUAL_VALUES * candidates[1]
+        return np.where(alike, candidates[1], np.minimum(*candidates))
 
     def moved_by(self, away: float, gradient: Array) -> float:
-        """How far the losses move, to second order, where all predictors are off by ``away``."""
+        """A second-order bound on the change of the losses if predictors change by ``away``."""
         first = away * float(np.sum(np.abs(gradient)))
         curvature = float(self.likelihood.curvature)
         if not np.isfinite(curvature):
@@ -402,20 +409,20 @@ class Piece(BlockLoss):
         unscaled = gradients / self.stretch
         nearest = likelihood.nearest_gradient(unscaled, self.y)
         # What stays where it is stays to the last bit.
-        moved = np.where(nearest == unscaled, gradients, self.stretch * nearest)
-        return np.asarray(moved).ravel()
+        scaled = np.where(nearest == unscaled, gradients, self.stretch * nearest)
+        return np.asarray(scaled).ravel()
 
     def start(self) -> Array:
         """An approximate natural parameter for every number, flat."""
-        begun = np.asarray(self.likelihood.start(self.y))
+        start = np.asarray(self.likelihood.start(self.y))
         if self.offset is not None:
-            begun = begun - self.offset
-        return begun.ravel()
+            start = start - self.offset
+        return start.ravel()
 
 
 # The effects of each block, None where it has none.
-Solved = tuple[Array | None, ...]
-Known = tuple[tuple[float, float] | None, ...]
+BlockEffects = tuple[Array | None, ...]
+FenchelConjugates = tuple[tuple[float, float] | None, ...]
 # Sums of the dual matrices of terms of predictors over the effects of a piece, and the sums of
 # their sizes, by the number of the piece.
 SumsOfTerms = Mapping[int, tuple[Array, Array]]
@@ -426,10 +433,10 @@ def with_sums(
     of_entries: list[tuple[Array, Array]], of_terms: SumsOfTerms
 ) -> list[tuple[Array, Array]]:
     """Sums and sizes of entries by piece and effect, with those of terms."""
-    found = list(of_entries)
+    totals = list(of_entries)
     for k, (sums, sizes) in of_terms.items():
-        found[k] = found[k][0] + sums, found[k][1] + sizes
-    return found
+        totals[k] = totals[k][0] + sums, totals[k][1] + sizes
+    return totals
 
 
 @attrs.frozen(eq=False)
@@ -438,7 +445,7 @@ class LossAt:
 
     value: float
     gradient: Array
-    effects: Solved
+    effects: BlockEffects
 
 
 class Loss(ABC):
@@ -453,15 +460,15 @@ class Loss(ABC):
 
     @property
     def smooth(self) -> bool:
-        """Whether every piece has a gradient."""
+        """True if every piece has a gradient."""
         return all(piece.likelihood.smooth for piece in self.pieces)
 
     @property
     def convex(self) -> bool:
-        """Whether every piece is convex."""
+        """True if every piece is convex."""
         return all(piece.likelihood.convex for piece in self.pieces)
 
-    def curvatures_at(self, z: Any, effects: Solved) -> list[float]:
+    def curvatures_at(self, z: Any, effects: BlockEffects) -> list[float]:
         """Each piece's curvature: its bound, or the largest at these entries if there is none.
 
         A first step length for backtracking, where there is no proven one.
@@ -469,14 +476,18 @@ class Loss(ABC):
         bounds = [piece.curvature for piece in self.pieces]
         if np.all(np.isfinite(bounds)):
             return bounds
-        found = zip(bounds, self.largest_curvatures(z, effects), strict=True)
-        return [bound if np.isfinite(bound) else there for bound, there in found]
+        pairs = zip(bounds, self.largest_curvatures(z, effects), strict=True)
+        return [bound if np.isfinite(bound) else largest for bound, largest in pairs]
 
     def ask_ahead(self, gradient: Any) -> None:  # noqa: B027
         """Say that conjugates at a gradient are needed soon; in memory that is nothing."""
 
     def conjugate(
-        self, gradient: Any, scale: float, known: Known, of_terms: SumsOfTerms = NO_SUMS
+        self,
+        gradient: Any,
+        scale: float,
+        fenchel_conjugates: FenchelConjugates,
+        of_terms: SumsOfTerms = NO_SUMS,
     ) -> tuple[float, float]:
         """F* at gradients whose sums vanish where an effect is free, and sum of |summands|.
 
@@ -484,34 +495,45 @@ class Loss(ABC):
         those of the gradients: it is the sums of both that vanish.
 
         The second number times the unit roundoff bounds the rounding error of the first. For a
-        piece without a conjugate, F* is ``known`` at S, and the gradients are ``scale`` c times S.
+        piece without a conjugate, ``fenchel_conjugates`` has F* at S, and the gradients are
+        ``scale`` c times S.
         As F* is convex, F*(c S) <= c F*(S) + (1 - c) F*(0), with F*(0) = -inf F.
         """
         total = size = 0.0
         of_entries = self.conjugates_of_entries(gradient)  # which may come with the sums
         sums = with_sums(self.sums_by_effect(gradient), of_terms)
-        for piece, pair, own, by_effect in zip(self.pieces, known, of_entries, sums, strict=True):
+        for piece, pair, of_piece, by_effect in zip(
+            self.pieces, fenchel_conjugates, of_entries, sums, strict=True
+        ):
             if pair is None:
-                freed = piece.effects.conjugate_of_sums(*by_effect, piece.largest_gradient)
-                total, size = total + own[0] + freed[0], size + own[1] + freed[1]
+                of_effects = piece.effects.conjugate_of_sums(*by_effect, piece.largest_gradient)
+                total, size = (
+                    total + of_piece[0] + of_effects[0],
+                    size + of_piece[1] + of_effects[1],
+                )
             else:
                 lowest = piece.infimum if scale < 1.0 else 0.0
                 total += scale * pair[0] - (1.0 - scale) * lowest
                 size += pair[1] + abs(lowest)
         return total, size
 
-    def imbalance(self, gradient: Any, effects: Solved, of_terms: SumsOfTerms = NO_SUMS) -> float:
+    def imbalance(
+        self, gradient: Any, effects: BlockEffects, of_terms: SumsOfTerms = NO_SUMS
+    ) -> float:
         """Bound on the change of the objective by sums over free effects that do not vanish."""
         sums = with_sums(self.sums_by_effect(gradient), of_terms)
         triples = zip(self.pieces, effects, sums, strict=True)
-        return sum(piece.effects.imbalance_of_sums(each, own) for piece, own, (each, _) in triples)
+        return sum(
+            piece.effects.imbalance_of_sums(sum_by_effect, piece_effects)
+            for piece, piece_effects, (sum_by_effect, _) in triples
+        )
 
     @abstractmethod
-    def largest_curvatures(self, z: Any, effects: Solved) -> tuple[float, ...]:
+    def largest_curvatures(self, z: Any, effects: BlockEffects) -> tuple[float, ...]:
         """The largest second derivative of each piece at z."""
 
     @abstractmethod
-    def recession(self, moved: Any, effects: Solved) -> Array:
+    def recession(self, moved: Any, effects: BlockEffects) -> Array:
         """lim F(z + t moved) / t as t grows for moves of effects, and the size of its summands.
 
         Pieces that are bounded below do not move.
@@ -532,32 +554,36 @@ class EntryLoss(Loss):
 
     pieces: tuple[Piece, ...]
 
-    def largest_curvatures(self, z: Array, effects: Solved) -> tuple[float, ...]:
+    def largest_curvatures(self, z: Array, effects: BlockEffects) -> tuple[float, ...]:
         """The largest second derivative of each piece at z."""
         pairs = zip(self.pieces, effects, strict=True)
-        return tuple(piece.largest_curvature(piece.offset_part(z), own) for piece, own in pairs)
+        return tuple(
+            piece.largest_curvature(piece.offset_part(z), piece_effects)
+            for piece, piece_effects in pairs
+        )
 
-    def recession(self, moved: Array, effects: Solved) -> Array:
+    def recession(self, moved: Array, effects: BlockEffects) -> Array:
         """The limit and its size of all pieces that may fall."""
         pairs = zip(self.pieces, effects, strict=True)
-        found = [p.recession(moved[p.part], e) for p, e in pairs if not p.bounded_below]
-        return np.sum(found, axis=0)
+        limits = [p.recession(moved[p.part], e) for p, e in pairs if not p.bounded_below]
+        return np.sum(limits, axis=0)
 
     def evaluate(
         self,
         z: Array,
-        warm: Solved | None = None,
-        given: Solved | None = None,
+        warm: BlockEffects | None = None,
+        fixed: BlockEffects | None = None,
         nearly: bool = False,
         solve: bool = True,
         squares: Mapping[int, SquaresAt] | None = None,
-        kept: Container[int] = (),
+        fixed_pieces: Container[int] = (),
     ) -> LossAt:
         """F and its gradients at the entries' z, all effects optimal.
 
         ``warm`` are effects from a nearby point: the start of their solution, or with ``nearly``
-        of one Newton step where that suffices. Effects that are ``given`` are kept for pieces
-        without a gradient and for those to be ``kept``, and for all pieces unless ``solve``. By
+        of one Newton step where that suffices. ``fixed`` effects are not solved for, but used as
+        they are: those of pieces without a gradient and of ``fixed_pieces``, or those of all
+        pieces unless ``solve``. By
         the number of a piece ``squares`` has what terms of predictors add to its losses, for
         which effects are the best ones then.
         """
@@ -565,30 +591,32 @@ class EntryLoss(Loss):
         gradient = np.empty_like(z)
         solved: list[Array | None] = []
         for k, piece in enumerate(self.pieces):
-            own, out = piece.offset_part(z), gradient[piece.part]
-            if given is not None and not (solve and piece.likelihood.smooth and k not in kept):
-                effects = given[k]
-                losses = piece.value_and_gradient(own, effects, out)[0]
+            piece_z, out = piece.offset_part(z), gradient[piece.part]
+            if fixed is not None and not (
+                solve and piece.likelihood.smooth and k not in fixed_pieces
+            ):
+                effects = fixed[k]
+                losses = piece.value_and_gradient(piece_z, effects, out)[0]
             else:
-                begin = None if warm is None else warm[k]
+                start = None if warm is None else warm[k]
                 added = None if squares is None else squares.get(k)
-                losses, effects = piece.evaluate(own, begin, out, nearly, added)
+                losses, effects = piece.evaluate(piece_z, start, out, nearly, added)
             value += losses
             solved.append(effects)
         return LossAt(value, gradient, tuple(solved))
 
-    def evaluate_at(self, z: Array, given: Solved) -> LossAt:
+    def evaluate_at(self, z: Array, effects: BlockEffects) -> LossAt:
         """The joint loss and its gradients at given effects, which stay as they are."""
-        return self.evaluate(z, given=given, solve=False)
+        return self.evaluate(z, fixed=effects, solve=False)
 
     def sums_by_effect(self, gradient: Array) -> list[tuple[Array, Array]]:
         """The sums of gradients and of their sizes over each effect, of each piece."""
-        found = []
+        pairs = []
         for piece in self.pieces:
-            own, known = gradient[piece.part], piece.effects
-            sizes = known.sum_by_effect(np.abs(own)) if known.n_added else np.zeros(0)
-            found.append((known.sum_by_effect(own), sizes))
-        return found
+            piece_gradient, design = gradient[piece.part], piece.effects
+            sizes = design.sum_by_effect(np.abs(piece_gradient)) if design.n_added else np.zeros(0)
+            pairs.append((design.sum_by_effect(piece_gradient), sizes))
+        return pairs
 
     def conjugates_of_entries(self, gradient: Array) -> tuple[tuple[float, float] | None, ...]:
         """The sums of the conjugates of entries, and of their sizes, of pieces that have them."""
@@ -597,16 +625,18 @@ class EntryLoss(Loss):
             for piece in self.pieces
         )
 
-    def known_conjugates(self, z: Array, effects: Solved) -> Known:
-        """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their gradient at z.
+    def fenchel_conjugates(self, z: Array, effects: BlockEffects) -> FenchelConjugates:
+        """F*(S) = <S, z> - F(z) by Fenchel's equality, of pieces without a conjugate.
+
+        S is their gradient at z.
 
         Each with the size of its summands; None for a piece with a conjugate.
         """
         return tuple(
             None
             if piece.has_conjugate() or not piece.likelihood.smooth
-            else piece.conjugate_at(z, own)
-            for piece, own in zip(self.pieces, effects, strict=True)
+            else piece.conjugate_at(z, piece_effects)
+            for piece, piece_effects in zip(self.pieces, effects, strict=True)
         )
 
     def nearest_gradient(
@@ -616,23 +646,23 @@ class EntryLoss(Loss):
 
         With those of the dual matrices of terms of predictors, by piece.
         """
-        found = gradient.copy()
+        nearest = gradient.copy()
         for k, piece in enumerate(self.pieces):
             if piece.has_conjugate():
-                own = () if duals is None else duals.get(k, ())
-                found[piece.part] = piece.nearest_dual(gradient[piece.part], own)
-        return found
+                piece_duals = () if duals is None else duals.get(k, ())
+                nearest[piece.part] = piece.nearest_dual(gradient[piece.part], piece_duals)
+        return nearest
 
     def clip(self, gradient: Array) -> Array:
         """The gradients of pieces without effects moved into their domains.
 
         Rounding leaves some just outside. Those with effects stay, since their sums must.
         """
-        found = gradient.copy()
+        clipped = gradient.copy()
         for piece in self.pieces:
             if piece.has_conjugate() and not piece.effects.size:
-                found[piece.part] = piece.nearest_gradient(gradient[piece.part])
-        return found
+                clipped[piece.part] = piece.nearest_gradient(gradient[piece.part])
+        return clipped
 
     def centre(self, gradient: Array) -> Array:
         """The gradients with what rounding left of the sums over each effect taken off."""
@@ -643,26 +673,31 @@ class EntryLoss(Loss):
         """Bound on the change of the objective by the feasibility tolerance of equalities."""
         return sum(piece.allowed_excess(gradient[piece.part]) for piece in self.pieces)
 
-    def rounding(self, z: Array, effects: Solved, gradient: Array) -> float:
-        """How far rounding of the predictors may move the losses at z."""
+    def rounding(self, z: Array, effects: BlockEffects, gradient: Array) -> float:
+        """A bound on the change of the losses by rounding of the predictors at z."""
         pairs = zip(self.pieces, effects, strict=True)
-        return sum(piece.rounding(z, own, gradient[piece.part]) for piece, own in pairs)
+        return sum(
+            piece.rounding(z, piece_effects, gradient[piece.part])
+            for piece, piece_effects in pairs
+        )
 
-    def vanishes(self, z: Array, effects: Solved) -> bool:
-        """Whether the losses of every column are negligible relative to those at one constant."""
+    def vanishes(self, z: Array, effects: BlockEffects) -> bool:
+        """True if the losses of every column are negligible relative to those at one constant."""
         pairs = zip(self.pieces, effects, strict=True)
         unit = self.unit or float(np.max(np.abs(z), initial=0.0))
-        return all(piece.vanishes(z, own, unit) for piece, own in pairs)
+        return all(piece.vanishes(z, piece_effects, unit) for piece, piece_effects in pairs)
 
     def moved_by(self, away: float, gradient: Array) -> float:
-        """How far the losses move at most where each predictor is off by ``away``."""
+        """A bound on the change of the losses where each predictor changes by ``away``."""
         return sum(piece.moved_by(away, gradient[piece.part]) for piece in self.pieces)
 
     @cached_property
     def unit(self) -> float:
         """The size of predictors that fit the data roughly, as they were where centring left 0."""
         origins = [piece.effects.origin for piece in self.pieces]
-        farthest = [float(np.max(np.abs(own), initial=0.0)) for own in origins if own is not None]
+        farthest = [
+            float(np.max(np.abs(origin), initial=0.0)) for origin in origins if origin is not None
+        ]
         start = self.start()
         largest = float(np.max(np.abs(start), initial=0.0))
         if not 0.0 < largest < np.inf:

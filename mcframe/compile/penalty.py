@@ -47,12 +47,12 @@ class Penalty(ABC):
 
     @property
     def smooth(self) -> bool:
-        """Whether a ridge is part of it, so that its conjugate is finite everywhere."""
+        """True if a ridge is part of it, so that its conjugate is finite everywhere."""
         return self.ridge > 0.0
 
     @property
     def dual_radius(self) -> float:
-        """What ||S||_2 may be for R*(S) to be finite; infinite where that says nothing."""
+        """The largest ||S||_2 for which R*(S) may be finite; infinite where that says nothing."""
         return np.inf
 
     def threshold(self, step: float) -> float:
@@ -135,7 +135,7 @@ class SpectralPenalty(Penalty):
 
     @property
     def dual_radius(self) -> float:
-        """What ||S||_2 may be for R*(S) to be finite: anything with a ridge."""
+        """The largest ||S||_2 for which R*(S) is finite: infinite with a ridge."""
         if self.ridge > 0 or self.main is None:
             return np.inf
         return self.strength * self.main.dual_radius
@@ -154,10 +154,10 @@ class SpectralPenalty(Penalty):
         maximiser = s / self.ridge
         if self.main is not None:
             maximiser = self.main.shrink(maximiser, self.strength / self.ridge)
-            rest = np.maximum(s - self.ridge * maximiser, 0.0) / self.strength
-            taken = self.strength * self.main.conjugate_of_singular_values(rest)
-            if np.isfinite(taken):
-                return taken + 0.5 * self.ridge * float(np.dot(maximiser, maximiser))
+            remainder = np.maximum(s - self.ridge * maximiser, 0.0) / self.strength
+            main_conjugate = self.strength * self.main.conjugate_of_singular_values(remainder)
+            if np.isfinite(main_conjugate):
+                return main_conjugate + 0.5 * self.ridge * float(np.dot(maximiser, maximiser))
         return float(np.dot(s, maximiser)) - self.of_singular_values(maximiser)
 
 
@@ -239,8 +239,8 @@ Effects = Sequence[Array | None] | None
 
 
 @attrs.frozen(eq=False)
-class Attached:
-    """A term and its columns of W, which its methods are given.
+class BlockTerm:
+    """A term at a ``submatrix`` of W, some of its columns, which its methods take.
 
     The dual matrices of a ``Composed`` term are those of its inner term; ``gradient_of`` maps them
     to W. If there is a ``factor``, the term is given ``factor * W``, entry by entry.
@@ -262,12 +262,12 @@ class Attached:
     layout: Layout | None = None
 
     def added(self, effects: Effects, shape: Shape) -> Array | float:
-        """What the effects of all pieces add to the argument of the term, in every cell."""
+        """The sums of effects that are added to the argument of the term, in every cell."""
         if self.piece is None or self.layout is None or effects is None:
             return 0.0
-        own = effects[self.piece]
-        assert own is not None
-        return self.layout.of_cells(own, shape)
+        block_effects = effects[self.piece]
+        assert block_effects is not None
+        return self.layout.of_cells(block_effects, shape)
 
     @property
     def directions(self) -> tuple[Directions, ...]:
@@ -292,25 +292,25 @@ class Attached:
         assert weight is not None
         return weight * np.square(group.singular_values)
 
-    def distances(self, own: Array) -> list[Array]:
-        """What these squares are of at columns of W, without effects, of each group."""
+    def distances(self, submatrix: Array) -> list[Array]:
+        """The vectors whose squares these are at a submatrix of W, without effects, by group."""
         assert isinstance(self.term, Sums)
-        latent = self.natural(own)
+        latent = self.scaled(submatrix)
         if self.multiplier is not None:
             latent = latent + self.multiplier / self.stiffness
         return [group.distances(latent[:, group.columns]) for group in self.term.groups]
 
     @property
     def smooth(self) -> bool:
-        """Whether it has a gradient."""
+        """True if it has a gradient."""
         return isinstance(self.term, SmoothTerm) or self.multiplier is not None
 
     @property
     def curvature(self) -> float:
         """The Lipschitz constant of the gradient of a smooth term."""
         term: Any = self.term
-        own = self.stiffness if self.multiplier is not None else term.curvature
-        return float(self.stretch**2 * own)
+        unscaled = self.stiffness if self.multiplier is not None else term.curvature
+        return float(self.largest_factor**2 * unscaled)
 
     @property
     def inner(self) -> Any:
@@ -318,19 +318,19 @@ class Attached:
         return self.term.inner if isinstance(self.term, Composed) else self.term
 
     @property
-    def stretch(self) -> float:
+    def largest_factor(self) -> float:
         """The largest factor."""
         return 1.0 if self.factor is None else float(np.max(self.factor))
 
-    def natural(self, own: Array, power: int = 1) -> Array:
-        """The columns of W as the term is given them, or the way back with ``power`` -1."""
+    def scaled(self, submatrix: Array, power: int = 1) -> Array:
+        """The submatrix of W times ``factor``, or divided by it with ``power`` -1."""
         if self.factor is None:
-            return own
-        return own * self.factor if power == 1 else own / self.factor
+            return submatrix
+        return submatrix * self.factor if power == 1 else submatrix / self.factor
 
     @property
     def width(self) -> int:
-        """How many columns these are."""
+        """The number of columns."""
         return self.columns.stop - self.columns.start
 
     @property
@@ -340,56 +340,56 @@ class Attached:
             return None
         return self.term.fixed if self.factor is None else self.term.fixed / self.factor[:, 0]
 
-    def argument(self, own: Array, effects: Effects = None) -> Array:
-        """What the term is given: its columns of W, with the effects of its block added."""
-        return self.natural(own) + self.added(effects, own.shape)
+    def argument(self, submatrix: Array, effects: Effects = None) -> Array:
+        """The argument of the term: its submatrix, scaled, with the effects of its block added."""
+        return self.scaled(submatrix) + self.added(effects, submatrix.shape)
 
-    def recession(self) -> "Attached | None":
+    def recession(self) -> "BlockTerm | None":
         """The term of D that says how this one grows along Z + t D; None if but at D = 0."""
         term = self.term.recession()
         return None if term is None else attrs.evolve(self, term=term, multiplier=None)
 
-    def value(self, own: Array, effects: Effects = None) -> float:
-        """The term at the columns it reads and the effects of all pieces."""
-        return self.term.value(self.argument(own, effects))
+    def value(self, submatrix: Array, effects: Effects = None) -> float:
+        """The term at its submatrix and the effects of all pieces."""
+        return self.term.value(self.argument(submatrix, effects))
 
-    def rounding(self, own: Array, effects: Effects = None) -> float:
+    def rounding(self, submatrix: Array, effects: Effects = None) -> float:
         """Bound on how far rounding moves that, beyond that of a short sum."""
-        return self.term.rounding(self.argument(own, effects))
+        return self.term.rounding(self.argument(submatrix, effects))
 
-    def value_and_dual(self, own: Array, effects: Effects = None) -> tuple[float, Array]:
+    def value_and_dual(self, submatrix: Array, effects: Effects = None) -> tuple[float, Array]:
         """Value and dual matrix of a smooth term; of an envelope e(v) and Y.
 
         (Y - multiplier) / stiffness is then K Z - c - X.
         """
         if self.multiplier is None:
             assert isinstance(self.term, SmoothTerm)
-            return self.term.value_and_gradient(self.argument(own, effects))
-        shifted = self.forward(own, effects) + self.multiplier / self.stiffness
+            return self.term.value_and_gradient(self.argument(submatrix, effects))
+        shifted = self.forward(submatrix, effects) + self.multiplier / self.stiffness
         nearest, value = self.prox(shifted, 1.0 / self.stiffness)
         dual = self.stiffness * (shifted - nearest)
         return value + 0.5 * float(np.vdot(dual, dual)) / self.stiffness, dual
 
-    def forward(self, own: Array, effects: Effects = None) -> Array:
-        """What the prox acts on."""
-        given = self.argument(own, effects)
-        return self.term.forward(given) if isinstance(self.term, Composed) else given
+    def forward(self, submatrix: Array, effects: Effects = None) -> Array:
+        """The argument of the prox."""
+        argument = self.argument(submatrix, effects)
+        return self.term.forward(argument) if isinstance(self.term, Composed) else argument
 
     def gradient_of(self, dual: Array) -> Array:
         """A dual matrix as a gradient over the term's columns."""
-        return self.natural(self.term.adjoint(dual) if isinstance(self.term, Composed) else dual)
+        return self.scaled(self.term.adjoint(dual) if isinstance(self.term, Composed) else dual)
 
     def prox(self, image: Array, step: float) -> tuple[Array, float]:
         """The prox of what the map leads to."""
         return self.inner.prox(image, step)
 
-    def project(self, own: Array, effects: Effects = None) -> Array:
-        """Columns of W with which the term is 0 at these effects, a set's.
+    def project(self, submatrix: Array, effects: Effects = None) -> Array:
+        """A submatrix of W with which the term, a set's, is 0 at these effects.
 
-        The nearest ones if nothing scales them.
+        The nearest one if nothing scales it.
         """
-        given = self.argument(own, effects)
-        return self.natural(self.prox(given, 1.0)[0] - self.added(effects, own.shape), -1)
+        argument = self.argument(submatrix, effects)
+        return self.scaled(self.prox(argument, 1.0)[0] - self.added(effects, submatrix.shape), -1)
 
     def conjugate(self, dual: Array) -> float:
         """An upper bound on the conjugate at ``gradient_of(dual)``."""

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.equations import EffectSquares, SquaresAt
-from mcframe.compile.loss import EntryLoss, Known, LossAt, Solved, smoothed_piece
+from mcframe.compile.loss import BlockEffects, EntryLoss, FenchelConjugates, LossAt, smoothed_piece
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Scales, Sum
 from mcframe.numerics.sampled import Pattern, Sampled
@@ -70,8 +70,8 @@ class Place:
 
 
 @attrs.define(eq=False)
-class Orders:
-    """The places of entries raveled, and by rows and columns: found once, when asked for."""
+class EntryIndex:
+    """The positions of entries in Z raveled, and by rows and columns, computed when needed."""
 
     flat: IntArray | None = None
     pattern: Pattern | None = None
@@ -96,12 +96,12 @@ class Entries:
     values: Array
     sparse: bool = False
     random_state: int = 0
-    orders: Orders = attrs.field(factory=Orders)
+    index: EntryIndex = attrs.field(factory=EntryIndex)
     scales: Scales | None = None
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """The number of numbers of the losses."""
         return int(self.rows.size)
 
     def with_form(self, sparse: bool, random_state: int) -> "Entries":
@@ -117,18 +117,18 @@ class Entries:
     @property
     def flat(self) -> IntArray:
         """The place of each number in Z, raveled."""
-        if self.orders.flat is None:
+        if self.index.flat is None:
             rows = self.rows.astype(np.int64, copy=False)  # the product takes 8 bytes
-            self.orders.flat = rows * self.shape[1] + self.columns
-        return self.orders.flat
+            self.index.flat = rows * self.shape[1] + self.columns
+        return self.index.flat
 
     @property
     def pattern(self) -> Pattern:
         """Places of the entries by rows and by columns, with the seed of random starts."""
-        if self.orders.pattern is None:
+        if self.index.pattern is None:
             pattern = Pattern.of(self.shape, self.rows, self.columns)
-            self.orders.pattern = pattern.seeded_by(0, self.values)
-        pattern = self.orders.pattern
+            self.index.pattern = pattern.seeded_by(0, self.values)
+        pattern = self.index.pattern
         return attrs.evolve(pattern, seed=(self.random_state, *pattern.seed[1:]))
 
     @property
@@ -160,7 +160,7 @@ class Entries:
         return float(np.linalg.norm(numbers))
 
     def finite(self, numbers: Array) -> bool:
-        """Whether all numbers here are finite."""
+        """True if all numbers here are finite."""
         return bool(np.all(np.isfinite(numbers)))
 
     def place(self, latent: LowRank | Array) -> Place:
@@ -245,7 +245,7 @@ class Evaluation:
 
     @property
     def finite(self) -> bool:
-        """Whether no loss overflowed."""
+        """True if no loss overflowed."""
         return self.entries.finite(self.entry_gradients)
 
     @cached_property
@@ -331,62 +331,65 @@ class Program:
     @cached_property
     def terms_of_piece(self) -> Mapping[int, tuple[int, ...]]:
         """Positions of the terms of predictors that have the effects of a piece, by piece."""
-        found: dict[int, tuple[int, ...]] = {}
-        for place, term in enumerate(self.terms):
+        positions: dict[int, tuple[int, ...]] = {}
+        for position, term in enumerate(self.terms):
             if term.piece is not None:
-                found[term.piece] = (*found.get(term.piece, ()), place)
-        return found
+                positions[term.piece] = (*positions.get(term.piece, ()), position)
+        return positions
 
     @cached_property
     def squares(self) -> Mapping[int, EffectSquares]:
-        """What smooth terms of predictors are of the effects of a piece, by piece."""
-        found = {}
-        for k, places in self.terms_of_piece.items():
-            terms = [self.terms[place] for place in places if self.terms[place].smooth]
+        """Smooth terms of predictors as squares of the effects of a piece, by piece."""
+        squares = {}
+        for k, positions in self.terms_of_piece.items():
+            terms = [self.terms[position] for position in positions if self.terms[position].smooth]
             if terms:
-                directions = tuple(own for term in terms for own in term.directions)
-                found[k] = EffectSquares(self.loss.pieces[k].layout, directions)
-        return found
+                directions = tuple(direction for term in terms for direction in term.directions)
+                squares[k] = EffectSquares(self.loss.pieces[k].layout, directions)
+        return squares
 
     @cached_property
     def held(self) -> frozenset[int]:
-        """The pieces whose effects a set of predictors holds: losses alone do not give them."""
+        """The pieces whose effects a set of predictors determines, and not the losses alone."""
         terms = [term for term in self.terms if not term.smooth]
         return frozenset(term.piece for term in terms if term.piece is not None)
 
     def squares_at(self, place: Place) -> dict[int, SquaresAt]:
         """The squares of effects at a W, by piece."""
-        found = {}
+        squares_of_piece = {}
         for k, squares in self.squares.items():
-            terms = [self.terms[where] for where in self.terms_of_piece[k]]
+            terms = [self.terms[position] for position in self.terms_of_piece[k]]
             distances = [
-                own
+                distance
                 for term in terms
                 if term.smooth
-                for own in term.distances(place.columns(term.columns))
+                for distance in term.distances(place.columns(term.columns))
             ]
-            found[k] = SquaresAt(squares, tuple(distances))
-        return found
+            squares_of_piece[k] = SquaresAt(squares, tuple(distances))
+        return squares_of_piece
 
     def sums_of_terms(self, duals: Sequence[Array | None]) -> dict[int, tuple[Array, Array]]:
         """Sums of terms' known dual matrices, and of their sizes, over the effects of each piece.
 
         Of pieces whose effects are in a term.
         """
-        found: dict[int, tuple[Array, Array]] = {}
-        for k, places in self.terms_of_piece.items():
+        totals: dict[int, tuple[Array, Array]] = {}
+        for k, positions in self.terms_of_piece.items():
             layout = self.loss.pieces[k].layout
             sums, sizes = np.zeros(layout.n_effects), np.zeros(layout.n_effects)
-            for dual in (duals[place] for place in places):
+            for dual in (duals[position] for position in positions):
                 if dual is not None:
                     sums += layout.sums_of_cells(dual)
                     sizes += layout.sums_of_cells(np.abs(dual))
-            found[k] = sums, sizes
-        return found
+            totals[k] = sums, sizes
+        return totals
 
     def duals_by_piece(self, duals: Sequence[Array]) -> dict[int, list[Array]]:
         """The dual matrices of terms of predictors by the piece whose effects they speak of."""
-        return {k: [duals[own] for own in places] for k, places in self.terms_of_piece.items()}
+        return {
+            k: [duals[position] for position in positions]
+            for k, positions in self.terms_of_piece.items()
+        }
 
     def centred(self, gradient: Any, duals: tuple[Array, ...]) -> tuple[Any, tuple[Array, ...]]:
         """Gradients, and dual matrices of terms, whose sums over free effects vanish.
@@ -395,40 +398,42 @@ class Program:
         """
         if not self.terms_of_piece:
             return self.loss.centre(gradient), duals
-        moved, matrices = gradient.copy(), list(duals)
+        centred, matrices = gradient.copy(), list(duals)
         for k, piece in enumerate(self.loss.pieces):
-            places = self.terms_of_piece.get(k, ())
-            moved[piece.part], own = piece.effects.centred_with(
+            positions = self.terms_of_piece.get(k, ())
+            centred[piece.part], centred_duals = piece.effects.centred_with(
                 gradient[piece.part],
-                [matrices[place] for place in places],
-                [self.terms[place].equations for place in places],
+                [matrices[position] for position in positions],
+                [self.terms[position].equations for position in positions],
             )
-            for place, matrix in zip(places, own, strict=True):
-                matrices[place] = matrix
-        return moved, tuple(matrices)
+            for position, matrix in zip(positions, centred_duals, strict=True):
+                matrices[position] = matrix
+        return centred, tuple(matrices)
 
-    def known_conjugates(self, at: "Evaluation", duals: Sequence[Array | None]) -> Known:
+    def fenchel_conjugates(
+        self, at: "Evaluation", duals: Sequence[Array | None]
+    ) -> FenchelConjugates:
         """F* at the gradients of an evaluation, of losses that have no conjugate.
 
         With the conjugate of their effects, of which the dual matrices of terms are part: at best
         effects e it is ``-<G'S + E'Y, e>`` less the ridge, where Y are those matrices.
         """
-        known = self.loss.known_conjugates(at.place.z, at.effects)
+        of_losses = self.loss.fenchel_conjugates(at.place.z, at.effects)
         sums = self.sums_of_terms(duals)
-        found = []
-        for k, pair in enumerate(known):
-            own = at.effects[k]
-            if pair is None or own is None or k not in sums:
-                found.append(pair)
+        conjugates = []
+        for k, pair in enumerate(of_losses):
+            piece_effects = at.effects[k]
+            if pair is None or piece_effects is None or k not in sums:
+                conjugates.append(pair)
                 continue
-            products = sums[k][0] * own[: sums[k][0].size]
+            products = sums[k][0] * piece_effects[: sums[k][0].size]
             size = float(np.sum(np.abs(products)))
-            found.append((pair[0] - float(np.sum(products)), pair[1] + size))
-        return tuple(found)
+            conjugates.append((pair[0] - float(np.sum(products)), pair[1] + size))
+        return tuple(conjugates)
 
     @property
     def plain(self) -> bool:
-        """Whether all but the main regularizer is smooth: no multipliers are needed."""
+        """True if all but the main regularizer is smooth, so that no multipliers are needed."""
         return self.loss.smooth and all(term.smooth for term in self.terms)
 
     @property
@@ -438,10 +443,12 @@ class Program:
 
     def curvature_at(self, evaluation: Evaluation) -> float:
         """The curvature where it is bounded, else at these entries: for a first step length."""
-        own = self.loss.curvatures_at(evaluation.place.z, evaluation.effects)
+        bounds = self.loss.curvatures_at(evaluation.place.z, evaluation.effects)
         # Flat everywhere, as counts of 0 alone are with a bias: any positive number will do.
-        found = self.highest(own)
-        return found if found > 0.0 else max(float(np.max(p.scale)) for p in self.loss.pieces)
+        curvature = self.highest(bounds)
+        return (
+            curvature if curvature > 0.0 else max(float(np.max(p.scale)) for p in self.loss.pieces)
+        )
 
     def highest(self, curvatures: Sequence[float]) -> float:
         """The curvature from those of the losses: in each column they and the terms there add."""
@@ -456,7 +463,9 @@ class Program:
                 total[term.columns] += term.curvature
         return float(np.max(total))
 
-    def held_for(self, in_factors: bool, dense: bool = True, random_state: int = 0) -> "Program":
+    def with_storage_for(
+        self, in_factors: bool, dense: bool = True, random_state: int = 0
+    ) -> "Program":
         """The program with Z kept in factors or written out, as suits a solver, and its seed.
 
         This is decided here alone; see ``pays_in_factors``.
@@ -475,25 +484,25 @@ class Program:
     def evaluate(
         self,
         at: Place | LowRank | Array,
-        warm: Solved | None = None,
-        given: Solved | None = None,
+        warm: BlockEffects | None = None,
+        fixed: BlockEffects | None = None,
         nearly: bool = False,
     ) -> Evaluation:
         """The losses and the smooth terms at a W, with their gradient and the best effects.
 
         ``warm`` are effects from a nearby point: the start of their solution, or with ``nearly``
         of one Newton step where that suffices (for steps, never for a certificate). The effects
-        of losses without a gradient, and those that a set holds, stay as ``given``.
+        of losses without a gradient, and those that a set determines, are the ``fixed`` ones.
         """
         place = at if isinstance(at, Place) else self.entries.place(at)
         if not self.terms_of_piece:
-            found = self.loss.evaluate(place.z, warm, given, nearly)
+            loss = self.loss.evaluate(place.z, warm, fixed, nearly)
         else:
             squares = self.squares_at(place)
-            found = self.loss.evaluate(
-                place.z, warm, given, nearly, squares=squares, kept=self.held
+            loss = self.loss.evaluate(
+                place.z, warm, fixed, nearly, squares=squares, fixed_pieces=self.held
             )
-        return self.add_smooth_terms(place, found)
+        return self.add_smooth_terms(place, loss)
 
     def gradient_changes(self, at: Evaluation, factor: float) -> Callable[[Array], Array]:
         """The function from a move of Z to ``factor`` times the change of the losses' gradient.
@@ -502,12 +511,12 @@ class Program:
         dense, in 32 bits. The next call overwrites the array that a call returns.
         """
         change, flat = np.zeros(self.shape, dtype=np.float32), self.entries.flat
-        near = NEARBY * max(float(np.max(np.abs(at.place.z))), self.unit)
+        reach = NEARBY * max(float(np.max(np.abs(at.place.z))), self.unit)
 
         def change_along(move: Array) -> Array:
             moved = self.entries.times_scales(np.take(move, flat, mode="clip").astype(np.float64))
             longest = float(np.max(np.abs(moved)))
-            share = near / longest if longest > 0.0 else 1.0
+            share = reach / longest if longest > 0.0 else 1.0
             gradient = self.loss.evaluate(at.place.z + share * moved, at.effects).gradient
             changed = self.entries.times_scales(gradient - at.entry_gradients)
             change.ravel()[flat] = changed * (factor / share)
@@ -515,45 +524,47 @@ class Program:
 
         return change_along
 
-    def evaluate_at(self, at: Place | LowRank | Array, effects: Solved) -> Evaluation:
+    def evaluate_at(self, at: Place | LowRank | Array, effects: BlockEffects) -> Evaluation:
         """Evaluate the program at given effects, which stay as they are."""
         place = at if isinstance(at, Place) else self.entries.place(at)
         return self.add_smooth_terms(place, self.loss.evaluate_at(place.z, effects))
 
     def extrapolate(
-        self, place: Place, theta: float, here: Evaluation, before: Evaluation
+        self, place: Place, theta: float, current: Evaluation, previous: Evaluation
     ) -> Evaluation | None:
         """The program at X + theta (X - X before), from its values at X and at the X before.
 
         For steps alone. Quadratic losses are exact. Others are off by the third power of the move,
         and their gradients by the second; None if the move is too long for that.
         """
-        moved = place.z - here.place.z
+        moved = place.z - current.place.z
         if self.terms_of_piece:  # along which the losses do not rise as their gradients say
             return None
         if not all(piece.keeps_curvature(moved[piece.part]) for piece in self.loss.pieces):
             return None
-        change = theta * (here.entry_gradients - before.entry_gradients)
-        rise = float(np.dot(here.entry_gradients + 0.5 * change, moved))
+        change = theta * (current.entry_gradients - previous.entry_gradients)
+        rise = float(np.dot(current.entry_gradients + 0.5 * change, moved))
         effects = tuple(
             None if now is None or then is None else now + theta * (now - then)
-            for now, then in zip(here.effects, before.effects, strict=True)
+            for now, then in zip(current.effects, previous.effects, strict=True)
         )
-        value = here.losses_of_entries + rise
-        return self.add_smooth_terms(place, LossAt(value, here.entry_gradients + change, effects))
+        value = current.losses_of_entries + rise
+        return self.add_smooth_terms(
+            place, LossAt(value, current.entry_gradients + change, effects)
+        )
 
     def add_smooth_terms(self, place: Place, at: LossAt) -> Evaluation:
         """The losses of entries, with those of unlabeled cells and the smooth terms added."""
         background = self.background.at(place.latent, place.z)
-        found_losses = at.value, at.gradient, at.effects
-        evaluation = Evaluation(self.entries, place, background, *found_losses)
+        losses = at.value, at.gradient, at.effects
+        evaluation = Evaluation(self.entries, place, background, *losses)
         if not self.terms:
             return evaluation
-        found = [
+        values_and_duals = [
             t.value_and_dual(place.columns(t.columns), at.effects) if t.smooth else (0.0, None)
             for t in self.terms
         ]
-        values, duals = zip(*found, strict=True)
+        values, duals = zip(*values_and_duals, strict=True)
         blocks = tuple(
             (term.columns, term.gradient_of(dual))
             for term, dual in zip(self.terms, duals, strict=True)
@@ -561,7 +572,7 @@ class Program:
         )
         return attrs.evolve(evaluation, values=values, duals=duals, blocks=blocks)
 
-    def effects_by_block(self, solved: Solved) -> dict[str, Array]:
+    def effects_by_block(self, solved: BlockEffects) -> dict[str, Array]:
         """The free effects that were solved for, by block name."""
         pairs = zip(self.names, solved, strict=False)
         return {name: bias for name, bias in pairs if bias is not None}
@@ -574,14 +585,14 @@ class Program:
         There is one multiplier and one stiffness for each piece and then each term; those of
         smooth ones are None.
         """
-        given = list(zip(multipliers, stiffness, strict=True))
+        envelopes = list(zip(multipliers, stiffness, strict=True))
         n_pieces = len(self.loss.pieces)
         pieces = tuple(
-            smoothed_piece(piece, *own)
-            for piece, own in zip(self.loss.pieces, given[:n_pieces], strict=True)
+            smoothed_piece(piece, *envelope)
+            for piece, envelope in zip(self.loss.pieces, envelopes[:n_pieces], strict=True)
         )
         terms = tuple(
-            term if own is None else attrs.evolve(term, multiplier=own, stiffness=beta)
-            for term, (own, beta) in zip(self.terms, given[n_pieces:], strict=True)
+            term if envelope is None else attrs.evolve(term, multiplier=envelope, stiffness=beta)
+            for term, (envelope, beta) in zip(self.terms, envelopes[n_pieces:], strict=True)
         )
         return attrs.evolve(self, loss=attrs.evolve(self.loss, pieces=pieces), terms=terms)

@@ -18,7 +18,7 @@ from mcframe.backends import History, Outcome, Point, Record, certify, relative_
 from mcframe.backends.certificate import Dual
 from mcframe.backends.fpc import continuation, gradient_step, published_steps
 from mcframe.compile import Evaluation, Program, compile_problem
-from mcframe.compile.loss import Solved
+from mcframe.compile.loss import BlockEffects
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array, singular_values, svd
 from mcframe.contracts.errors import DataError, ModelError
@@ -119,7 +119,7 @@ class FixedPoint:
 
     program: Program
     iterate: Array  # Z
-    biases: Solved  # b
+    biases: BlockEffects  # b
     sigma: float  # of the zero-filled observed entries
     nuclear: float  # ||Z||_*
     evaluation: Evaluation

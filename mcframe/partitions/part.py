@@ -10,7 +10,7 @@ import numpy as np
 
 from mcframe.compile.compiling import compile_background, compile_loss
 from mcframe.compile.loss import EntryLoss, Piece
-from mcframe.compile.program import Entries, Orders, Program
+from mcframe.compile.program import Entries, EntryIndex, Program
 from mcframe.compile.solving import EntriesAt
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
@@ -396,7 +396,7 @@ def narrowed_entries(entries: Entries) -> Entries:
         columns,
         np.zeros(0),
         sparse=True,
-        orders=Orders(pattern=pattern),
+        index=EntryIndex(pattern=pattern),
     )
 
 

@@ -18,7 +18,7 @@ from mcframe.compile.effects import (
     ridge_of,
 )
 from mcframe.compile.loss import EntryLoss
-from mcframe.compile.solving import Curvature, EntriesAt, SumsAt, best_effects, centred
+from mcframe.compile.solving import Curvature, EntriesAt, SumsAt, best_effects, centre_gradients
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric, ParametricBySums

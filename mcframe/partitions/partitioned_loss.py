@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.effects import PROJECTIONS
-from mcframe.compile.loss import BlockLoss, EntryLoss, Known, Loss, LossAt
+from mcframe.compile.loss import BlockLoss, EntryLoss, FenchelConjugates, Loss, LossAt
 from mcframe.compile.program import Entries, Place
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Conjugate
@@ -409,11 +409,13 @@ class PartitionedLoss(Loss):
             del self.conjugates[next(iter(self.conjugates))]
         return found
 
-    def known_conjugates(self, z: EntryValues, effects: tuple[Array | None, ...]) -> Known:
+    def fenchel_conjugates(
+        self, z: EntryValues, effects: tuple[Array | None, ...]
+    ) -> FenchelConjugates:
         """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their gradient at z."""
         if all(piece.has_conjugate() for piece in self.pieces):
             return (None,) * len(self.pieces)
-        return self.partitions.sum(EntryLoss.known_conjugates, LOSS, z, self.for_tasks(effects))
+        return self.partitions.sum(EntryLoss.fenchel_conjugates, LOSS, z, self.for_tasks(effects))
 
     def nearest_gradient(self, gradient: EntryValues) -> EntryValues:
         """Gradients close by at which conjugates are finite, by projections in turn.

@@ -10,8 +10,8 @@ import scipy
 
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.splitting import piece_stiffness, smooth_curvature
-from mcframe.compile import Attached, CompiledProblem, Program
-from mcframe.compile.loss import Solved
+from mcframe.compile import BlockTerm, CompiledProblem, Program
+from mcframe.compile.loss import BlockEffects
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError, NoInfluence
@@ -257,7 +257,7 @@ def descent_directions(program: Program, begin: LowRank) -> tuple[Array, Array]:
 
 
 def without_subgradient(
-    term: Attached, dense: Array, effects: Solved, direction: Array, program: Program
+    term: BlockTerm, dense: Array, effects: BlockEffects, direction: Array, program: Program
 ) -> Array:
     """Return a direction at Z less the closest subgradient of a nonsmooth term."""
     largest = float(np.max(np.abs(direction), initial=0.0))
