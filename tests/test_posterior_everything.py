@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.contracts import Distribution
-from mcframe.fitting.prediction import has_few_values
 from mcframe.posterior.factors import FactorPosterior
 
 from .strategies import everything, posterior_models
@@ -29,7 +28,7 @@ CELLS, DRAWS, ERRORS = 12, 4000, 6.0
 def exponentials_overflow(posterior, name, rows, columns):
     """Where a count or a duration has no finite second moment in floats: the logs are too wide."""
     likelihood = posterior.engine.observed.likelihood(name)
-    if likelihood.location or has_few_values(likelihood):
+    if likelihood.location or has_probabilities(likelihood):
         return False
     _, means, variances = posterior.engine.mixture(
         rows, posterior.problem.columns(name).start + columns
@@ -63,7 +62,7 @@ def faults(posterior, name, rng):
         if np.all(highest - lowest > 1e-9 * np.abs(mean)):  # else values round as coarsely
             yield from faults_of_density(posterior, name, (rows, columns), (lowest, highest))
         yield from faults_of_draws(posterior, name, (rows, columns), (mean, sd), ends[1])
-    if has_few_values(likelihood):
+    if has_probabilities(likelihood):
         yield from faults_of_sets(posterior, name, (rows, columns), mean)
 
 
@@ -93,7 +92,7 @@ def faults_of_density(posterior, name, cells, ends):
     """The integral of a density over an interval of 90 %, or the sum over counts."""
     likelihood, (low, high) = posterior.engine.observed.likelihood(name), ends
     ranked = posterior.model.block(name).standardize == "ranks"  # which have no density
-    if ranked or has_few_values(likelihood) or not isinstance(likelihood, Distribution):
+    if ranked or has_probabilities(likelihood) or not isinstance(likelihood, Distribution):
         return
     if np.all(likelihood.invalid(np.array([0.5]))):  # counts
         if np.max(high) > 500.0:
@@ -150,7 +149,7 @@ def faults_of_draws(posterior, name, cells, moments, ends):
         )
         if np.any(np.abs(squares.mean(axis=0) - sd**2) > 1.5 * errors):
             yield f"{name}: draws have deviations {draws.std(axis=0)}, not {sd}"
-    if has_few_values(likelihood):
+    if has_probabilities(likelihood):
         errors = ERRORS * sd / np.sqrt(DRAWS) + 0.002 + (0.0 if exact else 0.3 * sd)
         if np.any(np.abs(draws.mean(axis=0) - mean) > errors):
             yield f"{name}: draws have means {draws.mean(axis=0)}, not {mean}"

@@ -9,7 +9,6 @@ import numpy as np
 from mcframe.compile import BlockTerm, FactoredPenalty, Piece, Program
 from mcframe.compile.effects import EffectsRidge
 from mcframe.compile.penalty import split_rows
-from mcframe.constraints import Box
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.term import Constraint, Sums
 from mcframe.likelihoods import Gaussian
@@ -256,11 +255,12 @@ def within_bounds(program: Program, piece: Piece, predictor: Array, effects: Arr
     lowest, highest = np.full(effects.size, -np.inf), np.full(effects.size, np.inf)
     columns = program.entries.columns[piece.part]
     for term in constraints_of(program):
-        if isinstance(term.term, Box):
+        bounds = term.term.entry_bounds
+        if bounds is not None:
             here = (columns >= term.columns.start) & (columns < term.columns.stop)
             group = piece.effects.places[here]
-            np.maximum.at(lowest, group, predictor[here] - term.term.upper)
-            np.minimum.at(highest, group, predictor[here] - term.term.lower)
+            np.maximum.at(lowest, group, predictor[here] - bounds[1])
+            np.minimum.at(highest, group, predictor[here] - bounds[0])
     return np.where(lowest <= highest, np.clip(effects, lowest, highest), effects)
 
 

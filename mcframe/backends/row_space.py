@@ -17,14 +17,12 @@ from mcframe.compile import (
     places_of_diverging_effects,
 )
 from mcframe.compile.loss import smoothed_piece
-from mcframe.constraints import Box, NuclearBall
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Proximable
 from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Term
 from mcframe.model import Problem
 from mcframe.numerics.operators import LowRank, orthogonal_factors
-from mcframe.regularizers import NuclearNorm
 
 REMEDY = "refit with the new rows among the data"
 # A ball whose radius is larger than the nuclear norm of Z by more than this does not bind: fits
@@ -78,9 +76,9 @@ class RowSpace:
         """
         refuse_rows(problem)
         bounds = tuple(
-            (problem.columns_of_term(term), term.lower, term.upper)
+            (problem.columns_of_term(term), *term.entry_bounds)
             for term in problem.terms
-            if isinstance(term, Box)
+            if term.entry_bounds is not None
         )
         idle = idle_effects(problem, effects, infinite)
         penalty = compile_main(problem)
@@ -115,18 +113,19 @@ def refuse_rows(problem: Problem) -> None:
     model = problem.model
     alone = [term for term in model.terms if isinstance(term, RowQuadratic)]
     for term in model.terms:
-        if alone and not (is_quadratic(term) or isinstance(term, RowQuadratic | Box)):
+        is_box = term.entry_bounds is not None
+        if alone and not (is_quadratic(term) or isinstance(term, RowQuadratic) or is_box):
             raise ModelError(
                 f"new rows of {alone[0].word} are known together with Ridge and Box only; the"
                 f" model has {term.word} too; {REMEDY}"
             )
-        if not (prices_rows(term) or isinstance(term, Box) or is_fixed_column(term)):
+        if not (prices_rows(term) or is_box or is_fixed_column(term)):
             raise ModelError(
                 "new rows are known of NuclearNorm, NuclearBall, GaussianRows, Ridge, Box and"
                 f" OnesColumn; the model has {term.word} too, which ties rows to each other;"
                 f" {REMEDY}"
             )
-    norms = [term for term in model.terms if isinstance(term, NuclearNorm | NuclearBall)]
+    norms = [term for term in model.terms if sums_singular_values(term)]
     scaled = [term.word for term in norms if term.count_share]
     # Scales of rows that are those of a part of what a row costs.
     if scaled and any(is_quadratic(term) for term in model.terms):
@@ -158,7 +157,14 @@ def prices_rows(term: Term) -> bool:
     """A term costs a row of U a known square."""
     if term.block is not None:
         return False
-    return is_quadratic(term) or isinstance(term, NuclearNorm | NuclearBall | RowQuadratic)
+    return is_quadratic(term) or isinstance(term, RowQuadratic) or sums_singular_values(term)
+
+
+def sums_singular_values(term: Term) -> bool:
+    """A term is a weight times the sum of the singular values, or a bound on it."""
+    if not isinstance(term, Spectral):
+        return False
+    return term.linear_weight is not None or term.largest_sum is not None
 
 
 def is_fixed_column(term: Term) -> bool:
@@ -175,8 +181,8 @@ def priced_loadings(
     """
     spectral = [term for term in problem.terms if isinstance(term, Spectral)]
     ridge = sum(term.quadratic_weight for term in spectral)
-    norms = [term for term in spectral if isinstance(term, NuclearNorm)]
-    balls = [term for term in spectral if isinstance(term, NuclearBall)]
+    norms = [term for term in spectral if term.linear_weight is not None]
+    balls = [term for term in spectral if term.largest_sum is not None]
     if not (norms or balls):
         return np.eye(problem.n_columns) / np.sqrt(ridge)
     scales = problem.scales_of((norms + balls)[0])
@@ -194,7 +200,7 @@ def ball_weight(
     latent: LowRank,
     effects: Mapping[str, Array],
     dual: Dual | None,
-    ball: NuclearBall,
+    ball: Any,
     others: Array,
 ) -> float:
     """The weight of a nuclear norm that would do what the ball does: its multiplier.

@@ -57,6 +57,11 @@ class Box(Constraint, Prox):
         if math.isinf(self.lower) and math.isinf(self.upper):
             raise ModelError("Box: lower=-inf and upper=inf were given; at least one is needed")
 
+    @property
+    def entry_bounds(self) -> tuple[float, float]:
+        """The two bounds."""
+        return self.lower, self.upper
+
     def value(self, latent: Array) -> float:
         """0 where all entries lie within the bounds, up to rounding, else inf."""
         sizes = [abs(b) for b in (self.lower, self.upper) if math.isfinite(b)]

@@ -42,6 +42,11 @@ class NuclearBall(Constraint, Spectral, Factored):
     radius: float = attrs.field(validator=positive)
     count_share: float = attrs.field(default=0.0, validator=share, kw_only=True)
 
+    @property
+    def largest_sum(self) -> float:  # type: ignore[override]
+        """The radius."""
+        return self.radius
+
     threshold = 0.0  # what is taken off depends on all singular values together
     dual_radius = np.inf  # the conjugate is finite everywhere
 

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from enum import Enum
 from functools import partial
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ __all__ = [
     "Distribution",
     "ExpectedLogLikelihood",
     "GaussianBound",
+    "GaussianNoise",
     "LabelLoss",
     "Likelihood",
     "LinearDifference",
@@ -26,10 +28,28 @@ __all__ = [
     "RealValueLoss",
     "TwiceDifferentiable",
     "UnlabeledLoss",
+    "ValueKind",
+    "has_probabilities",
+    "value_kinds",
 ]
 
 #: A function of a question about all entries, which answers with sums and with largest numbers.
 Tell = Callable[[Any], tuple[Any, Array]]
+
+
+class ValueKind(Enum):
+    """The kind of a likelihood's observations, by which tables, answers and pictures treat them.
+
+    A real number, one that is not negative, a count 0, 1, 2, ..., a label 0 or 1, the code 0, 1,
+    ... of a class without an order, or one of finitely many ordered levels.
+    """
+
+    REAL = "real number"
+    NONNEGATIVE = "nonnegative number"
+    COUNT = "count"
+    LABEL = "label"
+    CLASS = "class"
+    LEVEL = "level"
 
 
 class Likelihood(ABC):
@@ -45,6 +65,8 @@ class Likelihood(ABC):
     z.
     """
 
+    #: The kind of its observations; ``mc.laws.check_likelihood`` holds it against ``invalid``.
+    kind: ValueKind = ValueKind.REAL
     #: The data it accepts, as the end of the sentence "block 'labels' needs ...".
     needs: str
     #: What to do when the data are not of that kind, as a sentence.
@@ -81,6 +103,24 @@ class Likelihood(ABC):
     undetermined: str | None = None
 
     @property
+    def values(self) -> Array | None:
+        """All values that an observation may have, increasing, where they are finitely many."""
+        return np.array([0.0, 1.0]) if self.kind is ValueKind.LABEL else None
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the largest value that an observation may have."""
+        if self.values is not None:
+            return float(self.values[0]), float(self.values[-1])
+        bounded = self.kind in (ValueKind.NONNEGATIVE, ValueKind.COUNT)
+        return (0.0 if bounded else -np.inf), np.inf
+
+    @property
+    def whole(self) -> bool:
+        """True if observations are whole numbers."""
+        return self.kind not in (ValueKind.REAL, ValueKind.NONNEGATIVE)
+
+    @property
     def unlabeled(self) -> "UnlabeledLoss | None":
         """The loss of each missing entry, if any; it lets a large table stay unwritten.
 
@@ -91,6 +131,17 @@ class Likelihood(ABC):
     @property
     def of_label(self) -> "Likelihood":
         """The loss l of one label, which a mixture of risks is made of; for all others itself."""
+        return self
+
+    def from_zero(self) -> "Likelihood":
+        """The likelihood of the codes of its values, which count from 0; by default itself."""
+        return self
+
+    def keeping_labels(self, share: float) -> "Likelihood":
+        """The likelihood where only this share of the labels is kept; by default itself.
+
+        A fit without held-out labels has a larger rate of missing ones.
+        """
         return self
 
     def bound_to(self, shape: Shape, values: Array) -> "Likelihood":
@@ -352,6 +403,13 @@ class Distribution(ABC):
         """Var[Y | z], with the shape of z: of classes p (1 - p), that of each indicator."""
 
 
+class GaussianNoise(ABC):
+    """Ability: an observation is z plus Gaussian noise, so that a posterior of z is exact."""
+
+    #: The variance of the noise; None where a posterior learns one for each column.
+    variance: float | None
+
+
 class GaussianBound(ABC):
     """Ability: a Gaussian in z below the likelihood, by which a posterior counts an observation.
 
@@ -505,6 +563,20 @@ def fits_parameters(likelihood: Likelihood) -> bool:
     return isinstance(likelihood, Parametric) and likelihood.n_parameters > 0
 
 
+def value_kinds(likelihood: Likelihood) -> frozenset[ValueKind]:
+    """The kind of the observations; two levels 0 and 1 are labels, too."""
+    values = likelihood.values
+    are_labels = (
+        likelihood.width == 1 and values is not None and np.array_equal(values, [0.0, 1.0])
+    )
+    return frozenset({likelihood.kind, ValueKind.LABEL} if are_labels else {likelihood.kind})
+
+
+def has_probabilities(likelihood: Likelihood) -> bool:
+    """Return True if each value has a probability, as of labels, levels and classes."""
+    return likelihood.values is not None and isinstance(likelihood, Distribution)
+
+
 class Approximated(ABC):
     """Ability: a statement for CVXPY that is only a lower bound, as tight as asked for.
 
@@ -550,6 +622,7 @@ class RealValueLoss(Likelihood):
 class LabelLoss(Likelihood):
     """A loss of labels 0 and 1 that is never negative."""
 
+    kind = ValueKind.LABEL
     needs = "labels 0 or 1"
     remedy = "Recode the labels as 0 and 1, and mark a missing label as NaN."
     words = WORDS_AS_LABELS
@@ -563,6 +636,7 @@ class LabelLoss(Likelihood):
 class CountLoss(Likelihood):
     """A loss of counts with the log link, whose curvature has no bound over all counts."""
 
+    kind = ValueKind.COUNT
     z_name = "the log of the mean"
     needs = "counts 0, 1, 2, ..."
     remedy = "Round to whole counts, and mark a missing count as NaN."

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any, Protocol, Self
 
 import attrs
@@ -16,6 +17,7 @@ __all__ = [
     "EquationGroup",
     "Factored",
     "Norm",
+    "Prior",
     "Prox",
     "Regularizer",
     "RowQuadratic",
@@ -24,6 +26,13 @@ __all__ = [
     "Sums",
     "Term",
 ]
+
+
+class Prior(Enum):
+    """The distribution of Z whose negative logarithm a term is."""
+
+    FACTORS = "Gaussian factors"
+    ROWS = "Gaussian rows"
 
 
 class Term(ABC):
@@ -38,11 +47,18 @@ class Term(ABC):
     block: str | None = None
     #: Whether it compares Z with the observed values of its block.
     needs_values: bool = False
+    #: The prior by which a posterior reads the term; None where it has no such reading.
+    prior: Prior | None = None
     #: The share of counts in the scales of rows and columns; above 0 the methods are given the
     #: matrix ``R Z C`` of these scales in the place of Z.
     count_share: float = 0.0
     #: The reason why no optimum exists with the term as declared, with a remedy; None if one does.
     undetermined: str | None = None
+
+    @property
+    def entry_bounds(self) -> tuple[float, float] | None:
+        """(lower, upper) where it is the set of all matrices with entries between these two."""
+        return None
 
     @property
     def word(self) -> str:
@@ -310,6 +326,10 @@ class Spectral(Term, Prox):
 
     #: w where the term is exactly w / 2 * ||Z||_F^2, else 0: such a term joins any prox.
     quadratic_weight: float = 0.0
+    #: w where the term is exactly w times the sum of the singular values.
+    linear_weight: float | None = None
+    #: r where the term is the set of matrices whose singular values add up to at most r.
+    largest_sum: float | None = None
 
     @abstractmethod
     def of_singular_values(self, singular_values: Array) -> float:

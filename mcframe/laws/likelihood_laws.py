@@ -20,6 +20,7 @@ from mcframe.contracts.likelihood import (
     Likelihood,
     Parametric,
     TwiceDifferentiable,
+    ValueKind,
     fits_parameters,
 )
 from mcframe.contracts.validators import RandomState, checked_seed
@@ -70,6 +71,7 @@ def check_likelihood(
     """
     with law(likelihood, "the domain"):
         domain_ends(likelihood, valid, invalid)
+        kind_of_domain(likelihood, valid)
     z, y = points(likelihood, valid, scale, np.random.default_rng(checked_seed(random_state)))
     at_best: Any = likelihood
     if isinstance(likelihood, Parametric) and fits_parameters(likelihood):
@@ -107,6 +109,38 @@ def domain_ends(likelihood: Likelihood, valid: Sequence[float], invalid: Sequenc
         demand(not likelihood.invalid(np.array([y]))[0], f"y={y!r} is refused as invalid")
     for y in invalid:
         demand(likelihood.invalid(np.array([y]))[0], f"y={y!r} is taken as valid")
+
+
+def kind_of_domain(likelihood: Likelihood, valid: Sequence[float]) -> None:
+    """The declared kind, values and limits are those of the observations that are taken."""
+    observed = np.asarray(valid, dtype=float)
+    observed = observed[np.isfinite(observed)]
+    lowest, highest = likelihood.limits
+    outside = [y for y in observed if not lowest <= y <= highest]
+    demand(not outside, f"y={outside[:1]} is valid, and limits are {lowest:g} and {highest:g}")
+    if np.isfinite(lowest):
+        below = lowest - np.array([0.5, 1.0, 1e6])
+        demand(
+            likelihood.invalid(below).all(), f"kind={likelihood.kind}: below {lowest:g} is valid"
+        )
+    if likelihood.whole:
+        fraction = np.floor(observed) + 0.5
+        demand(likelihood.invalid(fraction).all(), f"kind={likelihood.kind}: a fraction is valid")
+        demand(
+            not (observed % 1.0).any(), f"kind={likelihood.kind}: valid are whole numbers alone"
+        )
+    if likelihood.values is None:
+        listed = (ValueKind.LABEL, ValueKind.CLASS, ValueKind.LEVEL)
+        demand(likelihood.kind not in listed, f"kind={likelihood.kind} needs a list of values")
+        far = np.abs(observed).max(initial=1.0) * 10.0
+        demand(not likelihood.invalid(np.array([np.ceil(far)])).any(), "values need a list")
+        return
+    values = likelihood.values
+    demand(not likelihood.invalid(values).any(), f"one of values={values} is not valid")
+    demand(bool(np.all(np.diff(values) > 0.0)), "values do not increase")
+    demand(bool(np.isin(observed, values).all()), "a valid value is missing among values")
+    if likelihood.kind is ValueKind.LABEL:
+        demand(np.array_equal(values, [0.0, 1.0]), "labels are 0 and 1")
 
 
 @law_of(PARAMETRIC_LAWS, "compared by value")

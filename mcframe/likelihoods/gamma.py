@@ -13,6 +13,7 @@ from mcframe.contracts.likelihood import (
     ExpectedLogLikelihood,
     Likelihood,
     TwiceDifferentiable,
+    ValueKind,
 )
 from mcframe.contracts.validators import moderate
 
@@ -42,6 +43,7 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLo
 
     shape: float = attrs.field(default=1.0, validator=moderate)
 
+    kind = ValueKind.NONNEGATIVE
     z_name = "the log of the mean"
     needs = "positive numbers"
     remedy = (

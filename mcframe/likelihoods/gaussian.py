@@ -12,6 +12,7 @@ from mcframe.contracts.likelihood import (
     Conjugate,
     Distribution,
     GaussianBound,
+    GaussianNoise,
     LinearDifference,
     Proximable,
     RealValueLoss,
@@ -34,6 +35,7 @@ class Gaussian(
     Proximable,
     Distribution,
     GaussianBound,
+    GaussianNoise,
     LinearDifference,
 ):
     """``l(z, y) = (z - y)^2 / (2 variance)``: the squared loss.

@@ -15,6 +15,7 @@ from mcframe.contracts.likelihood import (
     GaussianBound,
     Likelihood,
     TwiceDifferentiable,
+    ValueKind,
 )
 from mcframe.contracts.validators import whole
 from mcframe.numerics.gaussian_bounds import (
@@ -65,6 +66,13 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
     """
 
     classes: int = attrs.field(validator=two_or_more)
+
+    kind = ValueKind.CLASS
+
+    @property
+    def values(self) -> Array:
+        """The codes of the classes."""
+        return np.arange(float(self.classes))
 
     @property
     def needs(self) -> str:  # type: ignore[override]  # a sentence with the number in it

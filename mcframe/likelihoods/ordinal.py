@@ -17,6 +17,7 @@ from mcframe.contracts.likelihood import (
     ParametricBySums,
     Tell,
     TwiceDifferentiable,
+    ValueKind,
 )
 from mcframe.contracts.validators import number, whole
 from mcframe.likelihoods.cumulative import (
@@ -95,6 +96,17 @@ class Ordinal(
                 f"Ordinal: thresholds={self.thresholds!r} was given; levels={self.levels} needs"
                 f" {self.levels - 1} increasing numbers"
             )
+
+    kind = ValueKind.LEVEL
+
+    @property
+    def values(self) -> Array:
+        """The levels."""
+        return self.lowest + np.arange(float(self.levels))
+
+    def from_zero(self) -> "Ordinal":
+        """The same levels, the lowest of which is 0."""
+        return attrs.evolve(self, lowest=0)
 
     @property
     def needs(self) -> str:  # type: ignore[override]  # a sentence with the numbers in it

@@ -20,7 +20,6 @@ from mcframe.partitions.posterior_rows import (
 )
 from mcframe.posterior.estimation import CoordinateAscent, run_on_factors
 from mcframe.posterior.observed import Observed
-from mcframe.regularizers import NuclearNorm
 
 
 @attrs.frozen
@@ -72,7 +71,7 @@ def estimate_partitions(
 
 def refusal_of_posterior(model: Model) -> str | None:
     """Why a model with a posterior has none of rows in partitions, as a clause; None if it has."""
-    if not isinstance(model.terms[0], NuclearNorm):
+    if model.terms[0].prior is not Prior.FACTORS:
         word = type(model.terms[0]).__name__
         return f"{word} is estimated from all rows in one place; take NuclearNorm()"
     reasons = ((block.name, refusal_of_reading(block)) for block in model.blocks)

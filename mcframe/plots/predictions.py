@@ -9,9 +9,10 @@ from scipy.special import betaincinv
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.likelihood import ValueKind, has_probabilities
 from mcframe.contracts.validators import whole
 from mcframe.fitting.new_rows import tables_of_new_rows
-from mcframe.fitting.prediction import Axes, has_few_values
+from mcframe.fitting.prediction import Axes
 from mcframe.numerics.operators import orthogonal_factors
 from mcframe.plots.drawing import (
     BLUE,
@@ -82,8 +83,8 @@ def predictions(
     block = block_of(answer, block, "predictions")
     likelihood = answer.model.block(block).likelihood
     kind = type(likelihood).__name__
-    if likelihood.width > 1 or "label" in likelihood.needs:
-        probable = has_few_values(getattr(likelihood, "likelihood", likelihood))
+    if likelihood.kind in (ValueKind.LABEL, ValueKind.CLASS):
+        probable = has_probabilities(likelihood.of_label)
         remedy = f"; take plots.calibration(answer, {block!r})" if probable else ""
         raise ModelError(f"predictions: block {block!r} ({kind}) has labels or classes{remedy}")
     rows, columns, values = known_entries(answer, block, truth, MOST_POINTS)
@@ -211,7 +212,7 @@ def coverage(answer: Any, block: str | None = None, truth: Any = None, *, ax: An
     block = block_of(answer, block, "coverage")
     rows, columns, values = known_entries(answer, block, truth, MOST_COUNTED)
     likelihood = problem_of(answer).model.block(block).likelihood
-    has_sets = has_few_values(likelihood) and not hasattr(likelihood, "levels")
+    has_sets = has_probabilities(likelihood) and likelihood.kind is not ValueKind.LEVEL
     counts = []
     for level in LEVELS:
         if has_sets:
@@ -466,20 +467,20 @@ def probabilities_of(
 ) -> tuple[Array, Array]:
     """The values (V,) that labels, levels or classes have, and their probabilities (N x V)."""
     declared = answer.model.block(block).likelihood
-    likelihood = getattr(declared, "likelihood", declared)  # of a mixture of risks
-    if not has_few_values(likelihood):
-        remedy = "" if "label" in declared.needs else f"; take plots.predictions(.., {block!r})"
+    likelihood = declared.of_label
+    if not has_probabilities(likelihood):
+        remedy = (
+            "" if declared.kind is ValueKind.LABEL else f"; take plots.predictions(.., {block!r})"
+        )
         raise ModelError(
             f"calibration: block {block!r} ({type(declared).__name__}) has no probabilities of"
             f" labels, levels or classes{remedy}"
         )
-    lowest, count = getattr(likelihood, "lowest", 0), getattr(likelihood, "levels", None)
-    possible = lowest + np.arange(float(count or max(likelihood.width, 2)))
+    possible = likelihood.values
     if hasattr(answer, "probabilities"):
         return possible, np.asarray(answer.probabilities(block, rows, columns))
     if likelihood.width > 1:
         return possible, np.asarray(answer.predict(block, rows, columns))
     fitted, z = answer.likelihood(block), answer.natural(block, rows, columns)
-    fitted = getattr(fitted, "likelihood", fitted)
-    logs = [fitted.log_likelihood(z, np.full(z.shape, value)) for value in possible]
+    logs = [fitted.of_label.log_likelihood(z, np.full(z.shape, value)) for value in possible]
     return possible, np.exp(np.stack(logs, axis=1))

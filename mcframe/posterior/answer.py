@@ -28,7 +28,6 @@ from mcframe.fitting.prediction import (
     check_ranked,
     check_size,
     checked_places,
-    has_few_values,
     table_of_values,
 )
 from mcframe.model import Model, Problem
@@ -352,7 +351,7 @@ class Posterior:
         table, declared = self.tables[block].observed_entries(), self.model.block(block)
 
         def filling(here: Predictive) -> Array:
-            if not has_few_values(here.likelihood):
+            if not has_probabilities(here.likelihood):
                 return np.asarray(declared.limited(here.mean()))
             values, probabilities = here.probabilities()
             return values[np.argmax(probabilities, axis=1)]

@@ -14,7 +14,7 @@ from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import RandomState, a_type, checked_seed, probability
-from mcframe.fitting.prediction import answers_at_pairs, both_ends, check_size, has_few_values
+from mcframe.fitting.prediction import answers_at_pairs, both_ends, check_size
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model, Observations, Problem
 from mcframe.model.table import Table
@@ -151,7 +151,7 @@ class ConformalPredictions:
         mean, sd = moments(self.posterior, block, row, column)
         with np.errstate(invalid="ignore"):
             half = np.where(np.isinf(factor), np.inf, factor * sd)
-            least, most = limits(self.posterior.problem.likelihoods[block])
+            least, most = self.posterior.problem.likelihoods[block].limits
             # Where a mean or a deviation overflows, every value is in the interval.
             lower, upper = np.fmax(mean - half, least), np.fmin(mean + half, most)
         limited = self.posterior.model.block(block).limited
@@ -301,14 +301,14 @@ def calibrated(rest: Any, name: str, held: Table, groups: IntArray, odds: Odds) 
         return tuple(WeightedScores.of(scores[here], weights[here]) for here in members)
 
     scores = {}
-    if likelihood.width == 1 and not isinstance(likelihood, Bernoulli):  # numbers, counts, levels
+    if likelihood.width == 1 and likelihood.kind is not ValueKind.LABEL:  # numbers, counts, levels
         mean, sd = moments(rest, name, held.rows, held.columns)
         away = np.abs(held.values - mean)
         with np.errstate(divide="ignore", invalid="ignore"):
             distances = np.where(away > 0.0, away / sd, 0.0)
         scores["interval"] = by_groups(np.where(np.isnan(distances), np.inf, distances))
-    if has_few_values(likelihood):
-        value = held.values.astype(np.intp) - getattr(likelihood, "lowest", 0)
+    if has_probabilities(likelihood):
+        value = np.searchsorted(likelihood.values, held.values)
         probabilities = rest.probabilities(name, held.rows, held.columns)
         scores["set"] = by_groups(1.0 - probabilities[np.arange(value.size), value])
     return CalibratedBlock(groups, scores, odds)
@@ -317,14 +317,6 @@ def calibrated(rest: Any, name: str, held: Table, groups: IntArray, odds: Odds) 
 def moments(posterior: Any, block: str, rows: IntArray, columns: IntArray) -> tuple[Array, Array]:
     """Mean and standard deviation of a new observation at cells."""
     return posterior.predict(block, rows, columns), posterior.sd(block, rows, columns)
-
-
-def limits(likelihood: Any) -> tuple[float, float]:
-    """The least and the largest value that an observation may have."""
-    if hasattr(likelihood, "levels"):
-        return likelihood.lowest, likelihood.lowest + likelihood.levels - 1
-    negative = not likelihood.invalid(np.array([-1.0])).all()
-    return (-np.inf if negative else 0.0), np.inf
 
 
 def of_block(given: Any, name: str, what: str) -> Any:

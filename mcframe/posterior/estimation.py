@@ -13,6 +13,7 @@ from mcframe.contracts.errors import BackendError, ModelError, warn_caller
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.row_stores import RowStore, refuse_options_of_stores, store_of
+from mcframe.contracts.term import Prior
 from mcframe.contracts.validators import is_word, whole
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.model import Block, Model, Problem
@@ -22,7 +23,6 @@ from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, fa
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed
 from mcframe.posterior.row_pass import PosteriorRows, SweptRows
-from mcframe.regularizers import GaussianRows, NuclearNorm
 from mcframe.runtime.machine import OutOfTime, blas_alone, checked_jobs, stop_at, thread_limit
 from mcframe.runtime.progress import checked_progress, current, stage
 
@@ -213,8 +213,8 @@ def estimate(
                 loose = block.likelihood.looseness(problem.tables[block.name].values)
                 if loose is not None:
                     warn_caller(f"block {block.name!r}: {loose}")
-        [prior] = problem.terms
-        if not isinstance(prior, GaussianRows):
+        prior: Any = problem.terms[0]
+        if prior.prior is not Prior.ROWS:
             run_on_factors(ascent, problem, seed, options, checkpoint)
             return ascent
         if not is_word(factors, "auto"):
@@ -327,16 +327,16 @@ def refusal(model: Model, terms: tuple[Any, ...]) -> str | None:
         reason = refusal_of_block(block)
         if reason is not None:
             return f"block {block.name!r}: {reason}"
-    known = [term for term in terms if isinstance(term, NuclearNorm | GaussianRows)]
-    if len(known) != 1:
+    priors = [term for term in terms if term.prior is not None]
+    if len(priors) != 1:
         return "one prior of Z is needed, NuclearNorm() or GaussianRows()"
-    [prior] = known
+    [prior] = priors
     for term in terms:
         if term is not prior:
             return f"{term.word} is no part of a density; drop it, or take mc.fit"
     if prior.count_share:
         return "count_share= scales factors by counts, which no density of data does; drop it"
-    for block in model.blocks if isinstance(prior, GaussianRows) else ():
+    for block in model.blocks if prior.prior is Prior.ROWS else ():
         if block.bias or block.row_effects:
             return (
                 f"block {block.name!r}: biases and row effects were declared with"

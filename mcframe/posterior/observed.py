@@ -9,10 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.likelihood import ExpectedLogLikelihood, Likelihood
+from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianNoise, Likelihood
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.sent import Sent
-from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Layout, Problem
 from mcframe.model.binding import layout_of
 from mcframe.model.table import Table
@@ -123,7 +122,7 @@ class ObservedBlock:
         The variance of a block is that of a Gaussian which is added to its predictors, where no
         parabola lies below the log likelihood (see ``ExpectedLogLikelihood``).
         """
-        if isinstance(self.unfitted, Gaussian) and self.unfitted.variance is None:
+        if isinstance(self.unfitted, GaussianNoise) and self.unfitted.variance is None:
             return "column"
         return "block" if isinstance(self.unfitted, ExpectedLogLikelihood) else None
 
@@ -329,7 +328,7 @@ class Observed:
     @property
     def needs_bounds(self) -> bool:
         """Whether a likelihood is no Gaussian, so that pseudo-observations depend on z."""
-        return any(not isinstance(block.unfitted, Gaussian) for block in self.blocks)
+        return any(not isinstance(block.unfitted, GaussianNoise) for block in self.blocks)
 
     @property
     def n_entries(self) -> int:

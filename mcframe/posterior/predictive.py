@@ -11,10 +11,16 @@ from scipy.special import logsumexp, ndtr, ndtri
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import Distribution, Likelihood, TwiceDifferentiable
+from mcframe.contracts.likelihood import (
+    Distribution,
+    GaussianNoise,
+    Likelihood,
+    TwiceDifferentiable,
+    ValueKind,
+    has_probabilities,
+)
 from mcframe.contracts.rounding import EPS
 from mcframe.fitting.prediction import check_size, checked_places
-from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal
 from mcframe.model import Problem
 from mcframe.model.table import AffineUnits
 
@@ -236,11 +242,6 @@ class Predictive:
             probability = np.where(self.is_wide, self.as_normal.cdf(y), probability)
         return probability
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether observations are whole numbers."""
-        return bool(np.all(self.likelihood.invalid(np.array([0.5]))))
-
     def interval(self, level: float) -> Array:
         """The ends of an interval of at least this probability (N x 2), in the data's own units.
 
@@ -250,7 +251,7 @@ class Predictive:
         """
         tail = max(0.5 * (1.0 - level), EPS)  # 1 - tail must be below 1
         lower, upper = self.quantile(tail), self.quantile(1.0 - tail)
-        if self.is_whole:
+        if self.likelihood.whole:
             least = self.quantile(level + self.cdf(lower - 1.0))
             most = self.quantile(self.cdf(upper) - level)
             from_above = upper - least >= most - lower
@@ -263,8 +264,7 @@ class Predictive:
         low, high = self.quantiles_between(level)
         if self.is_normal and len(self.weights) == 1:
             return self.natural(low)
-        whole = self.is_whole
-        positive = bool(np.all(self.likelihood.invalid(np.array([-0.5]))))
+        whole, positive = self.likelihood.whole, self.likelihood.limits[0] >= 0.0
         low = low - 1.0 if whole else low
         for _ in range(HALVINGS):
             with np.errstate(invalid="ignore"):  # of two infinite ends
@@ -298,26 +298,25 @@ class Predictive:
 
     def probabilities(self) -> tuple[Array, Array]:
         """The values that there are, (V,), and the probability of each, (N x V)."""
-        likelihood = self.likelihood
-        if isinstance(likelihood, Multinomial):
+        likelihood: Any = self.likelihood
+        values = likelihood.values
+        if not has_probabilities(likelihood):
+            raise ModelError(
+                f"{type(likelihood).__name__} has no list of values that each have a probability;"
+                " ask for an interval"
+            )
+        if likelihood.width > 1:
+            return values, self.mean()
+        if likelihood.kind is ValueKind.LABEL:
             mean = self.mean()
-            return np.arange(float(mean.shape[1])), mean
-        if isinstance(likelihood, Bernoulli):
-            mean = self.mean()
-            return np.array([0.0, 1.0]), np.stack([1.0 - mean, mean], axis=1)
-        if isinstance(likelihood, Ordinal):
-            values = likelihood.lowest + np.arange(float(likelihood.levels))
+            return values, np.stack([1.0 - mean, mean], axis=1)
 
-            def density(value: float) -> Array:
-                return self.expected(
-                    lambda z: np.exp(likelihood.log_likelihood(z, np.full(z.shape, float(value))))
-                )
+        def density(value: float) -> Array:
+            return self.expected(
+                lambda z: np.exp(likelihood.log_likelihood(z, np.full(z.shape, value)))
+            )
 
-            return values, np.stack([density(value) for value in values], axis=1)
-        raise ModelError(
-            f"{type(likelihood).__name__} has no list of values that each have a probability;"
-            " ask for an interval"
-        )
+        return values, np.stack([density(value) for value in values], axis=1)
 
     def likeliest(self, level: float) -> Array:
         """Which values form the smallest set of at least this probability, (N x V)."""
@@ -401,7 +400,7 @@ def numbers_of(
 def noise_of(engine: Any, problem: Problem, name: str, columns: IntArray) -> Array | None:
     """The variances of observations of a Gaussian given z, in standard units; else None."""
     likelihood = problem.model.block(name).likelihood
-    if not isinstance(likelihood, Gaussian):
+    if not isinstance(likelihood, GaussianNoise):
         return None
     if likelihood.variance is None:
         return np.asarray(engine.noise[problem.columns(name)][columns])

@@ -23,8 +23,8 @@ from scipy.special import logsumexp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
+from mcframe.contracts.likelihood import GaussianNoise
 from mcframe.contracts.validators import RandomState, checked_seed, whole
-from mcframe.likelihoods import Gaussian
 from mcframe.model import Model
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.kernels import Compressed
@@ -134,7 +134,7 @@ class Sampler:
         rows = row_pass(posterior.rows, posterior.observed.summaries, posterior.state)
         precisions = rows.precisions / posterior.noise[posterior.observed.cells[1]]
         for block in posterior.observed.blocks:
-            if not isinstance(block.likelihood, Gaussian):
+            if not isinstance(block.likelihood, GaussianNoise):
                 precisions[block.part] = 0.0
         return np.tile(rows.values, self.n_chains), np.tile(precisions, self.n_chains)
 
@@ -144,7 +144,7 @@ class Sampler:
         others: list[tuple[ObservedBlock, Array, Array, Array, float]] = []
         m = self.n_chains
         for block in self.posterior.observed.blocks:
-            if not isinstance(block.likelihood, Gaussian) and block.y.size:
+            if not isinstance(block.likelihood, GaussianNoise) and block.y.size:
                 weights = np.tile(np.broadcast_to(block.weights, block.y.shape), m)
                 offset: Array = np.zeros((1, 1))
                 if np.ndim(block.offset):

@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS
-from mcframe.contracts.term import Prox, Regularizer, RowQuadratic, SmoothTerm
+from mcframe.contracts.term import Prior, Prox, Regularizer, RowQuadratic, SmoothTerm
 from mcframe.contracts.validators import is_word, number, positive, read_only_matrix, refuse_where
 from mcframe.numerics.row_squares import RowSquares
 
@@ -78,6 +78,8 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
     [[11.    20.667]
      [10.    20.   ]]
     """
+
+    prior = Prior.ROWS
 
     # Left out of the hash, which stays a valid one: arrays have none.
     covariance: Array | None = attrs.field(

@@ -9,7 +9,7 @@ from attrs.validators import optional
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.rounding import DUAL_ROUNDING
-from mcframe.contracts.term import Factored, Norm, Regularizer, Spectral
+from mcframe.contracts.term import Factored, Norm, Prior, Regularizer, Spectral
 from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.norms import spectral_bound
@@ -66,6 +66,13 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
             "NuclearNorm() has no weight: mc.posterior learns it, and an optimum needs one, such"
             " as NuclearNorm(1.0), from which mc.path and mc.cross_validate find others"
         )
+
+    prior = Prior.FACTORS
+
+    @property
+    def linear_weight(self) -> float | None:  # type: ignore[override]
+        """The weight."""
+        return None if self.weight is None else float(self.weight)
 
     @property
     def threshold(self) -> float:

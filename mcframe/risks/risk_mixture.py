@@ -15,6 +15,7 @@ from mcframe.contracts.likelihood import (
     Likelihood,
     LinearDifference,
     TwiceDifferentiable,
+    ValueKind,
     recession_of,
 )
 from mcframe.contracts.rounding import EPS
@@ -245,6 +246,7 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
     likelihood: Any = attrs.field(validator=takes_labels)
     nonconvex: bool = attrs.field(default=False, validator=is_switch)
 
+    kind = ValueKind.LABEL
     needs = "labels 0 or 1, or NaN for unlabeled"
     words = WORDS_AS_LABELS
     remedy = "Recode positive labels as 1 and negative ones as 0, and leave NaN what has no label."
@@ -336,7 +338,7 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
             return self.likelihood.bound_to(shape, values)
         return self.bound_by_sums(shape, self.sums_to_bind(values))
 
-    def with_labels(self, share: float) -> "RiskMixture":
+    def keeping_labels(self, share: float) -> "RiskMixture":
         """The mixture where this share of the labels is kept: 1 - missing_rate falls by it."""
         if self.missing_rate is None:
             return self

@@ -21,6 +21,8 @@ from mcframe.contracts.likelihood import (
     Likelihood,
     Parametric,
     TwiceDifferentiable,
+    ValueKind,
+    value_kinds,
 )
 from mcframe.contracts.validators import a_type, block_name
 from mcframe.fitting.fit_answer import Fit
@@ -29,7 +31,7 @@ from mcframe.model.table import Table, ranges_of
 from mcframe.numerics.operators import LowRank
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.paths import with_ridge
-from mcframe.selection.splitters import Held, kinds_of
+from mcframe.selection.splitters import Held
 from mcframe.selection.weight_max import smooth
 
 metrics = Deferred("sklearn.metrics", "the area under a curve")
@@ -38,6 +40,8 @@ metrics = Deferred("sklearn.metrics", "the area under a curve")
 RESERVED = ("model", "weight", "mean", "standard_error", "folds")
 # The weight of the ridge on best constants, as in the fits that are compared: a tenth of an entry.
 EFFECTS_WEIGHT = 0.1
+# The kinds of observations that are codes, without a size or an order.
+CODES = frozenset({ValueKind.LABEL, ValueKind.CLASS})
 
 
 class Criterion(Protocol):
@@ -106,8 +110,7 @@ def suitable(model: Model) -> list[str]:
     """Return criteria for a model as they are written, one for each kind of its blocks."""
     criteria: dict[str, str] = {}
     for block in model.blocks:
-        labels = kinds_of(block.likelihood) & {"labels", "classes"}
-        word = "LabelError" if labels else "RelativeError"
+        word = "LabelError" if value_kinds(block.likelihood) & CODES else "RelativeError"
         criteria.setdefault(word, f"{word}({block.name!r})")
     return [*criteria.values(), "HeldOutLoss()"]
 
@@ -192,7 +195,7 @@ class OfOneBlock(OfBlocks):
 
     # The kinds of observations that are scored; for other blocks the end of the message "holds
     # ...", and the criterion that it names as a remedy.
-    kinds: ClassVar[frozenset[str]] = frozenset()
+    kinds: ClassVar[frozenset[ValueKind]] = frozenset()
     lacks: ClassVar[str]
     instead: ClassVar[str] = "RelativeError"
     # What is scored: z, or the mean response, of classes a probability each.
@@ -214,7 +217,7 @@ class OfOneBlock(OfBlocks):
 
     def refusal(self, likelihood: Likelihood, block: str) -> str | None:
         """Reason why a block without the right kind of observations cannot be scored."""
-        if self.kinds & kinds_of(likelihood) or (not self.kinds and likelihood.width == 1):
+        if self.kinds & value_kinds(likelihood) or (not self.kinds and likelihood.width == 1):
             return None
         word = "LabelError" if likelihood.width > 1 else self.instead
         return (
@@ -231,7 +234,7 @@ class LabelError(OfOneBlock):
     probable one. Other likelihoods raise a ``ModelError``.
     """
 
-    kinds = frozenset({"labels", "classes"})
+    kinds = CODES
     lacks = "neither labels 0 and 1 nor classes"
     block: str = attrs.field(default="labels", validator=block_name)
 
@@ -283,7 +286,7 @@ class OrdinalDistance(OfOneBlock):
     than ``Ordinal`` raise a ``ModelError``.
     """
 
-    kinds = frozenset({"levels"})
+    kinds = frozenset({ValueKind.LEVEL})
     lacks = "no ordered levels"
     instead = "MeanAbsoluteError"
     reads_z = True
@@ -306,7 +309,7 @@ class OneMinusAUC(OfOneBlock):
     there is no such column. Likelihoods of other data than labels 0 and 1 raise a ``ModelError``.
     """
 
-    kinds = frozenset({"labels"})
+    kinds = frozenset({ValueKind.LABEL})
     lacks = "no labels 0 and 1"
     reads_z = True
     block: str = attrs.field(default="labels", validator=block_name)

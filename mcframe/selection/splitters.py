@@ -11,13 +11,10 @@ import scipy.sparse as sp
 from mcframe.backends import Point
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import RandomState, a_type, checked_seed, number, whole
 from mcframe.fitting.fit_answer import Fit, new_rows
-from mcframe.likelihoods import Ordinal
 from mcframe.model import Model, Observations, Problem
 from mcframe.model.table import Table
-from mcframe.risks import RiskMixture
 from mcframe.storage.digest import digest_of
 
 
@@ -202,7 +199,7 @@ def dealt_parts(
         parts[name] = np.full(table.n_entries, NEVER, dtype=np.intp)
         drawn = free[name][rng.permutation(free[name].size)]
         strata = table.columns
-        if kinds_of(problem.model.block(name).likelihood):  # each value of labels and levels
+        if problem.model.block(name).likelihood.values is not None:  # each label, class and level
             codes = (table.values - table.values.min()).astype(np.intp)
             strata = strata * (codes.max() + 1) + codes
         dealt = drawn[np.argsort(strata[drawn], kind="stable")]
@@ -235,19 +232,6 @@ def fewest_free(model: Model, data: Mapping[str, Any]) -> int:
     problem = Problem.bind(model, data)
     free = free_entries(observed_entries(problem), problem.n_items)
     return min(each.size for each in free.values())
-
-
-def kinds_of(likelihood: Likelihood) -> set[str]:
-    """Kinds of a likelihood's observations: "labels" 0 and 1, "classes", "levels", or none.
-
-    Two levels may be labels, too.
-    """
-    kinds = {"levels"} if isinstance(likelihood, Ordinal) else set()
-    width = likelihood.width
-    codes, others = np.arange(max(width, 2.0)), np.array([-1.0, 0.5, max(width, 2.0)])
-    if not likelihood.invalid(codes).any() and likelihood.invalid(others).all():
-        kinds.add("labels" if width == 1 else "classes")
-    return kinds
 
 
 def in_one_part(pairs: list[tuple[IntArray, IntArray]], size: int) -> Mask:
@@ -594,10 +578,8 @@ class Fold:
         return attrs.evolve(
             model,
             blocks=[
-                attrs.evolve(block, likelihood=block.likelihood.with_labels(self.kept[block.name]))
-                if isinstance(block.likelihood, RiskMixture)
-                else block
-                for block in model.blocks
+                attrs.evolve(b, likelihood=b.likelihood.keeping_labels(self.kept[b.name]))
+                for b in model.blocks
             ],
         )
 

@@ -12,11 +12,11 @@ from mcframe.backends.feasible import made_feasible
 from mcframe.backends.splitting import piece_stiffness, smooth_curvature
 from mcframe.compile import BlockTerm, CompiledProblem, Program
 from mcframe.compile.loss import BlockEffects
-from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError, NoInfluence
 from mcframe.contracts.term import (
     Composed,
+    Constraint,
     Norm,
     Prox,
     Regularizer,
@@ -30,7 +30,6 @@ from mcframe.model.binding import check_model
 from mcframe.numerics.norms import norm_upper_bound
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.quasi_newton import descent
-from mcframe.regularizers import NuclearNorm
 
 # Under a smooth term Z is 0 at no weight: its path begins where its curvature is this multiple of
 # the curvature of all losses together.
@@ -114,8 +113,12 @@ def largest_weight(compiled: CompiledProblem, place: int) -> float:
     term, name = problem.terms[place], problem.model.terms[place].word
     # Terms without a prox or a gradient, other factored norms and balls, are left out: at Z = 0
     # they have the gradient 0.
-    kinds = OnesColumn | SmoothTerm | Prox | Composed
-    kept = [t for t in problem.terms if t is not term and isinstance(t, kinds)]
+    kinds = SmoothTerm | Prox | Composed
+    kept = [
+        other
+        for other in problem.terms
+        if other is not term and (isinstance(other, kinds) or adds_columns(other))
+    ]
     try:
         program = compiled.with_terms((term, *kept)).program
     except BackendError as error:
@@ -172,7 +175,7 @@ def curvature_of(term: Term) -> float:
 def norm_weight(program: Program, problem: Problem, term: Any) -> float:
     """Return the dual norm of the gradient at the trivial answer, less multipliers of others."""
     exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
-    ones = any(isinstance(each.term, OnesColumn) for each in program.terms)
+    ones = any(adds_columns(each.term) for each in program.terms)
     nonsmooth = any(each.fixed is None for each in program.terms if not each.smooth)
     # Other norms of all of Z that have no prox: their subgradients at 0 are a dual ball.
     norms: list[Any] = [
@@ -186,7 +189,11 @@ def norm_weight(program: Program, problem: Problem, term: Any) -> float:
     if ones:
         intercepts = Intercepts(smooth(program, ROUGHLY))
         weight = intercepts.largest_weight()
-        if isinstance(term, NuclearNorm) and not (nonsmooth or exact):
+        if (
+            isinstance(term, Spectral)
+            and term.linear_weight is not None
+            and not (nonsmooth or exact)
+        ):
             return weight
         begin = intercepts.latent(intercepts.best(weight))
     rest, whole = descent_directions(program, begin)
@@ -195,6 +202,11 @@ def norm_weight(program: Program, problem: Problem, term: Any) -> float:
     if np.linalg.norm(rest) <= ROUNDING * np.linalg.norm(whole):
         rest = whole  # where the multipliers are all of it, the weight has to exceed a ridge
     return float(term.dual_norm(rest))
+
+
+def adds_columns(term: Term) -> bool:
+    """Return True if a term is about columns that it adds to Z, as one of ones."""
+    return isinstance(term, Constraint) and term.extra_columns > 0
 
 
 def smooth(
@@ -244,7 +256,7 @@ def descent_directions(program: Program, begin: LowRank) -> tuple[Array, Array]:
     direction = whole.copy()
     for part in exact:
         direction.ravel()[program.entries.flat[part]] = 0.0
-    if any(isinstance(each.term, OnesColumn) for each in program.terms):
+    if any(adds_columns(each.term) for each in program.terms):
         # Orthogonal to equal rows, and to the right factor of Z by the multiplier of the column.
         ones = Intercepts(program).ones
         share = ones / np.dot(ones, ones)

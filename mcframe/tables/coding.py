@@ -11,11 +11,11 @@ import numpy as np
 from scipy.special import softmax, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.likelihood import ValueKind
 from mcframe.model.table import AffineUnits
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.predictive import units_of
 from mcframe.runtime.machine import limits_blas
-from mcframe.selection.splitters import kinds_of
 from mcframe.tables.columns import Column
 
 DAY = 86_400e6  # microseconds
@@ -60,7 +60,7 @@ class RawPredictions:
         """Ask a fit, a posterior or new rows of one for some entries."""
         is_posterior = isinstance(fit, Posterior)
         likelihood = fit.model.block(block).likelihood if is_posterior else fit.likelihood(block)
-        if "levels" in kinds_of(likelihood):
+        if likelihood.kind is ValueKind.LEVEL:
             return cls(probabilities_of_levels(fit, block, rows, columns))
         shape = (rows.size, -1) if rows.size else (0, 1)  # of no entries no width follows
         means = np.asarray(fit.predict(block, rows, columns)).reshape(shape)

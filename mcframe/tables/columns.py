@@ -22,7 +22,6 @@ from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.validators import REAL_KINDS, a_type, as_float, exact, is_missing, plain
 from mcframe.model.labels import absent, numbers_of_column
-from mcframe.selection.splitters import kinds_of
 from mcframe.tables.gaps import (
     Code,
     codes_among,
@@ -682,7 +681,7 @@ def read_text(column: Column, given: Any) -> Column:
     if numbers is None or not numbers.n_observed:
         return column
     if isinstance(given, Likelihood):
-        return numbers if given.width == 1 and not kinds_of(given) else column
+        return numbers if given.width == 1 and given.values is None else column
     if given is not None:
         return numbers if given in ("number", "count") or isinstance(given, Bounds) else column
     n_texts = numbers.n_observed + numbers.n_texts

@@ -15,7 +15,6 @@ from mcframe.contracts.validators import RandomState, checked_seed, is_word, pla
 from mcframe.fitting.fit import fit
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.forms import long_list
-from mcframe.regularizers import NuclearNorm
 from mcframe.runtime.progress import checked_progress, current, stage
 from mcframe.selection import (
     Criterion,
@@ -242,9 +241,8 @@ def optimum(
 
     def relative_deviance(fit: Fit, held: Mapping[str, Held]) -> float:
         """The mean over blocks; fits of each weight are kept for the scores of the columns."""
-        [norm] = fit.model.terms
-        assert isinstance(norm, NuclearNorm)
-        seen.setdefault(norm.threshold, []).append((fit, held))
+        norm: Any = fit.model.terms[0]
+        seen.setdefault(norm.weight, []).append((fit, held))
         ratios = [deviance(fit, held) for deviance in deviances or [HeldOutLoss()]]
         known = [ratio for ratio in ratios if not np.isnan(ratio)]
         return float(np.mean(known)) if known else np.nan

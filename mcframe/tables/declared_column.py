@@ -13,12 +13,12 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, warn_caller
-from mcframe.contracts.likelihood import Likelihood, fits_parameters
+from mcframe.contracts.likelihood import Likelihood, ValueKind, fits_parameters
 from mcframe.contracts.validators import counted, exact, plain
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
 from mcframe.model import Block
 from mcframe.posterior.answer import Posterior
-from mcframe.selection.splitters import kinds_of, places_by_content
+from mcframe.selection.splitters import places_by_content
 from mcframe.tables.coding import (
     BLOCK,
     DAY,
@@ -587,11 +587,9 @@ def check_form(column: Column, given: Any) -> None:
 
 def is_choice(column: Column, likelihood: Likelihood) -> bool:
     """Whether a likelihood reads the values of a column as classes, levels or labels."""
-    several = likelihood.width > 1 or isinstance(likelihood, Ordinal)
-    if several or column.form != "number":
-        return several or "labels" in kinds_of(likelihood)
-    read = ~likelihood.invalid(column.numbers) | column.missing
-    return "labels" in kinds_of(likelihood) and bool(read.all())
+    if likelihood.kind is not ValueKind.LABEL or column.form != "number":
+        return likelihood.values is not None
+    return bool((~likelihood.invalid(column.numbers) | column.missing).all())
 
 
 def declared_likelihood(column: Column, likelihood: Likelihood) -> DeclaredColumn:
@@ -601,12 +599,12 @@ def declared_likelihood(column: Column, likelihood: Likelihood) -> DeclaredColum
         coding = Numbers.of(column) if likelihood.location else Numbers(column.whole)
         wrong = likelihood.invalid(column.numbers) & ~column.missing
         refuse_numbers(column, likelihood, wrong, f"; it needs {likelihood.needs}")
-    elif isinstance(likelihood, Ordinal):
+    elif likelihood.kind is ValueKind.LEVEL:
         check_order(column, likelihood)
-        coding = Levels(places_of(column, likelihood, likelihood.levels))
-        likelihood = attrs.evolve(likelihood, lowest=0)
+        coding = Levels(places_of(column, likelihood))
+        likelihood = likelihood.from_zero()
     else:
-        coding = Choice(places_of(column, likelihood, max(likelihood.width, 2)))
+        coding = Choice(places_of(column, likelihood))
     block = str(likelihood) if likelihood.width == 1 else f"{likelihood} of {plain(column.name)!r}"
     return DeclaredColumn(column, type(likelihood).__name__, "declared", coding, likelihood, block)
 
@@ -621,30 +619,33 @@ def in_block(column: Column, given: Any, block: Block) -> DeclaredColumn:
     """
     likelihood = block.likelihood
     each = declared_kind(column, likelihood if given is None else given)
-    several = likelihood.levels if isinstance(likelihood, Ordinal) else likelihood.width
+    are_levels = likelihood.kind is ValueKind.LEVEL
     if isinstance(each.coding, Choice):
-        suits = len(each.coding.places) == max(several, 2)
+        suits = len(each.coding.places) == (
+            2 if likelihood.values is None else likelihood.values.size
+        )
     else:
-        suits = each.coding is not None and several == 1
-    if isinstance(each.coding, Levels) != isinstance(likelihood, Ordinal) or not suits:
+        suits = each.coding is not None and likelihood.width == 1 and not are_levels
+    if isinstance(each.coding, Levels) != are_levels or not suits:
         why = f"it stands in block {block.name!r}, which has the likelihood {likelihood}"
         raise contradiction(column, likelihood if given is None else given, why)
     why = each.why.replace("declared", f"in block {block.name!r}", 1)
     return attrs.evolve(each, block=block.name, why=why)
 
 
-def places_of(column: Column, likelihood: Likelihood, count: int) -> tuple[Any, ...]:
-    """The values that a likelihood of so many classes stands for."""
-    if isinstance(likelihood, Ordinal) and column.form == "number":
-        levels = tuple(range(likelihood.lowest, likelihood.lowest + count))
+def places_of(column: Column, likelihood: Likelihood) -> tuple[Any, ...]:
+    """The values that a likelihood of finitely many values stands for."""
+    possible = np.zeros(0) if likelihood.values is None else likelihood.values
+    if likelihood.kind is ValueKind.LEVEL and column.form == "number":
+        levels = tuple(int(value) for value in possible)
         strange = [value for value in column.distinct if value not in levels]
         if strange:
             raise contradiction(column, likelihood, f"holds the value {plain(strange[0])!r}")
         return levels
-    if "labels" in kinds_of(likelihood) and column.form == "number":
+    if likelihood.kind is ValueKind.LABEL and column.form == "number":
         return (0, 1)  # one of them may be the only one that is observed
     places = (False, True) if column.form == "boolean" else column.distinct
-    if len(places) != count:
+    if len(places) != len(possible):
         raise contradiction(column, likelihood, f"holds {counted(len(places), 'different value')}")
     return places
 

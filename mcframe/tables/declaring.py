@@ -25,7 +25,6 @@ from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.validators import a_type, counted, is_word, plain
 from mcframe.fitting.fit_answer import Fit, new_rows
-from mcframe.likelihoods import Ordinal
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
@@ -791,10 +790,7 @@ def declared_by(
     warn_of_text([read[name] for name in places], {**given, **places})
     warn_of_codes(placed, gaps, "missing")
     blocks = [
-        attrs.evolve(block, likelihood=attrs.evolve(block.likelihood, lowest=0))
-        if isinstance(block.likelihood, Ordinal)
-        else block
-        for block in model.blocks
+        attrs.evolve(block, likelihood=block.likelihood.from_zero()) for block in model.blocks
     ]
     model = Model(blocks, model.terms)
     return Declared.of(placed_columns([*placed, *outside]), table, model)
