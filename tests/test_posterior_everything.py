@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.contracts import Distribution
+from mcframe.contracts.likelihood import has_probabilities
 from mcframe.posterior.factors import FactorPosterior
 
 from .strategies import everything, posterior_models

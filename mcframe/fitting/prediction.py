@@ -414,6 +414,6 @@ def largest(numbers: Array, n: int) -> IntArray:
     return candidates[np.argsort(-numbers[candidates], kind="stable")[:n]]
 
 
-def has_few_values(likelihood: Likelihood) -> bool:
+def has_probabilities(likelihood: Likelihood) -> bool:
     """Whether observations are labels, levels or classes."""
     return isinstance(likelihood, Bernoulli | Multinomial | Ordinal)

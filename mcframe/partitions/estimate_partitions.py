@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from mcframe.contracts.errors import BackendError, UnobservedWarning, warn_caller
+from mcframe.contracts.term import Prior
 from mcframe.model import Model, Problem
 from mcframe.model.binding import worth_a_warning
 from mcframe.partitions.binding_rounds import problem_of_partitions, refusal_of_reading

@@ -11,6 +11,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray
 from mcframe.contracts.errors import ModelError, NotConvergedWarning, warn_caller
+from mcframe.contracts.likelihood import has_probabilities
 from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
 from mcframe.contracts.validators import (

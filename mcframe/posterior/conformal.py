@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
+from mcframe.contracts.likelihood import ValueKind, has_probabilities
 from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import RandomState, a_type, checked_seed, probability
