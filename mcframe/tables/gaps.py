@@ -316,9 +316,8 @@ def codes_among(numbers: Array) -> tuple[Code, ...]:
 
 def first_of_codes(values: Array, counts: IntArray, sign: float) -> int:
     """Return the place where the codes at the end of ascending values begin."""
-    texts = [f"{sign * value:.15g}" for value in values]
     start = values.size
-    while start > 0 and is_code(texts[start - 1]):
+    while start > 0 and is_code(f"{sign * values[start - 1]:.15g}"):
         start -= 1
     # The longest run of codes that stands apart.
     for place in range(max(start, FEWEST_DISTINCT), values.size):
