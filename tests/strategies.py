@@ -1252,3 +1252,18 @@ def tables_of_chance(draw):
     frame = whole.mask(hidden)
     assume(set(frame["k"].dropna()) == set(values))
     return whole, frame
+
+
+@st.composite
+def wide_frames(draw):
+    """A table of pandas with few rows and 50 to 400 columns of several kinds."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_rows, n_columns = draw(st.integers(3, 40)), draw(st.integers(50, 400))
+    numbers = rng.normal(size=(n_rows, 3)) @ rng.normal(size=(3, n_columns))
+    numbers += 0.5 * rng.normal(size=numbers.shape)
+    share = draw(st.sampled_from([0.0, 0.1, 0.3]))
+    frame = pd.DataFrame(numbers, columns=[f"x{j}" for j in range(n_columns)])
+    for j in np.flatnonzero(rng.random(n_columns) < share):
+        words = np.array(["low", "middle", "high"][: rng.integers(2, 4)], dtype=object)
+        frame[f"x{j}"] = words[np.clip(np.rint(numbers[:, j]) + 1, 0, words.size - 1).astype(int)]
+    return frame.mask(rng.random(frame.shape) < draw(st.sampled_from([0.05, 0.3])))

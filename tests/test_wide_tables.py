@@ -1,9 +1,13 @@
 """Tables of few rows and many columns: algebra in the smaller side equals that in the larger."""
 
+import time
+import warnings
+
 import attrs
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
 
 import mcframe as mc
 from mcframe.numerics import row_mixtures
@@ -13,6 +17,9 @@ from mcframe.posterior.rows import PRIOR_ROWS, RowsParameters, RowsPrior, fit_ro
 from mcframe.posterior.wide_rows import WideParameters, WidePrior, is_wide
 from mcframe.tables import rows_choice
 from mcframe.tables.rows_choice import Missingness, ridge_by_columns, ridge_by_rows
+
+from .strategies import wide_frames
+from .test_tables_agree import check_answers_agree
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -237,3 +244,17 @@ def test_no_prior_is_fitted_twice_on_a_fold(n_columns: int, monkeypatch) -> None
     )
     completed = mc.complete(pd.DataFrame(values))
     assert len(fitted) == completed.chosen.losses.size
+
+
+@settings(max_examples=4)
+@given(wide_frames())
+def test_wide_tables_of_several_kinds(frame: pd.DataFrame) -> None:
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        completed = mc.complete(frame)
+    assert time.process_time() - start < 60.0
+    check_answers_agree(completed)
+    observed = frame.notna().to_numpy()
+    kept = completed.table.to_numpy(dtype=object)[observed]
+    assert (kept == frame.to_numpy(dtype=object)[observed]).all()
