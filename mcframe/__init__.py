@@ -172,7 +172,10 @@ else:
             import importlib
 
             return importlib.import_module(f"mcframe.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from mcframe.contracts.validators import meant
+
+        hint = "" if name.startswith("_") else f"; {meant(name, __dir__(), 'names')}"
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

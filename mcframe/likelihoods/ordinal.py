@@ -67,7 +67,9 @@ class Ordinal(
     levels : int, default 5
         The number of levels, two or more, including levels that do not occur.
     thresholds : increasing numbers, one less than levels, optional
-        On the scale of z. Without them they are fitted with Z, one set for the whole block,
+        On the scale of z, where the noise of a level is a standard logistic variable: thresholds
+        that lie close together say that levels are nearly noise. Without them they are fitted with
+        Z, one set for the whole block,
         unpenalised. If a level between observed ones is never observed, its two thresholds are
         equal up to rounding. If a level beyond the observed ones is never observed, its threshold
         is 1000 beyond all predictors. The best thresholds do so in the limit.

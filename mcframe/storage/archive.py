@@ -197,7 +197,10 @@ class Archive:
         """The file to read from; a ``DataError`` for whatever is wrong with it."""
         remedy = "delete the file to begin afresh"
         if self.word != "checkpoint":
-            remedy = "save the answer again"
+            remedy = (
+                "save the answer again; this reads what save has written, and a table is read by"
+                " pandas.read_csv, for example"
+            )
         try:
             with self.path.open("rb") as file:
                 status = os.fstat(file.fileno())
