@@ -2,6 +2,9 @@
 
 import ast
 import pathlib
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -9,6 +12,7 @@ import mcframe
 from mcframe.contracts import rounding
 
 ROOT = pathlib.Path(mcframe.__file__).parent
+# A folder imports from itself and from lower floors; those of one floor do not know each other.
 FLOORS = {
     "contracts": 0,
     "runtime": 1,
@@ -23,21 +27,24 @@ FLOORS = {
     "compile": 5,
     "backends": 6,
     "fitting": 7,
-    "partitions": 4,
-    "plots": 7,
-    "posterior": 7,
     "laws": 8,
+    "plots": 8,
+    "posterior": 8,
+    "partitions": 9,
     "selection": 9,
-    "tables": 9,
-    "papers": 9,
-    "datasets": 9,
-    "loading": 10,
-    "estimators": 10,
-    "commands": 11,
-    "__main__": 11,
-    "__init__": 11,
+    "papers": 10,
+    "tables": 10,
+    "datasets": 11,
+    "estimators": 11,
+    "loading": 11,
+    "commands": 12,
+    "__main__": 13,
+    "__init__": 13,
 }
-VOCABULARY = 3
+# What may name the package of partitions: it registers itself, and is found by a registry.
+ENTRY_POINTS = ("__init__.py", "__main__.py", "commands/", "datasets/__init__.py", "partitions/")
+# Folders that can be deleted with what stands above them.
+SEPARATE = ("partitions", "tables,estimators", "posterior", "plots", "commands", "papers")
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -46,8 +53,15 @@ def place(path):
     return parts[0]
 
 
-def imports(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+def imports(path, for_types=False):
+    """The modules that a file imports when it runs, or those that only a type checker reads."""
+    tree = ast.parse(path.read_text())
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+    blocks = [node for node in blocks if ast.unparse(node.test) == "TYPE_CHECKING"]
+    types_alone = {node for block in blocks for line in block.body for node in ast.walk(line)}
+    for node in ast.walk(tree):
+        if (node in types_alone) != for_types:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -58,19 +72,86 @@ def imports(path):
                 yield node.module
 
 
+def folders_of(path, for_types=False):
+    """The folders and files of the package that a file imports, but for its own."""
+    modules = [m for m in imports(path, for_types) if m.startswith("mcframe.")]
+    folders = {module.split(".")[1] for module in modules} - {"__version__", place(path)}
+    assert folders <= FLOORS.keys(), f"{path} imports {folders - FLOORS.keys()}, on no floor"
+    return folders
+
+
+def test_every_folder_stands_on_a_floor():
+    assert {place(path) for path in FILES} == FLOORS.keys()
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_run_downwards(path):
-    here = place(path)
-    for module in imports(path):
-        if not module.startswith("mcframe."):
+    too_high = {name for name in folders_of(path) if FLOORS[name] >= FLOORS[place(path)]}
+    assert not too_high, f"{path} imports {too_high}, on its own floor or above"
+
+
+def test_type_checkers_alone_read_which_pictures_an_answer_has():
+    """Nothing else is imported upwards, even where nothing is run."""
+    for path in FILES:
+        modules = {m for m in imports(path, for_types=True) if m.startswith("mcframe.")}
+        if place(path) == "__init__":
             continue
-        there = module.split(".")[1]
-        if there == "__version__":
-            continue
-        assert there in FLOORS, f"{path} imports {module}, which stands on no floor"
-        assert FLOORS[there] <= FLOORS[here], f"{path} imports {module}, a floor above"
-        if FLOORS[here] == FLOORS[there] == VOCABULARY:
-            assert here == there, f"{path} imports its sibling {module}"
+        lower = {m for m in modules if FLOORS[m.split(".")[1]] <= FLOORS[place(path)]}
+        assert modules - lower <= {"mcframe.plots.of_answers"}, path
+
+
+def test_nothing_but_entry_points_knows_of_partitions():
+    knowing = {str(path.relative_to(ROOT)) for path in FILES if "partitions" in folders_of(path)}
+    assert knowing
+    assert all(name.startswith(ENTRY_POINTS) for name in knowing), knowing
+
+
+def test_answers_import_no_plots_and_plots_no_posterior():
+    knowing = {place(path) for path in FILES if "plots" in folders_of(path)}
+    assert knowing <= {"commands", "__init__"}
+    assert not any("posterior" in folders_of(path) for path in FILES if place(path) == "plots")
+
+
+def test_numerics_are_mathematics_alone():
+    """No storage and no progress: of the machine threads, memory and time."""
+    for path in FILES:
+        if place(path) == "numerics":
+            assert folders_of(path) <= {"contracts", "runtime"}, path
+            modules = {m for m in imports(path) if m.startswith("mcframe.runtime")}
+            assert modules <= {"mcframe.runtime.machine"}, path
+
+
+def test_files_have_names_of_their_own():
+    """At most four names stand for two files each."""
+    names = [path.stem for path in FILES if path.stem != "__init__"]
+    assert len({name for name in names if names.count(name) > 1}) <= 4
+
+
+def run_without(folders, *tests):
+    """What ``without.py`` prints, or its errors."""
+    script = pathlib.Path(__file__).with_name("without.py")
+    ran = subprocess.run(
+        [sys.executable, str(script), folders, *tests],
+        cwd=ROOT.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.parametrize("folders", SEPARATE)
+def test_a_folder_can_be_deleted_with_what_stands_above_it(folders):
+    """The lines of the entry point that have to go with it import nothing below it."""
+    lowest = min(FLOORS[name] for name in folders.split(","))
+    for line in run_without(folders).splitlines():
+        names = re.findall(r"mcframe\.(\w+)|from mcframe import (\w+)", line)
+        assert all(FLOORS[one or other] >= lowest for one, other in names), line
+
+
+def test_tests_of_the_core_pass_without_all_that_stands_above_it():
+    run_without(",".join(SEPARATE), "tests/test_fit.py", "tests/test_operators.py")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
