@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import mcframe as mc
 from mcframe.contracts import Factored, Spectral
 from mcframe.contracts.likelihood import fits_parameters
+from mcframe.numerics.max_norm_bounds import max_norm
 from mcframe.numerics.sampled import Pattern
 from mcframe.partitions.binding_rounds import refusal_of_block
 from mcframe.partitions.partitioned_data import RowsInMemory
@@ -411,6 +412,49 @@ def falling_models(draw):
         kept = [kind for kind in kept if not ("sums" in kept and kind in boxes)]
         terms += [beside[kind] for kind in kept]
     return mc.Model(blocks, terms), data
+
+
+@st.composite
+def planted_sets(draw):
+    """(model, data, size): hard constraints of any scale that a planted matrix of this size meets.
+
+    Tight boxes, known sums, some of them unknown, a column of ones, values that are met exactly,
+    and balls that hold little more than the matrix.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape, rank = (draw(st.integers(2, 8)), draw(st.integers(1, 5))), draw(st.integers(1, 2))
+    size = draw(POWERS)
+    planted = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+    planted = size * 10.0 ** draw(st.floats(-3.0, 0.0)) * (planted + draw(st.sampled_from([0, 3])))
+    bias, ones = draw(st.integers(0, 2)) == 0, draw(st.integers(0, 2)) == 0
+    predictors = planted + bias * size * rng.standard_normal(shape[1])
+    whole = np.hstack([planted, np.ones((shape[0], 1))]) if ones else planted
+    slack = draw(st.sampled_from([1.01, 2.0, 10.0]))
+    nuclear = float(np.sum(np.linalg.svd(whole, compute_uv=False)))
+    balls = [mc.MaxNormBall(slack * max_norm(whole)), mc.NuclearBall(slack * nuclear)]
+    terms = [draw(st.sampled_from([*balls, *balls, mc.MaxNorm(size), mc.NuclearNorm(size)]))]
+    low, high = float(np.min(planted)), float(np.max(planted))
+    if draw(st.booleans()):
+        share = draw(st.sampled_from([0.0, 1e-3, 0.1, 1.0]))
+        wider = share * (high - low) + 1e-6 * max(abs(low), abs(high))
+        ends = (low - wider, high + wider)
+        ends = draw(st.sampled_from([ends, ends, (ends[0], np.inf), (-np.inf, ends[1])]))
+        terms.append(mc.Box(*ends, "x"))
+    if draw(st.integers(0, 2)):
+        A = rng.standard_normal((draw(st.integers(1, 3)), shape[0]))
+        A = A * 10.0 ** draw(st.sampled_from([0.0, -6.0, 6.0]))
+        sums = A @ predictors
+        if draw(st.integers(0, 3)) == 0:
+            sums.ravel()[1:][rng.random(sums.size - 1) < 0.3] = np.nan  # one is known
+        terms.append(mc.Calibration("x", A, sums))
+    terms += [mc.OnesColumn()] * ones
+    if draw(st.integers(0, 2)) == 0:
+        seen = rng.random(shape) < draw(st.sampled_from([0.2, 0.6]))
+        seen[0, 0] = True
+        word, values = mc.Equality(), np.where(seen, predictors, np.nan)
+    else:
+        word, values = mc.Gaussian(size**2), size * rng.standard_normal(shape)
+    return mc.Model([mc.Block("x", word, bias=bias)], terms), {"x": values}, size
 
 
 @st.composite

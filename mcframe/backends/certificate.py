@@ -118,7 +118,7 @@ class DualPoint:
         terms, left = list(self.terms), self.matrix.dense()
         for k, term in enumerate(self.program.terms):
             if not isinstance(term.term, Composed):
-                rest = term.natural(left[:, term.columns], -1)
+                rest = term.scaled(left[:, term.columns], -1)
                 terms[k] = term.nearest_dual(terms[k] - rest)
                 left[:, term.columns] += term.gradient_of(terms[k] - self.terms[k])
         own = attrs.evolve(self, gradient=np.zeros(self.gradient.size), terms=tuple(terms))

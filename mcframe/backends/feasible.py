@@ -5,15 +5,17 @@ from typing import Any
 
 import attrs
 import numpy as np
+import scipy.sparse as sp
 
 from mcframe.compile import BlockTerm, FactoredPenalty, Piece, Program
 from mcframe.compile.effects import EffectsRidge
 from mcframe.compile.penalty import split_rows
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.term import Constraint, Sums
 from mcframe.likelihoods import Gaussian
 from mcframe.numerics.max_norm_bounds import factors_of
 from mcframe.numerics.operators import LowRank
+from mcframe.numerics.polyhedra import Polyhedron
 from mcframe.runtime.machine import check_time
 
 # Effects of each piece of the loss.
@@ -22,6 +24,12 @@ Given = tuple[Array | None, ...]
 ROUNDS = 200
 # The step of the prox of an indicator, which any positive one projects by.
 SHORT = 1e-300
+# Where the prox of an indicator leads from here is an end of its interval, if that is finite.
+FAR = 1e100
+# Scales of a ball inside of which a point deeper inside is sought.
+SMALLER = (0.9, 0.995, 0.9995, 0.99999)
+# The most halfspaces that are added.
+CUTS = 40
 # The share of its rows' sums in a direction's square length from which a bias meets its equation.
 MOVABLE = 1e-6
 # What bisection moves to the edge of a set stays so far inside: its factors round otherwise.
@@ -54,31 +62,46 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
 
     Projections in turn, of Z and of the effects that an exact loss leaves free together; then,
     where the main regularizer is a ball that the others have led out of, a step towards a point
-    that meets those and lies deeper inside.
+    that meets those and lies deeper inside. An iterate that is very far out may leave nothing of
+    the data but rounding: then it is a point near 0.
     """
-    others = projections_of(program)
-    if not others:
+    if not projections_of(program):
         return program.penalty.nearest(latent), effects
-    if isinstance(program.penalty, FactoredPenalty):
-        return made_feasible_in_factors(program, latent, effects, others)
+    main: Any = program.main
+    factored = isinstance(program.penalty, FactoredPenalty)
+    exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
+    bounded = isinstance(main, Constraint) or exact
+    if not (factored or bounded) and all(t.fixed is not None for t in constraints_of(program)):
+        return with_fixed_columns(program, latent), effects
+    move = made_feasible_in_factors if factored else made_feasible_written_out
+    moved, own = move(program, latent, effects)
+    if latent.width and not meets_all(program, Joint(moved.dense(), own)):
+        moved, own = move(program, LowRank.zeros(program.shape), without_effects(own))
+    return moved, own
+
+
+def without_effects(effects: Given) -> Given:
+    """Effects of 0, where there are any."""
+    return tuple(None if own is None else np.zeros_like(own) for own in effects)
+
+
+def made_feasible_written_out(
+    program: Program, latent: LowRank, effects: Given
+) -> tuple[LowRank, Given]:
+    """A feasible point where the main regularizer has a prox, or is none to be moved into."""
     main: Any = program.main
     is_set = isinstance(main, Constraint)
-    exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
-    if not (is_set or exact) and all(t.fixed is not None for t in constraints_of(program)):
-        return with_fixed_columns(program, latent), effects
-    whole = others
+    ball = [lambda joint: attrs.evolve(joint, dense=main.prox(joint.dense, 1.0)[0])] * is_set
+    point = nearby(program, ball, Joint(latent.dense(), effects))
     if is_set:
-        whole = [lambda joint: attrs.evolve(joint, dense=main.prox(joint.dense, 1.0)[0]), *others]
-    point = project_in_turn(program, whole, Joint(latent.dense(), effects))
-    anchor = project_in_turn(program, others, Joint(np.zeros(program.shape), point.effects))
-    if is_set:
+        anchor = deeper_inside(program, point, main.value)
         share = largest_scale(lambda c: main.value(INSIDE * point.towards(anchor, c).dense))
         point = point.towards(anchor, share)
     return with_fixed_columns(program, LowRank.of(point.dense)), point.effects
 
 
 def made_feasible_in_factors(
-    program: Program, latent: LowRank, effects: Given, others: list[Projection]
+    program: Program, latent: LowRank, effects: Given
 ) -> tuple[LowRank, Given]:
     """A feasible point where the main regularizer is one of factors: they are shortened, or mixed.
 
@@ -88,15 +111,50 @@ def made_feasible_in_factors(
     shorter = scaled_factors(program, latent, effects)
     if shorter is not None:
         return shorter, effects
-    point = project_in_turn(program, others, Joint(latent.dense(), effects))
-    anchor = project_in_turn(program, others, Joint(np.zeros(program.shape), point.effects))
+    value = program.main.of_factors
+    point = nearby(program, [], Joint(latent.dense(), effects))
+    anchor = deeper_inside(program, point, lambda dense: value(factors_of(dense)))
     far, near = factors_of(point.dense), factors_of(anchor.dense)
 
     def between(share: float) -> Array:
         return np.hstack([np.sqrt(share) * far, np.sqrt(1.0 - share) * near])
 
-    share = largest_scale(lambda share: program.main.of_factors(INSIDE * between(share)))
+    share = largest_scale(lambda share: value(INSIDE * between(share)))
     return split_rows(between(share), program.shape[0]), point.towards(anchor, share).effects
+
+
+def deeper_inside(program: Program, point: Joint, value: Callable[[Array], float]) -> Joint:
+    """A point near 0 of all sets, in the main one, too, if it is one and such a point is found.
+
+    By cutting planes (Kelley, 1960): each point that lies outside of the main set is followed by
+    one close by that meets the linear sets and all halfspaces so far. Those of a smaller set, if
+    some of it is left, for it to be reached soon.
+    """
+    anchor = nearby(program, [], Joint(np.zeros(program.shape), point.effects))
+    main = program.main
+    if not isinstance(main, Constraint) or np.isfinite(value(INSIDE * anchor.dense)):
+        return anchor
+    linear, scales = linear_sets(program), list(SMALLER)
+    gradients: list[Array] = []
+    for _ in range(CUTS):
+        halfspace = main.halfspace(anchor.dense)
+        if linear is None or halfspace is None:
+            break
+        gradients.append(halfspace[0].ravel())
+        vector = linear.vector(anchor)
+        start = np.concatenate([vector, np.zeros(len(gradients))])
+        while scales:
+            cut = linear.polyhedron.with_halfspaces(gradients, scales[0] * halfspace[1])
+            met = cut.near(start)
+            if cut.meets(met):
+                break
+            scales.pop(0)
+        if not scales:
+            break
+        anchor = linear.joint(met[: vector.size], anchor)
+        if np.isfinite(value(INSIDE * anchor.dense)):
+            break
+    return anchor
 
 
 def with_fixed_columns(program: Program, latent: LowRank) -> LowRank:
@@ -105,6 +163,188 @@ def with_fixed_columns(program: Program, latent: LowRank) -> LowRank:
         if term.fixed is not None:
             latent = latent.with_columns(term.columns, term.fixed)
     return latent
+
+
+def nearby(program: Program, ball: list[Projection], joint: Joint) -> Joint:
+    """A point close by that meets all sets, those of ``ball`` nearly.
+
+    Projections in turn lead there slowly where sets meet at a small angle, as a tight box and
+    equations do. All bounds and equations are then met at once.
+    """
+    point = project_in_turn(program, [*ball, *projections_of(program)], joint)
+    linear = None if meets_all(program, point) else linear_sets(program)
+    if linear is None:
+        return point
+    curved = [projection_of(term) for term in constraints_of(program) if not is_polyhedral(term)]
+    return project_in_turn(program, [*ball, *curved, linear.project], point)
+
+
+def meets_all(program: Program, joint: Joint) -> bool:
+    """True where a point meets the attached constraints and exact losses are 0."""
+    return inside(program, joint) and interpolates(program, joint)
+
+
+def limits_of(term: Constraint) -> tuple[float, float] | None:
+    """The least and the largest value of every entry, where these are the set; else None."""
+    return term.entry_bounds if term.fixed is None else (term.fixed, term.fixed)
+
+
+def is_polyhedral(term: BlockTerm) -> bool:
+    """True of bounds and of equations."""
+    assert isinstance(term.term, Constraint)
+    return limits_of(term.term) is not None or isinstance(term.term, Sums)
+
+
+@attrs.frozen(eq=False)
+class Linear:
+    """All bounds, equations and exact losses as sets of W, raveled, and of the effects behind it.
+
+    ``sizes`` are the numbers of effects of the pieces.
+    """
+
+    shape: tuple[int, int]
+    sizes: tuple[int, ...]
+    polyhedron: Polyhedron
+
+    @property
+    def starts(self) -> IntArray:
+        """The places of the first effects of the pieces, and the end."""
+        return starts_of(self.shape, self.sizes)
+
+    def vector(self, joint: Joint) -> Array:
+        """A point as one vector."""
+        parts = [joint.dense.ravel()]
+        for own, size in zip(joint.effects, self.sizes, strict=True):
+            parts.append(np.zeros(0) if own is None else own[:size])
+        return np.concatenate(parts)
+
+    def joint(self, vector: Array, before: Joint) -> Joint:
+        """The point of a vector, its parameters those of another."""
+        n_cells, starts = self.shape[0] * self.shape[1], self.starts
+        effects = tuple(
+            own if own is None else np.concatenate([vector[start : start + size], own[size:]])
+            for own, start, size in zip(before.effects, starts[:-1], self.sizes, strict=True)
+        )
+        return Joint(vector[:n_cells].reshape(self.shape), effects)
+
+    def project(self, joint: Joint) -> Joint:
+        """A point close by that meets all of them."""
+        return self.joint(self.polyhedron.near(self.vector(joint)), joint)
+
+
+def starts_of(shape: tuple[int, int], sizes: tuple[int, ...]) -> IntArray:
+    """The places of the first effects of the pieces behind a W of that shape, and the end."""
+    return shape[0] * shape[1] + np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)])
+
+
+def linear_sets(program: Program) -> Linear | None:
+    """All bounds, equations and exact losses of a program.
+
+    None where an exact loss allows an interval for the sum of Z and effects.
+    """
+    sizes = tuple(piece.layout.n_effects for piece in program.loss.pieces)
+    starts, n_cells = starts_of(program.shape, sizes), program.shape[0] * program.shape[1]
+    lower, upper = np.full(starts[-1], -np.inf), np.full(starts[-1], np.inf)
+    places = np.arange(n_cells).reshape(program.shape)
+    equations = Equations()
+    for term in constraints_of(program):
+        assert isinstance(term.term, Constraint)
+        own, limits = places[:, term.columns], limits_of(term.term)
+        factor = np.ones(own.shape) if term.factor is None else term.factor
+        if limits is not None:
+            lower[own] = np.maximum(lower[own], limits[0] / factor)
+            upper[own] = np.minimum(upper[own], limits[1] / factor)
+        elif isinstance(term.term, Sums):
+            first = 0 if term.piece is None else int(starts[term.piece])
+            equations.add_sums(term, own, factor, first)
+    z_scales = program.entries.times_scales(np.ones(program.entries.size))
+    for k, piece in enumerate(program.loss.pieces):
+        if not piece.likelihood.indicator:
+            continue
+        ends = [
+            piece.likelihood.prox(
+                np.full(piece.y.shape, far), piece.y, np.full(piece.y.shape, SHORT)
+            )
+            for far in (-FAR, FAR)
+        ]
+        cells, scales = program.entries.flat[piece.part], z_scales[piece.part]
+        if not sizes[k]:
+            lower[cells] = np.maximum(
+                lower[cells], np.where(ends[0] == -FAR, -np.inf, ends[0] / scales)
+            )
+            upper[cells] = np.minimum(
+                upper[cells], np.where(ends[1] == FAR, np.inf, ends[1] / scales)
+            )
+        elif np.array_equal(*ends):
+            equations.add_entries(piece, cells, scales, ends[0], int(starts[k]))
+        else:
+            return None
+    polyhedron = Polyhedron.of(lower, upper, *equations.written(len(lower)))
+    return Linear(program.shape, sizes, polyhedron)
+
+
+@attrs.define(eq=False)
+class Equations:
+    """Sparse equations ``C x = t`` of the cells of W and, behind them, the effects of pieces."""
+
+    rows: list[Array] = attrs.field(factory=list)
+    places: list[Array] = attrs.field(factory=list)
+    numbers: list[Array] = attrs.field(factory=list)
+    targets: list[Array] = attrs.field(factory=list)
+    size: int = 0
+
+    def add(self, rows: Any, places: Any, numbers: Any) -> None:
+        """Coefficients of the equations that are added next, counted from 0."""
+        rows, places, numbers = np.broadcast_arrays(rows, places, numbers)
+        self.rows.append(self.size + rows.ravel())
+        self.places.append(places.ravel())
+        self.numbers.append(numbers.ravel())
+
+    def end(self, targets: Array) -> None:
+        """The right-hand sides of what was added."""
+        self.targets.append(targets)
+        self.size += targets.size
+
+    def add_sums(self, term: BlockTerm, cells: IntArray, factor: Array, first: int) -> None:
+        """The equations of a term, whose effects begin at ``first``."""
+        assert isinstance(term.term, Sums)
+        layout, n_rows = term.layout, len(cells)
+        for group in term.term.groups:
+            targets = -group.distances(np.zeros((n_rows, group.columns.size)))
+            along, sums = group.right.T, group.right.sum(axis=0)
+            rank = np.arange(len(along))
+            for column, wanted in zip(group.columns, targets.T, strict=True):
+                self.add(rank[:, None], cells[:, column], along * factor[:, column])
+                if layout is not None and layout.n_biases:
+                    self.add(rank, first + column, sums)
+                if layout is not None and layout.n_row_effects:
+                    start = first + layout.n_biases
+                    self.add(rank[:, None], start + np.arange(n_rows), along)
+                if layout is not None and layout.n_intercepts:
+                    self.add(rank, first + layout.n_effects - 1, sums)
+                self.end(wanted)
+
+    def add_entries(
+        self, piece: Piece, cells: IntArray, scales: Array, predictors: Array, first: int
+    ) -> None:
+        """The predictors of the entries of a piece, whose effects begin at ``first``."""
+        layout, rank = piece.layout, np.arange(cells.size)
+        self.add(rank, cells, scales)
+        if layout.n_biases:
+            self.add(rank, first + piece.effects.columns, 1.0)
+        if layout.n_row_effects:
+            self.add(rank, first + layout.n_biases + piece.effects.rows, 1.0)
+        if layout.n_intercepts:
+            self.add(rank, first + layout.n_effects - 1, 1.0)
+        self.end(predictors)
+
+    def written(self, n_numbers: int) -> tuple[sp.csr_array, Array]:
+        """C and t."""
+        if not self.size:
+            return sp.csr_array((0, n_numbers)), np.zeros(0)
+        places = np.concatenate(self.rows), np.concatenate(self.places)
+        matrix = sp.coo_array((np.concatenate(self.numbers), places), (self.size, n_numbers))
+        return sp.csr_array(matrix), np.concatenate(self.targets)
 
 
 def project_in_turn(program: Program, projections: list[Projection], joint: Joint) -> Joint:
@@ -127,6 +367,16 @@ def inside(program: Program, joint: Joint) -> bool:
     return all(
         np.isfinite(term.value(joint.dense[:, term.columns], joint.effects))
         for term in constraints_of(program)
+    )
+
+
+def interpolates(program: Program, joint: Joint) -> bool:
+    """True where exact losses are 0 at a point."""
+    z = program.entries.place(joint.dense).z
+    return all(
+        np.all(np.isfinite(piece.likelihood.value(piece.predictor(z[piece.part], own), piece.y)))
+        for piece, own in zip(program.loss.pieces, joint.effects, strict=True)
+        if piece.likelihood.indicator
     )
 
 

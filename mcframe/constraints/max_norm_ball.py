@@ -15,6 +15,7 @@ from mcframe.numerics.max_norm_bounds import (
     dual_max_norm_bound,
     max_norm_bounds,
     max_norm_multipliers,
+    max_norm_subgradient,
     squared_row_norms,
 )
 
@@ -48,6 +49,10 @@ class MaxNormBall(Constraint, Factored):
         """0 where gamma_2(Z) is at most the radius, up to rounding, else inf."""
         largest = self.radius * (1.0 + SET_ROUNDING)
         return 0.0 if max_norm_bounds(latent, largest)[1] <= largest else np.inf
+
+    def halfspace(self, latent: Array) -> tuple[Array, float]:
+        """A subgradient of gamma_2 at Z, and the radius."""
+        return max_norm_subgradient(latent), self.radius
 
     def conjugate(self, dual: Array) -> float:
         """radius * a bound on the dual norm."""

@@ -5,8 +5,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, Matrix
-from mcframe.contracts.rounding import SET_ROUNDING
+from mcframe.contracts.arrays import Array, Matrix, svd
+from mcframe.contracts.rounding import EPS, SET_ROUNDING
 from mcframe.contracts.term import Constraint, Factored, Spectral
 from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import OneSphere
@@ -49,6 +49,12 @@ class NuclearBall(Constraint, Spectral, Factored):
 
     threshold = 0.0  # what is taken off depends on all singular values together
     dual_radius = np.inf  # the conjugate is finite everywhere
+
+    def halfspace(self, latent: Array) -> tuple[Array, float]:
+        """U V' of the singular vectors of Z, and the radius."""
+        left, values, right = svd(latent)
+        kept = values > EPS * max(latent.shape) * np.max(values, initial=0.0)
+        return left[:, kept] @ right[kept], self.radius
 
     def of_singular_values(self, singular_values: Array) -> float:
         """0 where they sum to at most the radius, up to rounding, else inf."""

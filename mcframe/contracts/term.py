@@ -149,6 +149,14 @@ class Constraint(Term):
     #: The value that all entries of its columns have, where the set is that one point.
     fixed: float | None = None
 
+    def halfspace(self, latent: Array) -> tuple[Array, float] | None:
+        """G and c with ``<G, X> <= c`` for all X of the set, though not for this Z outside of it.
+
+        For a set without a prox: points that meet other sets, too, are then found by projections
+        onto such halfspaces. By default None: no such G is at hand.
+        """
+        return None
+
     @abstractmethod
     def constraints(self, cp: Any, latent: Any) -> list[Any]:
         """The definition as CVXPY constraints."""

@@ -54,7 +54,7 @@ def max_norm_bounds(dense: Array, threshold: float = np.nan) -> tuple[float, flo
         return 0.0, 0.0
     scale = float(np.max(np.abs(kept)))
     kept = kept / scale
-    stacked, lower = best_factors(kept, threshold / scale)
+    stacked, lower, _ = best_factors(kept, threshold / scale)
     left, right = stacked[: kept.shape[0]], stacked[kept.shape[0] :]
     norms = squared_row_norms(left), squared_row_norms(right)
     residual = kept - left @ right.T
@@ -69,28 +69,37 @@ def without_zeros(dense: Array) -> Array:
     return dense[np.any(dense, axis=1)][:, np.any(dense, axis=0)]
 
 
-def best_factors(dense: Array, threshold: float) -> tuple[Array, float]:
-    """Stacked factors with the least largest row norms that were found, and a lower bound."""
+def best_factors(dense: Array, threshold: float) -> tuple[Array, float, Array]:
+    """Stacked factors with the least largest row norms that were found, and a lower bound.
+
+    With the weights of rows and columns that prove the bound.
+    """
     n_rows, n_columns = dense.shape
-    left, values, right = svd(dense)
+    # Rows of the factors of small columns are exact relative to the column, not to all of Z.
+    sizes = np.max(np.abs(dense), axis=0)
+    left, values, right = svd(dense / sizes)
     rank = int(np.count_nonzero(values > RANK_TOLERANCE * values[0]))
     root = np.sqrt(values[:rank])
-    basis = np.vstack([left[:, :rank] * root, right[:rank].T * root])
+    basis = np.vstack([left[:, :rank] * root, right[:rank].T * root * sizes[:, None]])
     order = n_rows + n_columns
     newton = order**2 * (order + rank**2) <= NEWTON_COST
     weights: Array = np.repeat([1.0 / n_rows, 1.0 / n_columns], [n_rows, n_columns])
     slacks: Array = np.zeros(0)
-    lower, upper = 0.0, np.inf
+    best, proving, lower, upper = basis, weights, 0.0, np.inf
     for step in range(NEWTON_STEPS if newton else FIXED_POINT_STEPS):
         check_time()
-        stacked, values = balanced_factors(basis, weights, n_rows)
+        try:
+            stacked, values = balanced_factors(basis, weights, n_rows)
+        except np.linalg.LinAlgError:  # weights next to 0 leave factors of a lower rank
+            break
         total = float(np.sum(values))
         norms = squared_row_norms(stacked)
         longest = float(np.sqrt(np.max(norms[:n_rows]) * np.max(norms[n_rows:])))
         if longest < upper:
             best, upper = stacked, longest
         sums = float(np.sum(weights[:n_rows]) * np.sum(weights[n_rows:]))
-        lower = max(lower, total / np.sqrt(sums))
+        if total / np.sqrt(sums) > lower:
+            lower, proving = total / np.sqrt(sums), weights
         if upper - lower <= TOLERANCE * upper or upper < threshold or lower > threshold:
             break
         if step < 3 or not newton:
@@ -100,7 +109,25 @@ def best_factors(dense: Array, threshold: float) -> tuple[Array, float]:
             weights[n_rows:] /= np.sum(weights[n_rows:])
         else:
             weights, slacks = newton_step(stacked, values, weights, slacks, n_rows)
-    return best, lower
+    return best, lower, proving
+
+
+def max_norm_subgradient(dense: Array) -> Array:
+    """G with ``<G, X> <= gamma_2(X)`` for all X, with equality at this Z, nearly.
+
+    With weights p and q that sum to 1, and the singular vectors U, V of
+    ``diag(p)^1/2 Z diag(q)^1/2``, that is ``G = diag(p)^1/2 U V' diag(q)^1/2``.
+    """
+    rows, columns = np.any(dense, axis=1), np.any(dense, axis=0)
+    gradient, kept = np.zeros(dense.shape), without_zeros(dense)
+    if kept.size == 0:
+        return gradient
+    weights = best_factors(kept / float(np.max(np.abs(kept))), np.nan)[2]
+    first, second = np.split(np.sqrt(weights), [kept.shape[0]])
+    first, second = first / np.linalg.norm(first), second / np.linalg.norm(second)
+    left, _, right = svd(first[:, None] * kept * second)
+    gradient[np.ix_(rows, columns)] = first[:, None] * (left @ right) * second
+    return gradient
 
 
 def balanced_factors(basis: Array, weights: Array, n_rows: int) -> tuple[Array, Array]:
@@ -168,7 +195,7 @@ def factors_of(dense: Array) -> Array:
     if kept.size == 0:
         return np.zeros((n_rows + n_columns, 1))
     scale = float(np.max(np.abs(kept)))
-    stacked, _ = best_factors(kept / scale, np.nan)
+    stacked = best_factors(kept / scale, np.nan)[0]
     whole = np.zeros((n_rows + n_columns, stacked.shape[1]))
     whole[np.concatenate([rows, columns])] = stacked * np.sqrt(scale)
     return whole

@@ -280,11 +280,16 @@ class LowRank(Operator):
 
     @classmethod
     def of(cls, dense: Array) -> "LowRank":
-        """A dense matrix in factors, by a full singular value decomposition."""
-        left, values, right = svd(dense)
+        """A dense matrix in factors, by a full singular value decomposition.
+
+        Its columns are scaled to one size first, so that each is exact relative to its own size.
+        """
+        sizes = np.max(np.abs(dense), axis=0, initial=0.0)
+        sizes = np.where(sizes > 0.0, sizes, 1.0)
+        left, values, right = svd(dense / sizes)
         smallest = max(dense.shape) * np.finfo(float).eps * np.max(values, initial=0.0)
         kept = values > smallest
-        return cls(left[:, kept] * values[kept], right[kept].T)
+        return cls(left[:, kept] * values[kept], right[kept].T * sizes[:, None])
 
     @property
     def shape(self) -> tuple[int, int]:
