@@ -153,7 +153,7 @@ class DualPoint:
         triples = zip(self.program.terms, self.terms, lengths_of_effects, strict=True)
         for attached, dual, added in triples:
             if isinstance(attached.term, Constraint):
-                sets += attached.term.room(dual, attached.stretch * length + added)
+                sets += attached.term.room(dual, attached.largest_factor * length + added)
         return sets + self.program.loss.allowed_excess(self.gradient)
 
 
