@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.data_forms import class_offers, is_sparse_matrix
 from mcframe.contracts.errors import ModelError
 
 # Kinds of dtypes that are real numbers throughout: booleans, integers, floats.
@@ -306,12 +307,12 @@ def same_matrix(one: Array, other: Array) -> bool:
 
 def read_only_matrix(value: object, what: str) -> Array:
     """A copy as float64 numbers that cannot be changed; a vector becomes one row."""
-    if hasattr(value, "index") and hasattr(value, "to_numpy"):
+    if class_offers(value, "index", "to_numpy"):
         raise ModelError(
             f"{what}: {a_type(value)} was given, whose labels would be ignored; put its"
             " rows and columns in the order of the block and give .to_numpy()"
         )
-    if hasattr(value, "toarray"):
+    if is_sparse_matrix(value):
         value = value.toarray()
     try:
         matrix = np.atleast_2d(floats_of(value))

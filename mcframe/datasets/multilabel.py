@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import RandomState, exact, some_names
 from mcframe.datasets.readers import (
@@ -594,7 +595,7 @@ def fetch_multilabel(name: str | int, *, version: int | str = "active") -> Multi
         label_of(bunch.target_names[place], values, name) for place, values in enumerate(targets.T)
     ]
     # What a sparse table does not store is 0.
-    sparse = hasattr(bunch.data, "toarray")
+    sparse = is_sparse_matrix(bunch.data)
     table: Array = np.asarray(bunch.data.toarray() if sparse else bunch.data, dtype=float)
     nominal = {name: tuple(map(str, values)) for name, values in (bunch.categories or {}).items()}
     columns = [

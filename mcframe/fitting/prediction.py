@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.data_forms import class_offers
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import NotANumber, floats_of, is_word, whole
@@ -283,7 +284,7 @@ class Axes:
         DataError
             If one is unknown.
         """
-        several = isinstance(row, list | np.ndarray) or hasattr(row, "to_list")
+        several = isinstance(row, list | np.ndarray) or class_offers(row, "to_list")
         given = list(row) if several else [row]
         at = self.rows.find(given)
         self.check_known(self.rows, given, at)

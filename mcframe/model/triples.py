@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.data_forms import is_labelled
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import NotANumber, a_type, counted, exact, is_word
 from mcframe.model.labels import (
@@ -172,7 +173,7 @@ def three_columns(
     else:
         library, names = None, ("row", "column")
         three = [sequence(*pair) for pair in zip(("row", "column", "value"), given, strict=True)]
-        indexes = [each.index for each in three if hasattr(each, "reindex")]  # Series of pandas
+        indexes = [each.index for each in three if is_labelled(each)]
         if any(not index.equals(indexes[0]) for index in indexes):
             raise DataError(
                 f"{HERE}: row, column and value are Series with different indexes; give columns of"

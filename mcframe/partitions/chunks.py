@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.data_forms import class_offers
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import NotANumber, a_type, exact, floats_of
 from mcframe.likelihoods import Gaussian
@@ -440,7 +441,7 @@ def numbers_in(here: str, key: str, column: Any) -> Array:
 
 def places_in(here: str, key: str, column: Any) -> IntArray:
     """Return the rows or the columns of a chunk of triples: whole numbers from 0."""
-    numbers = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    numbers = column.to_numpy() if class_offers(column, "to_numpy") else np.asarray(column)
     if numbers.size == 0:
         return np.empty(0, dtype=np.int64)
     if numbers.dtype.kind not in "iu" or numbers.ndim != 1:

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from mcframe.contracts.data_forms import class_offers, is_chunked_array, is_dask_frame
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import a_type
@@ -71,7 +72,7 @@ def chunk_of(name: str, given: Any, p: int, start: int, rows_given: bool) -> Chu
 def in_scipy(given: Any) -> Any:
     """Return a block of rows whose ``sparse.COO`` is a matrix of SciPy."""
     return changed(
-        given, lambda own: own.to_scipy_sparse() if hasattr(own, "to_scipy_sparse") else own
+        given, lambda own: own.to_scipy_sparse() if class_offers(own, "to_scipy_sparse") else own
     )
 
 
@@ -154,19 +155,14 @@ def tables_as_arrays(name: str, given: Any) -> Any:
     return Observations(**arrays)
 
 
-def is_frame(collection: Any) -> bool:
-    """Return True for a frame or a Series, by its type: a Delayed has any attribute."""
-    return hasattr(type(collection), "columns")
-
-
 def in_columns(collection: Any) -> Any:
     """Return a frame, of a Series with one column."""
-    return collection.to_frame() if hasattr(type(collection), "to_frame") else collection
+    return collection.to_frame() if class_offers(collection, "to_frame") else collection
 
 
 def is_triples(collection: Any) -> bool:
     """Return True for a frame whose columns or index have the names of those of triples."""
-    if not is_frame(collection):
+    if not is_dask_frame(collection):
         return False
     frame = in_columns(collection)
     return {*PLACES} <= {*frame.columns, frame.index.name}
@@ -181,9 +177,9 @@ def array_of(name: str, what: str, collection: Any) -> Any:
             " needed for every block. dask.array.from_array(array, chunks=(rows, -1)) makes one"
         )
     refuse_persisted(name, collection)
-    if is_frame(collection):
+    if is_dask_frame(collection):
         collection = array_of_frame(name, collection)
-    if not hasattr(type(collection), "chunks"):
+    if not is_chunked_array(collection):
         raise DataError(
             f"{here} {a_type(collection)} of Dask was given; a dask.array or a"
             " dask.dataframe is needed"
@@ -257,7 +253,7 @@ def in_common_chunks(blocks: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[i
     None where all blocks are frames of triples.
     """
     arrays = {name: values_of(given) for name, given in blocks.items()}
-    arrays = {name: array for name, array in arrays.items() if hasattr(array, "chunks")}
+    arrays = {name: array for name, array in arrays.items() if is_chunked_array(array)}
     if not arrays:
         return dict(blocks), None
     first = next(iter(arrays))
@@ -270,7 +266,7 @@ def in_common_chunks(blocks: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[i
             )
 
     def cut(own: Any) -> Any:
-        return own.rechunk((rows, -1)) if hasattr(own, "chunks") else own
+        return own.rechunk((rows, -1)) if is_chunked_array(own) else own
 
     return {name: changed(own, cut) for name, own in blocks.items()}, tuple(map(int, rows))
 
@@ -290,9 +286,9 @@ def width_of(name: str, given: Any, facts: tuple[ChunkSummary, ...], shapes: Sha
     """Return how many columns a block has."""
     array = values_of(given)
     last = max(each.last_column for each in facts)
-    width = int(array.shape[1]) if hasattr(array, "chunks") else last + 1
+    width = int(array.shape[1]) if is_chunked_array(array) else last + 1
     said = shapes[name][1] if name in shapes else width
-    if last >= said or (hasattr(array, "chunks") and said != width):
+    if last >= said or (is_chunked_array(array) and said != width):
         raise DataError(f"block {name!r}: it has {width} columns and shapes says {said}")
     return int(said)
 
@@ -524,7 +520,7 @@ def from_dask(
     data, heights = in_common_chunks(arrays)
     tasks = {name: tasks_of(name, given) for name, given in data.items()}
     refuse_unlike_numbers(tasks)
-    rows_given = {name: hasattr(values_of(given), "chunks") for name, given in data.items()}
+    rows_given = {name: is_chunked_array(values_of(given)) for name, given in data.items()}
     facts = facts_of(tasks, rows_given, heights, data)
     columns = {name: width_of(name, data[name], facts[name], shapes) for name in data}
     refuse_empty(facts, heights is not None)
@@ -552,7 +548,7 @@ def tables_from_dask(data: Mapping[str, Any]) -> DaskPartitions:
 
 def names_of(collection: Any) -> Any:
     """Return the names of the columns of a frame whose rows are items, as pandas' Index."""
-    if is_triples(collection) or not is_frame(collection):
+    if is_triples(collection) or not is_dask_frame(collection):
         return None
     return in_columns(collection).columns
 

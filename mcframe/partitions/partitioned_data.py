@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
+from mcframe.contracts.data_forms import class_offers, is_dask
 from mcframe.contracts.errors import DataError
 from mcframe.model.model import Observations
 from mcframe.storage.digest import digest_of
@@ -232,8 +233,7 @@ class RowsInMemory:
 
 def is_partitioned(data: object) -> TypeGuard[PartitionedData]:
     """Return True for data in partitions, without computing any property."""
-    kind = type(data)
-    return all(hasattr(kind, name) for name in ("part", "rows", "n_entries", "fingerprint"))
+    return class_offers(data, "part", "rows", "n_entries", "fingerprint")
 
 
 def is_collection(given: object) -> bool:
@@ -243,7 +243,7 @@ def is_collection(given: object) -> bool:
         if isinstance(given, Observations)
         else (given,)
     )
-    return any(hasattr(type(part), "__dask_graph__") for part in parts)
+    return any(is_dask(part) for part in parts)
 
 
 def refusal_of_rows(given: object) -> str | None:

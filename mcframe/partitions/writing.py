@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.data_forms import class_offers
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import a_type, is_word, whole
@@ -396,7 +397,7 @@ def tables_of_labels(
 
 def table_of_labels(what: str, given: Any) -> Any:
     """Return labels, which are text alone or whole numbers alone and differ, as a table."""
-    labels = given.tolist() if hasattr(given, "tolist") else list(given)
+    labels = given.tolist() if class_offers(given, "tolist") else list(given)
     kinds = {type(label) for label in labels}
     if kinds - {str} and kinds - {int}:
         wrong = next((k for k, label in enumerate(labels) if type(label) not in (str, int)), 0)

@@ -18,6 +18,7 @@ from mcframe.plots.drawing import (
     shown,
     styles,
 )
+from mcframe.risks import RiskMixture
 
 # Singular values along a path that have a line each.
 MOST_PATHS = 30
@@ -144,12 +145,13 @@ def singular_values(answer: Any, *, ax: Any = None) -> Any:
     >>> path.plot.singular_values().get_xlabel()
     'weight of the nuclear norm'
     """
-    fits = getattr(answer, "fits", (answer,))
+    path = getattr(answer, "fits", None)
+    fits = (answer,) if path is None else path
     spectra = [fit.latent.singular_values()[: fit.rank] for fit in fits]
     longest = max(map(len, spectra))
     if longest == 0:
         raise ModelError("singular_values: Z is 0, so that it has none; take a smaller weight")
-    if not hasattr(answer, "fits"):
+    if path is None:
         places = np.arange(1, longest + 1)
         ax.vlines(places, spectra[0][-1] / 2.0, spectra[0], color=GREY, linewidth=0.8)
         ax.semilogy(places, spectra[0], "o", color=BLUE, markersize=4.0)
@@ -369,7 +371,7 @@ def scores_of_mixtures(chosen: Any) -> dict[tuple[float, float, float], float]:
     found = {}
     lowest = np.min(np.where(np.isfinite(chosen.means), chosen.means, np.inf), axis=1)
     for number, (model, score) in enumerate(zip(chosen.models, lowest, strict=True)):
-        mixtures = [b.likelihood for b in model.blocks if hasattr(b.likelihood, "pn")]
+        mixtures = [b.likelihood for b in model.blocks if isinstance(b.likelihood, RiskMixture)]
         if len(mixtures) != 1:
             raise ModelError(
                 f"ternary: model {number} has {len(mixtures)} blocks with a RiskMixture; one is"

@@ -8,6 +8,7 @@ import scipy
 from scipy.special import betaincinv
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.data_forms import is_labelled_table
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import ValueKind, has_probabilities
 from mcframe.contracts.validators import whole
@@ -386,7 +387,7 @@ def principal_axes(answer: Any) -> tuple[Array, dict[str, tuple[list[Any], Array
     r, found = factors.shares.size, {}
     for name, own in factors.loadings.items():
         numbers = np.asarray(own).reshape(len(own), r, -1).transpose(0, 2, 1)
-        names = list(own.index) if hasattr(own, "index") else list(range(len(own)))
+        names = list(own.index) if is_labelled_table(own) else list(range(len(own)))
         found[name] = named_loadings(names, numbers.reshape(-1, r))
     return np.asarray(factors.scores), found, factors.shares
 

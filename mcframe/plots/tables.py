@@ -170,7 +170,7 @@ def filled(completed: Any, column: Any = None, *, ax: Any = None) -> Any:
         if each.name in sds:
             rows.append(np.flatnonzero(each.column.missing))
             places.append(np.full(rows[-1].size, place))
-            spread = 1.0 if hasattr(each.coding, "places") else observed_spread(each)
+            spread = 1.0 if each.coding.places is not None else observed_spread(each)
             errors.append(sds[each.name] / spread)
     at = np.concatenate(rows), np.concatenate(places)
     counts = sums_of_groups(shape, *at)
@@ -201,7 +201,7 @@ def observed_spread(each: Any) -> float:
 def filled_column(each: Any, completed: Any, sds: Any, ax: Any) -> Any:
     """Draw the filled values of a column with their standard deviations."""
     name = plain(each.name)
-    if each.name not in sds or hasattr(each.coding, "places"):
+    if each.name not in sds or each.coding.places is not None:
         why = "has no filled cell" if each.name not in sds else f"is {with_article(each.kind)}"
         raise ModelError(
             f"filled: column {name!r} {why}; a column of numbers, counts or dates with filled"

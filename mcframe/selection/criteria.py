@@ -87,9 +87,9 @@ def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criteri
                 f" held-out entries is needed, such as {' or '.join(suitable(models[0]))} of"
                 " mcframe.selection"
             )
-        if hasattr(each, "check"):  # which refuses models that it cannot score
-            for model in models:
-                each.check(model)
+        check: Any = getattr(each, "check", None)  # which refuses models that it cannot score
+        for model in models if check is not None else ():
+            check(model)
         if name in found:
             raise ModelError(
                 f"criterion has two that are called {name}; give a dict from a name to each"

@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.data_forms import class_offers
 from mcframe.contracts.errors import DataError, McframeError, ModelError
 from mcframe.contracts.showing import cut
 from mcframe.contracts.validators import a_type, meant
@@ -269,7 +270,7 @@ class Reader:
                 told = f"{key}={cut(repr(part))} was given"
                 raise DataError(f"{called}: {told}; {in_words(hint)} is needed")
         made = kind(**parts)
-        if hasattr(kind, "_check_read"):
+        if class_offers(made, "_check_read"):
             made._check_read()
         return made
 

@@ -173,6 +173,7 @@ class Numbers(Coded):
     upper: float = np.inf
     unit: float = 1.0
 
+    places: ClassVar[None] = None
     measure = "root mean square"
     rule: ClassVar[str] = ""  # of the numbers that are allowed
 

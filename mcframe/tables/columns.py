@@ -17,6 +17,7 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.data_forms import class_offers
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.row_stores import refuse_stores
@@ -258,7 +259,7 @@ def read_frame(frame: Any) -> Any:
 
 def repeated_name(frame: Any) -> DataError:
     """The error of a table with a column name that stands twice."""
-    names = frame.column_names if hasattr(frame, "column_names") else frame.columns
+    names = frame.column_names if class_offers(frame, "column_names") else frame.columns
     name, times = Counter(names).most_common(1)[0]
     said = "no name" if absent(name) else f"the name {plain(name)!r}"
     return DataError(f"{times} columns of the table have {said}; rename or drop all but one")
@@ -288,7 +289,7 @@ def read_column(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
     if dtype == nw.Boolean:
         form = "boolean"
     elif dtype in (nw.Categorical, nw.Enum):
-        if library.is_pandas() and not hasattr(native, "cat"):
+        if library.is_pandas() and not class_offers(native.dtype, "categories"):
             held = "an Arrow dictionary"
         else:  # of an Enum of polars the order counts; pyarrow keeps this beside the dtype
             ordered = dtype == nw.Enum or getattr(getattr(native, "type", None), "ordered", False)

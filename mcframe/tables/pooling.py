@@ -7,6 +7,7 @@ import numpy as np
 import scipy
 
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.data_forms import is_labelled, is_labelled_table
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.validators import NotANumber, above_zero, floats_of, probability
@@ -181,19 +182,15 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
         freedom = 1.0 / inverse
     missing = share + (1.0 - share) * 2.0 / (freedom + 3.0)
     found: list[Any] = [scalar(each) for each in (estimate, np.sqrt(total), freedom, missing)]
+    first_class: Any = type(first)
     if is_labelled(first):
-        found = [type(first)(values, index=first.index) for values in found]
+        found = [first_class(values, index=first.index) for values in found]
     return Pooled(found[0], found[1], found[2], found[3], m)
 
 
 def rows_of(given: Any) -> Any:
     """The rows of a DataFrame of pandas, so that columns are matched by their labels."""
-    return [row for _, row in given.iterrows()] if hasattr(given, "iterrows") else given
-
-
-def is_labelled(values: Any) -> bool:
-    """Whether numbers have labels: a Series of pandas."""
-    return hasattr(values, "reindex")
+    return [row for _, row in given.iterrows()] if is_labelled_table(given) else given
 
 
 def in_order_of(first: Any, given: Any, what: str) -> list[Any]:
