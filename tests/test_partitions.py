@@ -27,8 +27,9 @@ from mcframe.partitions.executor import (
     tree_sum,
 )
 from mcframe.partitions.part import BYTES_PER_ENTRY, FAN, Least, Source, predictors
-from mcframe.partitions.partitioned_data import RowsInMemory, is_partitioned
+from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.partitions.partitioned_effects import ColumnParts
+from mcframe.partitions.store import is_partitioned
 from mcframe.runtime.scratch import Scratch
 from mcframe.runtime.work import Work
 

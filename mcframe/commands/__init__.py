@@ -1,1 +1,1 @@
-"""Floor 10: the commands of ``mcframe`` at a terminal, thin layers over the public verbs."""
+"""Floor 12: the commands of ``mcframe`` at a terminal, thin layers over the public verbs."""

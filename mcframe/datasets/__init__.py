@@ -1,4 +1,4 @@
-"""Floor 7: real tables to try things on, read from what is installed or from your files."""
+"""Floor 11: real tables to try things on, read from what is installed or from your files."""
 
 from mcframe.datasets.multilabel import (
     MultiLabel,

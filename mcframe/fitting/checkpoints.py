@@ -1,15 +1,13 @@
 """Checkpoints of a fit or of a posterior while it runs, of data in memory and in partitions."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.backends import Outcome, Settings
 from mcframe.contracts.errors import DataError, warn_caller
-from mcframe.fitting.fit_answer import Fit, checked_start
 from mcframe.storage.archive import Archive
 from mcframe.storage.digest import digest_of
 
@@ -67,39 +65,3 @@ class Checkpoint:
             warn_caller(f"{error}. The work goes on, and the checkpoint keeps what it held before")
         self.written = time.monotonic()
         self.took = self.written - began
-
-
-def resumed(
-    settings: Settings,
-    start: Fit | None,
-    problem: Any,
-    fit_of: Callable[[Outcome], Fit],
-    path: object,
-    kind: str,
-    every: float = 0.0,
-) -> tuple[Settings, Checkpoint | None]:
-    """The settings of a fit that goes on from its checkpoint, and that; None without a path.
-
-    From ``start`` where the file is empty. Points are written there at a certificate that is due,
-    and between two that are far apart, where the loop asks for it.
-    """
-    if path is None:
-        return attrs.evolve(settings, start=checked_start(start, problem)), None
-    identity = {"random_state": settings.random_state}
-    checkpoint = Checkpoint.at_path(path, kind, problem, identity, every)
-    last: Fit | None = None
-
-    def keep(outcome: Outcome) -> None:
-        nonlocal last
-        if not checkpoint.is_due:
-            return
-        if last is None or last.latent is not outcome.point.latent:
-            last = fit_of(outcome)
-        else:
-            names = ("bound", "rounding", "history", "paused")
-            last = attrs.evolve(last, **{name: getattr(outcome, name) for name in names})
-        checkpoint.write(last, problem=problem)
-
-    saved = checkpoint.read(Fit, problem=problem)
-    begin = checked_start(start if saved is None else saved, problem)
-    return attrs.evolve(settings, start=begin, keep=keep), checkpoint

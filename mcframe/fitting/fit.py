@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 
 from mcframe.backends import (
@@ -23,8 +24,8 @@ from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning, warn_caller
 from mcframe.contracts.row_stores import refuse_options_of_stores, store_of
 from mcframe.contracts.validators import RandomState, checked_seed, checked_switch, is_word
-from mcframe.fitting.checkpoints import resumed
-from mcframe.fitting.fit_answer import Fit
+from mcframe.fitting.checkpoints import Checkpoint
+from mcframe.fitting.fit_answer import Fit, checked_start
 from mcframe.fitting.fitting_store import FittingStore
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table, affine_units
@@ -206,6 +207,42 @@ def fit(
         if kept is not None:
             kept.write(answer, problem=problem)
         return answer
+
+
+def resumed(
+    settings: Settings,
+    start: Fit | None,
+    problem: Any,
+    fit_of: Callable[[Outcome], Fit],
+    path: object,
+    kind: str,
+    every: float = 0.0,
+) -> tuple[Settings, Checkpoint | None]:
+    """The settings of a fit that goes on from its checkpoint, and that; None without a path.
+
+    From ``start`` where the file is empty. Points are written there at a certificate that is due,
+    and between two that are far apart, where the loop asks for it.
+    """
+    if path is None:
+        return attrs.evolve(settings, start=checked_start(start, problem)), None
+    identity = {"random_state": settings.random_state}
+    checkpoint = Checkpoint.at_path(path, kind, problem, identity, every)
+    last: Fit | None = None
+
+    def keep(outcome: Outcome) -> None:
+        nonlocal last
+        if not checkpoint.is_due:
+            return
+        if last is None or last.latent is not outcome.point.latent:
+            last = fit_of(outcome)
+        else:
+            names = ("bound", "rounding", "history", "paused")
+            last = attrs.evolve(last, **{name: getattr(outcome, name) for name in names})
+        checkpoint.write(last, problem=problem)
+
+    saved = checkpoint.read(Fit, problem=problem)
+    begin = checked_start(start if saved is None else saved, problem)
+    return attrs.evolve(settings, start=begin, keep=keep), checkpoint
 
 
 def fit_problem(

@@ -1,4 +1,4 @@
-"""Floor 6: the public harness, for our words and yours.
+"""Floor 8: the public harness, for our words and yours.
 
 ``check_likelihood``, ``check_regularizer`` (constraints too) and ``check_solver`` raise a
 ``LawViolation`` that names the law, the word and the numbers.

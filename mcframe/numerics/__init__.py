@@ -1,1 +1,1 @@
-"""Floor 1: arithmetic that knows no models."""
+"""Floor 2: arithmetic that knows no models."""

@@ -26,7 +26,7 @@ from mcframe.model.labels import (
 from mcframe.model.model import EntryExposures
 from mcframe.model.reading import read_numbers
 from mcframe.model.table import Table
-from mcframe.partitions.partitioned_data import is_collection
+from mcframe.partitions.store import is_collection
 
 # The additions that an entry may have to its value: names of columns of triples.
 ADDITIONS = ("weight", "offset", "exposure")

@@ -13,7 +13,7 @@ from mcframe.backends.row_space import RowSpace
 from mcframe.compile import demand_determined
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
 from mcframe.contracts.validators import is_word
-from mcframe.fitting.checkpoints import resumed
+from mcframe.fitting.fit import resumed
 from mcframe.fitting.fit_answer import Fit, Kept
 from mcframe.model import Model
 from mcframe.model.binding import check_model, worth_a_warning

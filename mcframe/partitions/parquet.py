@@ -18,8 +18,9 @@ from mcframe.model.table import LeftBehind
 from mcframe.partitions.binding_rounds import mixed_bits
 from mcframe.partitions.on_disk import FolderLayout, pa, path_of, pq, workshop
 from mcframe.partitions.part import read_part
-from mcframe.partitions.partitioned_data import PartitionedData, is_partitioned
+from mcframe.partitions.partitioned_data import PartitionedData
 from mcframe.partitions.partitioned_problem import PartitionedProblem
+from mcframe.partitions.store import is_partitioned
 
 # Rows of a file that are in memory at a time.
 BATCH = 1 << 18

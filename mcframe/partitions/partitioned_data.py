@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.contracts.data_forms import class_offers, is_dask
 from mcframe.contracts.errors import DataError
 from mcframe.model.model import Observations
 from mcframe.storage.digest import digest_of
@@ -231,38 +230,6 @@ class RowsInMemory:
         return self.matrices[name][rows]
 
 
-def is_partitioned(data: object) -> TypeGuard[PartitionedData]:
-    """Return True for data in partitions, without computing any property."""
-    return class_offers(data, "part", "rows", "n_entries", "fingerprint")
-
-
-def is_collection(given: object) -> bool:
-    """Return True for a collection of Dask, or ``Observations`` with one."""
-    parts = (
-        (given.values, *(getattr(given, what) for what in ADDED))
-        if isinstance(given, Observations)
-        else (given,)
-    )
-    return any(is_dask(part) for part in parts)
-
-
-def refusal_of_rows(given: object) -> str | None:
-    """Why rows in partitions are not taken where all are needed in this process; else None."""
-    taken = "here all rows are needed in this process"
-    if is_partitioned(given):
-        return (
-            f"{type(given).__name__} was given, rows in partitions, which mc.fit and"
-            f" mc.explain take in the place of all data; {taken}. Give arrays, for example of a"
-            " sample of the rows"
-        )
-    if is_collection(given):
-        return (
-            f"a collection of Dask was given; mc.fit and mc.explain take a dict from the"
-            f" name of each block to one. But {taken}: give collection.compute()"
-        )
-    return None
-
-
 def values_of(given: Any) -> Any:
     """Return the matrix of a block, without weights, offset and exposure."""
     return given.values if isinstance(given, Observations) else given
@@ -301,10 +268,3 @@ def rows_of(numbers: Any, rows: slice, n_items: int) -> Any:
         return numbers
     matrix = rows_at_hand(numbers)
     return matrix[rows] if matrix.shape[0] == n_items and matrix.ndim == 2 else matrix
-
-
-def in_partitions(data: object) -> bool:
-    """Return True for rows in partitions, and for collections of Dask."""
-    if isinstance(data, Mapping):
-        return any(map(is_collection, data.values()))
-    return is_partitioned(data)

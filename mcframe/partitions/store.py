@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from mcframe.backends import Settings
+from mcframe.contracts.data_forms import class_offers, is_dask
 from mcframe.contracts.deferred import Deferred
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model
-from mcframe.partitions.partitioned_data import is_collection, is_partitioned, refusal_of_rows
+from mcframe.model.model import Observations
+from mcframe.partitions.partitioned_data import ADDED, PartitionedData
 
 if TYPE_CHECKING:
     from mcframe.partitions import estimate_partitions, fit_partitions
@@ -56,3 +58,35 @@ class PartitionStore:
     def estimate(self, *arguments: Any, **options: Any) -> None:
         """Run the ascent of a posterior; see ``estimate_partitions``."""
         estimate_partitions.estimate_partitions(*arguments, **options)
+
+
+def is_partitioned(data: object) -> TypeGuard[PartitionedData]:
+    """Return True for data in partitions, without computing any property."""
+    return class_offers(data, "part", "rows", "n_entries", "fingerprint")
+
+
+def is_collection(given: object) -> bool:
+    """Return True for a collection of Dask, or ``Observations`` with one."""
+    parts = (
+        (given.values, *(getattr(given, what) for what in ADDED))
+        if isinstance(given, Observations)
+        else (given,)
+    )
+    return any(is_dask(part) for part in parts)
+
+
+def refusal_of_rows(given: object) -> str | None:
+    """Why rows in partitions are not taken where all are needed in this process; else None."""
+    taken = "here all rows are needed in this process"
+    if is_partitioned(given):
+        return (
+            f"{type(given).__name__} was given, rows in partitions, which mc.fit and"
+            f" mc.explain take in the place of all data; {taken}. Give arrays, for example of a"
+            " sample of the rows"
+        )
+    if is_collection(given):
+        return (
+            f"a collection of Dask was given; mc.fit and mc.explain take a dict from the"
+            f" name of each block to one. But {taken}: give collection.compute()"
+        )
+    return None

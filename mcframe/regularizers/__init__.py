@@ -1,4 +1,4 @@
-"""Floor 2: regularizers, one word a file."""
+"""Floor 3: regularizers, one word a file."""
 
 from mcframe.regularizers.gaussian_rows import GaussianRows
 from mcframe.regularizers.max_norm import MaxNorm

@@ -1,4 +1,4 @@
-"""Floor 7: one model at many weights, and which of them to take."""
+"""Floor 9: one model at many weights, and which of them to take."""
 
 from mcframe.selection.comparing import Comparison, CoordinateSearch, compare, search_block_weights
 from mcframe.selection.criteria import (

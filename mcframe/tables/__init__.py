@@ -1,4 +1,4 @@
-"""Floor 7: a table of any columns becomes a model, and a completed table."""
+"""Floor 10: a table of any columns becomes a model, and a completed table."""
 
 from mcframe.tables.completing import complete
 from mcframe.tables.completion import Completion
