@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from mcframe.backends import Settings
-from mcframe.contracts.data_forms import class_offers, is_dask
 from mcframe.contracts.deferred import Deferred
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model
@@ -62,7 +61,7 @@ class PartitionStore:
 
 def is_partitioned(data: object) -> TypeGuard[PartitionedData]:
     """Return True for data in partitions, without computing any property."""
-    return class_offers(data, "part", "rows", "n_entries", "fingerprint")
+    return {"part", "rows", "n_entries", "fingerprint"}.issubset(dir(type(data)))
 
 
 def is_collection(given: object) -> bool:
@@ -72,7 +71,7 @@ def is_collection(given: object) -> bool:
         if isinstance(given, Observations)
         else (given,)
     )
-    return any(is_dask(part) for part in parts)
+    return any("__dask_graph__" in dir(type(part)) for part in parts)
 
 
 def refusal_of_rows(given: object) -> str | None:
