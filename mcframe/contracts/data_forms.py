@@ -63,11 +63,6 @@ def is_dask_frame(values: object) -> bool:
     return class_offers(values, "columns", "__dask_graph__")
 
 
-def is_dask(values: object) -> bool:
-    """Return True for a collection of Dask."""
-    return class_offers(values, "__dask_graph__")
-
-
 def is_sparse_matrix(values: object) -> TypeGuard[SparseMatrix]:
     """Return True for a matrix of SciPy, or another one that is sparse."""
     return class_offers(values, "toarray")
