@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, given, seed, settings
 
 import mcframe as mc
-from mcframe.backends import verdicts
+from mcframe.backends import eligibilities
 from mcframe.backends.certificate import relative_gap
 from mcframe.compile import CompiledProblem
 from mcframe.laws.solver_laws import OF_ONE_FIT, TWICE, TrialFit
@@ -90,7 +90,7 @@ def able(reference, backends):
     """Which of some backends say that they can run a problem."""
     return [
         v.name
-        for v in verdicts(CompiledProblem(reference.problem))
+        for v in eligibilities(CompiledProblem(reference.problem))
         if v.can_run and v.name in backends
     ]
 
@@ -318,7 +318,7 @@ def run_units(n_examples, part, record_property):
         same = [other.history[-1].iteration == plain.history[-1].iteration for other in others]
         alike += all(same)
         for other in others:
-            room = plain.rounding.moved + other.rounding.moved
+            room = plain.rounding.total + other.rounding.total
             assert plain.bound <= other.objective + room
             assert other.bound <= plain.objective + room
             if all(same):

@@ -488,7 +488,7 @@ def test_random_calibrated_models_hold_their_sums(part, n_examples, record_prope
             for fit in fits:
                 check_sums(fit, model, data)
                 again = fit.problem.objective(fit.latent, fit.effects)
-                assert again == pytest.approx(fit.objective, rel=1e-6, abs=fit.rounding.moved)
+                assert again == pytest.approx(fit.objective, rel=1e-6, abs=fit.rounding.total)
             for one, other in itertools.product(fits, fits):
                 slack = max(one.allowed_excess, other.allowed_excess)
                 assert one.bound <= other.objective + slack

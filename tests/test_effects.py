@@ -76,7 +76,7 @@ def test_infinite_effects_are_said():
     for word, table in (WORDS["labels"], (mc.Poisson(), np.zeros((5, 2)))):
         model = mc.Model([mc.Block("y", word, bias=True)], [NORM])
         fit = mc.fit(model, {"y": table})
-        (note,) = [note for note in fit.notes if "no finite best value" in note]
+        (note,) = [note for note in fit.notes if "no finite optimum" in note]
         assert "bias of column 0" in note
         assert "effects_weight" in note
     ridged = mc.Model([mc.Block("y", word, bias=True, effects_weight=0.1)], [NORM])

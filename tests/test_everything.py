@@ -14,7 +14,7 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
-from mcframe.backends import verdicts
+from mcframe.backends import eligibilities
 from mcframe.compile import CompiledProblem
 from mcframe.partitions.partitioned_data import RowsInMemory
 
@@ -26,7 +26,7 @@ TOLERANCES = (1e-6, 1e-9, 1e-12)
 def fits_of(model, data, n_partitions, other, tol, seconds):
     """One model by the backend that is chosen, by another one, and with rows in partitions."""
     problem = mc.Problem.bind(model, data)
-    able = [v.name for v in verdicts(CompiledProblem(problem)) if v.can_run]
+    able = [v.name for v in eligibilities(CompiledProblem(problem)) if v.can_run]
     ways = [("auto", data)]
     if able:
         ways.append((able[other % len(able)], data))
@@ -50,7 +50,7 @@ def contradictions(fits, tol):
         if not one.bound <= other.objective + slack:
             yield f"bound {one.bound!r} of {one.backend}, objective {other.objective!r}"
         size = max(abs(one.objective), abs(one.bound))
-        slack = max(slack, one.rounding.nothing)  # an objective up to this counts as 0
+        slack = max(slack, one.rounding.zero_below)  # an objective up to this counts as 0
         if one.status == "certified" and one.objective > other.objective + tol * size + slack:
             yield (
                 f"{one.backend} certifies {one.objective!r}, bound {one.bound!r},"

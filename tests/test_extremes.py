@@ -33,7 +33,7 @@ def agrees(fit):
     if reference.status != "certified":
         return
     size = max(abs(fit.objective), abs(reference.objective))
-    nothing = max(fit.rounding.nothing, reference.rounding.nothing)
+    nothing = max(fit.rounding.zero_below, reference.rounding.zero_below)
     assert abs(fit.objective - reference.objective) <= 1e-5 * size + nothing
 
 

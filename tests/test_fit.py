@@ -240,9 +240,9 @@ def test_a_reference_that_would_take_too_long_is_refused(model):
     data = {"features": rng.random((900, 20)), "labels": rng.integers(0, 2, (900, 5))}
     with pytest.raises(mc.BackendError, match=r"cone of order 925.*force=True"):
         mc.fit(model, data, backend="reference")
-    verdicts = {v.name: v for v in mc.explain(model, data).verdicts}
-    assert verdicts["proximal"].can_run
-    assert not verdicts["reference"].can_run
+    eligibilities = {v.name: v for v in mc.explain(model, data).eligibilities}
+    assert eligibilities["proximal"].can_run
+    assert not eligibilities["reference"].can_run
     assert "force=True" in repr(mc.explain(model, data))
 
 

@@ -53,12 +53,12 @@ def test_gradient_and_curvature_are_those_of_the_objective():
     assert at.riemannian_gradient().dot(move) == pytest.approx(
         (after - before) / (2 * step), rel=1e-4
     )
-    curved = at.curve(move, np.where(seen, written, 0.0))
+    curved = at.hessian_product(move, np.where(seen, written, 0.0))
     second = (before + after - 2 * here) / step**2
     assert curved.dot(move) == pytest.approx(second, rel=1e-4)
     # Symmetric, and along the matrices of the rank.
     other = tangent(at, rng)
-    mirrored = at.curve(other, np.where(seen, at.matrix(other).dense(), 0.0))
+    mirrored = at.hessian_product(other, np.where(seen, at.matrix(other).dense(), 0.0))
     assert curved.dot(other) == pytest.approx(mirrored.dot(move))
     np.testing.assert_allclose(at.left.T @ curved.left, 0.0, atol=1e-12)
     np.testing.assert_allclose(at.right.T @ curved.right, 0.0, atol=1e-12)
@@ -76,11 +76,11 @@ def test_the_preconditioner_inverts_an_even_curvature(shape):
     curvature = 0.7
     precondition = Preconditioner(at, curvature, near)
     move = tangent(at, rng)
-    found = precondition(at.curve(move, curvature * at.matrix(move).dense()))
+    found = precondition(at.hessian_product(move, curvature * at.matrix(move).dense()))
     for name in ("middle", "left", "right"):
         np.testing.assert_allclose(getattr(found, name), getattr(move, name), atol=1e-4)
     blind = Preconditioner(at, curvature, None)(
-        at.curve(move, curvature * at.matrix(move).dense())
+        at.hessian_product(move, curvature * at.matrix(move).dense())
     )
     assert np.max(np.abs(blind.left - move.left)) > 0.1
 
@@ -126,17 +126,17 @@ def test_a_leap_that_leads_up_leaves_the_iterate_and_waits(monkeypatch, length):
     program = CompiledProblem(Problem.bind(model, {"x": noisy()})).program
     solver = mc.Proximal()
     state = solver.init(program, None, np.random.default_rng(0))
-    while not proximal.may_leap(program, state):
+    while not proximal.may_take_newton_step(program, state):
         solver.step(program, state)
     far = LowRank(length * np.ones((90, 1)), np.ones((60, 1)))
     monkeypatch.setattr(proximal, "newton_move_of", lambda *given: far)
-    before, z = state.objective, state.iterates.place().array.copy()
+    before, z = state.objective, state.iterates.iterate().array.copy()
     patience = state.patience
-    assert not proximal.leap(program, state)
-    np.testing.assert_array_equal(state.iterates.place().array, z)
+    assert not proximal.riemannian_newton_step(program, state)
+    np.testing.assert_array_equal(state.iterates.iterate().array, z)
     assert state.objective == before
     assert state.patience == 2 * patience
-    assert not proximal.may_leap(program, state)
+    assert not proximal.may_take_newton_step(program, state)
     solver.step(program, state)  # an accelerated step instead, without momentum
     assert state.objective < before
 
@@ -150,10 +150,10 @@ def test_leaps_are_for_a_nuclear_norm_alone():
         solver = mc.Proximal()
         state = solver.init(program, None, np.random.default_rng(0))
         for _ in range(40):
-            if proximal.may_leap(program, state):
+            if proximal.may_take_newton_step(program, state):
                 break
             solver.step(program, state)
-        assert proximal.may_leap(program, state) == isinstance(term, mc.NuclearNorm)
+        assert proximal.may_take_newton_step(program, state) == isinstance(term, mc.NuclearNorm)
 
 
 def test_changes_of_the_gradient_follow_the_effects():

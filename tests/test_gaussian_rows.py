@@ -275,7 +275,7 @@ def test_what_the_solver_refuses_it_says(block, terms, reason):
 
 def test_other_solvers_refuse_by_what_they_can(mixed):
     model, data = mixed
-    reasons = {verdict.name: verdict.reason for verdict in mc.explain(model, data).verdicts}
+    reasons = {verdict.name: verdict.reason for verdict in mc.explain(model, data).eligibilities}
     assert reasons["proximal"] == "GaussianRows is no function of singular values"
     assert reasons["factored"] == "GaussianRows has no factored form"
     assert reasons["rowwise"] is None
@@ -524,7 +524,7 @@ def run_weighty(n_examples, part, record_property):
     def holds(example):
         fit = quiet(*example, max_seconds=20.0)
         statuses[fit.status] += 1
-        assert fit.bound <= fit.objective + fit.rounding.moved
+        assert fit.bound <= fit.objective + fit.rounding.total
 
     holds()
     record_property("weighty rows", str(dict(statuses)))

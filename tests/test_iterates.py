@@ -104,7 +104,7 @@ def around(program, length):
     begin, move = (rng.standard_normal(program.shape) for _ in range(2))
     before, here, ahead = (0.3 * begin + k * length * move for k in range(3))
     at = program.evaluate(before)
-    return at, program.evaluate(here, at.effects), program.entries.place(ahead)
+    return at, program.evaluate(here, at.effects), program.entries.iterate(ahead)
 
 
 def test_what_is_told_ahead_is_exact_for_squares():

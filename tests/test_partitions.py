@@ -26,7 +26,13 @@ from mcframe.partitions.executor import (
     bytes_of,
     tree_sum,
 )
-from mcframe.partitions.part import BYTES_PER_ENTRY, FAN, Least, Source, predictors
+from mcframe.partitions.part import (
+    BYTES_PER_ENTRY,
+    REDUCTION_ARITY,
+    ElementwiseMin,
+    Source,
+    predictors,
+)
 from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.partitions.partitioned_effects import ColumnParts
 from mcframe.partitions.store import is_partitioned
@@ -688,7 +694,7 @@ def test_what_is_refused_says_why_and_explain_says_it_too(case):
     explained = mc.explain(model, data)
     assert why in repr(explained)
     assert (explained.chosen, why in explained.why) == (None, True)
-    assert [verdict.can_run for verdict in explained.verdicts] == [False]
+    assert [verdict.can_run for verdict in explained.eligibilities] == [False]
 
 
 def test_another_backend_is_refused_and_a_client_without_partitions():
@@ -700,7 +706,7 @@ def test_another_backend_is_refused_and_a_client_without_partitions():
     halves = RowsInMemory({"x": x}, 2)
     assert repr(mc.explain(model, halves)) == repr(mc.explain(model, halves))
     assert mc.explain(model, halves).chosen == "alternating"
-    assert mc.explain(model, halves).verdicts[0].can_run
+    assert mc.explain(model, halves).eligibilities[0].can_run
     with pytest.raises(mc.DataError, match="RowsInMemory was given, rows in partitions"):
         mc.weight_max(model, halves)
 
@@ -757,7 +763,7 @@ def test_parts_of_columns_add_up_to_those_of_all_entries():
 
 def test_the_least_and_the_largest_are_answers_that_add_up():
     x = np.random.default_rng(0).standard_normal((5, 4))
-    least, largest = tree_sum([(Least(own), Least(-own)) for own in x])
+    least, largest = tree_sum([(ElementwiseMin(own), ElementwiseMin(-own)) for own in x])
     np.testing.assert_array_equal(least.numbers, x.min(axis=0))
     np.testing.assert_array_equal(-largest.numbers, x.max(axis=0))
 
@@ -776,7 +782,10 @@ def test_sums_are_taken_neighbours_first():
         values = [Noted(str(k)) for k in range(n)]
         groups = values
         while len(groups) > 1:
-            groups = [tree_sum(groups[k : k + FAN]) for k in range(0, len(groups), FAN)]
+            groups = [
+                tree_sum(groups[k : k + REDUCTION_ARITY])
+                for k in range(0, len(groups), REDUCTION_ARITY)
+            ]
         assert str(groups[0]) == str(tree_sum(values))
     assert added((1, None, (2.0,)), (3, None, (4.0,))) == (4, None, (6.0,))
 

@@ -41,7 +41,7 @@ def compare(model, data, n_partitions, form, folder, tally):
     tally[form] += 1
     whole, one, many = fits
     alike = all(
-        fit.objective == pytest.approx(whole.objective, rel=ROUNDED, abs=fit.rounding.moved)
+        fit.objective == pytest.approx(whole.objective, rel=ROUNDED, abs=fit.rounding.total)
         for fit in fits
     )
     # In one piece few rows and columns have another certificate: that of Z written out.
@@ -53,9 +53,9 @@ def compare(model, data, n_partitions, form, folder, tally):
     fits += [fitted(model, table, tol=1e-12, max_iter=12) for table in (tables[0], tables[2])]
     for fit in fits:
         judged = fit.problem.objective(fit.latent, fit.effects)
-        assert judged == pytest.approx(fit.objective, rel=1e-7, abs=fit.rounding.moved)
+        assert judged == pytest.approx(fit.objective, rel=1e-7, abs=fit.rounding.total)
         for other in fits:
-            unsure = 1e-9 * abs(other.objective) + other.rounding.moved
+            unsure = 1e-9 * abs(other.objective) + other.rounding.total
             assert fit.bound <= other.objective + unsure
 
 

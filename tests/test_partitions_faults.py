@@ -68,7 +68,12 @@ def threads():
 @pytest.fixture
 def impatient(monkeypatch):
     """Looks that follow each other closely, and little patience."""
-    for name, seconds in {"PATIENCE": 0.05, "LOOK": 0.05, "DESERTED": 0.4, "IDLE": 0.8}.items():
+    for name, seconds in {
+        "PATIENCE": 0.05,
+        "POLL_SECONDS": 0.05,
+        "DESERTED": 0.4,
+        "IDLE": 0.8,
+    }.items():
         monkeypatch.setattr(gathering, name, seconds)
 
 
@@ -143,7 +148,7 @@ def test_answers_that_do_not_arrive_are_not_waited_for_without_end(mute, impatie
 
 
 def test_a_scheduler_that_does_not_answer_is_given_up(mute, impatient, monkeypatch):
-    monkeypatch.setattr(clusters, "SOON", 0.01)
+    monkeypatch.setattr(clusters, "ANSWER_SECONDS", 0.01)
 
     async def frozen():
         await asyncio.sleep(600)
@@ -533,7 +538,7 @@ def test_a_random_fit_goes_on_from_any_piece_of_a_step(example, last):
             fit = mc.fit(model, table, **options, checkpoint=file)
             stage, objective = died[-1]
             assert rest[0] == stage
-            away = 1e-9 * abs(objective) + fit.rounding.moved
+            away = 1e-9 * abs(objective) + fit.rounding.total
             assert fit.objective <= fit.history[0].objective <= objective + away
 
 
@@ -663,7 +668,7 @@ def test_a_folder_that_is_written_again_alike_is_the_same_table(folder, monkeypa
 
 
 def test_a_worker_of_another_environment_is_refused_before_any_work(threads, monkeypatch):
-    here = clusters.environment_here()
+    here = clusters.local_environment()
     there = {**here, "numpy": "1.7", "mcframe": "0.0.1"}
 
     def environment(dask_worker=None):
@@ -678,7 +683,7 @@ def test_a_worker_of_another_environment_is_refused_before_any_work(threads, mon
 
 def test_workers_of_another_processor_are_said_once(threads, monkeypatch):
     """Their sums have other last bits; versions are the same."""
-    here = clusters.arithmetic_here()
+    here = clusters.local_arithmetic()
 
     def arithmetic(dask_worker=None):
         there = {} if dask_worker is None or dask_worker.name == 0 else {"BLAS kernel": "Haswell"}
@@ -688,7 +693,7 @@ def test_workers_of_another_processor_are_said_once(threads, monkeypatch):
     fit = mc.fit(model_of(*KIND), data_of(), max_iter=0, client=threads)
     assert fit.notes == ()
     monkeypatch.setattr(clusters, "arithmetic_here", arithmetic)
-    with pytest.warns(UserWarning, match="1 of 2 workers compute for other processors") as warned:
+    with pytest.warns(UserWarning, match="1 of 2 workers use other CPU or BLAS targets") as warned:
         fit = mc.fit(model_of(*KIND), data_of(), max_iter=0, client=threads)
     said = [str(w.message) for w in warned if "workers compute" in str(w.message)]
     assert len(said) == 1

@@ -18,7 +18,7 @@ from mcframe.numerics.operators import LowRank
 from mcframe.partitions import on_dask
 from mcframe.partitions.executor import OneByOne
 from mcframe.partitions.on_dask import OnDask, length_of_groups
-from mcframe.partitions.part import PART, PartValue, Scattered, Source, predictors
+from mcframe.partitions.part import PART, PartValue, RowSharded, Source, predictors
 from mcframe.partitions.partitioned_data import RowsInMemory
 from tests.clusters import (
     BUDGET,
@@ -118,13 +118,13 @@ def test_workers_of_several_threads_give_the_same_bits(alone):
         assert bits(mc.fit(model_of(*KIND), data_of(), **BUDGET, client=connected)) == alone
 
 
-@pytest.mark.parametrize("together", [on_dask.TOGETHER, 0])
+@pytest.mark.parametrize("together", [on_dask.DRIVER_SUM_BYTES, 0])
 def test_workers_that_are_killed_at_each_iteration_change_no_bit(
     client, alone, monkeypatch, together
 ):
     """One after the other, with its partitions, its share of the factors, and sums of answers."""
-    monkeypatch.setattr(on_dask, "TOGETHER", together)
-    monkeypatch.setattr(on_dask, "FAN", 2)
+    monkeypatch.setattr(on_dask, "DRIVER_SUM_BYTES", together)
+    monkeypatch.setattr(on_dask, "REDUCTION_ARITY", 2)
     killed, stages = [], Alternating.stages
 
     def kill_and_go_on(self, program, state):
@@ -155,10 +155,10 @@ def drawn(part, size):
 
 
 @pytest.mark.parametrize("n_partitions", [1, 2, 3, 5, 19])
-@pytest.mark.parametrize("fan", [2, 4, on_dask.FAN])
+@pytest.mark.parametrize("fan", [2, 4, on_dask.REDUCTION_ARITY])
 def test_sums_by_tasks_have_the_bits_of_sums_here(threads, monkeypatch, n_partitions, fan):
-    monkeypatch.setattr(on_dask, "TOGETHER", 0)
-    monkeypatch.setattr(on_dask, "FAN", fan)
+    monkeypatch.setattr(on_dask, "DRIVER_SUM_BYTES", 0)
+    monkeypatch.setattr(on_dask, "REDUCTION_ARITY", fan)
     source, asked = Source(data_of(n_partitions), model_of(*KIND)), (drawn, PART, 50)
     executor = OnDask(source, threads)
     for _ in range(2):
@@ -175,8 +175,8 @@ def test_sums_by_tasks_have_the_bits_of_sums_here(threads, monkeypatch, n_partit
 
 @pytest.mark.parametrize("n_partitions", [1, 2, 3, 5])
 def test_a_fit_whose_sums_are_taken_by_tasks_has_the_same_bits(threads, monkeypatch, n_partitions):
-    monkeypatch.setattr(on_dask, "TOGETHER", 0)
-    monkeypatch.setattr(on_dask, "FAN", 2)
+    monkeypatch.setattr(on_dask, "DRIVER_SUM_BYTES", 0)
+    monkeypatch.setattr(on_dask, "REDUCTION_ARITY", 2)
     data, budget = data_of(n_partitions), {**BUDGET, "max_iter": 1}
     fit = mc.fit(model_of(*KIND), data, **budget, client=threads)
     assert bits(fit) == bits(mc.fit(model_of(*KIND), data, **budget))
@@ -193,8 +193,8 @@ def test_a_fit_whose_sums_are_taken_by_tasks_has_the_same_bits(threads, monkeypa
 )
 def test_sums_over_effects_of_columns_come_here_once(threads, monkeypatch, kind, effects):
     """Not from each partition, in any round of a fit; and their bits are those of one process."""
-    monkeypatch.setattr(on_dask, "TOGETHER", 0)
-    monkeypatch.setattr(on_dask, "FAN", 2)
+    monkeypatch.setattr(on_dask, "DRIVER_SUM_BYTES", 0)
+    monkeypatch.setattr(on_dask, "REDUCTION_ARITY", 2)
     x = table(kind, n_rows=12, n_columns=200)
     model, received, answers = model_of(kind, effects), [], OnDask.answers_to
 
@@ -252,7 +252,7 @@ def test_groups_of_partitions_leave_no_worker_much_more_than_its_share(
 
 def test_small_answers_are_added_here_once_their_size_is_known(threads, monkeypatch):
     """By the sums that the same questions had the last time."""
-    monkeypatch.setattr(on_dask, "TOGETHER", 5 * 50 * 8 + 5 * 8)
+    monkeypatch.setattr(on_dask, "DRIVER_SUM_BYTES", 5 * 50 * 8 + 5 * 8)
     executor, received = OnDask(Source(data_of(5), model_of(*KIND)), threads), []
     for size in (50, 50, 51, 51, 50, 50):
         before = executor.work.received
@@ -276,8 +276,8 @@ def test_arrays_of_the_network_are_computed_with_as_they_were_made():
 
 
 def test_a_partition_that_fails_below_a_sum_is_named(threads, monkeypatch):
-    monkeypatch.setattr(on_dask, "TOGETHER", 0)
-    monkeypatch.setattr(on_dask, "FAN", 2)
+    monkeypatch.setattr(on_dask, "DRIVER_SUM_BYTES", 0)
+    monkeypatch.setattr(on_dask, "REDUCTION_ARITY", 2)
     executor = OnDask(Source(data_of(5), model_of(*KIND)), threads)
     with pytest.raises(mc.BackendError, match=r"partition 3 was lost .*ValueError: of this part"):
         executor.sum(drawn, PART, 3)
@@ -347,7 +347,7 @@ def test_arrays_go_to_the_cluster_once(client, monkeypatch):
     )
     array, arrays = np.zeros((48, 100)), []
     for _ in range(3):
-        executor.slot(Scattered(array), arrays, 1, (12, 24))
+        executor.slot(RowSharded(array), arrays, 1, (12, 24))
     assert [own.shape for own in sent] == [(12, 100)]
     assert arrays == 3 * sent
 
@@ -401,8 +401,8 @@ def other_environment(dask_worker=None):
     """Let a worker say that it has another version of SciPy."""
     from mcframe.partitions import cluster
 
-    there = {**cluster.environment_here(), "scipy": "0.19"}
-    cluster.environment_here = lambda: there
+    there = {**cluster.local_environment(), "scipy": "0.19"}
+    cluster.local_environment = lambda: there
 
 
 @pytest.mark.slow
@@ -434,7 +434,7 @@ def test_workers_killed_together_at_any_moment_change_no_bit(client, alone):
 @pytest.mark.parametrize("same", [True, False])
 def test_a_worker_that_joins_late(cluster, client, alone, monkeypatch, same):
     """It takes its share, and is refused where it computes with other versions."""
-    before, late, homes = set(client.scheduler_info()["workers"]), [], set()
+    before, late, preferred_workers = set(client.scheduler_info()["workers"]), [], set()
     begin = OnDask.begin
 
     def join():
@@ -446,7 +446,7 @@ def test_a_worker_that_joins_late(cluster, client, alone, monkeypatch, same):
 
     def begin_and_note(self, task):
         futures = begin(self, task)
-        homes.update(self.homes)
+        preferred_workers.update(self.preferred_workers)
         return futures
 
     at_step(monkeypatch, 2, join)
@@ -456,7 +456,7 @@ def test_a_worker_that_joins_late(cluster, client, alone, monkeypatch, same):
         if same:
             fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
             assert bits(fit) == alone
-            assert homes == {*before, *late}
+            assert preferred_workers == {*before, *late}
         else:
             with pytest.raises(mc.BackendError, match=r"has scipy 0.19, and the process"):
                 mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)

@@ -493,7 +493,7 @@ def test_too_small_a_disk_is_seen_before_the_sorting(folder, monkeypatch):
     free, usage = 2 * 20 * len(TRIPLES) - 1, folders.shutil.disk_usage(folder.parent)
     monkeypatch.setattr(folders.shutil, "disk_usage", lambda _: usage._replace(free=free))
     monkeypatch.setattr(
-        writing.Spool, "partitions", lambda *_, **__: pytest.fail("sorting has begun")
+        writing.EntryBuffer, "partitions", lambda *_, **__: pytest.fail("sorting has begun")
     )
     with pytest.raises(mc.DataError, match=f"need 300 bytes.* {free} bytes are"):
         datasets.write_partitions({"y": TRIPLES}, folder)

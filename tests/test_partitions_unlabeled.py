@@ -12,7 +12,7 @@ from mcframe.model import Problem, binding
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions.binding_rounds import bind_partitions
 from mcframe.partitions.executor import OneByOne
-from mcframe.partitions.part import Scattered, Source
+from mcframe.partitions.part import RowSharded, Source
 from mcframe.partitions.partitioned_data import RowsInMemory
 
 SQUARED = mc.Gaussian()
@@ -280,7 +280,7 @@ def test_a_tolerance_below_what_norms_are_told_to_ends_and_says_so(n_partitions)
 def test_rows_are_given_as_they_arrive_where_they_travel():
     """Row by row, however the factor lies: BLAS adds up in another order otherwise."""
     factor = np.asfortranarray(np.random.default_rng(0).standard_normal((60, 5)))
-    given = Scattered(factor).of(10, 30)
+    given = RowSharded(factor).of(10, 30)
     assert given.flags.c_contiguous
     np.testing.assert_array_equal(given, factor[10:30])
 

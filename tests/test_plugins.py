@@ -69,8 +69,8 @@ def test_a_backend_obeys_the_laws():
 
 def runnable(model, data):
     """The backends that ``explain`` allows, the reference aside."""
-    verdicts = mc.explain(model, data).verdicts
-    return [v.name for v in verdicts if v.can_run and v.name != "reference"]
+    eligibilities = mc.explain(model, data).eligibilities
+    return [v.name for v in eligibilities if v.can_run and v.name != "reference"]
 
 
 def agrees_everywhere(model, data, backends):

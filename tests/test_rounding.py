@@ -106,11 +106,11 @@ def test_a_fit_of_rounding_alone_has_a_gap_of_0():
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearBall(100.0)])
     fit = mc.fit(model, {"x": X})
     assert (fit.status, fit.gap) == ("certified", 0.0)
-    assert fit.objective <= fit.rounding.nothing <= 1e-9 * np.nansum(X**2)
+    assert fit.objective <= fit.rounding.zero_below <= 1e-9 * np.nansum(X**2)
 
 
 def test_a_gap_is_never_below_what_rounding_hides():
-    known = Rounding(moved=1e-3, nothing=1e-6)
+    known = Rounding(total=1e-3, zero_below=1e-6)
     assert relative_gap(1.0, 1.0, known) == 1e-3
     assert relative_gap(1.0, 0.5, known) == 0.5
     assert relative_gap(1e-7, 0.0, known) == 0.0
@@ -133,7 +133,7 @@ def test_a_bound_from_a_bad_point_is_as_exact_as_any():
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     fit = mc.fit(model, {"x": x})
     assert fit.status == "certified"
-    assert fit.rounding.moved < 1e-12 * fit.objective
+    assert fit.rounding.total < 1e-12 * fit.objective
 
 
 @pytest.mark.parametrize("effects", [{}, {"bias": True}, {"row_effects": True}])
@@ -188,7 +188,7 @@ def test_an_entry_weight_beyond_all_measure_is_no_proof():
 def test_what_is_given_of_rounding_is_what_the_judge_gave():
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)])
     fit = mc.fit(model, {"x": X})
-    lax = attrs.evolve(fit, rounding=Rounding(moved=0.1 * fit.objective))
+    lax = attrs.evolve(fit, rounding=Rounding(total=0.1 * fit.objective))
     assert lax.gap == pytest.approx(0.1)
     assert lax.allowed_excess == pytest.approx(0.1 * fit.objective)
 
@@ -221,14 +221,14 @@ def test_an_answer_of_biases_alone_is_told_from_its_rounding():
 
 
 def test_a_point_without_a_bound_takes_the_bound_of_another():
-    nothing = Rounding(moved=np.inf, room=1e-9, bound=np.inf)
-    known = Rounding(moved=3e-14, room=2e-9, bound=1e-14)
+    nothing = Rounding(total=np.inf, infeasibility=1e-9, of_bound=np.inf)
+    known = Rounding(total=3e-14, infeasibility=2e-9, of_bound=1e-14)
     both = nothing.with_bound_of(known)
-    assert both.bound == known.bound
-    assert both.room == 2e-9
-    assert both.moved == pytest.approx(known.moved)
-    assert known.with_bound_of(nothing).moved == np.inf
-    assert nothing.with_bound_of(nothing).moved == np.inf  # and not NaN
+    assert both.of_bound == known.of_bound
+    assert both.infeasibility == 2e-9
+    assert both.total == pytest.approx(known.total)
+    assert known.with_bound_of(nothing).total == np.inf
+    assert nothing.with_bound_of(nothing).total == np.inf  # and not NaN
 
 
 @pytest.mark.parametrize("link", ["logit", "probit"])
@@ -303,7 +303,9 @@ def test_sums_over_effects_count_of_the_point_that_a_bound_is_of(monkeypatch):
     monkeypatch.setattr(candidate, "fenchel_bound", moved)
     after = certify(program, Point(latent))
     worth = 8 * off * np.sum(np.abs(after.effects["x"]))
-    assert after.rounding.bound - before.rounding.bound == pytest.approx(worth, rel=1e-6, abs=0.0)
+    assert after.rounding.of_bound - before.rounding.of_bound == pytest.approx(
+        worth, rel=1e-6, abs=0.0
+    )
 
 
 @pytest.mark.parametrize("rows", [1, 10])

@@ -22,6 +22,7 @@ from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.storage import archive as storage
 from mcframe.storage import serializing as stored
 from mcframe.storage.archive import HEADER, checksums_of
+from mcframe.storage.serializing import RENAMED
 
 from .strategies import damaged
 
@@ -585,3 +586,24 @@ def test_a_posterior_in_memory_goes_on_from_its_checkpoint(word, tmp_path):
     rows = mc.Model([mc.Block("x", mc.Gaussian())], [mc.GaussianRows()])
     with pytest.raises(mc.ModelError, match=r"steps of GaussianRows\(\) are not kept"):
         mc.posterior(rows, {"x": X}, checkpoint=tmp_path / "rows.npz")
+
+
+def test_files_with_earlier_names_of_fields_are_read(answers, file):
+    """Fields of a certificate were renamed within this format."""
+
+    def earlier(part):
+        if isinstance(part, list):
+            return [earlier(element) for element in part]
+        if not isinstance(part, dict):
+            return part
+        names = {new: old for old, new in RENAMED.get(part.get("is"), {}).items()}
+        return {names.get(key, key): earlier(element) for key, element in part.items()}
+
+    members = members_of(answers["fit"])
+    facts = json.loads(members[FACTS])
+    renamed = earlier(facts)
+    assert renamed != facts
+    members[FACTS] = json.dumps(renamed).encode()
+    fit, again = loaded(file, answers["fit"]), loaded(file, packed(members))
+    assert again.rounding == fit.rounding
+    assert again.gap == fit.gap

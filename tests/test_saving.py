@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
-from mcframe.backends import verdicts
+from mcframe.backends import eligibilities
 from mcframe.compile import CompiledProblem
 from mcframe.storage.digest import digest_of
 
@@ -102,7 +102,7 @@ def fitted(model, data, which, n_parts=None):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            able = verdicts(CompiledProblem(mc.Problem.bind(model, data)))
+            able = eligibilities(CompiledProblem(mc.Problem.bind(model, data)))
             names = ["auto", *[v.name for v in able if v.can_run and v.name != "reference"]]
             return mc.fit(model, data, backend=names[which % len(names)], max_iter=40)
         except mc.McframeError:

@@ -102,16 +102,16 @@ def test_descent_without_z_is_descent_with_it(monkeypatch, term):
     state = solver.init(dense, None, np.random.default_rng(0))
     for _ in range(30):
         solver.step(dense, state)
-    found = (state.objective, state.gradient, state.evaluation.place.array)
+    found = (state.objective, state.gradient, state.evaluation.iterate.array)
     certified = certificate.certify(dense, solver.candidate(dense, state))
     monkeypatch.setattr(programs, "LARGEST_DENSE", 0)
     sparse = program_of(term, data)
     assert sparse.entries.sparse
     assert not solver.holds_dense(sparse)
-    state.arrive(sparse, state.vector)
+    state.move_to(sparse, state.vector)
     assert state.objective == pytest.approx(found[0], rel=1e-13)
     np.testing.assert_allclose(state.gradient, found[1], atol=1e-10)
-    np.testing.assert_allclose(state.evaluation.place.array, found[2], atol=1e-12)
+    np.testing.assert_allclose(state.evaluation.iterate.array, found[2], atol=1e-12)
     again = certificate.certify(sparse, solver.candidate(sparse, state))
     assert again.objective == pytest.approx(certified.objective, rel=1e-13)
     # The dense one is improved until it is the best bound that this gradient gives.
@@ -173,7 +173,7 @@ def test_what_it_holds_grows_with_the_entries():
     with pytest.warns(mc.UnobservedWarning):
         explained = mc.explain(gaussian(mc.MaxNorm(1.0)), data)
     assert explained.chosen == "factored"
-    verdict = next(v for v in explained.verdicts if v.name == "factored")
+    verdict = next(v for v in explained.eligibilities if v.name == "factored")
     assert "3000 observed entries" in verdict.cost
     # A loss with kinks is tied by multipliers, which hold Z.
     nonsmooth = mc.Model([mc.Block("x", mc.Quantile(0.5))], [mc.MaxNorm(1.0)])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, given, seed, settings
 
 import mcframe as mc
-from mcframe.backends import verdicts
+from mcframe.backends import eligibilities
 from mcframe.compile import CompiledProblem
 
 from .strategies import ROUGH, SMOOTH, falling_models
@@ -30,7 +30,7 @@ BESIDE = {
 
 def answers(model, data, max_seconds=5.0):
     """The fits of all backends that can run, by name; those without an answer left out."""
-    able = verdicts(CompiledProblem(mc.Problem.bind(model, data)))
+    able = eligibilities(CompiledProblem(mc.Problem.bind(model, data)))
     fits = {}
     for name in ["auto", *(verdict.name for verdict in able if verdict.can_run)]:
         try:

@@ -133,7 +133,7 @@ def test_no_time_is_an_error():
 
 
 def test_the_estimate_of_a_reference_counts_classes_and_iterations():
-    few, many = (mc.explain(*classes(k)).verdicts[-1].cost for k in (2, 30))
+    few, many = (mc.explain(*classes(k)).eligibilities[-1].cost for k in (2, 30))
     assert "less than 0.1 s as a rule" not in many
     assert "minutes at most" in many
     assert "minutes" not in few

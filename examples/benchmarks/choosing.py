@@ -19,7 +19,7 @@ import warnings
 from drawn import drawn
 
 import mcframe as mc
-from mcframe.backends import BACKENDS, LADDER, Budget, Settings, able, verdict_on
+from mcframe.backends import BACKENDS, LADDER, Budget, Settings, able, eligibility_of
 from mcframe.compile import CompiledProblem
 from mcframe.fitting.fit import fit_problem
 from mcframe.runtime.machine import thread_limit
@@ -66,7 +66,7 @@ def measured(seeds, seconds, path):
 def measure(seed, seconds):
     """(seconds, iteration, gap, rank) at the looks of each backend that can run a problem."""
     _, compiled = compiled_problem(seed)
-    names = [name for name in MEASURED if verdict_on(BACKENDS[name], compiled).can_run]
+    names = [name for name in MEASURED if eligibility_of(BACKENDS[name], compiled).can_run]
     # Without nonsmooth parts splitting is what it holds.
     names = [name for name in names if name != "splitting" or "proximal" not in names]
     return {name: looks_of(compiled, name, seconds) for name in names}

@@ -2,7 +2,7 @@
 
 import attrs
 
-from mcframe.partitions.part import FAN, TOGETHER, brought, bytes_of_equations
+from mcframe.partitions.part import DRIVER_SUM_BYTES, REDUCTION_ARITY, brought, bytes_of_equations
 
 # Bytes of a number, and the columns of a block of Lanczos steps.
 NUMBER, BLOCK = 8, 4
@@ -36,10 +36,10 @@ class Costs:
       columns. Of other tables L Lanczos steps of 4 columns are L rounds, 16 N operations a step,
       4 d numbers sent and 4 d received.
     - Sums are taken on the cluster: a task adds up the answers of its group of neighbours, here of
-      one partition, as where there are as many workers, and further tasks ``FAN`` groups each. An
-      answer goes to one other worker at most, all at once but for the ``depth`` of the tree, on
-      each level of which a worker fetches ``FAN - 1`` in turn. Answers that are ``TOGETHER`` all
-      at once come to the driver instead, those of all groups.
+      one partition, as where there are as many workers, and further tasks
+      ``REDUCTION_ARITY`` groups each. An answer goes to one other worker at most, all at once but for the ``depth`` of the tree, on
+      each level of which a worker fetches ``REDUCTION_ARITY - 1`` in turn. Answers that are
+      ``DRIVER_SUM_BYTES`` all at once come to the driver instead, those of all groups.
 
     A second copy of the entries, partitioned by columns as Spark's ALS keeps one, would solve for
     V within its partitions, and have all of U sent to every worker in place of the normal
@@ -73,7 +73,7 @@ class Costs:
         """How often a sum goes to another worker before it is that of all partitions."""
         depth, n_sums = 0, self.n_partitions
         while n_sums > 1:
-            depth, n_sums = depth + 1, -(-n_sums // FAN)
+            depth, n_sums = depth + 1, -(-n_sums // REDUCTION_ARITY)
         return depth
 
     @property
@@ -81,13 +81,13 @@ class Costs:
         """The tasks that add up the answers of a round on a cluster."""
         n_tasks, n_sums = 0, self.n_partitions
         while n_sums > 1:
-            n_tasks += n_sums // FAN + (n_sums % FAN > 1)
-            n_sums = -(-n_sums // FAN)
+            n_tasks += n_sums // REDUCTION_ARITY + (n_sums % REDUCTION_ARITY > 1)
+            n_sums = -(-n_sums // REDUCTION_ARITY)
         return n_tasks
 
     def on_cluster(self, answer: int) -> bool:
         """Whether answers of so many bytes are added up on the cluster."""
-        return self.n_partitions > 1 and self.n_partitions * answer > TOGETHER
+        return self.n_partitions > 1 and self.n_partitions * answer > DRIVER_SUM_BYTES
 
     def brought(self, answer: int) -> int:
         """The bytes that come to the driver for the sum of answers of so many bytes."""
@@ -95,7 +95,7 @@ class Costs:
 
     def passed_on(self, answer: int) -> int:
         """The bytes of sums that one worker after the other has to fetch before there is one."""
-        return (FAN - 1) * self.depth * answer if self.on_cluster(answer) else 0
+        return (REDUCTION_ARITY - 1) * self.depth * answer if self.on_cluster(answer) else 0
 
     @property
     def sweep_sent(self) -> int:

@@ -35,7 +35,7 @@ from mcframe.numerics.operators import LowRank
 from mcframe.partitions.alternating_rows import EQUATIONS
 from mcframe.partitions.binding_rounds import bind_partitions
 from mcframe.partitions.fit_partitions import executor_for
-from mcframe.partitions.part import FAN, TOGETHER
+from mcframe.partitions.part import DRIVER_SUM_BYTES, REDUCTION_ARITY
 from mcframe.runtime.machine import thread_limit
 
 ROWS, COLUMNS, ENTRIES, WIDTH = 2_000, 500, 50_000, 10
@@ -269,9 +269,9 @@ def projection(speed, task):
         f"**A projection, not a measurement**, by the model of cost: {speed / 1e6:.0f} million"
         " operations a second of a core, as in the largest table in one process above; workers of"
         f" one core each; {BANDWIDTH / 1e9:g} GB/s at the driver and at each worker; answers of"
-        f" more than {TOGETHER / 1e6:g} MB together are added up on the cluster, {FAN} in each"
-        f" task, and their sum comes to the driver; each round takes {1e3 * LATENCY:g} ms, and so"
-        f" does each level of its tree of sums; each task takes {1e3 * task:.2g} ms in addition to"
+        f" more than {DRIVER_SUM_BYTES / 1e6:g} MB together are added up on the cluster,"
+        f" {REDUCTION_ARITY} in each task, and their sum comes to the driver;"
+        f" each round takes {1e3 * LATENCY:g} ms, and so does each level of its tree of sums; each task takes {1e3 * task:.2g} ms in addition to"
         " its arithmetic, and tasks start one after the other (measured on the largest table with"
         f" one worker above); 100 entries a row, 20 columns of the factors, {LANCZOS} Lanczos"
         " steps; one partition for each worker, or more, so that no partition has more than 1e8"

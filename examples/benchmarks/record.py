@@ -21,7 +21,7 @@ import numpy as np
 from memory import peak_megabytes
 
 import mcframe as mc
-from mcframe.backends import verdicts
+from mcframe.backends import eligibilities
 from mcframe.compile import CompiledProblem
 from mcframe.contracts import Factored, Spectral
 from mcframe.contracts.likelihood import fits_parameters
@@ -91,7 +91,7 @@ def models_of_terms():
 def fits_of(name, model, data):
     """A record for each backend and each number of partitions that takes the model."""
     problem = mc.Problem.bind(model, data)
-    able = [v.name for v in verdicts(CompiledProblem(problem)) if v.can_run]
+    able = [v.name for v in eligibilities(CompiledProblem(problem)) if v.can_run]
     ways = [(backend, 0) for backend in able] + [("auto", 1), ("auto", 3)]
     for backend, partitions in ways:
         table = RowsInMemory(data, partitions) if partitions else data

@@ -31,7 +31,7 @@ class State:
         """F + R at Z."""
         return self.evaluation.value + self.penalty
 
-    def sharpen(self) -> None:
+    def increase_accuracy(self) -> None:
         """Nothing is approximate here."""
 
     def retarget(self, program: Program) -> None:

@@ -18,16 +18,16 @@ from mcframe.backends.choice import (
     BACKENDS,
     LADDER,
     BackendLike,
-    Verdict,
+    Eligibility,
     able,
     backend_from,
     checked_backend,
     choice_of,
     choose,
+    eligibilities,
+    eligibility_of,
     solve_by,
     solve_by_choice,
-    verdict_on,
-    verdicts,
 )
 from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC

@@ -71,19 +71,19 @@ class AlternatingState:
             self.to_fall = fallen * ratio / (1.0 - ratio)
         self.residual = fallen
 
-    def sharpen(self) -> None:
+    def increase_accuracy(self) -> None:
         """Seek small columns from now on; the second time, shrink their values more exactly."""
         if self.settled:
-            self.shrinker.sharpen()
+            self.shrinker.increase_accuracy()
         self.settled = True
 
-    def arrive(self, program: Program, left: Array, right: Array) -> None:
+    def move_to(self, program: Program, left: Array, right: Array) -> None:
         """Set Z = left @ right.T in balanced factors, and evaluate the objective there."""
         # The rows of a left factor that stays are with their partitions already. The losses of
         # unlabeled cells are asked for products with the balanced factors.
-        given = LowRank(left, right) if left is self.left and not program.background else None
+        factors = LowRank(left, right) if left is self.left and not program.background else None
         self.left, self.values, self.right = orthogonal_factors(left, right)
-        latent = given or LowRank(self.left, self.right)
+        latent = factors or LowRank(self.left, self.right)
         self.evaluation = program.evaluate(latent, self.evaluation.effects)
         self.penalty = program.penalty.of_singular_values(self.values)
 
@@ -113,7 +113,7 @@ def lower(
     """Backtracking: take the longest step of ``SHARES`` that lowers the objective, if one does."""
     before, objective = state.snapshot(), state.objective
     for share in SHARES:
-        state.arrive(program, *factors(share))
+        state.move_to(program, *factors(share))
         if state.objective < objective:
             return
         state.restore(before)
@@ -121,20 +121,20 @@ def lower(
 
 def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None:
     """Solve for one factor, the other and the effects fixed; then for the effects."""
-    own, other = (state.left, state.right) if by_rows else (state.right, state.left)
+    factor, other = (state.left, state.right) if by_rows else (state.right, state.left)
     lines, weight = factor_rows_near(program, state.evaluation), program.penalty.threshold(1.0)
-    fresh = lines.ridge_solutions(other, weight, by_rows)
+    updated = lines.ridge_solutions(other, weight, by_rows)
     # A quadratic over all cells is exact, so that a full step descends.
-    sure = lines.sure and not program.background.n_read
+    sure = lines.full_steps_descend and not program.background.n_read
     if program.background.n_read:  # a line search in each row takes a pass, and is seldom needed
         before, objective = state.snapshot(), state.objective
-        state.arrive(program, *((fresh, other) if by_rows else (other, fresh)))
+        state.move_to(program, *((updated, other) if by_rows else (other, updated)))
         if state.objective < objective:
             return
         state.restore(before)
     if not sure:
-        fresh = lines.descend(own, fresh, other, weight, by_rows)
-    state.arrive(program, *((fresh, other) if by_rows else (other, fresh)))
+        updated = lines.descend(factor, updated, other, weight, by_rows)
+    state.move_to(program, *((updated, other) if by_rows else (other, updated)))
 
 
 # Columns at the start.
@@ -170,7 +170,7 @@ def begin(program: Program, state: AlternatingState) -> None:
     lower(program, state, begun)
 
 
-def relength(program: Program, state: AlternatingState) -> None:
+def rescale_small_columns(program: Program, state: AlternatingState) -> None:
     """The best singular value of each small column by itself; columns of the value 0 are dropped.
 
     A Newton step along u v' for each column pair: the derivative is the weight less the gain.
@@ -196,7 +196,7 @@ def relength(program: Program, state: AlternatingState) -> None:
     lower(program, state, moved)
 
 
-def step_aside(program: Program, state: AlternatingState) -> None:
+def proximal_step_in_complement(program: Program, state: AlternatingState) -> None:
     """A proximal gradient step of the small columns, orthogonal to the large ones.
 
     With P and Q the projections onto the orthogonal complements of the large columns,
@@ -211,7 +211,7 @@ def step_aside(program: Program, state: AlternatingState) -> None:
     begun, before, objective = state.evaluation, state.snapshot(), state.objective
     matrix, again = begun.gradient, False
     if state.shrinker.basis is None:
-        seek(state, matrix, *off)
+        find_directions(state, matrix, *off)
     while True:
         tried = state.curvature
         step = 1.0 / tried
@@ -227,7 +227,7 @@ def step_aside(program: Program, state: AlternatingState) -> None:
             return
         roots = np.sqrt(factors.values)
         pair = factors.left * roots, factors.right * roots
-        state.arrive(program, *(np.hstack(sides) for sides in zip(kept, pair, strict=True)))
+        state.move_to(program, *(np.hstack(sides) for sides in zip(kept, pair, strict=True)))
         measured = begun.curvature_along(state.evaluation, moved) / squared
         if measured <= tried:
             state.curvature = max(SAFETY * measured, DESCENT * tried)
@@ -245,7 +245,9 @@ def step_aside(program: Program, state: AlternatingState) -> None:
         state.restore(before)
 
 
-def seek(state: AlternatingState, gradient: Operator, left: Array, right: Array) -> None:
+def find_directions(
+    state: AlternatingState, gradient: Operator, left: Array, right: Array
+) -> None:
     """Start the shrinker at leading singular vectors of the gradient, less two subspaces."""
     lanczos = Lanczos(Projected(gradient, left, right), state.shrinker.rng)
     lanczos.advance(SOUGHT)
@@ -272,7 +274,7 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
         return
     left, right = align(earlier[0], earlier[1], *end)
     moves = end[0] - left, end[1] - right
-    state.arrive(program, end[0] + moves[0], end[1] + moves[1])
+    state.move_to(program, end[0] + moves[0], end[1] + moves[1])
     further, beyond = state.snapshot(), state.objective
     state.restore(begun)
     objective = state.objective
@@ -280,7 +282,7 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
     best, lowest_value = (further, beyond) if beyond < objective else (begun, objective)
     share = lowest(earlier[2], objective, beyond)
     if share > SHORTEST:
-        state.arrive(program, end[0] + share * moves[0], end[1] + share * moves[1])
+        state.move_to(program, end[0] + share * moves[0], end[1] + share * moves[1])
         if state.objective < lowest_value:
             return
     state.restore(best)
@@ -297,11 +299,11 @@ def align(left: Array, right: Array, like_left: Array, like_right: Array) -> tup
     return left @ rotation, right @ rotation
 
 
-def lowest(before: float, here: float, beyond: float) -> float:
+def lowest(before: float, current: float, beyond: float) -> float:
     """The minimiser of a parabola through values at -1, 0 and 1, clipped to [0, ``LONGEST``]."""
     if not np.isfinite(beyond):
         return 0.5
-    curvature, rise = before + beyond - 2.0 * here, 0.5 * (beyond - before)
+    curvature, rise = before + beyond - 2.0 * current, 0.5 * (beyond - before)
     if curvature <= 0.0:
         return LONGEST
     return float(np.clip(-rise / curvature, 0.0, LONGEST))
@@ -318,8 +320,8 @@ STAGES: dict[str, Callable[[Program, AlternatingState], None]] = {
     "begin": begin,
     "sweep rows": partial(half_sweep, by_rows=True),
     "sweep columns": partial(half_sweep, by_rows=False),
-    "relength": relength,
-    "step aside": step_aside,
+    "relength": rescale_small_columns,
+    "step aside": proximal_step_in_complement,
     "extrapolate": extrapolate,
 }
 
@@ -398,7 +400,7 @@ class Alternating(Solver[Program, AlternatingState]):
             curvature=program.curvature_at(evaluation),
         )
         if start is not None and start.latent.width:
-            state.arrive(program, start.latent.left, start.latent.right)
+            state.move_to(program, start.latent.left, start.latent.right)
         return state
 
     def pause(self, program: Program, state: AlternatingState) -> AlternatingState:

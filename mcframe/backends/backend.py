@@ -35,11 +35,11 @@ class Record:
     work: Work | None = None
 
     def __str__(self) -> str:
-        said = (
+        line = (
             f"iteration {self.iteration:6d}  {self.seconds:8.2f} s"
             f"  objective {self.objective:<13.9g}  gap {self.gap:8.1e}  rank {self.rank:4d}"
         )
-        return said if self.work is None else f"{said}  {self.work}"
+        return line if self.work is None else f"{line}  {self.work}"
 
 
 # The fields of a record that are numbers: all but the last.

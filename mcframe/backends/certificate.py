@@ -38,17 +38,17 @@ from mcframe.runtime.machine import OutOfTime
 
 @attrs.frozen(eq=False)
 class Dual:
-    """What a solver with multipliers knows of the dual.
+    """The dual point of a solver with multipliers.
 
     A gradient for each number of the losses, a dual matrix for each term (None where the term's
-    own gradient will do), and F* at the gradient for each loss that has no conjugate. ``given``
-    are the effects of the point: those of losses without a gradient cannot be solved for.
+    own gradient will do), and F* at the gradient for each loss that has no conjugate. ``effects``
+    are those of the point: those of losses without a gradient cannot be solved for.
     """
 
     gradient: Array
     terms: tuple[Array | None, ...]
-    given: BlockEffects
-    known: FenchelConjugates
+    effects: BlockEffects
+    fenchel_conjugates: FenchelConjugates
 
     @classmethod
     def of(cls, program: Program, at: Evaluation, terms: tuple[Array | None, ...]) -> "Dual":
@@ -64,13 +64,14 @@ class DualPoint:
     """A gradient S for the losses and dual matrices Y_t of the terms.
 
     Unlabeled cells (``background``) have ``share`` times their gradient. A loss without a
-    conjugate has F* at a ``known`` gradient, of which its part of S is ``share`` times.
+    conjugate has F* at a gradient (``fenchel_conjugates``), and its part of S is ``share`` times
+    that gradient.
     """
 
     program: Program
     gradient: Array
     terms: tuple[Array, ...]
-    known: FenchelConjugates
+    fenchel_conjugates: FenchelConjugates
     background: BackgroundAt
     share: float = 1.0
     finite: bool = True  # whether no loss overflowed
@@ -115,16 +116,16 @@ class DualPoint:
         gradients of the losses become minus the sum of these. This is for a ball that the optimum
         does not touch: R* is 0 there, but any remainder would cost the radius of the ball.
         """
-        terms, left = list(self.terms), self.matrix.dense()
+        terms, remainder = list(self.terms), self.matrix.dense()
         for k, term in enumerate(self.program.terms):
             if not isinstance(term.term, Composed):
-                rest = term.scaled(left[:, term.columns], -1)
-                terms[k] = term.nearest_dual(terms[k] - rest)
-                left[:, term.columns] += term.gradient_of(terms[k] - self.terms[k])
-        own = attrs.evolve(self, gradient=np.zeros(self.gradient.size), terms=tuple(terms))
+                excess = term.scaled(remainder[:, term.columns], -1)
+                terms[k] = term.nearest_dual(terms[k] - excess)
+                remainder[:, term.columns] += term.gradient_of(terms[k] - self.terms[k])
+        point = attrs.evolve(self, gradient=np.zeros(self.gradient.size), terms=tuple(terms))
         entries = self.program.entries
-        against = entries.times_scales(-own.matrix.dense().ravel()[entries.flat], -1)
-        return attrs.evolve(own, gradient=nearest_gradient(self.program, against, own.terms))
+        target = entries.times_scales(-point.matrix.dense().ravel()[entries.flat], -1)
+        return attrs.evolve(point, gradient=nearest_gradient(self.program, target, point.terms))
 
     def conjugates(self) -> tuple[float, float]:
         """F*(S) + sum of f_t*(Y_t), and the size of the summands.
@@ -133,7 +134,9 @@ class DualPoint:
         predictors take part in; see ``certify``.
         """
         sums = self.program.sums_of_terms(self.terms)
-        total, size = self.program.loss.conjugate(self.gradient, self.share, self.known, sums)
+        total, size = self.program.loss.conjugate(
+            self.gradient, self.share, self.fenchel_conjugates, sums
+        )
         if not np.isfinite(total):  # what the others are does not matter
             return total, size
         for term, dual in zip(self.program.terms, self.terms, strict=True):
@@ -151,9 +154,9 @@ class DualPoint:
         """
         sets = 0.0
         triples = zip(self.program.terms, self.terms, lengths_of_effects, strict=True)
-        for attached, dual, added in triples:
-            if isinstance(attached.term, Constraint):
-                sets += attached.term.room(dual, attached.largest_factor * length + added)
+        for block_term, dual, added in triples:
+            if isinstance(block_term.term, Constraint):
+                sets += block_term.term.room(dual, block_term.largest_factor * length + added)
         return sets + self.program.loss.allowed_excess(self.gradient)
 
 
@@ -164,18 +167,21 @@ def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint
     term without a known dual is 0.
     """
     duals: tuple[Any, ...] = (None,) * len(program.terms) if dual is None else dual.terms
-    found = zip(program.terms, duals, at.duals, strict=True)
-    terms = tuple(dual_matrix(term, known, own, at) for term, known, own in found)
-    gradient, known = (at.entry_gradients, ()) if dual is None else (dual.gradient, dual.known)
-    own = dual is None and program.loss.convex
-    if own:
+    triples = zip(program.terms, duals, at.duals, strict=True)
+    terms = tuple(dual_matrix(*triple, at) for triple in triples)
+    gradient = at.entry_gradients
+    conjugates: FenchelConjugates = ()
+    if dual is not None:
+        gradient, conjugates = dual.gradient, dual.fenchel_conjugates
+    of_evaluation = dual is None and program.loss.convex
+    if of_evaluation:
         program.loss.ask_ahead(gradient)
     finite = program.entries.finite(gradient)
     if finite:
-        if own:
-            known = program.fenchel_conjugates(at, terms)
+        if of_evaluation:
+            conjugates = program.fenchel_conjugates(at, terms)
         gradient, terms = program.centred(gradient, terms)
-    return DualPoint(program, gradient, terms, known, at.background, finite=finite)
+    return DualPoint(program, gradient, terms, conjugates, at.background, finite=finite)
 
 
 def nearest_gradient(program: Program, gradient: Array, terms: Sequence[Array]) -> Array:
@@ -185,13 +191,15 @@ def nearest_gradient(program: Program, gradient: Array, terms: Sequence[Array]) 
     return program.loss.nearest_gradient(gradient, program.duals_by_piece(terms))
 
 
-def dual_matrix(term: BlockTerm, known: Array | None, own: Array | None, at: Evaluation) -> Array:
-    """What is known of a term, else its gradient, else 0."""
-    if known is not None:
-        return known
-    if own is not None:
-        return own
-    return np.zeros_like(term.forward(at.place.columns(term.columns)))
+def dual_matrix(
+    term: BlockTerm, solver_dual: Array | None, gradient_dual: Array | None, at: Evaluation
+) -> Array:
+    """The dual matrix of the solver for a term, else the gradient of the term, else 0."""
+    if solver_dual is not None:
+        return solver_dual
+    if gradient_dual is not None:
+        return gradient_dual
+    return np.zeros_like(term.forward(at.iterate.columns(term.columns)))
 
 
 # The most scales that are tried to bring a dual point into every domain at once.
@@ -201,7 +209,7 @@ SHORTER = (0.0, 1e-13, 1e-11, 1e-9, 1e-7)
 
 
 @attrs.frozen
-class Aim:
+class BoundAccuracy:
     """The accuracy wanted of a bound; by default the highest.
 
     ``norm_excess`` is the relative amount by which the bound on a norm may lie above the norm,
@@ -237,7 +245,7 @@ class MainConjugate:
     space: Lanczos | None = None
 
 
-def main_conjugate(point: DualPoint, latent: LowRank, aim: Aim) -> MainConjugate:
+def main_conjugate(point: DualPoint, latent: LowRank, aim: BoundAccuracy) -> MainConjugate:
     """R* at the dual point of a candidate."""
     penalty = point.program.penalty
     if isinstance(penalty, FactoredPenalty):
@@ -247,7 +255,9 @@ def main_conjugate(point: DualPoint, latent: LowRank, aim: Aim) -> MainConjugate
     return of_singular_values(point, aim.norm_excess)
 
 
-def of_factors(point: DualPoint, term: Factored, latent: LowRank, aim: Aim) -> MainConjugate:
+def of_factors(
+    point: DualPoint, term: Factored, latent: LowRank, aim: BoundAccuracy
+) -> MainConjugate:
     """R* of a function of factors, with multipliers from those of the candidate."""
     matrix = point.matrix
     multipliers = term.bounding_multipliers(matrix, latent.balance(), aim.gap)
@@ -267,14 +277,17 @@ def of_singular_values(point: DualPoint, excess: float) -> MainConjugate:
     penalty, largest, space = point.program.penalty, 1.0, None
     radius = penalty.dual_radius
     if np.isfinite(radius):
-        norm, known, space = norm_of(point, radius, excess)
+        norm, rounding_excess, space = norm_of(point, radius, excess)
         bounds, largest = np.array([norm]), 1.0 if norm <= radius else radius / norm
     else:
         dense = point.matrix.dense()
         bounds = singular_value_bounds(dense)
-        known = bounds_excess(dense, float(np.max(bounds, initial=0.0)))
+        rounding_excess = bounds_excess(dense, float(np.max(bounds, initial=0.0)))
     return MainConjugate(
-        lambda scale: penalty.conjugate(scale * bounds), largest, excess=known, space=space
+        lambda scale: penalty.conjugate(scale * bounds),
+        largest,
+        excess=rounding_excess,
+        space=space,
     )
 
 
@@ -287,22 +300,22 @@ def of_rows(point: DualPoint, penalty: RowPenalty) -> MainConjugate:
     is what is left of S: a difference of rounded rows has few digits, above all times a large
     weight. The bound holds for any Z.
     """
-    left, ridged, parted = -point.matrix.dense(), 0.0, 0.0
+    main_part, ridged, parted = -point.matrix.dense(), 0.0, 0.0
     if penalty.ridge:
-        rows = penalty.squares.best_rows(left)
+        rows = penalty.squares.best_rows(main_part)
         squares = penalty.main.squares
         flat = np.sqrt(penalty.ridge) * squares.spreads > 1.0
-        gradient, own = squares.gradient(rows), penalty.ridge * rows
-        own = np.where(flat, left - gradient, own)
-        ridged = float(np.vdot(own, own)) / (2.0 * penalty.ridge)
-        left = np.where(flat, gradient, left - own)
+        gradient, ridge_part = squares.gradient(rows), penalty.ridge * rows
+        ridge_part = np.where(flat, main_part - gradient, ridge_part)
+        ridged = float(np.vdot(ridge_part, ridge_part)) / (2.0 * penalty.ridge)
+        main_part = np.where(flat, gradient, main_part - ridge_part)
         # The two parts have another sum by rounding, which counts as the rows are large.
-        parted = EPS * float(np.vdot(np.abs(left), np.abs(rows)))
-        parted += summed_rounding(ridged, own.size)
-    taken = penalty.main.squares.dual(left)
+        parted = EPS * float(np.vdot(np.abs(main_part), np.abs(rows)))
+        parted += summed_rounding(ridged, ridge_part.size)
+    dual = penalty.main.squares.dual(main_part)
     return MainConjugate(
-        lambda scale: taken.conjugate(scale) + scale**2 * ridged,
-        rounding=lambda scale: taken.rounding(scale) + abs(scale) * parted,
+        lambda scale: dual.conjugate(scale) + scale**2 * ridged,
+        rounding=lambda scale: dual.rounding(scale) + abs(scale) * parted,
     )
 
 
@@ -330,12 +343,12 @@ class Bound:
 
     value: float
     rounding: float
-    taken: float = 0.0
+    main_conjugate: float = 0.0
     point: DualPoint | None = None
     excess: float = 0.0
     space: Lanczos | None = None
 
-    def room(self, length: float, lengths_of_effects: Sequence[float]) -> float:
+    def infeasibility(self, length: float, lengths_of_effects: Sequence[float]) -> float:
         """Bound on the change of the optimum by a Z of that length that is close to its sets.
 
         Effects add matrices of some lengths to it in each term.
@@ -343,14 +356,14 @@ class Bound:
         if self.point is None:
             return 0.0
         ball = isinstance(self.point.program.main, Constraint)
-        own = SET_ROUNDING * abs(self.taken) if ball else 0.0
-        return self.point.allowed_excess(length, lengths_of_effects) + own
+        ball_error = SET_ROUNDING * abs(self.main_conjugate) if ball else 0.0
+        return self.point.allowed_excess(length, lengths_of_effects) + ball_error
 
 
 NO_BOUND = Bound(-np.inf, 0.0)
 
 
-def fenchel_bound(point: DualPoint, latent: LowRank, aim: Aim) -> Bound:
+def fenchel_bound(point: DualPoint, latent: LowRank, aim: BoundAccuracy) -> Bound:
     """The bound at the best feasible scale, lowered by what rounding may have added.
 
     Or the bound at scale 0, the infimum of all losses, if that is higher, as where the optimum is
@@ -358,12 +371,12 @@ def fenchel_bound(point: DualPoint, latent: LowRank, aim: Aim) -> Bound:
     """
     point = point.without_rounding()
     main = main_conjugate(point, latent, aim)
-    nothing = bound_at(point, main, 0.0)
+    at_scale_zero = bound_at(point, main, 0.0)
     scaled = scaled_bound(point, main)
     if not np.isfinite(scaled.value):
         scaled = bound_in_every_domain(point, main.largest, latent, aim)
-    found = scaled if scaled.value >= nothing.value else nothing
-    return attrs.evolve(found, excess=main.excess, space=main.space)
+    best = scaled if scaled.value >= at_scale_zero.value else at_scale_zero
+    return attrs.evolve(best, excess=main.excess, space=main.space)
 
 
 def scaled_bound(point: DualPoint, main: MainConjugate) -> Bound:
@@ -387,22 +400,26 @@ def scaled_bound(point: DualPoint, main: MainConjugate) -> Bound:
 
 def bound_at(point: DualPoint, main: MainConjugate, scale: float) -> Bound:
     """The bound from a scaled dual point."""
-    taken, rounding = main.conjugate(scale), main.rounding(scale)
-    return bound_from_conjugates(point.multiple(scale), taken, rounding)
+    conjugate, rounding = main.conjugate(scale), main.rounding(scale)
+    return bound_from_conjugates(point.multiple(scale), conjugate, rounding)
 
 
-def bound_from_conjugates(point: DualPoint, taken: float, outside: float = 0.0) -> Bound:
+def bound_from_conjugates(
+    point: DualPoint, main_conjugate: float, extra_error: float = 0.0
+) -> Bound:
     """Minus the sum of all conjugates, less what rounding may have added.
 
-    ``taken`` is R*, ``outside`` the effect of its own rounding, and of a point that rounding left
-    outside of its domain.
+    ``main_conjugate`` is R*, ``extra_error`` the effect of its own rounding, and of a point that
+    rounding left outside of its domain.
     """
     conjugates, size = point.conjugates()
-    rounding = summed_rounding(size + abs(taken), point.gradient.size) + outside
-    return Bound(float(-conjugates - taken - rounding), rounding, taken, point)
+    rounding = summed_rounding(size + abs(main_conjugate), point.gradient.size) + extra_error
+    return Bound(float(-conjugates - main_conjugate - rounding), rounding, main_conjugate, point)
 
 
-def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, aim: Aim) -> Bound:
+def bound_in_every_domain(
+    point: DualPoint, scale: float, latent: LowRank, aim: BoundAccuracy
+) -> Bound:
     """The bound where scaling leaves the domain of a loss whose gradients do not reach 0.
 
     Moving back into that domain changes the argument of R*, so the scale is found in a few rounds;
@@ -412,12 +429,14 @@ def bound_in_every_domain(point: DualPoint, scale: float, latent: LowRank, aim: 
     """
     for _ in range(ROUNDS):
         repaired = point.repair(scale)
-        found = main_conjugate(repaired, latent, aim)
-        if found.largest >= 1.0 - DUAL_ROUNDING:
-            beyond = (1.0 / found.largest - 1.0) * point.program.penalty.value(latent)
-            outside = beyond + found.rounding(1.0)
-            return bound_from_conjugates(repaired, found.conjugate(1.0), outside)
-        scale -= 2.0 * (1.0 - found.largest) * scale if found.largest > 0.7 else 0.5 * scale
+        conjugate = main_conjugate(repaired, latent, aim)
+        if conjugate.largest >= 1.0 - DUAL_ROUNDING:
+            beyond = (1.0 / conjugate.largest - 1.0) * point.program.penalty.value(latent)
+            extra_error = beyond + conjugate.rounding(1.0)
+            return bound_from_conjugates(repaired, conjugate.conjugate(1.0), extra_error)
+        scale -= (
+            2.0 * (1.0 - conjugate.largest) * scale if conjugate.largest > 0.7 else 0.5 * scale
+        )
     return NO_BOUND
 
 
@@ -443,41 +462,44 @@ class Rounding:
 
     Attributes
     ----------
-    moved : float
+    total : float
         Bound on the rounding error of their difference at the candidate.
-    nothing : float
+    zero_below : float
         An objective of at most this counts as 0. It is above 0 only if the main regularizer is 0,
         the other terms are below 1e-12 of their values at Z = 0, and the losses of every column
         are below 1e-12 of those at the best constant (1e-9 for losses with kinks). If a constant
         fits a column exactly, predictors may be off by 1e-9 of their unit instead.
-    resolved : float
+    resolution : float
         The gap that may remain for two reasons: singular vectors give each entry of Z only up to
         the rounding of the whole Z; and the norm of a gradient is bounded up to its rounding, of a
         sparse one up to a relative 1e-9, which lowers the bound by that share of the main
         regularizer.
-    room : float
+    infeasibility : float
         Bound on the change of the optimum by the feasibility tolerance of constraints, 1e-9 of
         their size.
-    bound : float
-        The part of ``moved`` that belongs to the bound.
+    of_bound : float
+        The part of ``total`` that belongs to the bound.
     """
 
-    moved: float = 0.0
-    nothing: float = 0.0
-    resolved: float = 0.0
-    room: float = 0.0
-    bound: float = 0.0
+    total: float = 0.0
+    zero_below: float = 0.0
+    resolution: float = 0.0
+    infeasibility: float = 0.0
+    of_bound: float = 0.0
 
     def with_bound_of(self, other: "Rounding") -> "Rounding":
         """The rounding of this objective and of a bound that comes from another point.
 
         If this point has no bound, its rounding is infinite, and that of the other point is taken.
         """
-        known = self if np.isfinite(self.bound) else other
-        if not np.isfinite(known.bound):  # neither has a bound
+        errors = self if np.isfinite(self.of_bound) else other
+        if not np.isfinite(errors.of_bound):  # neither has a bound
             return self
-        moved, room = known.moved - known.bound + other.bound, max(self.room, other.room)
-        return attrs.evolve(self, moved=moved, room=room, bound=other.bound)
+        total = errors.total - errors.of_bound + other.of_bound
+        infeasibility = max(self.infeasibility, other.infeasibility)
+        return attrs.evolve(
+            self, total=total, infeasibility=infeasibility, of_bound=other.of_bound
+        )
 
 
 @attrs.frozen(eq=False)
@@ -513,20 +535,20 @@ def relative_gap(objective: float, bound: float, rounding: Rounding | None = Non
     At least the rounding error of the difference, up to 1, since a smaller difference proves
     nothing. 0 if the objective and the bound are both 0 up to rounding.
     """
-    known = Rounding() if rounding is None else rounding
+    errors = Rounding() if rounding is None else rounding
     difference = abs(objective - bound)
     if not np.isfinite(difference):
         return np.inf
     size = max(abs(objective), abs(bound))
-    if size <= known.nothing:
+    if size <= errors.zero_below:
         return 0.0
-    return float(max(difference / size, min(known.moved / size, 1.0)))
+    return float(max(difference / size, min(errors.total / size, 1.0)))
 
 
-def best_of(found: Sequence[tuple[Point, Certificate]]) -> tuple[Point, Certificate]:
+def best_of(candidates: Sequence[tuple[Point, Certificate]]) -> tuple[Point, Certificate]:
     """The point with the lowest objective, and its certificate with the highest bound of all."""
-    point, best = min(found, key=lambda pair: pair[1].objective)
-    highest = max((certificate for _, certificate in found), key=lambda each: each.bound)
+    point, best = min(candidates, key=lambda pair: pair[1].objective)
+    highest = max((certificate for _, certificate in candidates), key=lambda c: c.bound)
     rounding = best.rounding.with_bound_of(highest.rounding)
     return point, attrs.evolve(best, bound=highest.bound, rounding=rounding)
 
@@ -539,32 +561,32 @@ class PrimalValues:
     candidate: Point
     at: Evaluation
     main: float  # the value of the main regularizer
-    attached: tuple[float, ...]  # of the others
-    rounding: Any  # how far rounding of predictors may move the losses
-    resolved: Any  # how far they move where Z is off by its own rounding
+    term_values: tuple[float, ...]  # of the others
+    rounding: Any  # a bound on the change of the losses by rounding of predictors
+    resolution: Any  # a bound on their change by the rounding of Z itself
 
     @classmethod
     def of(cls, program: Program, candidate: Point) -> "PrimalValues":
         """Losses and terms at a candidate, effects solved for where they can be."""
         latent: LowRank = candidate.latent
-        given = None if candidate.dual is None else candidate.dual.given
-        at, main = program.evaluate(latent, candidate.warm, given), program.penalty.value(latent)
-        attached = tuple(
-            value if term.smooth else term.value(at.place.columns(term.columns), at.effects)
+        fixed = None if candidate.dual is None else candidate.dual.effects
+        at, main = program.evaluate(latent, candidate.warm, fixed), program.penalty.value(latent)
+        term_values = tuple(
+            value if term.smooth else term.value(at.iterate.columns(term.columns), at.effects)
             for term, value in zip(program.terms, at.values, strict=True)
         )
         # Of rows in partitions these come with the round that is asked next.
         loss, gradients = program.loss, at.entry_gradients
-        rounding = loss.rounding(at.place.z, at.effects, gradients)
+        rounding = loss.rounding(at.iterate.z, at.effects, gradients)
         mixed = program.penalty.mixes_columns
         away = EPS * latent.length * at.entries.stretch
         resolved = loss.moved_by(away, gradients) if mixed else 0.0
-        return cls(program, candidate, at, main, attached, rounding, resolved)
+        return cls(program, candidate, at, main, term_values, rounding, resolved)
 
     @property
     def objective(self) -> float:
         """Losses and terms."""
-        return self.at.losses + self.main + sum(self.attached)
+        return self.at.losses + self.main + sum(self.term_values)
 
     @property
     def vanishes(self) -> bool:
@@ -579,29 +601,31 @@ class PrimalValues:
         elsewhere = self.program.penalty.value(LowRank(unit * ones[0], ones[1]))
         if self.at.background or self.main > NOTHING * elsewhere:
             return False
-        for term, value in zip(self.program.terms, self.attached, strict=True):
+        for term, value in zip(self.program.terms, self.term_values, strict=True):
             if value > NOTHING * term.value(np.zeros((self.program.shape[0], term.width))):
                 return False
-        return self.program.loss.vanishes(self.at.place.z, self.at.effects)
+        return self.program.loss.vanishes(self.at.iterate.z, self.at.effects)
 
-    def certificate(self, bound: Bound, unsettled: float = 0.0) -> Certificate:
+    def certificate(self, bound: Bound, extra_error: float = 0.0) -> Certificate:
         """The objective with a bound, and the rounding of both."""
         at, length = self.at, self.candidate.latent.length
-        lowered_by = bound.rounding + unsettled
-        moved = float(self.rounding) + lowered_by
-        moved += summed_rounding(self.objective, at.entries.size)
-        moved += self.program.penalty.rounding(self.candidate.latent)
-        for attached in self.program.terms:
-            moved += attached.rounding(at.place.columns(attached.columns), at.effects)
-        resolved = float(self.resolved)
-        resolved += bound.excess * self.main  # the cost of scaling the gradient down by as much
+        lowered_by = bound.rounding + extra_error
+        total = float(self.rounding) + lowered_by
+        total += summed_rounding(self.objective, at.entries.size)
+        total += self.program.penalty.rounding(self.candidate.latent)
+        for block_term in self.program.terms:
+            total += block_term.rounding(at.iterate.columns(block_term.columns), at.effects)
+        resolution = float(self.resolution)
+        resolution += bound.excess * self.main  # the cost of scaling the gradient down by as much
         # A bound that is not close to 0 proves that the optimum is not 0.
         small = bound.value <= 0.5 * self.objective
-        nothing = self.objective + moved if small and self.vanishes else 0.0
+        zero_below = self.objective + total if small and self.vanishes else 0.0
         shape = self.program.shape
         added = [term.added(at.effects, (shape[0], term.width)) for term in self.program.terms]
-        room = bound.room(length, [float(np.linalg.norm(own)) for own in added])
-        rounding = Rounding(moved, nothing, resolved, room, lowered_by)
+        infeasibility = bound.infeasibility(
+            length, [float(np.linalg.norm(matrix)) for matrix in added]
+        )
+        rounding = Rounding(total, zero_below, resolution, infeasibility, lowered_by)
         return Certificate(
             self.objective, bound.value, self.program.effects_by_block(at.effects), rounding
         )
@@ -654,12 +678,14 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
     sparse = program.entries.sparse and tol > 0.0
     if sparse:  # whose norms take many products
         norm_excess = max(norm_excess, SHARE_OF_EXCESS * allowed_norm_excess(primal, point, tol))
-    aim = Aim(norm_excess, tol * abs(objective) if np.isfinite(objective) else 0.0)
+    aim = BoundAccuracy(norm_excess, tol * abs(objective) if np.isfinite(objective) else 0.0)
     bound = higher_of(NO_BOUND, fenchel_bound(point, candidate.latent, aim))
     if sparse and candidate.dual is None and may_be_tapered(program):
         bound = tapered_bound(primal, point, bound, aim, tol)
     in_a_ball = isinstance(program.main, Constraint)
-    fixed = point.background or any(known is not None for known in point.known)
+    fixed = point.background or any(
+        conjugate is not None for conjugate in point.fenchel_conjugates
+    )
     free = not (program.entries.sparse or fixed)  # gradients are, and are written out
     if in_a_ball and free and objective - bound.value > aim.gap:
         without = point.without_main()
@@ -667,9 +693,9 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
         if -without.conjugates()[0] > bound.value:
             bound = higher_of(bound, fenchel_bound(without, candidate.latent, aim))
     # A point that was moved into all domains has other sums: take the one that gave the bound.
-    taken = point if bound.point is None else bound.point
-    sums = program.sums_of_terms(taken.terms)
-    return bound, program.loss.imbalance(taken.gradient, primal.at.effects, sums)
+    dual = point if bound.point is None else bound.point
+    sums = program.sums_of_terms(dual.terms)
+    return bound, program.loss.imbalance(dual.gradient, primal.at.effects, sums)
 
 
 def higher_of(bound: Bound, other: Bound) -> Bound:
@@ -715,7 +741,7 @@ LOWERED = 0.5
 
 
 def tapered_bound(
-    primal: PrimalValues, point: DualPoint, bound: Bound, aim: Aim, tol: float
+    primal: PrimalValues, point: DualPoint, bound: Bound, aim: BoundAccuracy, tol: float
 ) -> Bound:
     """The bound of the dual point with some rows and columns of its gradient scaled down.
 
@@ -768,5 +794,5 @@ def at_zero(program: Program) -> tuple[Point, Certificate] | None:
         return None
     point = Point(LowRank.zeros(program.shape))
     with np.errstate(over="ignore", invalid="ignore"):
-        found = uncertified(program, point)
-    return (point, found) if np.isfinite(found.objective) else None
+        certificate = uncertified(program, point)
+    return (point, certificate) if np.isfinite(certificate.objective) else None

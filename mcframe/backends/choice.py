@@ -45,7 +45,7 @@ LEAST_TOL = 1e-12
 
 
 @attrs.frozen
-class Rung:
+class Candidate:
     """A backend of the ladder, and what it is there for.
 
     Attributes
@@ -71,24 +71,26 @@ class Rung:
 
 
 LADDER = (
-    Rung(FirstOrder(Proximal()), "smooth losses and terms, one function of singular values"),
-    Rung(FirstOrder(Splitting(Proximal())), "any losses and terms with a gradient or a prox"),
-    Rung(FirstOrder(Alternating()), "a nuclear norm alone over smooth losses"),
+    Candidate(FirstOrder(Proximal()), "smooth losses and terms, one function of singular values"),
+    Candidate(FirstOrder(Splitting(Proximal())), "any losses and terms with a gradient or a prox"),
+    Candidate(FirstOrder(Alternating()), "a nuclear norm alone over smooth losses"),
     # Its class is not called Factored: that is the ability of a term (``contracts.term``).
-    Rung(FirstOrder(FactoredDescent()), "a nuclear norm or ball, a max norm"),
-    Rung(FirstOrder(Rowwise()), "a square of each row, as of GaussianRows, over smooth losses"),
-    Rung(
+    Candidate(FirstOrder(FactoredDescent()), "a nuclear norm or ball, a max norm"),
+    Candidate(
+        FirstOrder(Rowwise()), "a square of each row, as of GaussianRows, over smooth losses"
+    ),
+    Candidate(
         FirstOrder(FPC()),
         "it needs more iterations than ``proximal`` for the same gap",
         automatic=False,
     ),
-    Rung(Reference(), "whatever remains and is small"),
+    Candidate(Reference(), "whatever remains and is small"),
 )
 BACKENDS = {rung.name: rung.backend for rung in LADDER}
 
 
 @attrs.frozen
-class Verdict:
+class Eligibility:
     """The cost of a problem for a backend, or the reason against it.
 
     Attributes
@@ -113,15 +115,15 @@ class Verdict:
         return self.reason or self.cost
 
 
-def verdict_on(backend: Backend, compiled: CompiledProblem) -> Verdict:
+def eligibility_of(backend: Backend, compiled: CompiledProblem) -> Eligibility:
     """The verdict on one backend: what it refuses, else what would be too much."""
     cost = backend.cost(compiled)
-    return Verdict(backend.name, backend.refusal(compiled) or cost.excess, cost.text)
+    return Eligibility(backend.name, backend.refusal(compiled) or cost.excess, cost.text)
 
 
-def verdicts(compiled: CompiledProblem) -> tuple[Verdict, ...]:
+def eligibilities(compiled: CompiledProblem) -> tuple[Eligibility, ...]:
     """The verdict on every backend, without solving anything."""
-    return tuple(verdict_on(backend, compiled) for backend in BACKENDS.values())
+    return tuple(eligibility_of(backend, compiled) for backend in BACKENDS.values())
 
 
 def able(compiled: CompiledProblem) -> Iterator[Backend]:
@@ -134,7 +136,7 @@ def able(compiled: CompiledProblem) -> Iterator[Backend]:
         asked.sort(key=lambda backend: not works_on_factors(backend))
     elif prefers_copies(compiled):
         asked.sort(key=lambda backend: backend.name != "splitting")
-    return (backend for backend in asked if verdict_on(backend, compiled).can_run)
+    return (backend for backend in asked if eligibility_of(backend, compiled).can_run)
 
 
 def prefers_copies(compiled: CompiledProblem) -> bool:
@@ -164,8 +166,8 @@ def choose(compiled: CompiledProblem) -> Backend:
         return backend
     # Backends that share a reason are named together.
     named_by: dict[str, list[str]] = {}
-    for verdict in verdicts(compiled):
-        named_by.setdefault(str(verdict.reason), []).append(verdict.name)
+    for eligibility in eligibilities(compiled):
+        named_by.setdefault(str(eligibility.reason), []).append(eligibility.name)
     reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in named_by.items())
     raise BackendError(f"no backend can run this problem ({reasons})")
 
@@ -203,9 +205,9 @@ def backend_from(backend: object, compiled: CompiledProblem) -> Backend:
         return BACKENDS[backend]
     if isinstance(backend, type):
         raise ModelError(f"backend is the class {backend.__name__}; write {backend.__name__}()")
-    known = ", ".join(repr(name) for name in ("auto", *BACKENDS))
+    names = ", ".join(repr(name) for name in ("auto", *BACKENDS))
     raise ModelError(
-        f"backend={backend!r} was given; one of {known}, or an options"
+        f"backend={backend!r} was given; one of {names}, or an options"
         " object such as mc.FPC(), is needed"
     )
 
@@ -218,7 +220,7 @@ def checked_backend(backend: object, compiled: CompiledProblem, force: bool = Fa
     chosen = backend_from(backend, compiled)
     # What "auto" has chosen was asked already.
     if not is_word(backend, "auto"):
-        reason = chosen.refusal(compiled) if force else verdict_on(chosen, compiled).reason
+        reason = chosen.refusal(compiled) if force else eligibility_of(chosen, compiled).reason
         if reason is not None:
             raise BackendError(f"backend {chosen.name!r} cannot run this problem: {reason}")
     return chosen
@@ -292,11 +294,11 @@ def solve_in_turn(
 
     for n_changes in count():
         patience = PATIENCE * 2.0**n_changes
-        headway = Headway(settings.callback, settings.budget.tol, patience, has_next)
-        outcome = solve_by(turn[0], compiled, attrs.evolve(settings, callback=headway))
+        monitor = StallMonitor(settings.callback, settings.budget.tol, patience, has_next)
+        outcome = solve_by(turn[0], compiled, attrs.evolve(settings, callback=monitor))
         # The first record of a later backend is the last one of the one before.
         records += outcome.history.records[min(n_changes, 1) :]
-        if not headway.is_poor or outcome.status != "interrupted":
+        if not monitor.is_poor or outcome.status != "interrupted":
             break
         made = records[-1].iteration
         changes += f"; {turn[0].name}, slower than expected, handed over after {made} iterations"
@@ -307,8 +309,8 @@ def solve_in_turn(
             if outcome.status != HANDED_OVER:
                 turn = [reference]
                 break
-        known = certificate_of(compiled, outcome)
-        settings = attrs.evolve(settings, start=Start(outcome.point, known), made=made)
+        certificate = certificate_of(compiled, outcome)
+        settings = attrs.evolve(settings, start=Start(outcome.point, certificate), made=made)
         turn = [*turn[1:], turn[0]]
         current().begin(f"{turn[-1].name} hands over to {turn[0].name}", announced=True)
     message, history = outcome.message + changes, History(records)
@@ -323,23 +325,27 @@ def certificate_of(compiled: CompiledProblem, outcome: Outcome) -> Certificate:
 
 
 def with_reference(
-    reference: Reference, compiled: CompiledProblem, known: Outcome, made: int, settings: Settings
+    reference: Reference,
+    compiled: CompiledProblem,
+    outcome: Outcome,
+    made: int,
+    settings: Settings,
 ) -> Outcome:
     """A known outcome or the reference's, whichever is better, with the better bound.
 
     Its history has the record of that, which counts as one iteration more than the ``made`` ones;
     none where the reference fails. The status is ``HANDED_OVER`` where the others may go on.
     """
-    known = attrs.evolve(known, status=HANDED_OVER, history=History(()))
+    outcome = attrs.evolve(outcome, status=HANDED_OVER, history=History(()))
     current().begin("the reference is asked", announced=True)
     try:
         exact = reference.solve(compiled, attrs.evolve(settings, start=None, callback=None))
     except BackendError:
-        return known
+        return outcome
     except KeyboardInterrupt:
-        return attrs.evolve(known, status="interrupted", message=FROM_OUTSIDE)
-    found = [(each.point, certificate_of(compiled, each)) for each in (known, exact)]
-    point, best = best_of(found)
+        return attrs.evolve(outcome, status="interrupted", message=FROM_OUTSIDE)
+    candidates = [(answer.point, certificate_of(compiled, answer)) for answer in (outcome, exact)]
+    point, best = best_of(candidates)
     seconds, rank = exact.history[-1].seconds, point.latent.rank
     record = Record(made + 1, seconds, best.objective, best.bound, best.gap, rank)
     status, message = HANDED_OVER, exact.message
@@ -350,7 +356,7 @@ def with_reference(
     elif exact.status == "unbounded":
         status = exact.status
     return attrs.evolve(
-        known if point is known.point else exact,
+        outcome if point is outcome.point else exact,
         bound=best.bound,
         rounding=best.rounding,
         status=status,
@@ -360,7 +366,7 @@ def with_reference(
 
 
 @attrs.define(eq=False)
-class Headway:
+class StallMonitor:
     """A callback that stops a fit which would take too long at the rate at which its gap fell.
 
     Gaps and counts of iterations decide, no clocks: equal tables are fitted by equal steps.

@@ -74,15 +74,15 @@ class FactoredState:
         """F + h at the iterate."""
         return self.evaluation.value + self.penalty
 
-    def sharpen(self) -> None:
+    def increase_accuracy(self) -> None:
         """Seek columns at the next step."""
         self.waited = PATIENCE
 
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it anew; its curvature is about as before."""
-        self.arrive(program, self.vector)
+        self.move_to(program, self.vector)
 
-    def arrive(self, program: Program, vector: Array) -> None:
+    def move_to(self, program: Program, vector: Array) -> None:
         """Set the vector, and evaluate the objective and its gradient there."""
         chart, order = chart_of(program), sum(program.shape)
         self.vector = vector
@@ -175,7 +175,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
             gradient=vector,
             rng=rng,
         )
-        state.arrive(program, vector)
+        state.move_to(program, vector)
         return state
 
     def pause(self, program: Program, state: FactoredState) -> FactoredState:
@@ -195,7 +195,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         memory.pairs.extend(paused.memory.pairs)
         evaluation = evaluate_stacked(program, stacked, None)
         state = attrs.evolve(paused, evaluation=evaluation, memory=memory, rng=rng)
-        state.arrive(program, paused.vector)
+        state.move_to(program, paused.vector)
         return state
 
     def step(self, program: Program, state: FactoredState) -> None:
@@ -215,14 +215,14 @@ class FactoredDescent(Solver[Program, FactoredState]):
         begin = state.vector
 
         def value_and_gradient(vector: Array) -> tuple[float, Array]:
-            state.arrive(program, vector)
+            state.move_to(program, vector)
             return state.objective, state.gradient
 
         moved = quasi_newton_step(
             value_and_gradient, state.memory, (begin, state.objective, state.gradient), FARTHEST
         )
         if moved is None and state.vector is not begin:
-            state.arrive(program, begin)
+            state.move_to(program, begin)
         state.settle(program)
         return moved is not None
 
@@ -249,12 +249,12 @@ class FactoredDescent(Solver[Program, FactoredState]):
             # Long rows must turn, not grow; factors that have shrunk must grow.
             grown = chart.free(term.prox_factors(np.hstack([kept, columns]), SHORTEST))
             for widened in (chart.widen(kept, columns), grown):
-                state.arrive(program, widened)
+                state.move_to(program, widened)
                 if state.objective < objective:
                     state.memory.clear()
                     return
             length *= 0.3
-        state.arrive(program, before)
+        state.move_to(program, before)
 
     def pace(self, program: Program, state: FactoredState) -> None:
         """Rescale each row of the free vector by its curvature, which its multiplier estimates.
@@ -280,11 +280,11 @@ class FactoredDescent(Solver[Program, FactoredState]):
             kept = compress(state.stacked, length)
             if kept.shape[1] == state.rank:
                 return
-            state.arrive(program, chart_of(program).free(kept))
+            state.move_to(program, chart_of(program).free(kept))
             if state.objective < objective:
                 state.memory.clear()
                 return
-            state.arrive(program, before)
+            state.move_to(program, before)
 
     def candidate(self, program: Program, state: FactoredState) -> Point:
         """The iterate in its factors."""
@@ -349,8 +349,8 @@ def missing_columns(
         values, vectors = least_ritz_pairs(times, rng.standard_normal(order), count, steps)
     # The eigenvalues of [[0, G], [G', 0]] come in pairs: the spectrum reaches as far up from 1.
     size = 2.0 * (least > 0.0) - float(values[0])
-    found = roots[:, None] * vectors[:, values < -NEGATIVE * size]
-    return found / np.linalg.norm(found, axis=0)
+    columns = roots[:, None] * vectors[:, values < -NEGATIVE * size]
+    return columns / np.linalg.norm(columns, axis=0)
 
 
 def dual_matrix(smooth_gradient: Operator, multipliers: Array, roots: Array) -> Array:

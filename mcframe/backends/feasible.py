@@ -372,7 +372,7 @@ def inside(program: Program, joint: Joint) -> bool:
 
 def interpolates(program: Program, joint: Joint) -> bool:
     """True where exact losses are 0 at a point."""
-    z = program.entries.place(joint.dense).z
+    z = program.entries.iterate(joint.dense).z
     return all(
         np.all(np.isfinite(piece.likelihood.value(piece.predictor(z[piece.part], own), piece.y)))
         for piece, own in zip(program.loss.pieces, joint.effects, strict=True)
@@ -424,16 +424,18 @@ def projection_in_gaps(term: BlockTerm, piece: Piece) -> Projection:
 
     def project(joint: Joint) -> Joint:
         moved = joint.dense.copy()
-        own = moved[:, term.columns]
-        given = term.argument(own, joint.effects)
-        gaps = np.ones(given.shape, dtype=bool)
+        submatrix = moved[:, term.columns]
+        argument = term.argument(submatrix, joint.effects)
+        gaps = np.ones(argument.shape, dtype=bool)
         gaps[piece.rows, piece.columns] = False
         for group in groups:
-            distances = group.distances(given[:, group.columns])
+            distances = group.distances(argument[:, group.columns])
             for column, away in zip(group.columns, distances.T, strict=True):
                 free = gaps[:, column]
-                given[free, column] -= np.linalg.lstsq(group.right[free].T, away)[0]
-        moved[:, term.columns] = term.scaled(given - term.added(joint.effects, own.shape), -1)
+                argument[free, column] -= np.linalg.lstsq(group.right[free].T, away)[0]
+        moved[:, term.columns] = term.scaled(
+            argument - term.added(joint.effects, submatrix.shape), -1
+        )
         return attrs.evolve(joint, dense=moved)
 
     return project
@@ -447,16 +449,16 @@ def with_moved_biases(term: BlockTerm, joint: Joint) -> Joint:
     """
     if term.piece is None or term.layout is None or not term.layout.n_biases:
         return joint
-    own = joint.effects[term.piece]
-    assert own is not None
+    block_effects = joint.effects[term.piece]
+    assert block_effects is not None
     distances = term.distances(joint.dense[:, term.columns])
-    effects, squares = own.copy(), term.equations
+    effects, squares = block_effects.copy(), term.equations
     biases = term.layout.biases(effects)
-    at_effects = squares.at_directions(own)
-    for group, moved, left in zip(squares.directions, at_effects, distances, strict=True):
+    at_effects = squares.at_directions(block_effects)
+    for group, shift, distance in zip(squares.directions, at_effects, distances, strict=True):
         length = float(np.dot(group.sums, group.sums))
         if length > MOVABLE * len(joint.dense):
-            biases[group.columns] -= group.sums @ (moved + left) / length
+            biases[group.columns] -= group.sums @ (shift + distance) / length
     return attrs.evolve(
         joint, effects=(*joint.effects[: term.piece], effects, *joint.effects[term.piece + 1 :])
     )
@@ -479,8 +481,8 @@ def interpolation(program: Program, k: int) -> Projection:
         shared = nearest_effects(piece, z, nearest, effects)
         effects = within_bounds(program, piece, nearest, shared)
         moved.ravel()[places] = (nearest - piece.predictor(np.zeros_like(z), effects)) / scales
-        given = (*joint.effects[:k], effects, *joint.effects[k + 1 :])
-        return Joint(moved, given)
+        all_effects = (*joint.effects[:k], effects, *joint.effects[k + 1 :])
+        return Joint(moved, all_effects)
 
     return project
 
@@ -507,10 +509,10 @@ def within_bounds(program: Program, piece: Piece, predictor: Array, effects: Arr
     for term in constraints_of(program):
         bounds = term.term.entry_bounds
         if bounds is not None:
-            here = (columns >= term.columns.start) & (columns < term.columns.stop)
-            group = piece.effects.places[here]
-            np.maximum.at(lowest, group, predictor[here] - bounds[1])
-            np.minimum.at(highest, group, predictor[here] - bounds[0])
+            in_columns = (columns >= term.columns.start) & (columns < term.columns.stop)
+            group = piece.effects.places[in_columns]
+            np.maximum.at(lowest, group, predictor[in_columns] - bounds[1])
+            np.minimum.at(highest, group, predictor[in_columns] - bounds[0])
     return np.where(lowest <= highest, np.clip(effects, lowest, highest), effects)
 
 
@@ -522,7 +524,9 @@ def scaled_factors(program: Program, latent: LowRank, effects: Given) -> LowRank
     if any(piece.likelihood.indicator for piece in program.loss.pieces):
         return None
     sets = [(term, latent.columns(term.columns).dense()) for term in constraints_of(program)]
-    scale = largest_scale(lambda c: sum(term.value(c * own, effects) for term, own in sets))
+    scale = largest_scale(
+        lambda c: sum(term.value(c * submatrix, effects) for term, submatrix in sets)
+    )
     if scale == 0.0:
         return None
     scale /= INSIDE

@@ -51,9 +51,9 @@ class FPCState:
         """The objective of the stage, with the biases as they are."""
         return self.evaluation.value + self.penalty
 
-    def sharpen(self) -> None:
+    def increase_accuracy(self) -> None:
         """Ask for more exact shrinkages from here on."""
-        self.shrinker.sharpen()
+        self.shrinker.increase_accuracy()
 
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it and its step sizes anew."""

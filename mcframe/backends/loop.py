@@ -98,27 +98,27 @@ class SolverRun:
         return self.certificate.rounding.with_bound_of(self.bound_rounding)
 
     @property
-    def endless(self) -> bool:
+    def may_be_unbounded(self) -> bool:
         """True where the objective may fall without end: no bound was found."""
         return self.bound == -np.inf and self.program.loss.convex
 
     def begin(self, start: Start | None) -> None:
         """The state before the first step, certified."""
         solver, rng = self.solver, np.random.default_rng(self.settings.random_state)
-        known = None if start is None else start.certificate
-        if known is None and not (solver.begins_at_zero or solver.answers_last):
-            found = at_zero(self.program)
-            if found is not None:
-                self.take(*found)
+        certified = None if start is None else start.certificate
+        if certified is None and not (solver.begins_at_zero or solver.answers_last):
+            zero = at_zero(self.program)
+            if zero is not None:
+                self.take(*zero)
         if start is None:
             self.state = solver.init(self.program, None, rng)
         else:
             self.state = start.state_of(solver, self.program, rng)
-        if start is None or known is None:
+        if start is None or certified is None:
             self.check()
             return
-        self.take(start.point, known)
-        self.bound, self.bound_rounding = known.bound, known.rounding
+        self.take(start.point, certified)
+        self.bound, self.bound_rounding = certified.bound, certified.rounding
         self.paused = paused = start.paused
         if paused is not None and paused.solver == solver:
             self.gap_ratio = paused.gap_ratio
@@ -153,7 +153,7 @@ class SolverRun:
             self.take(candidate, certificate)
         if certificate.bound > self.bound:
             self.bound, self.bound_rounding = certificate.bound, certificate.rounding
-        if self.endless:
+        if self.may_be_unbounded:
             self.unbounded = falls_along(self.program, candidate.latent, certificate.effects)
         if 0.0 < expected < np.inf and 0.0 < self.gap < np.inf:
             self.gap_ratio = self.gap / expected
@@ -188,13 +188,13 @@ class SolverRun:
     def note(self, record: Record) -> None:
         """Add a record, report it and pass it to the callback."""
         self.records.append(record)
-        budget, here = self.budget, current()
+        budget, display = self.budget, current()
         spent = max(
             record.iteration / max(budget.max_iter, 1), record.seconds / budget.max_seconds
         )
         rounds = "" if record.work is None else f", {record.work.rounds} rounds"
-        said = f"gap {record.gap:.1e}, rank {record.rank}{rounds}"
-        here.report(said, max(here.fall(record.gap, budget.tol), spent))
+        summary = f"gap {record.gap:.1e}, rank {record.rank}{rounds}"
+        display.report(summary, max(display.fall(record.gap, budget.tol), spent))
         if self.settings.callback is not None:
             self.in_callback = True  # its errors say nothing about the solver's arithmetic
             self.stopped = bool(self.settings.callback(record)) or self.stopped
@@ -215,18 +215,18 @@ class SolverRun:
 
         It depends on gaps and iteration numbers alone, so that runs repeat exactly.
         """
-        own = record.iteration - self.settings.made
-        latest = int(np.clip(own // 2, SOONEST, LATEST))
+        iterations = record.iteration - self.settings.made
+        latest = int(np.clip(iterations // 2, SOONEST, LATEST))
         wait = latest
         if self.records and 0.0 < self.budget.tol < record.gap < np.inf:
             # The larger of the last two rates, since a gap may fall in jumps.
             rate = max(rate_of_fall(earlier, record) for earlier in self.records[-2:])
             if rate > 0.0:
                 wait = int(np.ceil(0.8 * np.log(record.gap / self.budget.tol) / rate))
-            if stalled(self.records[-1], record) and own > 2 * FIRST_CHECK:
-                self.state.sharpen()
+            if stalled(self.records[-1], record) and iterations > 2 * FIRST_CHECK:
+                self.state.increase_accuracy()
         wait = min(max(wait, SOONEST), latest)
-        self.next_check = self.settings.made + max(FIRST_CHECK, own + wait)
+        self.next_check = self.settings.made + max(FIRST_CHECK, iterations + wait)
 
     def iterate(self) -> tuple[str, str]:
         """Steps and certificates until there is a reason to stop: its status and sentence."""
@@ -241,7 +241,7 @@ class SolverRun:
             self.check()
         while True:
             if self.point is None and self.iteration - self.settings.made >= SEARCHED:
-                raise NothingFeasible(nowhere(self.program))
+                raise NothingFeasible(no_feasible_point(self.program))
             reason = self.reason_to_stop(small)
             if reason is not None:
                 return reason
@@ -251,7 +251,7 @@ class SolverRun:
             late = self.seconds + self.check_seconds + step_seconds > most
             ended = spent or self.iteration >= self.budget.max_iter
             if ended and self.point is None:
-                raise NothingFeasible(nowhere(self.program))
+                raise NothingFeasible(no_feasible_point(self.program))
             if (ended or late) and self.records[-1].iteration < self.iteration:
                 self.check()
                 continue
@@ -263,7 +263,7 @@ class SolverRun:
             step_seconds = time.perf_counter() - began
             self.iteration += 1
             if not np.isfinite(self.state.objective):
-                why = f" and {NO_BOUND_FOUND}" if self.endless else ""
+                why = f" and {NO_BOUND_FOUND}" if self.may_be_unbounded else ""
                 return "interrupted", f"iterate {self.iteration} is not finite{why}; {BEFORE}"
             expected = self.solver.expected_gap(self.state)
             if self.state.finished is not None or self.is_due(expected):
@@ -274,7 +274,7 @@ class SolverRun:
         if self.gap <= self.budget.tol:
             return "certified", f"the gap is at most tol={self.budget.tol:g}"
         # A gap of ``resolved`` may remain, and what is computed of it is off by ``moved``.
-        unknown = self.rounding.moved + self.rounding.resolved
+        unknown = self.rounding.total + self.rounding.resolution
         if np.isfinite(self.bound) and self.certificate.objective - self.bound <= unknown:
             return "limited_by_rounding", LIMITED
         if self.stopped:
@@ -290,7 +290,7 @@ class SolverRun:
     def status_when_spent(self, in_time: bool) -> tuple[str, str]:
         """The status where the budget is spent: its time, or its iterations."""
         status = "time_limit" if in_time else "iteration_limit"
-        if self.endless:
+        if self.may_be_unbounded:
             return status, f"the budget was spent and {NO_BOUND_FOUND}"
         if in_time:
             return status, f"max_seconds={self.budget.max_seconds:g} were spent"
@@ -328,38 +328,40 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
     if start is not None:
         begin = attrs.evolve(start.point, latent=program.variable(start.point.latent))
         start = attrs.evolve(start, point=begin)
-    here = SolverRun(solver, program, settings)
+    solver_run = SolverRun(solver, program, settings)
     try:
         # Overflow shows in objectives and bounds that are not finite.
         with blas_alone(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            here.begin(start)
-            if here.point is None and program.plain:
+            solver_run.begin(start)
+            if solver_run.point is None and program.plain:
                 raise BackendError(
                     "the objective overflows at the start; rescale the columns of the data,"
                     " or check the offsets"
                 )
             # Without a point there would be nothing to return.
-            with stop_at(np.inf if here.point is None else here.began + seconds + GRACE):
-                status, message = here.iterate()
+            with stop_at(
+                np.inf if solver_run.point is None else solver_run.began + seconds + GRACE
+            ):
+                status, message = solver_run.iterate()
     except KeyboardInterrupt:
-        if here.point is None:
+        if solver_run.point is None:
             raise
         status, message = "interrupted", FROM_OUTSIDE
     except OutOfTime:
         status, message = "time_limit", f"max_seconds={seconds:g} were spent"
     except (ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
         no_memory = isinstance(error, MemoryError)
-        if here.in_callback or (no_memory and here.point is None):
+        if solver_run.in_callback or (no_memory and solver_run.point is None):
             raise
         what = "memory did not suffice" if no_memory else "the arithmetic broke down"
-        if here.point is None:
+        if solver_run.point is None:
             raise BackendError(
                 f"{what} ({error}) before there was an answer; rescale the columns of the data"
             ) from error
         status, message = "interrupted", f"{what} ({error}); {BEFORE}"
-    if here.point is None:  # whatever ended it, there is nothing to return
-        raise NothingFeasible(nowhere(program))
-    return here.outcome(status, message)
+    if solver_run.point is None:  # whatever ended it, there is nothing to return
+        raise NothingFeasible(no_feasible_point(program))
+    return solver_run.outcome(status, message)
 
 
 def rate_of_fall(earlier: Record, later: Record) -> float:
@@ -375,7 +377,7 @@ def stalled(earlier: Record, later: Record) -> bool:
     return later.gap >= STALLED * earlier.gap
 
 
-def nowhere(program: Program) -> str:
+def no_feasible_point(program: Program) -> str:
     """A message that no feasible point was found, with the names of the constraints."""
     names = [type(program.main).__name__] * isinstance(program.main, Constraint)
     names += [type(t.term).__name__ for t in program.terms if isinstance(t.term, Constraint)]

@@ -50,7 +50,7 @@ class Tangent:
 
     def cast(self, dtype: type[np.floating], share: float = 1.0) -> "Tangent":
         """A share of it, in numbers of another type."""
-        return Tangent(*((share * each).astype(dtype) for each in attrs.astuple(self)))
+        return Tangent(*((share * array).astype(dtype) for array in attrs.astuple(self)))
 
 
 @attrs.frozen(eq=False)
@@ -65,7 +65,7 @@ class FixedRank:
     def cast(self, dtype: type[np.floating]) -> "FixedRank":
         """All arrays in numbers of another type."""
         arrays = (self.left, self.values, self.right, self.gradient)
-        left, values, right, gradient = (each.astype(dtype) for each in arrays)
+        left, values, right, gradient = (array.astype(dtype) for array in arrays)
         return FixedRank(left, values, right, gradient)
 
     def riemannian_gradient(self) -> Tangent:
@@ -81,7 +81,7 @@ class FixedRank:
         left = matmul(self.left, move.middle) + move.left
         return LowRank(np.hstack([left, self.left]), np.hstack([self.right, move.right]))
 
-    def curve(self, move: Tangent, change: Array) -> Tangent:
+    def hessian_product(self, move: Tangent, change: Array) -> Tangent:
         """The change of the gradient along a move, given that of the gradient of F.
 
         In addition to that change K has the curvature of the norm in its skew part, U and V have
@@ -102,7 +102,7 @@ class FixedRank:
         """Half of the norm's curvature along each skew pair of K."""
         return 1.0 / (self.values[:, None] + self.values)
 
-    def pairs(self, near: Array) -> tuple[Array, Array, Array]:
+    def pairs(self, candidate_vectors: Array) -> tuple[Array, Array, Array]:
         """Singular vectors and values of S off the spaces of Z, in the span of some given ones.
 
         ``near`` (m columns) are orthonormal vectors of the shorter side.
@@ -110,13 +110,13 @@ class FixedRank:
         n_rows, n_columns = self.gradient.shape
         if n_rows < n_columns:
             turned = FixedRank(self.right, self.values, self.left, self.gradient.T)
-            return turned.pairs(near)[::-1]
-        image = matmul(self.gradient, near)
+            return turned.pairs(candidate_vectors)[::-1]
+        image = matmul(self.gradient, candidate_vectors)
         image -= matmul(self.left, matmul(self.left.T, image))
         squares, turn = np.linalg.eigh(image.T @ image)
         crowded = squares > CROWDED**2
         lengths, turn = np.sqrt(squares[crowded]), turn[:, crowded]
-        return image @ turn / lengths, lengths, near @ turn
+        return image @ turn / lengths, lengths, candidate_vectors @ turn
 
 
 class Preconditioner:
@@ -127,10 +127,12 @@ class Preconditioner:
     matrices are inverted.
     """
 
-    def __init__(self, at: FixedRank, curvature: float, near: Array | None) -> None:
-        if near is None:
-            near = np.zeros((min(at.gradient.shape), 0))
-        self.left, lengths, self.right = (each.astype(SINGLE) for each in at.pairs(near))
+    def __init__(self, at: FixedRank, curvature: float, candidate_vectors: Array | None) -> None:
+        if candidate_vectors is None:
+            candidate_vectors = np.zeros((min(at.gradient.shape), 0))
+        self.left, lengths, self.right = (
+            array.astype(SINGLE) for array in at.pairs(candidate_vectors)
+        )
         alone = curvature + 1.0 / at.values
         tied = lengths[:, None] / at.values
         both = np.maximum(alone**2 - tied**2, (FLATTEST * alone) ** 2)
@@ -150,7 +152,10 @@ class Preconditioner:
 
 
 def newton_move(
-    at: FixedRank, change: Callable[[Array], Array], curvature: float, near: Array | None = None
+    at: FixedRank,
+    change: Callable[[Array], Array],
+    curvature: float,
+    candidate_vectors: Array | None = None,
 ) -> LowRank:
     """Newton's move of F + ||.||_* from Z along the matrices of its rank, about.
 
@@ -174,13 +179,13 @@ def newton_move(
     zero = gradient.cast(SINGLE, 0.0)
     if length == 0.0:
         return at.matrix(zero)
-    precondition, single = Preconditioner(at, curvature, near), at.cast(SINGLE)
+    precondition, single = Preconditioner(at, curvature, candidate_vectors), at.cast(SINGLE)
     move, residual = zero, gradient.cast(SINGLE, -1.0 / length)
     direction = turned = precondition(residual)
     size = first = residual.dot(turned)
     for _ in range(STEPS):
         check_time()
-        curved = single.curve(direction, change(single.matrix(direction).dense()))
+        curved = single.hessian_product(direction, change(single.matrix(direction).dense()))
         along = direction.dot(curved)
         if not along > 0.0:
             break
@@ -273,9 +278,9 @@ class ProximalState:
         self.penalty, self.residual = penalty, trial.residual
         self.weight, self.past, self.used = trial.weight, trial.squared, trial.curvature
 
-    def sharpen(self) -> None:
+    def increase_accuracy(self) -> None:
         """Ask for more exact shrinkages from here on."""
-        self.shrinker.sharpen()
+        self.shrinker.increase_accuracy()
 
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it anew and forget the momentum."""
@@ -384,7 +389,7 @@ class Proximal(Solver[Program, ProximalState]):
 
     def step(self, program: Program, state: ProximalState) -> None:
         """A leap where the rank has settled, else or where that fails an accelerated step."""
-        if not (may_leap(program, state) and leap(program, state)):
+        if not (may_take_newton_step(program, state) and riemannian_newton_step(program, state)):
             advance(program, state)
 
     def expected_gap(self, state: ProximalState) -> float:
@@ -407,11 +412,11 @@ def advance(program: Program, state: ProximalState) -> None:
     """One accelerated step, its length found by backtracking."""
     before, rank = state.objective, state.rank
     ceiling = program.curvature  # inf where there is no proven bound
-    trial = attempt(program, state, min(state.curvature, ceiling))
+    trial = try_step(program, state, min(state.curvature, ceiling))
     while trial.measured > trial.curvature * (1.0 + 1e-10) and trial.curvature < ceiling:
         # A curvature measured far away, or after an overflow, says little here.
         larger = np.clip(SAFETY * trial.measured / trial.curvature, 1.5, 8.0)
-        trial = attempt(program, state, min(ceiling, float(larger) * trial.curvature))
+        trial = try_step(program, state, min(ceiling, float(larger) * trial.curvature))
         state.descent **= state.slowing
     state.accept(trial, program.penalty.of_singular_values(trial.factors.values))
     lowest = LOWEST * min(ceiling, state.first)
@@ -426,7 +431,7 @@ def advance(program: Program, state: ProximalState) -> None:
     state.settled = state.settled + 1 if alike else 0
 
 
-def may_leap(program: Program, state: ProximalState) -> bool:
+def may_take_newton_step(program: Program, state: ProximalState) -> bool:
     """True where Newton's step is defined and worth trying: a nuclear norm alone, a settled rank.
 
     Not within a method of multipliers, which then did not converge.
@@ -439,7 +444,7 @@ def may_leap(program: Program, state: ProximalState) -> bool:
     return alone and program.loss.convex and ready and 0 < state.rank < min(program.shape)
 
 
-def leap(program: Program, state: ProximalState) -> bool:
+def riemannian_newton_step(program: Program, state: ProximalState) -> bool:
     """A proximal step from where Newton's leads along the matrices of the rank, if that is lower.
 
     The prox finds the rank anew. Where it leads up, as far from an optimum, iterates stay; where
@@ -452,7 +457,7 @@ def leap(program: Program, state: ProximalState) -> bool:
         behind = LowRank(np.hstack([now.left, -move.left]), np.hstack([now.right, move.right]))
         state.iterates.set_previous(behind)
         state.past = move.length**2
-        trial = attempt(program, state, min(state.curvature, program.curvature), theta=1.0)
+        trial = try_step(program, state, min(state.curvature, program.curvature), theta=1.0)
         penalty = program.penalty.of_singular_values(trial.factors.values)
         risen = trial.evaluation.value + penalty - before
         if risen < -rounding or (risen <= rounding and trial.residual < state.residual):
@@ -477,7 +482,7 @@ def newton_move_of(program: Program, state: ProximalState) -> LowRank:
     return LowRank(unit * move.left, move.right)
 
 
-def attempt(
+def try_step(
     program: Program, state: ProximalState, curvature: float, theta: float | None = None
 ) -> ProximalTrial:
     """X_new = prox(Y - G(Y) / L) at Y = X + theta P, P = X - the X before, and its curvature.

@@ -245,29 +245,29 @@ class Reference(Backend):
             asked = [("SCS", brief), ("SCS", self)]
             if small:
                 asked.insert(1, ("CLARABEL", self))
-        found: list[tuple[Point, Certificate]] = []
+        answers: list[tuple[Point, Certificate]] = []
         cut = False  # whether iterations of any ran out
         silent: list[Silent] = []
-        for solver, own in asked:
-            done = solver == "SCS" and found and not cut
+        for solver, options in asked:
+            done = solver == "SCS" and answers and not cut
             if done or time.perf_counter() >= until:
                 break
             current().begin(f"{solver} computes")
             try:
-                point, certificate, ran_out = own.opinion(compiled, solver, tol, until)
+                point, certificate, ran_out = options.opinion(compiled, solver, tol, until)
             except Silent as error:
                 silent.append(error)
                 continue
             except (ArithmeticError, np.linalg.LinAlgError) as error:
                 silent.append(Silent(solver, f"an answer that breaks arithmetic ({error})"))
                 continue
-            found.append((point, certificate))
+            answers.append((point, certificate))
             cut |= ran_out
             if certificate.gap <= tol:
                 break
-        if not found:
-            raise BackendError(said_of(silent, time.perf_counter() >= until))
-        return found
+        if not answers:
+            raise BackendError(no_answer_message(silent, time.perf_counter() >= until))
+        return answers
 
     def opinion(
         self, compiled: CompiledProblem, solver: str, tol: float, until: float
@@ -306,15 +306,17 @@ class Reference(Backend):
                 break
         assert solved is not None
         point = point_of(problem, program, solved, scale)
-        found, zero = certify(program, point), at_zero(program)
+        certificate, zero = certify(program, point), at_zero(program)
         # Conic solvers stop at a Z of 1e-20 where it is 0.
-        if zero is not None and zero[1].objective <= found.objective:
-            point, found = best_of([zero, (point, found)])
-        if not np.isfinite(found.objective):  # it does not meet all constraints, or overflows
-            point, found = best_of([feasible_point(program), (point, found)])
-        if not np.isfinite(found.objective):
+        if zero is not None and zero[1].objective <= certificate.objective:
+            point, certificate = best_of([zero, (point, certificate)])
+        if not np.isfinite(
+            certificate.objective
+        ):  # it does not meet all constraints, or overflows
+            point, certificate = best_of([feasible_point(program), (point, certificate)])
+        if not np.isfinite(certificate.objective):
             raise Silent(solver, "an answer at which the objective is infinite")
-        return point, found, cut
+        return point, certificate, cut
 
     def conic(self, scale: float, stated: Statement, solver: str, until: float) -> bool:
         """Solve a statement with its objective divided by a scale; whether iterations ran out.
@@ -381,8 +383,8 @@ def feasible_point(program: Program) -> tuple[Point, Certificate]:
     zero, kinds = LowRank.zeros(program.shape), [piece.effects for piece in program.loss.pieces]
     begun = tuple(np.zeros(kind.size) if kind.size else None for kind in kinds)
     effects = program.evaluate(zero, fixed=begun).effects
-    latent, given = made_feasible(program, zero, effects)
-    evaluation = program.evaluate(latent, effects, given)
+    latent, feasible_effects = made_feasible(program, zero, effects)
+    evaluation = program.evaluate(latent, effects, feasible_effects)
     point = Point(latent, Dual.of(program, evaluation, (None,) * len(program.terms)))
     return point, uncertified(program, point)
 
@@ -401,7 +403,7 @@ def unit_of(program: Program) -> float:
     return float(2.0 ** np.clip(np.round(np.log2(program.unit)), -300, 300))
 
 
-def said_of(silent: list[Silent], late: bool) -> str:
+def no_answer_message(silent: list[Silent], late: bool) -> str:
     """The sentence where no conic solver answers: only what all of them agree on is a fact."""
     asked = list(dict.fromkeys(error.solver for error in silent))
     names, statuses = " and ".join(asked), {error.status for error in silent}
@@ -412,9 +414,9 @@ def said_of(silent: list[Silent], late: bool) -> str:
         )
     if len(asked) > 1 and len(statuses) == 1 and statuses <= set(MEANT):
         return f"{names} agree that {MEANT[statuses.pop()]}"
-    said = ", ".join(f"{error.solver} says {error.status!r}" for error in silent)
+    replies = ", ".join(f"{error.solver} says {error.status!r}" for error in silent)
     return (
-        f"{names} returned no answer ({said}), which is no proof of"
+        f"{names} returned no answer ({replies}), which is no proof of"
         " anything: on columns of very different scales conic solvers err. Another backend may"
         " run, see mc.explain"
     )
@@ -464,7 +466,7 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
     dense, scales = stated.latent(), program.entries.scales
     dense = dense if scales is None else scales.inverse.block(slice(None)) * dense
     effects = effects_of(problem, program, stated, LowRank.of(dense))
-    latent, given = made_feasible(program, program.penalty.factors_of(dense), effects)
+    latent, feasible_effects = made_feasible(program, program.penalty.factors_of(dense), effects)
     if program.plain or not stated.copies:
         return Point(latent)
     loss, evaluation = program.loss, program.evaluate_at(LowRank.of(dense), effects)
@@ -479,15 +481,15 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
         k = offset + places[id(attached.term)]
         terms.append(scale * stated.multiplier_of(k) if k in stated.copies else None)
     dual = Dual.of(program, evaluation, tuple(terms))
-    return Point(latent, attrs.evolve(dual, gradient=gradient, given=given))
+    return Point(latent, attrs.evolve(dual, gradient=gradient, effects=feasible_effects))
 
 
 def effects_of(
     problem: Problem, program: Program, stated: Statement, latent: LowRank
 ) -> tuple[Array | None, ...]:
     """The best effects at Z where they can be solved for, else the conic solver's."""
-    given = tuple(
+    stated_effects = tuple(
         stated.free_numbers(block.name) if piece.effects.size else None
         for block, piece in zip(problem.model.blocks, program.loss.pieces, strict=True)
     )
-    return program.evaluate(latent, fixed=given).effects
+    return program.evaluate(latent, fixed=stated_effects).effects

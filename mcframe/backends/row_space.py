@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.certificate import Dual, dual_point
-from mcframe.backends.rowwise import At, RowLosses, newton
+from mcframe.backends.rowwise import RowLosses, RowsAt, newton
 from mcframe.compile import (
     CompiledProblem,
     Piece,
@@ -93,8 +93,12 @@ class RowSpace:
             if isinstance(term, Constraint) and term.fixed is not None
         ]
         loadings = priced_loadings(problem, latent, effects, dual)
-        ends = np.vstack([np.zeros((0, loadings.shape[1])), *(loadings[own] for own, _ in fixed)])
-        values = np.concatenate([np.zeros(0), *(np.full(width(own), v) for own, v in fixed)])
+        ends = np.vstack(
+            [np.zeros((0, loadings.shape[1])), *(loadings[columns] for columns, _ in fixed)]
+        )
+        values = np.concatenate(
+            [np.zeros(0), *(np.full(width(columns), v) for columns, v in fixed)]
+        )
         start, directions = solutions(ends, values)
         return cls(loadings, start, directions, bounds, idle)
 
@@ -237,7 +241,7 @@ def gradient_of_rows(
     if dual is None:
         at = program.evaluate(latent, warm)
     else:
-        at = program.evaluate_at(latent, dual.given)
+        at = program.evaluate_at(latent, dual.effects)
     point = dual_point(program, at, dual)
     product: Array = np.asarray(point.matrix @ right)
     for term, matrix in zip(program.terms, point.terms, strict=True):
@@ -271,10 +275,10 @@ def idle_effects(
         finite[
             places_of_diverging_effects(problem, block) if infinite is None else infinite[name]
         ] = 0.0
-        own = layout.row_effects(effects[name] + problem.origins.get(name, 0.0))
-        known = problem.tables[name].rows_with_entries & (layout.row_effects(finite) > 0.0)
-        if known.any():
-            idle[name] = float(np.mean(own[known]))
+        row_effects = layout.row_effects(effects[name] + problem.origins.get(name, 0.0))
+        determined = problem.tables[name].rows_with_entries & (layout.row_effects(finite) > 0.0)
+        if determined.any():
+            idle[name] = float(np.mean(row_effects[determined]))
     return idle
 
 
@@ -294,11 +298,11 @@ LONG = 1e-7
 
 @attrs.frozen(eq=False)
 class BestRows:
-    """Scores t of new rows (n_rows x m), their effects by piece, and which rows are off."""
+    """Scores t of new rows (n_rows x m), their effects by piece, and which are unconverged."""
 
     scores: Array
     effects: tuple[Array | None, ...]
-    off: Mask
+    unconverged: Mask
 
 
 @attrs.frozen
@@ -339,19 +343,19 @@ def best_rows(
     space : RowSpace
     """
     kept = len(pieces)
-    for own, lower, upper in space.bounds:
+    for bound_columns, lower, upper in space.bounds:
         start = pieces[-1].part.stop if pieces else 0
-        pieces = (*pieces, bounds_of(n_rows, own, Interval(lower, upper), start))
-        columns = (*columns, own)
+        pieces = (*pieces, bounds_of(n_rows, bound_columns, Interval(lower, upper), start))
+        columns = (*columns, bound_columns)
     centre, loadings = space.loadings @ space.start, space.loadings @ space.directions
     losses = RowLosses.of(n_rows, pieces, columns, centre, loadings)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such rows are off
         if all(piece.likelihood.smooth for piece in pieces):
-            here = newton(losses)
-            off = losses.off(here, LONG)
+            solution = newton(losses)
+            off = losses.unconverged(solution, LONG)
         else:
-            here, off = by_multipliers(losses)
-    return BestRows(here.scores, here.effects[:kept], off)
+            solution, off = by_multipliers(losses)
+    return BestRows(solution.scores, solution.effects[:kept], off)
 
 
 def bounds_of(n_rows: int, columns: slice, within: Interval, start: int) -> Piece:
@@ -362,7 +366,7 @@ def bounds_of(n_rows: int, columns: slice, within: Interval, start: int) -> Piec
     return Piece(within, 1.0, np.zeros(rows.size), rows, across, part)
 
 
-def by_multipliers(losses: RowLosses) -> tuple[At, Mask]:
+def by_multipliers(losses: RowLosses) -> tuple[RowsAt, Mask]:
     """Rows under nonsmooth losses, and which of them are off: the method of multipliers.
 
     Each nonsmooth loss is replaced by its envelope (``SmoothedLoss``), whose gradient at
@@ -371,25 +375,25 @@ def by_multipliers(losses: RowLosses) -> tuple[At, Mask]:
     nonsmooth = [k for k, piece in enumerate(losses.pieces) if not piece.likelihood.smooth]
     multipliers: dict[int, Array] = {k: np.zeros(losses.pieces[k].n_numbers) for k in nonsmooth}
     first = {k: stiffness(losses, k) for k in nonsmooth}
-    factor, last, here = 1.0, np.inf, None
+    factor, last, current = 1.0, np.inf, None
     for _ in range(MOST_MOVES):
         pieces: list[Any] = list(losses.pieces)
         for k in nonsmooth:
             pieces[k] = smoothed_piece(pieces[k], multipliers[k], factor * first[k])
         smooth = attrs.evolve(losses, pieces=tuple(pieces))
-        here = newton(smooth, here)
-        duals = {k: here.gradients[losses.pieces[k].part].copy() for k in nonsmooth}
+        current = newton(smooth, current)
+        duals = {k: current.gradients[losses.pieces[k].part].copy() for k in nonsmooth}
         away = np.zeros(losses.n_rows)
         for k in nonsmooth:
             moved = np.abs(duals[k] - multipliers[k]) / (factor * first[k])
-            away = np.maximum(away, moved_by(losses, here, k, moved))
+            away = np.maximum(away, relative_moves(losses, current, k, moved))
         multipliers, worst = duals, float(np.max(away))
         stiffest = factor >= STIFFEST
         if worst <= MET or (stiffest and worst > STILL * last):
             break
         factor, last = min(GROWTH * factor, STIFFEST), worst
-    assert here is not None
-    return here, smooth.off(here, LONG) | (away > OFF)
+    assert current is not None
+    return current, smooth.unconverged(current, LONG) | (away > OFF)
 
 
 def stiffness(losses: RowLosses, k: int) -> float:
@@ -402,11 +406,13 @@ def stiffness(losses: RowLosses, k: int) -> float:
     return FIRST * float(np.mean(piece.scale)) / spread
 
 
-def moved_by(losses: RowLosses, here: At, k: int, moved: Array) -> Array:
+def relative_moves(losses: RowLosses, current: RowsAt, k: int, moved: Array) -> Array:
     """The longest of some moves in each row, relative to the size of its predictors."""
     piece = losses.pieces[k]
-    own = piece.offset_part(here.z)
-    sizes = np.abs(piece.predictor(own, here.effects[k])) + np.abs(own) + np.abs(piece.y)
+    shifted = piece.offset_part(current.z)
+    sizes = (
+        np.abs(piece.predictor(shifted, current.effects[k])) + np.abs(shifted) + np.abs(piece.y)
+    )
     largest = by_rows(losses, piece, sizes)
     unit = np.maximum(largest, SMALL_ROW * float(np.max(largest, initial=0.0)))
     longest = by_rows(losses, piece, moved)

@@ -28,7 +28,7 @@ STEEP = 1e12
 
 
 @attrs.frozen(eq=False)
-class At:
+class RowsAt:
     """Rows at some scores t (n_rows x m), the best row effects solved for.
 
     ``objectives`` has each row's losses and ``||t||^2 / 2``, ``sizes`` the sum of their sizes,
@@ -86,17 +86,19 @@ class RowLosses:
         loadings: Array,
     ) -> "RowLosses":
         """Losses of rows ``centre + loadings t`` of Z, of pieces that stand at these columns."""
-        ends = np.cumsum([0, *(own.stop - own.start for own in columns)]).tolist()
+        ends = np.cumsum([0, *(part.stop - part.start for part in columns)]).tolist()
         slices = tuple(slice(first, last) for first, last in pairwise(ends))
         nothing = np.zeros(0, dtype=np.intp)
-        here = np.concatenate([nothing, *(np.arange(own.start, own.stop) for own in columns)])
-        moved = np.zeros((here.size, len(pieces)))
+        selected = np.concatenate(
+            [nothing, *(np.arange(part.start, part.stop) for part in columns)]
+        )
+        moved = np.zeros((selected.size, len(pieces)))
         rows, places = [nothing], [nothing]
-        for k, (piece, own) in enumerate(zip(pieces, slices, strict=True)):
-            moved[own, k] = 1.0
+        for k, (piece, part) in enumerate(zip(pieces, slices, strict=True)):
+            moved[part, k] = 1.0
             numbers = piece.columns[:, None] * piece.width + np.arange(piece.width)
             rows.append(np.repeat(piece.rows, piece.width))
-            places.append(own.start + numbers.ravel())
+            places.append(part.start + numbers.ravel())
         of_rows, of_columns = np.concatenate(rows), np.concatenate(places)
         has_effects = [piece.effects.n_added > 0 for piece in pieces]
         return cls(
@@ -104,10 +106,10 @@ class RowLosses:
             of_rows,
             of_columns,
             slices,
-            loadings[here],
-            np.hstack([loadings[here], moved[:, has_effects]]),
-            centre[here][of_columns],
-            Pattern.of((n_rows, here.size), of_rows, of_columns),
+            loadings[selected],
+            np.hstack([loadings[selected], moved[:, has_effects]]),
+            centre[selected][of_columns],
+            Pattern.of((n_rows, selected.size), of_rows, of_columns),
         )
 
     @property
@@ -136,7 +138,7 @@ class RowLosses:
         rows = self.pattern.by_rows
         return kernels.product(rows.starts, rows.across, rows.reorder(gradients), self.loadings)
 
-    def at(self, scores: Array, warm: At | None = None) -> At:
+    def at(self, scores: Array, warm: RowsAt | None = None) -> RowsAt:
         """The rows at these scores; the search for effects begins at those of ``warm``."""
         z = self.images(scores) + self.base
         gradients = np.empty_like(z)
@@ -144,9 +146,9 @@ class RowLosses:
         objectives, sizes, solved = squares, squares, []
         with np.errstate(over="ignore", invalid="ignore"):
             for k, piece in enumerate(self.pieces):
-                own = piece.offset_part(z)
-                effects = piece.solve(own, None if warm is None else warm.effects[k])
-                predictor = piece.predictor(own, effects)
+                shifted = piece.offset_part(z)
+                effects = piece.solve(shifted, None if warm is None else warm.effects[k])
+                predictor = piece.predictor(shifted, effects)
                 losses, gradient_of_losses = piece.at(effects).value_and_gradient(
                     predictor, piece.y
                 )
@@ -160,47 +162,47 @@ class RowLosses:
                     objectives = objectives + 0.5 * ridge.weight * np.square(away)
                 solved.append(effects)
             gradient = self.in_scores(gradients) + scores
-        return At(scores, z, tuple(solved), objectives, sizes, gradients, gradient)
+        return RowsAt(scores, z, tuple(solved), objectives, sizes, gradients, gradient)
 
-    def lower_of(self, here: At, there: At) -> At:
+    def lower_of(self, current: RowsAt, other: RowsAt) -> RowsAt:
         """Each row where its objective is lower; an infinite one is higher than any other."""
         with np.errstate(invalid="ignore"):
-            stays = np.isfinite(here.objectives) & ~(there.objectives < here.objectives)
+            stays = np.isfinite(current.objectives) & ~(other.objectives < current.objectives)
         if stays.all():
-            return here
-        return self.at(np.where(stays[:, None], here.scores, there.scores))
+            return current
+        return self.at(np.where(stays[:, None], current.scores, other.scores))
 
     def by_rows(self, piece: Piece, numbers: Array) -> Array:
         """The sum over each row of a piece's entries."""
         sums: Any = np.bincount(piece.rows, weights=numbers, minlength=self.n_rows)
         return sums
 
-    def newton_steps(self, here: At) -> Array:
+    def newton_steps(self, current: RowsAt) -> Array:
         """Newton's step of each row's scores, row effects moving with them (n_rows x m)."""
-        curvatures, hessians = self.curvatures(here)
+        curvatures, hessians = self.curvatures(current)
         lengths = np.sum(np.square(self.loadings), axis=1)[self.columns]
         # Systems in the scores would then lose a row's own cost to rounding.
         steep = bool(np.any(curvatures * lengths > STEEP))
         if self.short and (hessians is None or steep):
-            return -self.in_scores(self.next_gradients(here)) - here.scores
+            return -self.in_scores(self.next_gradients(current)) - current.scores
         largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
         damping = DAMPING * (largest or 1.0)
-        costs, images = [np.ones(self.width)], [-here.scores]
+        costs, images = [np.ones(self.width)], [-current.scores]
         for piece in self.pieces:
             if piece.effects.n_added:
                 costs.append(np.array([piece.effects.stiffness + damping]))
                 # They are the best ones: the gradients of the entries are taken back.
-                images.append(self.by_rows(piece, here.gradients[piece.part])[:, None])
-        own = np.diag(np.concatenate(costs))[None]
+                images.append(self.by_rows(piece, current.gradients[piece.part])[:, None])
+        systems = np.diag(np.concatenate(costs))[None]
         if hessians is not None:
-            own = own + hessians
-        shared = kernels.Shared(own, np.ones(self.n_rows), np.hstack(images))
+            systems = systems + hessians
+        shared = kernels.Shared(systems, np.ones(self.n_rows), np.hstack(images))
         steps = self.pattern.by_rows.ridge_solutions(
-            curvatures, -here.gradients, self.with_effects, 0.0, shared
+            curvatures, -current.gradients, self.with_effects, 0.0, shared
         )
         return steps[:, : self.width]
 
-    def next_gradients(self, here: At) -> Array:
+    def next_gradients(self, current: RowsAt) -> Array:
         """The gradients that Newton's next scores -L's go with, one for each number of z.
 
         With S^2 the curvatures and g the gradients at L t, ``s = g + S^2 (L t_new - L t)`` and
@@ -209,28 +211,28 @@ class RowLosses:
         these have all of them. Numbers of classes keep their gradients, as if they had no
         curvature.
         """
-        alone = np.zeros(here.z.size, dtype=bool)
+        alone = np.zeros(current.z.size, dtype=bool)
         for piece in self.pieces:
             alone[piece.part] = piece.width == 1
-        kept = np.where(alone, 0.0, here.gradients)
-        roots = np.sqrt(np.maximum(self.curvatures(here)[0], FLATTEST))
-        moved = self.images(here.scores + self.in_scores(kept))
-        wanted = np.where(alone, roots * moved - here.gradients / roots, 0.0)
+        kept = np.where(alone, 0.0, current.gradients)
+        roots = np.sqrt(np.maximum(self.curvatures(current)[0], FLATTEST))
+        moved = self.images(current.scores + self.in_scores(kept))
+        wanted = np.where(alone, roots * moved - current.gradients / roots, 0.0)
         gram = self.loadings @ self.loadings.T
         roots = np.where(alone, roots, 0.0)
         return kept - self.pattern.by_rows.short_solutions(roots, wanted, gram)
 
-    def curvatures(self, here: At) -> tuple[Array, Array | None]:
+    def curvatures(self, current: RowsAt) -> tuple[Array, Array | None]:
         """The second derivative at each number of z, and what entries of several numbers add.
 
         The latter are matrices in the coordinates of ``with_effects``, one for each row; the
         second derivatives of their numbers are then 0.
         """
-        second: Array = np.zeros(here.z.size)
+        second: Array = np.zeros(current.z.size)
         hessians: Array | None = None
-        for piece, rows, effects in zip(self.pieces, self.slices, here.effects, strict=True):
+        for piece, rows, effects in zip(self.pieces, self.slices, current.effects, strict=True):
             likelihood = piece.at(effects)
-            predictor = piece.predictor(piece.offset_part(here.z), effects)
+            predictor = piece.predictor(piece.offset_part(current.z), effects)
             if piece.width > 1:
                 added = self.hessians(piece, likelihood, predictor, self.with_effects[rows])
                 hessians = added if hessians is None else hessians + added
@@ -248,32 +250,32 @@ class RowLosses:
         """
         n_numbers, size = piece.width, loadings.shape[1]
         sums: Array = np.zeros((self.n_rows, size, size))
-        for column, own in enumerate(loadings.reshape(-1, n_numbers, size)):
-            here = piece.columns == column
-            shape = (int(np.count_nonzero(here)), size, n_numbers)
-            moves = np.broadcast_to(own.T, shape)
+        for column, column_loadings in enumerate(loadings.reshape(-1, n_numbers, size)):
+            in_column = piece.columns == column
+            shape = (int(np.count_nonzero(in_column)), size, n_numbers)
+            moves = np.broadcast_to(column_loadings.T, shape)
             if isinstance(likelihood, TwiceDifferentiable):
-                z = np.broadcast_to(predictor[here][:, None], shape)
-                y = np.broadcast_to(piece.y[here][:, None], shape[:2])
+                z = np.broadcast_to(predictor[in_column][:, None], shape)
+                y = np.broadcast_to(piece.y[in_column][:, None], shape[:2])
                 images = likelihood.hessian_product(z, y, moves)
             else:
                 images = float(likelihood.curvature) * moves
             # Each row has one entry in a column at most.
-            scale = np.broadcast_to(piece.scale, piece.y.shape)[here]
-            sums[piece.rows[here]] += scale[:, None, None] * (images @ own)
+            scale = np.broadcast_to(piece.scale, piece.y.shape)[in_column]
+            sums[piece.rows[in_column]] += scale[:, None, None] * (images @ column_loadings)
         return sums
 
-    def off(self, here: At, share: float) -> Any:
+    def unconverged(self, current: RowsAt, share: float) -> Any:
         """Rows whose gradient is longer than a share of what it sums: a mask.
 
         Its length bounds how far their scores are from the best ones.
         """
         sizes_of_gradients = (
-            np.abs(here.gradients) * np.linalg.norm(self.loadings, axis=1)[self.columns]
+            np.abs(current.gradients) * np.linalg.norm(self.loadings, axis=1)[self.columns]
         )
         sizes = np.bincount(self.rows, weights=sizes_of_gradients, minlength=self.n_rows)
-        sizes = sizes + np.linalg.norm(here.scores, axis=1)
-        return ~(np.linalg.norm(here.gradient, axis=1) <= share * sizes)
+        sizes = sizes + np.linalg.norm(current.scores, axis=1)
+        return ~(np.linalg.norm(current.gradient, axis=1) <= share * sizes)
 
 
 # Numbers of rows that are worked on at a time.
@@ -294,7 +296,7 @@ LEAST_MOVE = 1e-13
 DECREASE, NOISE = 1e-4, 16.0 * EPS
 
 
-def newton(losses: RowLosses, start: At | None = None) -> At:
+def newton(losses: RowLosses, start: RowsAt | None = None) -> RowsAt:
     """argmin over t of the losses of each row: full steps as far as they descend, else shares.
 
     The objective of a row is a convex function plus ``||t||^2 / 2``: it has one minimum, and the
@@ -303,39 +305,41 @@ def newton(losses: RowLosses, start: At | None = None) -> At:
     shorter.
     """
     n_rows, width = losses.n_rows, losses.width
-    here = losses.at(np.zeros((n_rows, width)) if start is None else start.scores, start)
+    current = losses.at(np.zeros((n_rows, width)) if start is None else start.scores, start)
     if not width:
-        return here
-    left, last = np.ones(n_rows, dtype=bool), np.full(n_rows, np.inf)
+        return current
+    unfinished, last = np.ones(n_rows, dtype=bool), np.full(n_rows, np.inf)
     for _ in range(MOST_STEPS):
         check_time()
-        steps = losses.newton_steps(here)
-        promised = np.einsum("ij,ij->i", here.gradient, steps)
+        steps = losses.newton_steps(current)
+        slopes = np.einsum("ij,ij->i", current.gradient, steps)
         lengths = np.linalg.norm(steps, axis=1)
-        fine = -promised <= NOISE * here.sizes
-        left &= ~(fine & (lengths > 0.5 * last))
-        left &= lengths > LEAST_MOVE * np.linalg.norm(here.scores, axis=1)
-        if not left.any():
+        fine = -slopes <= NOISE * current.sizes
+        unfinished &= ~(fine & (lengths > 0.5 * last))
+        unfinished &= lengths > LEAST_MOVE * np.linalg.norm(current.scores, axis=1)
+        if not unfinished.any():
             break
-        last = np.where(left, lengths, last)
-        here = descend(losses, here, np.where(left[:, None], steps, 0.0), promised, fine)
-    return here
+        last = np.where(unfinished, lengths, last)
+        current = descend(losses, current, np.where(unfinished[:, None], steps, 0.0), slopes, fine)
+    return current
 
 
-def descend(losses: RowLosses, here: At, steps: Array, promised: Array, fine: Mask) -> At:
+def descend(losses: RowLosses, current: RowsAt, steps: Array, slopes: Array, fine: Mask) -> RowsAt:
     """Each row moved by the largest share of its step at which its objective falls."""
     share, unsettled = np.ones(losses.n_rows), np.any(steps != 0.0, axis=1)
     for trial in SHARES:
         share[unsettled] = trial
-        there = losses.at(here.scores + share[:, None] * steps, here)
+        trial_rows = losses.at(current.scores + share[:, None] * steps, current)
         with np.errstate(invalid="ignore"):
-            enough = here.objectives + DECREASE * share * promised + NOISE * here.sizes
-            fallen = (there.objectives <= enough) | (fine & np.isfinite(there.objectives))
+            enough = current.objectives + DECREASE * share * slopes + NOISE * current.sizes
+            fallen = (trial_rows.objectives <= enough) | (
+                fine & np.isfinite(trial_rows.objectives)
+            )
         unsettled &= ~fallen
         if not unsettled.any():
-            return there
+            return trial_rows
     share[unsettled] = 0.0
-    return losses.at(here.scores + share[:, None] * steps, here)
+    return losses.at(current.scores + share[:, None] * steps, current)
 
 
 SETTLED = "no row's objective falls any further"
@@ -359,7 +363,7 @@ class RowwiseState:
         """The rank that rows of any kind have."""
         return int(min(self.coordinates.shape))
 
-    def sharpen(self) -> None:
+    def increase_accuracy(self) -> None:
         """Nothing to do: rows are exact to double precision."""
 
 
@@ -421,14 +425,14 @@ class Rowwise(Solver[Program, RowwiseState]):
         state.gradients = np.zeros(program.entries.size)
         for part in batches(n_rows, numbers):
             losses, places = losses_of(program, part, centre, loadings)
-            here = losses.at(state.coordinates[part])
+            rows = losses.at(state.coordinates[part])
             if not np.isfinite(before):
-                here = losses.lower_of(here, losses.at(np.broadcast_to(origin, here.scores.shape)))
-            here = newton(losses, here)
-            state.coordinates[part] = here.scores
-            total += float(np.sum(here.objectives))
-            squared += float(np.sum(np.square(here.gradient)))
-            gradients = losses.next_gradients(here)
+                rows = losses.lower_of(rows, losses.at(np.broadcast_to(origin, rows.scores.shape)))
+            rows = newton(losses, rows)
+            state.coordinates[part] = rows.scores
+            total += float(np.sum(rows.objectives))
+            squared += float(np.sum(np.square(rows.gradient)))
+            gradients = losses.next_gradients(rows)
             for piece, place in zip(losses.pieces, places, strict=True):
                 state.gradients[place] = gradients[piece.part]
         state.objective, state.residual = total, float(np.sqrt(squared))
@@ -461,7 +465,7 @@ def losses_of(
     pieces: list[Piece] = []
     columns, places = [], []
     begun, n_rows = 0, part.stop - part.start
-    for piece, own in zip(program.loss.pieces, program.columns, strict=True):
+    for piece, block_columns in zip(program.loss.pieces, program.columns, strict=True):
         first, last = np.searchsorted(piece.rows, [part.start, part.stop])
         if first == last:
             continue
@@ -478,7 +482,7 @@ def losses_of(
         )
         begun += n_numbers
         pieces.append(cut)
-        columns.append(own)
+        columns.append(block_columns)
         places.append(slice(start, start + n_numbers))
     losses = RowLosses.of(n_rows, tuple(pieces), tuple(columns), centre, loadings)
     return losses, places

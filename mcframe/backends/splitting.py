@@ -105,9 +105,9 @@ class SplittingState:
         """The inner solver's own rule."""
         return self.inner.finished
 
-    def sharpen(self) -> None:
+    def increase_accuracy(self) -> None:
         """Sharpen the inner state."""
-        self.inner.sharpen()
+        self.inner.increase_accuracy()
 
     def duals(self) -> list[tuple[Nonsmooth, Array]]:
         """Each nonsmooth part with the dual that the inner iterate gives it."""
@@ -161,38 +161,38 @@ class Splitting(Solver[Program, SplittingState]):
         """The inner solver's reason against the program made smooth, or None."""
         smooth = [not to_multipliers(piece, program) for piece in program.loss.pieces]
         smooth += [term.smooth for term in program.terms]
-        nothing = [None if each else Nonsmooth(np.zeros(1), 1.0, 1.0) for each in smooth]
+        nothing = [None if is_smooth else Nonsmooth(np.zeros(1), 1.0, 1.0) for is_smooth in smooth]
         return self.inner.refusal(made_smooth(program, nothing))
 
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> SplittingState:
         """Multipliers of the start, or 0; stiffnesses below the curvature keep steps long."""
-        begin, known = LowRank.zeros(program.shape), None
+        begin, dual = LowRank.zeros(program.shape), None
         if start is not None:
-            begin, known = start.latent, start.dual
+            begin, dual = start.latent, start.dual
         # Not those of another program, whose entries or terms differ.
-        if known is not None and (
-            known.gradient.size != program.entries.size or len(known.terms) != len(program.terms)
+        if dual is not None and (
+            dual.gradient.size != program.entries.size or len(dual.terms) != len(program.terms)
         ):
-            known = None
+            dual = None
         reference = smooth_curvature(program, begin)
         parts: list[Nonsmooth | None] = []
         for piece in program.loss.pieces:
             if not to_multipliers(piece, program):
                 parts.append(None)
                 continue
-            multiplier = np.zeros(piece.n_numbers) if known is None else known.gradient[piece.part]
+            multiplier = np.zeros(piece.n_numbers) if dual is None else dual.gradient[piece.part]
             first = max(balanced_stiffness(piece, program), FIRST * reference)
             parts.append(Nonsmooth(multiplier.copy(), first, first))
         for k, term in enumerate(program.terms):
             if term.smooth:
                 parts.append(None)
                 continue
-            given = None if known is None else known.terms[k]
+            term_dual = None if dual is None else dual.terms[k]
             multiplier = np.zeros_like(term.forward(begin.columns(term.columns).dense()))
-            if given is not None and given.shape == multiplier.shape:
-                multiplier = given.copy()
+            if term_dual is not None and term_dual.shape == multiplier.shape:
+                multiplier = term_dual.copy()
             parts.append(Nonsmooth(multiplier, FIRST * reference, FIRST * reference))
         augmented = made_smooth(program, parts)
         return SplittingState(self.inner.init(augmented, start, rng), augmented, parts)
@@ -235,9 +235,9 @@ class Splitting(Solver[Program, SplittingState]):
             return Point(inner.latent, warm=inner.warm)
         # The inner evaluation is one for steps, its effects nearly solved for.
         evaluation = state.program.evaluate(inner.latent, inner.warm)
-        latent, given = made_feasible(program, inner.latent, evaluation.effects)
+        latent, effects = made_feasible(program, inner.latent, evaluation.effects)
         dual = Dual.of(program, evaluation, evaluation.duals)
-        return Point(latent, attrs.evolve(dual, given=given))
+        return Point(latent, attrs.evolve(dual, effects=effects))
 
 
 def with_multipliers(solver: Solver[Program, Any], program: Program) -> Solver[Program, Any]:
@@ -247,14 +247,14 @@ def with_multipliers(solver: Solver[Program, Any], program: Program) -> Solver[P
     """
     match solver.leaves:
         case ToMultipliers.NOTHING:
-            left = False
+            needed = False
         case ToMultipliers.FIXED_COLUMN:
             nonsmooth = [term for term in program.terms if not term.smooth]
             fixed = bool(nonsmooth) and all(term.fixed is not None for term in nonsmooth)
-            left = fixed and program.loss.smooth
+            needed = fixed and program.loss.smooth
         case ToMultipliers.ALL_NONSMOOTH:
-            left = not program.plain
-    return Splitting(solver, name=solver.name) if left else solver
+            needed = not program.plain
+    return Splitting(solver, name=solver.name) if needed else solver
 
 
 @attrs.frozen

@@ -100,16 +100,16 @@ class Statement:
         layout = self.source.layout(name)
         kinds = ("bias", "row_effects", "intercept")
         counts = (layout.n_biases, layout.n_row_effects, layout.n_intercepts)
-        found = {
+        variables = {
             kind: cp.Variable(count) for kind, count in zip(kinds, counts, strict=True) if count
         }
-        self.variables |= {f"{kind}:{name}": variable for kind, variable in found.items()}
+        self.variables |= {f"{kind}:{name}": variable for kind, variable in variables.items()}
         ridge = self.source.ridge(name)
         if ridge:
             origin = self.source.origins.get(name, 0.0) / self.unit
-            squares = cp.sum_squares(cp.hstack(list(found.values())) + origin)
+            squares = cp.sum_squares(cp.hstack(list(variables.values())) + origin)
             self.summands.append(0.5 * ridge * self.unit**2 * squares)
-        return found
+        return variables
 
     def effects_of_cells(self, name: str, shape: tuple[int, int]) -> Any:
         """The sum of the effects in each cell of a block (n_rows x latent columns)."""
@@ -133,12 +133,12 @@ class Statement:
     def free_numbers(self, name: str) -> Array:
         """Effects or parameters of a block at the answer."""
         kinds = {"bias": self.unit, "row_effects": self.unit, "intercept": self.unit}
-        found = [
+        values = [
             unit * self.variables[f"{kind}:{name}"].value
             for kind, unit in {**kinds, "parameters": 1.0}.items()
             if f"{kind}:{name}" in self.variables
         ]
-        return np.concatenate(found)
+        return np.concatenate(values)
 
     def multiplier_of(self, k: int) -> Array:
         """The subgradient that a loss or term with a copy shows at the answer."""

@@ -412,7 +412,7 @@ def explain_table(given: argparse.Namespace) -> Report:
         "why": found.why,
         "backends": [
             {"name": each.name, "can_run": each.can_run, "said": str(each)}
-            for each in found.verdicts
+            for each in found.eligibilities
         ],
     }
     return DONE if found.chosen else UNFINISHED, f"{declared}\n\n{found}", facts

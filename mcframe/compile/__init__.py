@@ -25,4 +25,4 @@ from mcframe.compile.penalty import (
     RowPenalty,
     SpectralPenalty,
 )
-from mcframe.compile.program import Entries, Evaluation, Place, Program, pays_in_factors
+from mcframe.compile.program import Entries, Evaluation, Iterate, Program, pays_in_factors

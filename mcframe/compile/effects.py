@@ -675,7 +675,8 @@ def note_on_infinite(problem: Problem, block: Block, places: IntArray) -> str | 
     effect = describe_effect(problem, block, int(places[0]))
     return (
         f"block {block.name!r}: {effect}{others} no finite"
-        " best value, since all observations there pull one way; what is predicted there"
+        " optimum: the losses of all observations fall in one direction (complete separation), as"
+        " those of labels that are all the same; what is predicted there"
         " is as good as certain. mc.Block(..., effects_weight=...) keeps effects finite"
     )
 

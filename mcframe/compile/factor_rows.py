@@ -22,7 +22,7 @@ class AlternatingRows(Protocol):
     """F near Z = U V' as alternation asks for it, wherever the rows of U are."""
 
     @property
-    def sure(self) -> bool:
+    def full_steps_descend(self) -> bool:
         """Whether the second derivatives are nowhere larger, so that full steps descend."""
         ...
 
@@ -39,7 +39,7 @@ class AlternatingRows(Protocol):
         ...
 
     def descend(
-        self, own: Array, fresh: Array, other: Array, weight: float, by_rows: bool
+        self, current: Array, fresh: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
         """Each row of a factor moved towards its new value as far as its own objective falls."""
         ...
@@ -80,28 +80,38 @@ class FactorRows:
     @cached_property
     def newton_weights(self) -> Array:
         """The second derivative for each number; one number for all where they are equal."""
-        found = [(w, piece.n_numbers) for piece, w in self.by_pieces]
-        if all(w.size == 1 for w, _ in found) and len({float(w[0]) for w, _ in found}) == 1:
-            return found[0][0]
-        return np.concatenate([np.full(count, w[0]) if w.size == 1 else w for w, count in found])
+        weights_and_counts = [(w, piece.n_numbers) for piece, w in self.by_pieces]
+        if (
+            all(w.size == 1 for w, _ in weights_and_counts)
+            and len({float(w[0]) for w, _ in weights_and_counts}) == 1
+        ):
+            return weights_and_counts[0][0]
+        return np.concatenate(
+            [np.full(count, w[0]) if w.size == 1 else w for w, count in weights_and_counts]
+        )
 
     @cached_property
     def by_pieces(self) -> list[tuple[Any, Array]]:
         """Each loss with its second derivatives."""
-        z, pieces = self.at.place.z, self.program.loss.pieces
+        z, pieces = self.at.iterate.z, self.program.loss.pieces
         highest = self.highest or (None,) * len(pieces)
-        found = zip(pieces, self.at.effects, highest, strict=True)
-        return [(p, p.newton_weights(p.offset_part(z), own, most)) for p, own, most in found]
+        triples = zip(pieces, self.at.effects, highest, strict=True)
+        return [
+            (p, p.newton_weights(p.offset_part(z), piece_effects, largest))
+            for p, piece_effects, largest in triples
+        ]
 
     @property
-    def sure(self) -> bool:
+    def full_steps_descend(self) -> bool:
         """Whether the second derivatives are nowhere larger, so that full steps descend."""
         bounds = [piece.curvature for piece in self.program.loss.pieces]
         if self.highest is not None:  # those of all rows, where there are any
             own_and_all = zip(bounds, self.highest, strict=True)
-            bounds = [of_all if np.isfinite(own) else own for own, of_all in own_and_all]
-        found = zip(bounds, self.by_pieces, strict=True)
-        return all(np.all(w >= bound * (1.0 - 1e-12)) for bound, (_, w) in found)
+            bounds = [
+                of_all if np.isfinite(of_rows) else of_rows for of_rows, of_all in own_and_all
+            ]
+        pairs = zip(bounds, self.by_pieces, strict=True)
+        return all(np.all(w >= bound * (1.0 - 1e-12)) for bound, (_, w) in pairs)
 
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor.
@@ -128,7 +138,7 @@ class FactorRows:
 
     def quadratics(self, by_rows: bool) -> tuple[Array, Array, kernels.Shared | None]:
         """Curvature c and target p of each entry, ``c/2 x^2 - p x``, and unlabeled cells."""
-        z, background = self.at.place.z, self.at.background
+        z, background = self.at.iterate.z, self.at.background
         curvature = self.newton_weights
         target: Array = curvature * z - self.at.entry_gradients
         shared, curvature, target = background.normal_equations(by_rows, curvature, target)
@@ -152,7 +162,7 @@ class FactorRows:
 
         Sums of ``-S_ij z_ij`` and of ``S_ij^2 / f''`` over the entries of each.
         """
-        entries, z = self.program.entries, self.at.place.z
+        entries, z = self.program.entries, self.at.iterate.z
         second = np.broadcast_to(self.newton_weights, gradient.shape)
         n_rows, n_columns = self.program.shape
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -162,27 +172,27 @@ class FactorRows:
         return (rows[0], rows[1]), (columns[0], columns[1])
 
     def descend(
-        self, own: Array, fresh: Array, other: Array, weight: float, by_rows: bool
+        self, current: Array, updated: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
         """Each row of a factor moved towards its new value as far as its own objective falls."""
-        entries, z = self.program.entries, self.at.place.z
+        entries, z = self.program.entries, self.at.iterate.z
         places = entries.rows if by_rows else entries.columns
-        moved = self.moved(fresh, other, by_rows)
-        tied = np.zeros(own.shape[0], dtype=bool)
+        moved = self.moved(updated, other, by_rows)
+        tied = np.zeros(current.shape[0], dtype=bool)
         for piece in self.program.loss.pieces:
             if piece.width > 1 and not by_rows:
                 tied[places[piece.part]] = True
 
         def objectives(share: Array, factor: Array) -> Array:
-            there = z + share[places] * moved
-            return self.objectives(there, factor, other, weight, by_rows)
+            trial_z = z + share[places] * moved
+            return self.objectives(trial_z, factor, other, weight, by_rows)
 
-        at_first = self.objectives(z, own, other, weight, by_rows)
-        return descended(own, fresh, at_first, objectives, tied)
+        at_first = self.objectives(z, current, other, weight, by_rows)
+        return descended(current, updated, at_first, objectives, tied)
 
-    def moved(self, fresh: Array, other: Array, by_rows: bool) -> Array:
+    def moved(self, updated: Array, other: Array, by_rows: bool) -> Array:
         """How far the numbers at the entries move where all rows of a factor do."""
-        return self.program.entries.of(product(fresh, other, by_rows)) - self.at.place.z
+        return self.program.entries.of(product(updated, other, by_rows)) - self.at.iterate.z
 
     def objectives(
         self, z: Array, factor: Array, other: Array, weight: float, by_rows: bool
@@ -210,8 +220,8 @@ def penalties(factor: Array, weight: float) -> Array:
 
 
 def descended(
-    own: Array,
-    fresh: Array,
+    current: Array,
+    updated: Array,
     at_first: Array,
     objectives: Callable[[Array, Array], Array],
     tied: Mask,
@@ -221,22 +231,22 @@ def descended(
     ``objectives`` are those of all rows at shares of their steps, and at the factor there. Rows
     that are ``tied`` to others take the full step, which descends.
     """
-    share, unsettled = np.ones(own.shape[0]), ~tied
+    share, unsettled = np.ones(current.shape[0]), ~tied
     for trial in SHARES:
         share[unsettled] = trial
-        factor = own + share[:, None] * (fresh - own)
+        factor = current + share[:, None] * (updated - current)
         values = objectives(share, factor)
         with np.errstate(invalid="ignore"):
             unsettled &= ~(values <= at_first + 1e-14 * np.abs(at_first))
         if not unsettled.any():
             return factor
     share[unsettled] = 0.0
-    return own + share[:, None] * (fresh - own)
+    return current + share[:, None] * (updated - current)
 
 
-def product(own: Array, other: Array, by_rows: bool) -> LowRank:
+def product(factor: Array, other: Array, by_rows: bool) -> LowRank:
     """U V' for rows of U, or for rows of V."""
-    return LowRank(own, other) if by_rows else LowRank(other, own)
+    return LowRank(factor, other) if by_rows else LowRank(other, factor)
 
 
 @singledispatch

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.loss import BlockEffects
-from mcframe.compile.program import Evaluation, Place, Program
+from mcframe.compile.program import Evaluation, Iterate, Program
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.kernels import descend, extrapolate, products
 from mcframe.numerics.operators import Dense, LowRank, Operator
@@ -38,9 +38,9 @@ class Iterates(ABC):
 
     now: Any  # X
 
-    def __init__(self, program: Program, place: Place) -> None:
+    def __init__(self, program: Program, iterate: Iterate) -> None:
         self.program = program
-        self.z = self.z_before = self.z_ahead = self.z_trial = place.z
+        self.z = self.z_before = self.z_ahead = self.z_trial = iterate.z
 
     def ahead(self, theta: float, current: Evaluation, previous: Evaluation | None) -> Evaluation:
         """The program at Y, extrapolated from X and the one before where these are close.
@@ -48,19 +48,21 @@ class Iterates(ABC):
         ``previous`` is None where the one before was not evaluated.
         """
         self.z_ahead = self.z + theta * (self.z - self.z_before) if theta else self.z
-        place = Place(self.latent_ahead(theta), self.z_ahead)
+        iterate = Iterate(self.latent_ahead(theta), self.z_ahead)
         if not theta:
-            return attrs.evolve(current, place=place)
+            return attrs.evolve(current, iterate=iterate)
         extrapolated = (
-            None if previous is None else self.program.extrapolate(place, theta, current, previous)
+            None
+            if previous is None
+            else self.program.extrapolate(iterate, theta, current, previous)
         )
-        return extrapolated or self.program.evaluate(place, current.effects, nearly=True)
+        return extrapolated or self.program.evaluate(iterate, current.effects, nearly=True)
 
     def reach(self, factors: Shrunk, warm: BlockEffects) -> Evaluation:
         """The program at the trial."""
-        place = self.trial_place(factors)
-        self.z_trial = place.z
-        return self.program.evaluate(place, warm, nearly=True)
+        iterate = self.trial_iterate(factors)
+        self.z_trial = iterate.z
+        return self.program.evaluate(iterate, warm, nearly=True)
 
     def step(self, ahead: Evaluation, trial: Evaluation, theta: float) -> Step:
         """The inner products of the step from Y to the trial."""
@@ -78,16 +80,16 @@ class Iterates(ABC):
         """The trial becomes X."""
         self.z, self.z_before = self.z_trial, self.z
 
-    def place(self) -> Place:
+    def iterate(self) -> Iterate:
         """X, with its numbers at the entries."""
-        return Place(self.now, self.z)
+        return Iterate(self.now, self.z)
 
     def evaluate_current(self, warm: BlockEffects | None = None) -> Evaluation:
         """The program at X."""
-        return self.program.evaluate(self.place(), warm)
+        return self.program.evaluate(self.iterate(), warm)
 
     @abstractmethod
-    def set_previous(self, before: LowRank) -> Place:
+    def set_previous(self, before: LowRank) -> Iterate:
         """Take another iterate as the one before X, with its numbers at the entries."""
 
     @abstractmethod
@@ -99,7 +101,7 @@ class Iterates(ABC):
         """Y - G / L."""
 
     @abstractmethod
-    def trial_place(self, factors: Shrunk) -> Place:
+    def trial_iterate(self, factors: Shrunk) -> Iterate:
         """The trial, with its numbers at the entries."""
 
     @abstractmethod
@@ -119,7 +121,7 @@ class DenseIterates(Iterates):
         self.now: Array = begin.dense()
         self.before: Array = self.now.copy()
         self.new, self.work = np.empty_like(self.now), np.empty_like(self.now)
-        super().__init__(program, program.entries.place(self.now))  # as steps read them
+        super().__init__(program, program.entries.iterate(self.now))  # as steps read them
 
     def latent_ahead(self, theta: float) -> Array:
         """Y, in the buffer."""
@@ -136,10 +138,10 @@ class DenseIterates(Iterates):
             self.work[:, columns] -= block / curvature
         return Dense(self.work)
 
-    def trial_place(self, factors: Shrunk) -> Place:
+    def trial_iterate(self, factors: Shrunk) -> Iterate:
         """The trial, written out."""
         factors.write(self.new)
-        return self.program.entries.place(self.new)
+        return self.program.entries.iterate(self.new)
 
     def products(self, theta: float) -> tuple[float, float]:
         """||trial - X||^2 and <trial - X, P>, in one pass over all three matrices."""
@@ -155,12 +157,12 @@ class DenseIterates(Iterates):
         super().accept()
         self.now, self.before, self.new = self.new, self.now, self.before
 
-    def set_previous(self, before: LowRank) -> Place:
+    def set_previous(self, before: LowRank) -> Iterate:
         """Write out another iterate as the one before X."""
         self.before = before.dense()
-        place = self.program.entries.place(self.before)
-        self.z_before = place.z
-        return place
+        iterate = self.program.entries.iterate(self.before)
+        self.z_before = iterate.z
+        return iterate
 
 
 class ThinIterates(Iterates):
@@ -169,7 +171,7 @@ class ThinIterates(Iterates):
     def __init__(self, program: Program, begin: LowRank) -> None:
         self.now = self.past = self.new = orthogonal(begin)
         self.last = self.moved = LowRank.zeros(program.shape)
-        super().__init__(program, program.entries.place(begin))
+        super().__init__(program, program.entries.iterate(begin))
 
     def latent_ahead(self, theta: float) -> LowRank:
         """Y, with the columns of both."""
@@ -180,13 +182,13 @@ class ThinIterates(Iterates):
 
     def gradient_step(self, ahead: Evaluation, curvature: float) -> Operator:
         """Y - G / L as a sum of operators."""
-        return ahead.place.factors + (-1.0 / curvature) * ahead.gradient
+        return ahead.iterate.factors + (-1.0 / curvature) * ahead.gradient
 
-    def trial_place(self, factors: Shrunk) -> Place:
+    def trial_iterate(self, factors: Shrunk) -> Iterate:
         """The trial in factors."""
         left = np.ascontiguousarray(factors.left * factors.values)
         self.new = LowRank(left, np.ascontiguousarray(factors.right))
-        return self.program.entries.place(self.new)
+        return self.program.entries.iterate(self.new)
 
     def products(self, theta: float) -> tuple[float, float]:
         """Through factors of the difference that are small where it is."""
@@ -204,13 +206,13 @@ class ThinIterates(Iterates):
         super().accept()
         self.now, self.past, self.last = self.new, self.now, self.moved
 
-    def set_previous(self, before: LowRank) -> Place:
+    def set_previous(self, before: LowRank) -> Iterate:
         """Take another iterate as the one before X, and the difference of the two."""
         self.past = orthogonal(before)
         self.last = difference(self.now, self.past)
-        place = self.program.entries.place(before)
-        self.z_before = place.z
-        return place
+        iterate = self.program.entries.iterate(before)
+        self.z_before = iterate.z
+        return iterate
 
 
 def iterates_of(program: Program, begin: LowRank) -> Iterates:

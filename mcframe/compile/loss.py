@@ -452,8 +452,9 @@ class Loss(ABC):
     """F(z) = min over effects of the sum over all entries of scale * l(z + effects, y).
 
     What is known of it by sums over entries, wherever these are. Entry values z, and gradients,
-    are arrays, or ``EntryValues`` of entries in partitions. Partial minimisation keeps F convex
-    and does not raise its curvature: the Hessian in z is a Schur complement of the joint one.
+    are arrays, or ``LazyEntryValues`` of entries in partitions. Partial minimisation keeps F
+    convex and does not raise its curvature: the Hessian in z is a Schur complement of the joint
+    one.
     """
 
     pieces: tuple[Any, ...]

@@ -44,7 +44,7 @@ def pays_in_factors(
 
 
 @attrs.frozen(eq=False)
-class Place:
+class Iterate:
     """A W, in factors or written out, and the numbers ``z`` of its Z at a program's entries."""
 
     latent: LowRank | Array
@@ -163,13 +163,13 @@ class Entries:
         """True if all numbers here are finite."""
         return bool(np.all(np.isfinite(numbers)))
 
-    def place(self, latent: LowRank | Array) -> Place:
+    def iterate(self, latent: LowRank | Array) -> Iterate:
         """A W with its numbers here."""
         if isinstance(latent, LowRank):
-            return Place(latent, self.of(latent))
+            return Iterate(latent, self.of(latent))
         # In range: no check, no copy.
         z = np.take(latent, self.flat, mode="clip").astype(np.float64, copy=False)
-        return Place(latent, self.times_scales(z))
+        return Iterate(latent, self.times_scales(z))
 
     def of(self, latent: LowRank) -> Array:
         """The numbers of W = U V' here, without forming it where that takes more than they do."""
@@ -223,7 +223,7 @@ class Evaluation:
     """
 
     entries: Entries
-    place: Place
+    iterate: Iterate
     background: BackgroundAt
     losses_of_entries: Any
     entry_gradients: Array
@@ -276,7 +276,7 @@ class Evaluation:
 
         Unlabeled cells add twice the height of their losses above the tangent after the move.
         """
-        at_entries = after.place.z - self.place.z
+        at_entries = after.iterate.z - self.iterate.z
         curved = self.entries.dot(after.entry_gradients - self.entry_gradients, at_entries)
         return curved + self.background.curvature_along(after.background, moved, at_entries)
 
@@ -354,7 +354,7 @@ class Program:
         terms = [term for term in self.terms if not term.smooth]
         return frozenset(term.piece for term in terms if term.piece is not None)
 
-    def squares_at(self, place: Place) -> dict[int, SquaresAt]:
+    def squares_at(self, iterate: Iterate) -> dict[int, SquaresAt]:
         """The squares of effects at a W, by piece."""
         squares_of_piece = {}
         for k, squares in self.squares.items():
@@ -363,7 +363,7 @@ class Program:
                 distance
                 for term in terms
                 if term.smooth
-                for distance in term.distances(place.columns(term.columns))
+                for distance in term.distances(iterate.columns(term.columns))
             ]
             squares_of_piece[k] = SquaresAt(squares, tuple(distances))
         return squares_of_piece
@@ -418,7 +418,7 @@ class Program:
         With the conjugate of their effects, of which the dual matrices of terms are part: at best
         effects e it is ``-<G'S + E'Y, e>`` less the ridge, where Y are those matrices.
         """
-        of_losses = self.loss.fenchel_conjugates(at.place.z, at.effects)
+        of_losses = self.loss.fenchel_conjugates(at.iterate.z, at.effects)
         sums = self.sums_of_terms(duals)
         conjugates = []
         for k, pair in enumerate(of_losses):
@@ -443,7 +443,7 @@ class Program:
 
     def curvature_at(self, evaluation: Evaluation) -> float:
         """The curvature where it is bounded, else at these entries: for a first step length."""
-        bounds = self.loss.curvatures_at(evaluation.place.z, evaluation.effects)
+        bounds = self.loss.curvatures_at(evaluation.iterate.z, evaluation.effects)
         # Flat everywhere, as counts of 0 alone are with a bias: any positive number will do.
         curvature = self.highest(bounds)
         return (
@@ -483,7 +483,7 @@ class Program:
 
     def evaluate(
         self,
-        at: Place | LowRank | Array,
+        at: Iterate | LowRank | Array,
         warm: BlockEffects | None = None,
         fixed: BlockEffects | None = None,
         nearly: bool = False,
@@ -494,15 +494,15 @@ class Program:
         of one Newton step where that suffices (for steps, never for a certificate). The effects
         of losses without a gradient, and those that a set determines, are the ``fixed`` ones.
         """
-        place = at if isinstance(at, Place) else self.entries.place(at)
+        iterate = at if isinstance(at, Iterate) else self.entries.iterate(at)
         if not self.terms_of_piece:
-            loss = self.loss.evaluate(place.z, warm, fixed, nearly)
+            loss = self.loss.evaluate(iterate.z, warm, fixed, nearly)
         else:
-            squares = self.squares_at(place)
+            squares = self.squares_at(iterate)
             loss = self.loss.evaluate(
-                place.z, warm, fixed, nearly, squares=squares, fixed_pieces=self.held
+                iterate.z, warm, fixed, nearly, squares=squares, fixed_pieces=self.held
             )
-        return self.add_smooth_terms(place, loss)
+        return self.add_smooth_terms(iterate, loss)
 
     def gradient_changes(self, at: Evaluation, factor: float) -> Callable[[Array], Array]:
         """The function from a move of Z to ``factor`` times the change of the losses' gradient.
@@ -511,33 +511,33 @@ class Program:
         dense, in 32 bits. The next call overwrites the array that a call returns.
         """
         change, flat = np.zeros(self.shape, dtype=np.float32), self.entries.flat
-        reach = NEARBY * max(float(np.max(np.abs(at.place.z))), self.unit)
+        reach = NEARBY * max(float(np.max(np.abs(at.iterate.z))), self.unit)
 
         def change_along(move: Array) -> Array:
             moved = self.entries.times_scales(np.take(move, flat, mode="clip").astype(np.float64))
             longest = float(np.max(np.abs(moved)))
             share = reach / longest if longest > 0.0 else 1.0
-            gradient = self.loss.evaluate(at.place.z + share * moved, at.effects).gradient
+            gradient = self.loss.evaluate(at.iterate.z + share * moved, at.effects).gradient
             changed = self.entries.times_scales(gradient - at.entry_gradients)
             change.ravel()[flat] = changed * (factor / share)
             return change
 
         return change_along
 
-    def evaluate_at(self, at: Place | LowRank | Array, effects: BlockEffects) -> Evaluation:
+    def evaluate_at(self, at: Iterate | LowRank | Array, effects: BlockEffects) -> Evaluation:
         """Evaluate the program at given effects, which stay as they are."""
-        place = at if isinstance(at, Place) else self.entries.place(at)
-        return self.add_smooth_terms(place, self.loss.evaluate_at(place.z, effects))
+        iterate = at if isinstance(at, Iterate) else self.entries.iterate(at)
+        return self.add_smooth_terms(iterate, self.loss.evaluate_at(iterate.z, effects))
 
     def extrapolate(
-        self, place: Place, theta: float, current: Evaluation, previous: Evaluation
+        self, iterate: Iterate, theta: float, current: Evaluation, previous: Evaluation
     ) -> Evaluation | None:
         """The program at X + theta (X - X before), from its values at X and at the X before.
 
         For steps alone. Quadratic losses are exact. Others are off by the third power of the move,
         and their gradients by the second; None if the move is too long for that.
         """
-        moved = place.z - current.place.z
+        moved = iterate.z - current.iterate.z
         if self.terms_of_piece:  # along which the losses do not rise as their gradients say
             return None
         if not all(piece.keeps_curvature(moved[piece.part]) for piece in self.loss.pieces):
@@ -550,18 +550,18 @@ class Program:
         )
         value = current.losses_of_entries + rise
         return self.add_smooth_terms(
-            place, LossAt(value, current.entry_gradients + change, effects)
+            iterate, LossAt(value, current.entry_gradients + change, effects)
         )
 
-    def add_smooth_terms(self, place: Place, at: LossAt) -> Evaluation:
+    def add_smooth_terms(self, iterate: Iterate, at: LossAt) -> Evaluation:
         """The losses of entries, with those of unlabeled cells and the smooth terms added."""
-        background = self.background.at(place.latent, place.z)
+        background = self.background.at(iterate.latent, iterate.z)
         losses = at.value, at.gradient, at.effects
-        evaluation = Evaluation(self.entries, place, background, *losses)
+        evaluation = Evaluation(self.entries, iterate, background, *losses)
         if not self.terms:
             return evaluation
         values_and_duals = [
-            t.value_and_dual(place.columns(t.columns), at.effects) if t.smooth else (0.0, None)
+            t.value_and_dual(iterate.columns(t.columns), at.effects) if t.smooth else (0.0, None)
             for t in self.terms
         ]
         values, duals = zip(*values_and_duals, strict=True)

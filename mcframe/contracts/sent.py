@@ -6,7 +6,7 @@ import os
 COUNTER = itertools.count()
 
 
-class Sent:
+class Broadcast:
     """An attrs class of arrays that every part of the rows is given as they are."""
 
 

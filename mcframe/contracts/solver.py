@@ -32,7 +32,7 @@ class State(Protocol):
         """The program's objective at the iterate, as the solver sees it."""
         ...
 
-    def sharpen(self) -> None:
+    def increase_accuracy(self) -> None:
         """Called when the gap no longer shrinks: whatever was approximate becomes finer."""
         ...
 

@@ -145,7 +145,7 @@ class Fit:
         certified = self.status == "certified"
         if not any(isinstance(table, LeftBehind) for table in self.problem.tables.values()):
             found = self.problem.objective(self.latent, self.effects)
-            allowed = self.rounding.moved + self.rounding.nothing
+            allowed = self.rounding.total + self.rounding.zero_below
             if not (found == self.objective or abs(found - self.objective) <= allowed):
                 raise DataError(
                     f"the fit says that its objective is {self.objective!r}, and it is {found!r}"
@@ -186,7 +186,7 @@ class Fit:
         due to their feasibility tolerance of 1e-9 of their size: a point outside by that much may
         have a lower objective.
         """
-        return self.rounding.moved + self.rounding.room
+        return self.rounding.total + self.rounding.infeasibility
 
     @property
     def rank(self) -> int:
@@ -720,7 +720,7 @@ def withdrawn(fit: Fit, tol: float) -> Fit:
 
     If rounding explains the difference, the message says so; otherwise it is a bug of the package.
     """
-    allowed = tol * max(abs(fit.objective), abs(fit.bound)) + fit.rounding.moved
+    allowed = tol * max(abs(fit.objective), abs(fit.bound)) + fit.rounding.total
     if abs(fit.objective - fit.bound) <= allowed:
         message = f"the gap exceeds tol={tol:g} by rounding alone"
         return attrs.evolve(fit, status="limited_by_rounding", message=message)

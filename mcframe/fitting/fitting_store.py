@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from mcframe.backends import Settings, Verdict
+from mcframe.backends import Eligibility, Settings
 from mcframe.contracts.row_stores import RowStore
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model
@@ -14,7 +14,7 @@ class StoreExplanation(Protocol):
     """What ``explain`` answers of a table whose rows are in a store."""
 
     @property
-    def verdicts(self) -> Sequence[Verdict]:
+    def eligibilities(self) -> Sequence[Eligibility]:
         """Which backends can run it, and at which cost."""
         ...
 

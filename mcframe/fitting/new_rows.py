@@ -76,7 +76,7 @@ class NewRows(Rows):
             pieces = tuple(piece for piece, _ in found.values())
             columns = tuple(problem.columns(name) for name in found)
             best = best_rows(part.stop - part.start, pieces, columns, space)
-            scores[part], off[part] = best.scores, best.off
+            scores[part], off[part] = best.scores, best.unconverged
             for (name, (piece, origin)), solved in zip(found.items(), best.effects, strict=True):
                 if solved is not None:
                     known = np.unique(piece.rows)

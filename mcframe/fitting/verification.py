@@ -10,15 +10,15 @@ import numpy as np
 from mcframe.backends import (
     BackendLike,
     Budget,
+    Eligibility,
     Reference,
     Settings,
-    Verdict,
     backend_from,
     checked_backend,
     checked_budget,
     choice_of,
+    eligibilities,
     relative_gap,
-    verdicts,
 )
 from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.compile import CompiledProblem
@@ -49,13 +49,13 @@ class Explanation:
     """
 
     problem: Problem
-    verdicts: tuple[Verdict, ...]
+    eligibilities: tuple[Eligibility, ...]
     chosen: str | None
     why: str
 
     def __repr__(self) -> str:
         lines = [repr(self.problem), ""]
-        for verdict in self.verdicts:
+        for verdict in self.eligibilities:
             mark = "yes" if verdict.can_run else "no "
             auto = "  <- auto" if verdict.name == self.chosen else ""
             lines.append(f"{verdict.name:<11} {mark}  {verdict}{auto}")
@@ -64,7 +64,7 @@ class Explanation:
     def _repr_html_(self) -> str:
         rows = [
             (verdict.name, "yes" if verdict.can_run else "no", str(verdict))
-            for verdict in self.verdicts
+            for verdict in self.eligibilities
         ]
         chosen = [(place, 0) for place, row in enumerate(rows) if row[0] == self.chosen]
         table = table_as_html(("backend", "can run it", "cost, or why not"), rows, chosen)
@@ -106,7 +106,7 @@ def explain(model: Model, data: Any) -> Explanation | StoreExplanation:
         return store.explain(model, data)
     compiled = CompiledProblem(Problem.bind(model, data))
     chosen, why = choice_of(compiled)
-    return Explanation(compiled.problem, verdicts(compiled), chosen, why)
+    return Explanation(compiled.problem, eligibilities(compiled), chosen, why)
 
 
 def to_cvxpy(model: Model, data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -180,7 +180,7 @@ class Verification:
         """Relative difference of the objectives; 0 where both are 0 up to rounding."""
         ours, exact = self.fast.objective, self.reference.objective
         largest = max(abs(ours), abs(exact))
-        nothing = max(self.fast.rounding.nothing, self.reference.rounding.nothing)
+        nothing = max(self.fast.rounding.zero_below, self.reference.rounding.zero_below)
         return (ours - exact) / largest if largest > nothing else 0.0
 
     @property

@@ -89,7 +89,8 @@ class Shrinker:
     where more rises than that, it is found in the calls that follow. They are never trusted by a
     certificate.
 
-    ``share`` is the error relative to the length that the caller gives; ``sharpen`` lowers it.
+    ``share`` is the error relative to the length that the caller gives; ``increase_accuracy``
+    lowers it.
     """
 
     shape: tuple[int, int]
@@ -134,7 +135,7 @@ class Shrinker:
         self.rank = shrunk.values.size
         return shrunk
 
-    def sharpen(self) -> None:
+    def increase_accuracy(self) -> None:
         """Smaller errors from the next call on, and a sharper eye for what may rise."""
         self.share *= SHARPER
         self.degree = DEGREE

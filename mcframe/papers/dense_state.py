@@ -45,7 +45,7 @@ class DenseState:
         """The objective at the iterate."""
         return self.evaluation.value + self.penalty
 
-    def sharpen(self) -> None:
+    def increase_accuracy(self) -> None:
         """Every decomposition is exact already."""
 
     def become(self, moved: Self) -> None:

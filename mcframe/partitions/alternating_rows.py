@@ -8,22 +8,22 @@ import attrs
 import numpy as np
 
 from mcframe.compile.factor_rows import FactorRows, NormalEquations, descended, penalties, rows_at
-from mcframe.compile.program import Evaluation, Place, Program
+from mcframe.compile.program import Evaluation, Iterate, Program
 from mcframe.contracts.arrays import Array
-from mcframe.partitions.executor import Later
+from mcframe.partitions.executor import DeferredSum
 from mcframe.partitions.part import (
     ENTRIES,
     PROGRAM,
     PartValue,
-    Scattered,
+    RowSharded,
     bytes_of_equations,
-    scattered_rows,
+    sharded_rows,
 )
 from mcframe.partitions.partitioned_loss import PartitionedEntries, background_at
 
 # Bytes of normal equations of columns that a partition answers in one round, and that their sum
-# has. A worker that adds up ``FAN`` of them holds these and four sums, a process that adds up all
-# those of P partitions log2 P + 3 at most: a dozen of a thousand partitions.
+# has. A worker that adds up ``REDUCTION_ARITY`` of them holds these and four sums, a process that
+# adds up all those of P partitions log2 P + 3 at most: a dozen of a thousand partitions.
 EQUATIONS = 64_000_000
 
 
@@ -35,16 +35,23 @@ class PartitionedRows:
     at: Evaluation
 
     @cached_property
-    def own(self) -> PartValue:
+    def factor_rows(self) -> PartValue:
         """The ``FactorRows`` of each partition, with the curvatures of all rows."""
         loss: Any = self.program.loss
-        z: Any = self.at.place.z
+        z: Any = self.at.iterate.z
         gradients: Any = self.at.entry_gradients
         effects = self.at.effects
-        latent, highest = self.at.place.factors, tuple(loss.curvatures_at(z, effects))
-        place = PartValue(Place, (scattered_rows(latent), z))
-        given = ENTRIES, place, background_at(latent, z), 0.0, gradients, loss.for_tasks(effects)
-        return PartValue(FactorRows, (PROGRAM, PartValue(Evaluation, given), highest))
+        latent, highest = self.at.iterate.factors, tuple(loss.curvatures_at(z, effects))
+        iterate = PartValue(Iterate, (sharded_rows(latent), z))
+        arguments = (
+            ENTRIES,
+            iterate,
+            background_at(latent, z),
+            0.0,
+            gradients,
+            loss.for_tasks(effects),
+        )
+        return PartValue(FactorRows, (PROGRAM, PartValue(Evaluation, arguments), highest))
 
     @property
     def partitions(self) -> Any:
@@ -53,27 +60,32 @@ class PartitionedRows:
         return loss.partitions
 
     @cached_property
-    def sure(self) -> bool:
+    def full_steps_descend(self) -> bool:
         """Whether the second derivatives are nowhere larger, so that full steps descend."""
         return self.unsure.value == 0.0
 
     @cached_property
-    def unsure(self) -> Later:
+    def unsure(self) -> DeferredSum:
         """Number of partitions in which full steps are not sure to descend."""
-        return self.partitions.later(unsure_steps, self.own)
+        return self.partitions.later(unsure_steps, self.factor_rows)
 
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
         """New rows of one factor: ridge regressions of this weight on the other factor."""
         _ = self.unsure  # which is asked next, and in the same round
         if by_rows:
             return self.partitions.concatenate(
-                FactorRows.ridge_solutions, self.own, other, weight, True
+                FactorRows.ridge_solutions, self.factor_rows, other, weight, True
             )
         cuts = cuts_of_columns(self.program.shape[1], other.shape[1])
         fresh = []
         for first, last in pairwise(cuts):
             summed: NormalEquations = self.partitions.sum(
-                FactorRows.normal_equations, self.own, Scattered(other), False, first, last
+                FactorRows.normal_equations,
+                self.factor_rows,
+                RowSharded(other),
+                False,
+                first,
+                last,
             )
             fresh.append(summed.solutions(weight))
         return np.concatenate(fresh)
@@ -82,38 +94,40 @@ class PartitionedRows:
         """The second derivative of F along each a b', and a and b a column of each."""
         return self.partitions.later(
             FactorRows.along,
-            self.own,
-            Scattered(left),
+            self.factor_rows,
+            RowSharded(left),
             right,
-            change=lambda found: np.maximum(found, 1e-300),
+            change=lambda second_derivatives: np.maximum(second_derivatives, 1e-300),
         )
 
     def scaling_costs(self, gradient: Any) -> tuple[Any, Any]:
         """The costs of scaling down rows of the gradient, and those of columns."""
-        rows, columns = self.partitions.rows_and_sum(FactorRows.scaling_costs, self.own, gradient)
+        rows, columns = self.partitions.rows_and_sum(
+            FactorRows.scaling_costs, self.factor_rows, gradient
+        )
         return tuple(map(np.concatenate, zip(*rows, strict=True))), columns
 
     def descend(
-        self, own: Array, fresh: Array, other: Array, weight: float, by_rows: bool
+        self, current: Array, updated: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
         """Each row of a factor moved towards its new value as far as its own objective falls."""
         if by_rows:
-            rows = Scattered(own), Scattered(fresh)
+            rows = RowSharded(current), RowSharded(updated)
             return self.partitions.concatenate(
-                FactorRows.descend, self.own, *rows, other, weight, True
+                FactorRows.descend, self.factor_rows, *rows, other, weight, True
             )
 
         def objectives(share: Array, factor: Array) -> Array:
             losses: Array = self.partitions.sum(
-                column_losses, self.own, fresh, Scattered(other), share
+                column_losses, self.factor_rows, updated, RowSharded(other), share
             )
             return penalties(factor, weight) + losses
 
-        tied = np.zeros(own.shape[0], dtype=bool)
+        tied = np.zeros(current.shape[0], dtype=bool)
         for piece, columns in zip(self.program.loss.pieces, self.program.columns, strict=True):
             tied[columns] = piece.width > 1
-        at_first = objectives(np.zeros(own.shape[0]), own)
-        return descended(own, fresh, at_first, objectives, tied)
+        at_first = objectives(np.zeros(current.shape[0]), current)
+        return descended(current, updated, at_first, objectives, tied)
 
 
 @rows_at.register
@@ -136,13 +150,13 @@ def cuts_of_columns(n_columns: int, width: int) -> list[int]:
 
 def unsure_steps(lines: FactorRows) -> float:
     """Number of partitions in which full steps are not sure to descend."""
-    return float(not lines.sure)
+    return float(not lines.full_steps_descend)
 
 
-def column_losses(lines: FactorRows, fresh: Array, other: Array, share: Array) -> Array:
+def column_losses(lines: FactorRows, updated: Array, other: Array, share: Array) -> Array:
     """The losses of each column where rows of V have moved by shares of their steps."""
-    own, columns = lines.at.place.factors.right, lines.program.entries.columns
-    moved = lines.moved(fresh, other, by_rows=False)
-    z = lines.at.place.z + share[columns] * moved
-    factor = own + share[:, None] * (fresh - own)
+    current, columns = lines.at.iterate.factors.right, lines.program.entries.columns
+    moved = lines.moved(updated, other, by_rows=False)
+    z = lines.at.iterate.z + share[columns] * moved
+    factor = current + share[:, None] * (updated - current)
     return lines.losses(z, factor, other, by_rows=False)

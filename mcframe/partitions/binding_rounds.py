@@ -30,7 +30,7 @@ from mcframe.model.standardising import (
 from mcframe.model.table import Standard, Table, Units, affine_units_of, middles_and_sizes_of
 from mcframe.numerics.unlabeled import Background
 from mcframe.partitions.executor import Partitions
-from mcframe.partitions.part import PART, ByEffect, Least, Part, PartValue, Source
+from mcframe.partitions.part import PART, ByEffect, ElementwiseMin, Part, PartValue, Source
 from mcframe.partitions.partitioned_data import PartitionedData
 from mcframe.partitions.partitioned_effects import EffectsInParts
 from mcframe.partitions.partitioned_loss import (
@@ -136,14 +136,17 @@ def problem_of_partitions(
     check_data(model, partitions.source.data)
     rows, added_up = partitions.rows_and_sum(table_facts, PART)
     seen = tuple(
-        TableFacts(np.concatenate([own[k] for own in rows]), *facts)
+        TableFacts(np.concatenate([block_facts[k] for block_facts in rows]), *facts)
         for k, facts in enumerate(added_up)
     )
     totals = totals_of(model, partitions, seen)
     tables = tables_left_behind(model, partitions.source, seen, totals)
     bound = partitions.bound_to(partitions.source.bound_with(totals))
-    counts = {block.name: own.column_counts for block, own in zip(model.blocks, seen, strict=True)}
-    seen_rows = np.any([own.row_counts > 0 for own in seen], axis=0)
+    counts = {
+        block.name: block_facts.column_counts
+        for block, block_facts in zip(model.blocks, seen, strict=True)
+    }
+    seen_rows = np.any([block_facts.row_counts > 0 for block_facts in seen], axis=0)
     notes = notes_on_gaps(model, tables, counts, seen_rows)
     origins = gathered_origins(model, tables, totals, bound)
     n_items = partitions.source.data.n_items
@@ -160,14 +163,14 @@ def demand_partitions(model: Model) -> None:
         raise BackendError(f"rows in partitions: {reason}")
 
 
-def check_blocks(model: Model, given: Collection[str]) -> None:
+def check_blocks(model: Model, block_names: Collection[str]) -> None:
     """Raise a ``DataError`` where blocks are missing, or some are no blocks of the model."""
     names = tuple(block.name for block in model.blocks)
     for name in names:
-        if name not in given:
-            held = ", ".join(map(repr, given))
+        if name not in block_names:
+            held = ", ".join(map(repr, block_names))
             raise DataError(f"block {name!r} has no data; the partitions hold {held}")
-    for name in given:
+    for name in block_names:
         if name not in names:
             raise DataError(f"the partitions hold {name!r}, which no block is named")
 
@@ -195,7 +198,7 @@ class TableFacts:
     row_counts: IntArray  # observed entries of each row
     column_counts: IntArray
     total_weight: float
-    ranges: Least  # of values less offsets: the lowest of each column, and the highest negated
+    ranges: ElementwiseMin  # of values less offsets: lowest of each column, and highest negated
     n_offsets: int  # partitions that have some
     to_bind: Array  # sums from which the likelihood estimates something, if it does
     mixed: IntArray  # the bits of places and values, mixed and added up
@@ -226,7 +229,7 @@ def summed_facts(block: Block, table: Table, first: int, k: int) -> tuple[Any, .
     return (
         np.bincount(table.columns, minlength=n_columns),
         table.total_weight,
-        Least(np.stack([lowest, -highest])),
+        ElementwiseMin(np.stack([lowest, -highest])),
         int(table.offset is not None),
         to_bind,
         mixed_bits(table, first, k),
@@ -256,18 +259,18 @@ def mixed_bits(table: Table, first: int, k: int) -> IntArray:
 def totals_of(model: Model, partitions: Partitions, seen: tuple[TableFacts, ...]) -> Totals:
     """The totals of all rows."""
     weights, centres, standards, likelihoods = {}, {}, {}, {}
-    for block, own in zip(model.blocks, seen, strict=True):
-        weights[block.name] = own.total_weight
-        if not own.column_counts.any():
+    for block, facts in zip(model.blocks, seen, strict=True):
+        weights[block.name] = facts.total_weight
+        if not facts.column_counts.any():
             raise DataError(f"block {block.name!r}: not one of its entries is observed")
         shape = partitions.source.data.shape(block.name)
         likelihoods[block.name] = block.likelihood
         if isinstance(block.likelihood, BoundBySums):
             try:
-                likelihoods[block.name] = block.likelihood.bound_by_sums(shape, own.to_bind)
+                likelihoods[block.name] = block.likelihood.bound_by_sums(shape, facts.to_bind)
             except DataError as error:
                 raise DataError(f"block {block.name!r}: {error}") from None
-        lowest, highest = own.ranges.numbers[0], -own.ranges.numbers[1]
+        lowest, highest = facts.ranges.numbers[0], -facts.ranges.numbers[1]
         if block.standardize:
             standard = standard_of_partitions(block, partitions, lowest, highest)
             standards[block.name] = standard
@@ -278,9 +281,11 @@ def totals_of(model: Model, partitions: Partitions, seen: tuple[TableFacts, ...]
             if middles.any():
                 centres[block.name] = middles
     n_items, columns = partitions.source.data.n_items, {}
-    for block, own in zip(model.blocks, seen, strict=True):
-        everywhere = np.full(own.column_counts.size, n_items)
-        columns[block.name] = everywhere if block.likelihood.reads_unlabeled else own.column_counts
+    for block, facts in zip(model.blocks, seen, strict=True):
+        everywhere = np.full(facts.column_counts.size, n_items)
+        columns[block.name] = (
+            everywhere if block.likelihood.reads_unlabeled else facts.column_counts
+        )
     counts = counts_of(model, columns.__getitem__, n_items)
     return Totals(weights, centres, likelihoods, standards, counts)
 
@@ -294,18 +299,18 @@ def tables_left_behind(
     row_labels = getattr(data, "row_labels", None)
     column_labels = getattr(data, "column_labels", None)
     tables: dict[str, Any] = {}
-    for block, own in zip(model.blocks, seen, strict=True):
+    for block, facts in zip(model.blocks, seen, strict=True):
         names = None if column_labels is None else column_labels(block.name)
         table = Table(data.shape(block.name), nowhere, nowhere, np.zeros(0), row_labels, names)
         offset: Any = None
-        if own.n_offsets:
+        if facts.n_offsets:
             width = table.shape[1] * block.likelihood.width
             offset = OffsetInPartitions((table.shape[0], width), block.name, source)
         table = attrs.evolve(table, offset=offset)
         if block.standardize:
             table = table.standardised(totals.standards[block.name])
-        everywhere = np.full(own.row_counts.size, own.column_counts.size)
-        rows = everywhere if block.likelihood.reads_unlabeled else own.row_counts
+        everywhere = np.full(facts.row_counts.size, facts.column_counts.size)
+        rows = everywhere if block.likelihood.reads_unlabeled else facts.row_counts
         tables[block.name] = TableInPartitions(block.name, table, rows, source)
     return tables
 
@@ -319,7 +324,7 @@ def loss_facts(part: Part) -> tuple[Any, ...]:
     loss, entries = part.program.loss, part.program.entries
     blocks = tuple(facts_of(piece) for piece in loss.pieces)
     squares = sum(float(np.sum(np.square(piece.start()))) for piece in loss.pieces)
-    longest = Least(np.asarray(-entries.pattern.by_rows.longest))
+    longest = ElementwiseMin(np.asarray(-entries.pattern.by_rows.longest))
     columns = np.bincount(entries.columns, minlength=entries.shape[1])
     return blocks, squares, longest, columns
 
@@ -330,7 +335,7 @@ def facts_of(piece: Piece) -> tuple[Any, ...]:
     stretch = kind.sum_by_effect(np.repeat(scale, piece.width))
     by_effect = ByEffect.of(piece.layout, (kind.counts, stretch))
     gradient = piece.largest_gradient if piece.has_conjugate() else 0.0
-    largest = Least(-np.array([np.max(scale, initial=0.0), gradient]))
+    largest = ElementwiseMin(-np.array([np.max(scale, initial=0.0), gradient]))
     return by_effect, largest, piece.total_scale, piece.n_numbers
 
 
@@ -342,12 +347,12 @@ def compiled(
     pieces = []
     for k, (by_effect, largest, total_scale, n_numbers) in enumerate(blocks):
         effects = EffectsInParts.of(problem, partitions, k, *by_effect.sums)
-        scale, gradient = (float(own) for own in -largest.numbers)
-        known = scale, total_scale, n_numbers, gradient
-        pieces.append(PartitionedPiece(effects.likelihood, effects.layout, *known, effects))
+        scale, gradient = (float(part) for part in -largest.numbers)
+        sizes = scale, total_scale, n_numbers, gradient
+        pieces.append(PartitionedPiece(effects.likelihood, effects.layout, *sizes, effects))
     size = sum(piece.n_numbers for piece in pieces)
     unit = float(np.sqrt(squares / size)) or 1.0
-    mixed = np.sum([own.mixed for own in tables], axis=0, dtype=np.uint64)
+    mixed = np.sum([part.mixed for part in tables], axis=0, dtype=np.uint64)
     bits = hashlib.blake2b(mixed.tobytes() + repr(problem.shape).encode(), digest_size=16)
     main: Any = problem.terms[0]
     scales = problem.scales_of(main)
@@ -361,7 +366,7 @@ def compiled(
     )
     loss: Any = PartitionedLoss(partitions, tuple(pieces), unit)
     background: Any = Background((), np.zeros(0, dtype=np.intp), problem.shape)
-    if any(own.reads_unlabeled for own in problem.likelihoods.values()):
+    if any(part.reads_unlabeled for part in problem.likelihoods.values()):
         background = PartitionedBackground(partitions)
     return Program(
         entries=entries,
@@ -396,8 +401,8 @@ def standard_of_partitions(
     alone = Standard(units, np.ones(lowest.size))
     if block.likelihood.undetermined is not None:
         return alone  # a variance that is learned weighs each column by itself
-    given = PART, block.name, alone, lowest < highest
-    sums_at = SumsAtConstants(partitions, PartValue(at_constants, given))
+    arguments = PART, block.name, alone, lowest < highest
+    sums_at = SumsAtConstants(partitions, PartValue(at_constants, arguments))
     z = best_constants(block.likelihood, sums_at, lowest.size)
     losses = mean_losses(*sums_at.lost_at(z))
     return attrs.evolve(alone, weights=1.0 / np.where(losses > 0.0, losses, 1.0))
@@ -417,24 +422,24 @@ class SumsAtConstants:
     """``AtConstants`` of all partitions, of the columns with several values."""
 
     partitions: Partitions
-    own: PartValue  # those of each partition
+    constants: PartValue  # those of each partition
 
     def total(self) -> Array:
         """The weight of each column."""
-        return np.asarray(self.partitions.sum(AtConstants.total, self.own))
+        return np.asarray(self.partitions.sum(AtConstants.total, self.constants))
 
     def gradients(self, z: Array) -> Array:
         """The sums of gradients at one predictor a column."""
-        return np.asarray(self.partitions.sum(AtConstants.gradients, self.own, z))
+        return np.asarray(self.partitions.sum(AtConstants.gradients, self.constants, z))
 
     def starts(self) -> tuple[Array, Array]:
         """The ranges of nonsmooth predictors."""
-        lowest, highest = self.partitions.sum(ranges_of_starts, self.own)
+        lowest, highest = self.partitions.sum(ranges_of_starts, self.constants)
         return lowest.numbers, -highest.numbers
 
     def lost_at(self, z: Array) -> tuple[Array, Array, Array]:
         """Weights, losses and sizes at one predictor a column."""
-        total, lost, sizes = self.partitions.sum(AtConstants.lost_at, self.own, z)
+        total, lost, sizes = self.partitions.sum(AtConstants.lost_at, self.constants, z)
         return total, lost, sizes
 
 
@@ -466,7 +471,7 @@ def at_constants(part: Part, block: str, standard: Standard, several: Mask) -> A
     )
 
 
-def ranges_of_starts(entries: AtConstants) -> tuple[Least, Least]:
+def ranges_of_starts(entries: AtConstants) -> tuple[ElementwiseMin, ElementwiseMin]:
     """The least nonsmooth predictors of each column, and the largest with the other sign."""
     lowest, highest = entries.starts()
-    return Least(lowest), Least(-highest)
+    return ElementwiseMin(lowest), ElementwiseMin(-highest)

@@ -136,8 +136,8 @@ def data_of(arrays: Arrays, shape: tuple[int, int]) -> Any:
     values, weights, offset, exposure = map(matrix, ("value", "weight", "offset", "exposure"))
     if weights is None and offset is None and exposure is None:
         return values
-    known = None if exposure is None else EntryExposures(exposure)
-    return Observations(values, weights=weights, offset=offset, exposure=known)
+    exposures = None if exposure is None else EntryExposures(exposure)
+    return Observations(values, weights=weights, offset=offset, exposure=exposures)
 
 
 def arrays_of(name: str, chunk: Chunk, start: int, shape: tuple[int, int]) -> Arrays:
@@ -212,14 +212,14 @@ def chunks_of(name: str, source: Any, label: str = "chunk") -> Iterator[Chunk]:
     """
     start, width = 0, None
     first: Chunk | None = None
-    for position, given in enumerate(elements_of(name, source)):
+    for position, element in enumerate(elements_of(name, source)):
         where = f"{label} {position}"
-        if is_rows(given):
-            chunk = chunk_of_rows(name, given, where, start)
+        if is_rows(element):
+            chunk = chunk_of_rows(name, element, where, start)
             assert chunk.rows_until is not None
             start = chunk.rows_until
         else:
-            chunk = chunk_of_triples(name, given, where)
+            chunk = chunk_of_triples(name, element, where)
         first = first or chunk
         refuse_unlike(name, first, chunk)
         width = width or chunk.n_columns
@@ -264,23 +264,23 @@ def elements_of(name: str, source: Any) -> Iterator[Any]:
         yield element
 
 
-def refuse_wide(here: str, frame: Any) -> None:
+def refuse_wide(where: str, frame: Any) -> None:
     """Raise a ``DataError`` for a frame with a column for each column of the block."""
     names = list(nw.from_native(frame).columns)
     if set(map(str, names)) & set(PLACES):
         return
     shown = some_in_words(names)
     raise DataError(
-        f"{here}: a wide frame was given, with the columns {shown} of the block itself; its matrix"
-        " is a block of rows: give [frame.to_numpy()], and its names by column_labels. A long"
-        " frame has the columns 'row', 'column' and 'value'"
+        f"{where}: a wide frame was given, with the columns {shown} of the block itself;"
+        " its matrix is a block of rows: give [frame.to_numpy()], and its names by column_labels. A"
+        " long frame has the columns 'row', 'column' and 'value'"
     )
 
 
-def is_rows(given: Any) -> bool:
+def is_rows(data: Any) -> bool:
     """Return True for a block of rows."""
-    array = isinstance(given, np.ndarray)
-    return array or sp.issparse(given) or isinstance(given, Observations)
+    array = isinstance(data, np.ndarray)
+    return array or sp.issparse(data) or isinstance(data, Observations)
 
 
 def is_single(element: Any) -> bool:
@@ -328,11 +328,11 @@ def in_words(chunk: Chunk) -> str:
     return " and ".join(chunk.names) or "nothing"
 
 
-def chunk_of_rows(name: str, given: Any, label: str, start: int) -> Chunk:
+def chunk_of_rows(name: str, rows: Any, label: str, start: int) -> Chunk:
     """Return the observed entries of a block of rows whose first row is ``start``."""
-    observed = given if isinstance(given, Observations) else Observations(given)
-    here = f"block {name!r}: {label}"
-    table = cells_of(here, observed.values)
+    observed = rows if isinstance(rows, Observations) else Observations(rows)
+    where = f"block {name!r}: {label}"
+    table = cells_of(where, observed.values)
     additions = {}
     for what in ADDITIONS:
         numbers = observed.weights if what == "weight" else getattr(observed, what)
@@ -343,110 +343,110 @@ def chunk_of_rows(name: str, given: Any, label: str, start: int) -> Chunk:
     return Chunk(label, *places, table.values, additions, n_columns, rows_until=start + n_rows)
 
 
-def cells_of(here: str, given: Any) -> Table:
+def cells_of(where: str, matrix: Any) -> Table:
     """Return the table of a matrix; NaN is missing in a dense one."""
-    if np.ndim(given) != 2 and not sp.issparse(given):
+    if np.ndim(matrix) != 2 and not sp.issparse(matrix):
         raise DataError(
-            f"{here} has the shape {np.shape(given)}; a matrix of rows and columns is needed"
+            f"{where} has the shape {np.shape(matrix)}; a matrix of rows and columns is needed"
         )
-    if given.ndim != 2 or given.shape[1] == 0:
-        raise DataError(f"{here} has the shape {given.shape}; at least one column is needed")
-    if sp.issparse(given) and given.format in UNCLEAR_FORMATS and 0.0 in given.data:
+    if matrix.ndim != 2 or matrix.shape[1] == 0:
+        raise DataError(f"{where} has the shape {matrix.shape}; at least one column is needed")
+    if sp.issparse(matrix) and matrix.format in UNCLEAR_FORMATS and 0.0 in matrix.data:
         raise DataError(
-            f"{here} is in {given.format} format with zeros, which may stand there because blocks"
-            " and diagonals are stored whole; give a scipy.sparse.coo_array of the observed"
+            f"{where} is in {matrix.format} format with zeros, which may stand there because"
+            " blocks and diagonals are stored whole; give a scipy.sparse.coo_array of the observed"
             " entries alone"
         )
     try:
-        if not sp.issparse(given):
-            return table_of_numbers(floats_of(given))
-        stored = sp.coo_array(given)
+        if not sp.issparse(matrix):
+            return table_of_numbers(floats_of(matrix))
+        stored = sp.coo_array(matrix)
         rows, columns = (at.astype(np.int64) for at in stored.coords)
         return Table(stored.shape, rows, columns, floats_of(stored.data))
     except NotANumber as error:
-        raise DataError(f"{here} holds {error.value!r}; a table holds numbers alone") from None
+        raise DataError(f"{where} holds {error.value!r}; a table holds numbers alone") from None
 
 
-def numbers_at(name: str, label: str, given: Any, what: str, table: Table) -> Array:
+def numbers_at(name: str, label: str, numbers: Any, what: str, table: Table) -> Array:
     """Return weights, offsets or exposures of the entries of a block of rows."""
     block = Block(name, Gaussian())  # what can be wrong here does not depend on the likelihood
     try:
-        return read_numbers(block, given, what, table).at(table.rows, table.columns)
+        return read_numbers(block, numbers, what, table).at(table.rows, table.columns)
     except DataError as error:
         raise DataError(f"{label} of its source: {error}") from None
 
 
-def chunk_of_triples(name: str, given: Any, label: str) -> Chunk:
+def chunk_of_triples(name: str, triples: Any, label: str) -> Chunk:
     """Return triples that are given as three sequences, or as a mapping or a frame by names."""
-    here = f"block {name!r}: {label}"
-    named = columns_by_name(here, given)
+    where = f"block {name!r}: {label}"
+    named = columns_by_name(where, triples)
     lengths = {key: len(column) for key, column in named.items()}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{size} of {key}" for key, size in lengths.items())
-        raise DataError(f"{here} has {counts}; one of each is needed for each triple")
+        raise DataError(f"{where} has {counts}; one of each is needed for each triple")
     if "offset" in named and "exposure" in named:
         raise DataError(
-            f"{here} has both offset and exposure; add log(exposure) to the offset and give that"
+            f"{where} has both offset and exposure; add log(exposure) to the offset and give that"
             " alone"
         )
     numbers = {
-        key: numbers_in(here, key, column)
+        key: numbers_in(where, key, column)
         for key, column in named.items()
         if key not in ("row", "column")
     }
     values = numbers.pop("value")
-    rows, columns = (places_in(here, key, named[key]) for key in ("row", "column"))
+    rows, columns = (places_in(where, key, named[key]) for key in ("row", "column"))
     return Chunk(label, rows, columns, values, numbers)
 
 
-def columns_by_name(here: str, given: Any) -> dict[str, Any]:
+def columns_by_name(where: str, triples: Any) -> dict[str, Any]:
     """Return the columns of a chunk of triples by their names."""
-    if isinstance(given, tuple | list) and len(given) == len(PLACES):
-        if any(np.ndim(part) == 0 for part in given):
+    if isinstance(triples, tuple | list) and len(triples) == len(PLACES):
+        if any(np.ndim(part) == 0 for part in triples):
             raise DataError(
-                f"{here} is {given!r}; one triple is a tuple (row, column, value), and rows of a"
-                " table are given as a matrix, numpy.array(rows), in a list"
+                f"{where} is {triples!r}; one triple is a tuple (row, column, value), and rows of"
+                " a table are given as a matrix, numpy.array(rows), in a list"
             )
-        return dict(zip(PLACES, given, strict=True))
-    if isinstance(given, Mapping):
-        missing = [key for key in PLACES if key not in given]
-        unknown = [key for key in given if key not in (*PLACES, *ADDITIONS)]
+        return dict(zip(PLACES, triples, strict=True))
+    if isinstance(triples, Mapping):
+        missing = [key for key in PLACES if key not in triples]
+        unknown = [key for key in triples if key not in (*PLACES, *ADDITIONS)]
         if missing or unknown:
             raise DataError(
-                f"{here} has {', '.join(map(repr, given))}; triples have 'row', 'column', 'value'"
-                f" and, or not, {', '.join(map(repr, ADDITIONS))}"
+                f"{where} has {', '.join(map(repr, triples))}; triples have 'row', 'column',"
+                f" 'value' and, or not, {', '.join(map(repr, ADDITIONS))}"
             )
-        return {key: given[key] for key in (*PLACES, *ADDITIONS) if key in given}
-    if is_frame(given):
-        refuse_wide(here, given)
-        there = set(map(str, nw.from_native(given).columns))
-        names = [*PLACES, *(key for key in ADDITIONS if key in there)]
-        return dict(zip(names, columns_of_frame(given, names, here)[1], strict=True))
+        return {key: triples[key] for key in (*PLACES, *ADDITIONS) if key in triples}
+    if is_frame(triples):
+        refuse_wide(where, triples)
+        columns = set(map(str, nw.from_native(triples).columns))
+        names = [*PLACES, *(key for key in ADDITIONS if key in columns)]
+        return dict(zip(names, columns_of_frame(triples, names, where)[1], strict=True))
     raise DataError(
-        f"{here} is {a_type(given)}; a matrix of rows, a tuple (rows, columns, values),"
+        f"{where} is {a_type(triples)}; a matrix of rows, a tuple (rows, columns, values),"
         " or a dict or a frame with 'row', 'column' and 'value' is needed"
     )
 
 
-def numbers_in(here: str, key: str, column: Any) -> Array:
+def numbers_in(where: str, key: str, column: Any) -> Array:
     """Return a column of numbers of a chunk of triples."""
     try:
         return numbers_of_column(column)
     except NotANumber as error:
         raise DataError(
-            f"{here} has {key} {error.value!r} in its triple {error.position[0]}; a number is"
+            f"{where} has {key} {error.value!r} in its triple {error.position[0]}; a number is"
             " needed"
         ) from None
 
 
-def places_in(here: str, key: str, column: Any) -> IntArray:
+def places_in(where: str, key: str, column: Any) -> IntArray:
     """Return the rows or the columns of a chunk of triples: whole numbers from 0."""
     numbers = column.to_numpy() if class_offers(column, "to_numpy") else np.asarray(column)
     if numbers.size == 0:
         return np.empty(0, dtype=np.int64)
     if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
         raise DataError(
-            f"{here} has {key}s of type {numbers.dtype}; whole numbers from 0 are needed,"
+            f"{where} has {key}s of type {numbers.dtype}; whole numbers from 0 are needed,"
             " none of them missing. Labels are numbered first, for example by pandas.factorize"
         )
     most = MOST_COLUMNS if key == "column" else np.iinfo(np.int64).max
@@ -454,7 +454,7 @@ def places_in(here: str, key: str, column: Any) -> IntArray:
     if wrong.any():
         first = int(np.argmax(wrong))
         raise DataError(
-            f"{here} has {key} {numbers[first]} in its triple {first}; {key}s are counted from 0"
+            f"{where} has {key} {numbers[first]} in its triple {first}; {key}s are counted from 0"
             f" and stay below {most}"
         )
     return numbers.astype(np.int64)

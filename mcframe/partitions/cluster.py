@@ -26,7 +26,7 @@ distributed: Any = Deferred("distributed", "a Dask cluster")
 # What computes the numbers and what carries them: one version each on all workers.
 PACKAGES = ("numpy", "scipy", "numba", "dask", "distributed")
 # Seconds in which a scheduler answers, and in which all workers do.
-SOON, MEANWHILE = 10.0, 60.0
+ANSWER_SECONDS, MEANWHILE = 10.0, 60.0
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def client_of(address: str) -> Any:
     try:
         # A client that finds nobody there is waited for, and once more when it is collected.
         distributed.utils.LoopRunner().run_sync(reach, address)
-        return distributed.Client(address, set_as_default=False, timeout=SOON)
+        return distributed.Client(address, set_as_default=False, timeout=ANSWER_SECONDS)
     except (OSError, ValueError) as error:
         raise BackendError(
             f"client={address!r} was given, and no scheduler of Dask answers at that address"
@@ -55,7 +55,7 @@ def client_of(address: str) -> Any:
 
 async def reach(address: str) -> None:
     """Connect to an address and leave it again."""
-    connection = await distributed.comm.connect(address, timeout=SOON)
+    connection = await distributed.comm.connect(address, timeout=ANSWER_SECONDS)
     await connection.close()
 
 
@@ -100,20 +100,20 @@ def leave_thread_pool(client: Any) -> None:
 
 
 @cache
-def environment_here() -> dict[str, str]:
+def local_environment() -> dict[str, str]:
     """What computes in this process: versions by name, as far as packages are installed."""
-    found = {
+    versions = {
         "mcframe": sys.modules["mcframe"].__version__,  # imported with this file
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
     }
     for name in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 @cache
-def arithmetic_here() -> dict[str, str]:
+def local_arithmetic() -> dict[str, str]:
     """What decides the last bits of this process: the processor that its loops are made for.
 
     Of Numba, of the BLAS libraries, and of NumPy's own loops, whatever chose them: the machine, or
@@ -126,9 +126,11 @@ def arithmetic_here() -> dict[str, str]:
     features = config.CPU_FEATURES or llvm.get_host_cpu_features().flatten()
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     # Other packages bring their own, such as those of neural networks.
-    own = [pool for pool in pools if re.search("numpy|scipy", pool["filepath"])] or pools
-    kernels = {f"{p['internal_api']} {p.get('architecture', 'of any processor')}" for p in own}
-    enabled = [word for word, there in getattr(numpy, "__cpu_features__", {}).items() if there]
+    libraries = [pool for pool in pools if re.search("numpy|scipy", pool["filepath"])] or pools
+    kernels = {
+        f"{p['internal_api']} {p.get('architecture', 'of any processor')}" for p in libraries
+    }
+    enabled = [word for word, present in getattr(numpy, "__cpu_features__", {}).items() if present]
     return {
         "Numba target": f"{name} ({digest_of(features)[:6]})",
         "BLAS kernel": ", ".join(sorted(kernels)),
@@ -139,24 +141,25 @@ def arithmetic_here() -> dict[str, str]:
 def arithmetic_of(client: Any, workers: Iterable[str]) -> dict[str, dict[str, str]]:
     """What decides the last bits of workers, by their addresses, as far as they answer."""
     asked = {"workers": list(workers), "on_error": "ignore"}
-    return soon(client, client.run, arithmetic_here, **asked) or {}
+    return soon(client, client.run, local_arithmetic, **asked) or {}
 
 
-def note_on_arithmetic(found: Mapping[str, Mapping[str, str]]) -> str | None:
+def note_on_arithmetic(by_worker: Mapping[str, Mapping[str, str]]) -> str | None:
     """A sentence about workers whose last bits are decided otherwise than here, if there are."""
-    here = arithmetic_here()
-    others = {worker: there for worker, there in found.items() if there != here}
+    local = local_arithmetic()
+    others = {worker: remote for worker, remote in by_worker.items() if remote != local}
     if not others:
         return None
-    worker, there = min(others.items())
-    names = [name for name in here if there.get(name) != here[name]]
-    said = "; ".join(
-        f"{name} {there.get(name, 'none')} there, {here[name]} here" for name in names
+    worker, remote = min(others.items())
+    names = [name for name in local if remote.get(name) != local[name]]
+    differences = "; ".join(
+        f"{name} {remote.get(name, 'none')} there, {local[name]} here" for name in names
     )
     return (
-        f"{len(others)} of {len(found)} workers compute for other processors than this process"
-        f" does, such as {worker} ({said}): the answer is that of one process to rounding, and not"
-        " to the last bit, and where workers differ from each other it may vary from run to run"
+        f"{len(others)} of {len(by_worker)} workers use other CPU or BLAS targets than this"
+        f" process, such as {worker} ({differences}): results agree with those of one process up"
+        " to rounding, not bit for bit, and where workers differ from each other they may vary from"
+        " run to run"
     )
 
 
@@ -164,7 +167,7 @@ def environment_refused(client: Any) -> str | None:
     """Why the workers that there are cannot compute together, or None."""
     try:
         asked = {"on_error": "return", "callback_timeout": MEANWHILE}
-        found = client.sync(client.run, environment_here, **asked)
+        environments = client.sync(client.run, local_environment, **asked)
     except TimeoutError:
         return (
             f"workers of {client!r}, or its scheduler, have not answered for {MEANWHILE:.0f} s;"
@@ -175,37 +178,37 @@ def environment_refused(client: Any) -> str | None:
             f"the scheduler of {client!r} could not be asked for its workers ({error}); connect a"
             " new client, and go on from the checkpoint or by start="
         )
-    here = environment_here()
-    for worker, there in found.items():
-        if isinstance(there, OSError):  # it died since: another one takes its part
+    local = local_environment()
+    for worker, remote in environments.items():
+        if isinstance(remote, OSError):  # it died since: another one takes its part
             continue
-        if isinstance(there, Exception):
+        if isinstance(remote, Exception):
             return (
-                f"worker {worker} cannot run mcframe {here['mcframe']}:"
-                f" {type(there).__name__}: {there}; install one environment on all workers"
+                f"worker {worker} cannot run mcframe {local['mcframe']}:"
+                f" {type(remote).__name__}: {remote}; install one environment on all workers"
             )
-        if there != here:
-            return difference(f"worker {worker}", there, here)
+        if remote != local:
+            return difference(f"worker {worker}", remote, local)
     return None
 
 
-def refuse_another_environment(there: Mapping[str, str]) -> None:
+def refuse_another_environment(expected: Mapping[str, str]) -> None:
     """Raise a ``BackendError`` in a worker whose environment is not the one of the fit."""
-    here = environment_here()
-    if here != there:
+    local = local_environment()
+    if local != expected:
         from distributed import get_worker
 
-        raise BackendError(difference(f"worker {get_worker().address}", here, there))
+        raise BackendError(difference(f"worker {get_worker().address}", local, expected))
 
 
-def difference(worker: str, there: Mapping[str, str], here: Mapping[str, str]) -> str:
+def difference(worker: str, remote: Mapping[str, str], local: Mapping[str, str]) -> str:
     """Say in what a worker's environment differs from that of the process that fits."""
-    names = [name for name in here if there.get(name) != here[name]]
-    said = ", ".join(f"{name} {there.get(name, 'none')}" for name in names)
-    ours = ", ".join(f"{name} {here[name]}" for name in names)
+    names = [name for name in local if remote.get(name) != local[name]]
+    remote_versions = ", ".join(f"{name} {remote.get(name, 'none')}" for name in names)
+    local_versions = ", ".join(f"{name} {local[name]}" for name in names)
     return (
-        f"{worker} has {said}, and the process that fits has {ours}; install one environment on"
-        " all workers"
+        f"{worker} has {remote_versions}, and the process that fits has {local_versions}; install"
+        " one environment on all workers"
     )
 
 
@@ -220,8 +223,8 @@ def demand_connection(client: Any, doing: str) -> None:
 
 def workers_of(client: Any) -> Mapping[str, Any] | None:
     """What the scheduler knows of each worker, by address; None where it does not answer."""
-    found = soon(client, client.scheduler.identity)
-    return None if found is None else found["workers"]
+    identity = soon(client, client.scheduler.identity)
+    return None if identity is None else identity["workers"]
 
 
 def ended_for_memory(client: Any, since: float) -> set[str]:
@@ -241,12 +244,12 @@ def repeat_tasks(client: Any, keys: list[str]) -> None:
 def soon(client: Any, call: Any, /, *args: Any, **options: Any) -> Any:
     """What a client's coroutine returns within ``SOON``, or None."""
     with suppress(TimeoutError, OSError):
-        return client.sync(call, *args, callback_timeout=SOON, **options)
+        return client.sync(call, *args, callback_timeout=ANSWER_SECONDS, **options)
     return None
 
 
 # Seconds between two checks of a round, and between two checks of the cluster.
-PATIENCE, LOOK = 1.0, 5.0
+PATIENCE, POLL_SECONDS = 1.0, 5.0
 # Seconds without a worker, or without a word of the scheduler, until a round is given up; and
 # seconds in which no worker runs anything, as when all are paused since their memory is full.
 DESERTED, IDLE = 60.0, 300.0
@@ -294,14 +297,14 @@ class Gathering:
                 self.demand_success()
                 asked = asked or self.ask()
                 try:
-                    found: list[Any] = asked.result(timeout=PATIENCE)
+                    answers: list[Any] = asked.result(timeout=PATIENCE)
                 except Exception as error:
                     if asked.done():
                         asked = None
                         self.note_failure(error)
                     self.look()
                 else:
-                    return found
+                    return answers
         finally:
             if asked is not None:
                 asked.cancel()
@@ -361,8 +364,8 @@ class Gathering:
         names = sorted(map(partitions_of, errors))
         shown = ", ".join(names[:NAMED]) + ", ..." * (len(names) > NAMED)
         were = "were" if len(names) > 1 or "partitions" in shown else "was"
-        said = f"{type(cause).__name__}: {str(cause).rstrip('.')}"
-        reason = f"{shown} {were} lost in {self.doing}: {said}"
+        description = f"{type(cause).__name__}: {str(cause).rstrip('.')}"
+        reason = f"{shown} {were} lost in {self.doing}: {description}"
         if not is_of_deaths(cause):
             return BackendError(reason)
         takes = f"a partition is estimated to take up to {in_bytes(self.size())} of one"
@@ -391,14 +394,14 @@ class Gathering:
     def look(self) -> None:
         """Look at the cluster now and then; a ``BackendError`` where nothing goes on."""
         now = time.monotonic()
-        if now - self.looked < min(LOOK, DESERTED / 4):
+        if now - self.looked < min(POLL_SECONDS, DESERTED / 4):
             return
         self.looked, workers = now, workers_of(self.client)
         done = sum(future.status == "finished" for future in self.futures)
-        known = (workers or {}).values()
-        if done > self.done or any(map(is_at_work, known)):
+        states = (workers or {}).values()
+        if done > self.done or any(map(is_at_work, states)):
             self.worked = self.peopled = now
-        elif known:
+        elif states:
             self.peopled = now
         self.done = max(done, self.done)
         current().begin(f"{self.doing}, {done} of {len(self.futures)} tasks done")
@@ -407,7 +410,7 @@ class Gathering:
             clause = silent if workers is None else "the cluster has had no worker"
             self.give_up(clause, DESERTED)
         if now - self.worked > IDLE:
-            paused = any(worker.get("status") == "paused" for worker in known)
+            paused = any(worker.get("status") == "paused" for worker in states)
             why = (
                 ", and some are paused, as they are while their memory is nearly full (give them"
                 " more, or the data more partitions),"
@@ -434,10 +437,10 @@ def key_of(name: str, first: int, last: int, fresh: str) -> str:
 
 def partitions_of(key: str) -> str:
     """The partitions that a task is of, by its key, in words."""
-    found = re.fullmatch(r"mcframe-.*?-(\d+)-(\d+)-\d+-[0-9a-f]+-\d+", key)
-    if found is None:
+    match = re.fullmatch(r"mcframe-.*?-(\d+)-(\d+)-\d+-[0-9a-f]+-\d+", key)
+    if match is None:
         return f"task {key}"
-    first, last = found.groups()
+    first, last = match.groups()
     return f"partition {first}" if first == last else f"partitions {first} to {last}"
 
 

@@ -130,17 +130,17 @@ class KeptParts:
 
     def take(self, part: Part, n_ahead: int) -> None:
         """Keep a part that was compiled just now."""
-        found = packed(part.program, part.source.words)
+        packed_program = packed(part.program, part.source.words)
         n_entries = part.source.data.n_entries(part.p)
         numbers = 8 * KEPT * part.program.n_numbers
-        size = found.n_bytes + numbers
+        size = packed_program.n_bytes + numbers
         if self.held + size <= self.most:
             while self.held + size + self.read > self.most:  # tables that are wanted last go first
                 self.tables_given_up(next(reversed(self.tables)))
             self.parts[part.p], self.held = part, self.held + size
         elif self.scratch is not None:
             ahead = size * n_ahead // max(n_entries, 1)
-            place = self.scratch.put(found, spare=numbers, ahead=ahead)
+            place = self.scratch.put(packed_program, spare=numbers, ahead=ahead)
             stored = StoredPart(self.scratch, part.p, place)
             stored.keep(part)
             self.stored[part.p] = stored
@@ -223,12 +223,12 @@ class Round(Distributed):
         sums, answer = values_at((self.waiting, self.asked), part)
         if self.apart == "nothing":
             return [], (sums, answer)
-        own, summand = answer if self.apart == "halves" else (answer, None)
-        return [own], (sums, summand)
+        separate, summand = answer if self.apart == "halves" else (answer, None)
+        return [separate], (sums, summand)
 
 
 @attrs.define(eq=False)
-class Later:
+class DeferredSum:
     """The sum of the answers to a question, asked with the next round or when it is needed.
 
     ``change`` makes of it what is wanted: a number, or an array.
@@ -238,12 +238,12 @@ class Later:
     asked: PartValue
     change: Callable[[Any], Any] | None
     answer: Any = None
-    known: bool = False
+    computed: bool = False
 
     @property
     def value(self) -> Any:
         """What is made of the sum."""
-        if not self.known:
+        if not self.computed:
             if self in self.partitions.waiting:
                 self.partitions.waiting.remove(self)
             self.take(self.partitions.sum(self.asked.function, *self.asked.arguments))
@@ -251,7 +251,7 @@ class Later:
 
     def take(self, total: Any) -> None:
         """Take the sum of all answers."""
-        self.answer, self.known = total if self.change is None else self.change(total), True
+        self.answer, self.computed = total if self.change is None else self.change(total), True
 
     def __float__(self) -> float:
         return float(self.value)
@@ -291,7 +291,7 @@ class Partitions(ABC):
         return [self.source.data.rows(p) for p in range(self.source.data.n_partitions)]
 
     @cached_property
-    def waiting(self) -> list[Later]:
+    def waiting(self) -> list[DeferredSum]:
         """What is asked with the next round."""
         return []
 
@@ -300,18 +300,18 @@ class Partitions(ABC):
         question: Callable[..., Any],
         *arguments: Any,
         change: Callable[[Any], Any] | None = None,
-    ) -> Later:
+    ) -> DeferredSum:
         """The sum of the answers, asked for with the next round whatever that is for."""
-        self.waiting.append(Later(self, PartValue(question, arguments), change))
+        self.waiting.append(DeferredSum(self, PartValue(question, arguments), change))
         return self.waiting[-1]
 
-    def each(self, question: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def map_partitions(self, question: Callable[..., Any], *arguments: Any) -> list[Any]:
         """The answers of all partitions, in their order."""
         return self.ask("answers", question, arguments)[0]
 
     def concatenate(self, question: Callable[..., Any], *arguments: Any) -> Array:
         """The answers, one row an item, below each other."""
-        return np.concatenate(self.each(question, *arguments))
+        return np.concatenate(self.map_partitions(question, *arguments))
 
     def sum(self, question: Callable[..., Any], *arguments: Any) -> Any:
         """The sum of the answers, as ``tree_sum`` takes it."""
@@ -327,10 +327,10 @@ class Partitions(ABC):
         """What stands apart of the answers to a question, and the sum, in a round with others."""
         waiting = list(self.waiting)
         self.waiting.clear()
-        asked = tuple(own.asked for own in waiting)
+        asked = tuple(deferred.asked for deferred in waiting)
         rows, (sums, total) = self.answers_to(Round(PartValue(question, arguments), apart, asked))
-        for own, found in zip(waiting, sums, strict=True):
-            own.take(found)
+        for deferred, deferred_total in zip(waiting, sums, strict=True):
+            deferred.take(deferred_total)
         return rows, total
 
     @abstractmethod
@@ -369,10 +369,10 @@ class OneByOne(Partitions):
     def answers_to(self, task: Round) -> tuple[list[Any], Any]:
         """What stands apart, and the sum, added as answers come: some log2 P sums are held."""
         compiled, began = self.kept.compiled, time.perf_counter()
-        found = tree_sum(self.answer(task, p) for p in range(len(self.rows)))
+        total = tree_sum(self.answer(task, p) for p in range(len(self.rows)))
         took = time.perf_counter() - began
         self.work += Work(rounds=1, compiled=self.kept.compiled - compiled, seconds=took)
-        return found
+        return total
 
     def answer(self, task: Round, p: int) -> tuple[list[Any], Any]:
         """The answer of one partition."""

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import Alternating, FirstOrder, Outcome, Settings, Verdict, run
+from mcframe.backends import Alternating, Eligibility, FirstOrder, Outcome, Settings, run
 from mcframe.backends.row_space import RowSpace
 from mcframe.compile import demand_determined
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
@@ -84,8 +84,8 @@ def fit_partitions(
         def fit_of(outcome: Outcome) -> Fit:
             return Fit.of(problem, outcome, solver.name, settings.random_state)
 
-        given = start, problem, fit_of, checkpoint, "fit of partitions"
-        settings, _ = resumed(settings, *given)
+        arguments = start, problem, fit_of, checkpoint, "fit of partitions"
+        settings, _ = resumed(settings, *arguments)
         fit = fit_of(run(solver, program, settings))
         loss: Any = program.loss
         notes = (*problem.notes, *notes_on_pieces(problem, loss), *problem.partitions.notes)
@@ -199,10 +199,10 @@ class PartitionsExplanation:
         return self.refusal or "rows in partitions are fitted by 'alternating' alone"
 
     @property
-    def verdicts(self) -> tuple[Verdict, ...]:
+    def eligibilities(self) -> tuple[Eligibility, ...]:
         """One verdict, of that backend."""
         cost = f"{in_bytes(self.driver_bytes)} in the driver"
-        return (Verdict(Alternating.name, self.refusal, cost),)
+        return (Eligibility(Alternating.name, self.refusal, cost),)
 
     def __repr__(self) -> str:
         if self.refusal is not None:

@@ -58,29 +58,30 @@ class ChunkSummary:
 Summaries = Mapping[str, tuple[ChunkSummary, ...]]
 
 
-def chunk_of(name: str, given: Any, p: int, start: int, rows_given: bool) -> Chunk:
+def chunk_of(name: str, partition: Any, p: int, start: int, rows_given: bool) -> Chunk:
     """Return the checked entries of a partition from what its task gives."""
     label = f"partition {p}"
     if rows_given:
-        return check_chunk(name, chunk_of_rows(name, in_scipy(given), label, start))
-    if "row" not in given.columns and given.index.name == "row":  # as set_index leaves it
-        given = given.reset_index()
-    named = [what for what in (*PLACES, *ADDITIONS) if what in given.columns]
-    return check_chunk(name, chunk_of_triples(name, given[named], label))
+        return check_chunk(name, chunk_of_rows(name, in_scipy(partition), label, start))
+    if "row" not in partition.columns and partition.index.name == "row":  # as set_index leaves it
+        partition = partition.reset_index()
+    named = [what for what in (*PLACES, *ADDITIONS) if what in partition.columns]
+    return check_chunk(name, chunk_of_triples(name, partition[named], label))
 
 
-def in_scipy(given: Any) -> Any:
+def in_scipy(chunk: Any) -> Any:
     """Return a block of rows whose ``sparse.COO`` is a matrix of SciPy."""
     return changed(
-        given, lambda own: own.to_scipy_sparse() if class_offers(own, "to_scipy_sparse") else own
+        chunk,
+        lambda array: array.to_scipy_sparse() if class_offers(array, "to_scipy_sparse") else array,
     )
 
 
 def facts_of_part(
-    name: str, given: Any, p: int, start: int, shape: tuple[int, int] | None
+    name: str, partition: Any, p: int, start: int, shape: tuple[int, int] | None
 ) -> ChunkSummary:
     """Return the summary of one block of one partition; ``shape`` is that of its rows."""
-    chunk = chunk_of(name, given, p, start, shape is not None)
+    chunk = chunk_of(name, partition, p, start, shape is not None)
     if shape is not None:
         actual = (chunk.rows_until or 0) - start, chunk.n_columns
         if actual != shape:
@@ -114,7 +115,7 @@ def digest_of_chunk(chunk: Chunk) -> str:
     return digest_of([chunk.rows, chunk.columns, chunk.values, chunk.additions])
 
 
-def tables_as_arrays(name: str, given: Any) -> Any:
+def tables_as_arrays(name: str, collection: Any) -> Any:
     """Return a block with the rows of its tables in chunks: arrays with whole rows in each.
 
     Frames of triples stay as they are.
@@ -125,8 +126,8 @@ def tables_as_arrays(name: str, given: Any) -> Any:
         If it is no collection of Dask, one without known chunks, or a frame of which it is not
         clear whether its rows are items or entries.
     """
-    values = values_of(given)
-    if not isinstance(given, Observations):
+    values = values_of(collection)
+    if not isinstance(collection, Observations):
         return values if is_triples(values) else array_of(name, "", values)
     if is_triples(values):
         raise DataError(
@@ -136,7 +137,7 @@ def tables_as_arrays(name: str, given: Any) -> Any:
     values = array_of(name, "", values)
     arrays: dict[str, Any] = {"values": values}
     for what in ADDED:
-        added = getattr(given, what)
+        added = getattr(collection, what)
         if dask.is_dask_collection(added):
             added = array_of(name, f" {what}", added)
         if np.ndim(added) == 2 and np.shape(added)[0] == values.shape[0] > 1:
@@ -170,10 +171,10 @@ def is_triples(collection: Any) -> bool:
 
 def array_of(name: str, what: str, collection: Any) -> Any:
     """Return an array or a frame as an array of two dimensions, its columns in one chunk."""
-    here = f"block {name!r}:{what}"
+    where = f"block {name!r}:{what}"
     if not dask.is_dask_collection(collection):
         raise DataError(
-            f"{here} {a_type(collection)} was given; a dask.array or a dask.dataframe is"
+            f"{where} {a_type(collection)} was given; a dask.array or a dask.dataframe is"
             " needed for every block. dask.array.from_array(array, chunks=(rows, -1)) makes one"
         )
     refuse_persisted(name, collection)
@@ -181,20 +182,21 @@ def array_of(name: str, what: str, collection: Any) -> Any:
         collection = array_of_frame(name, collection)
     if not is_chunked_array(collection):
         raise DataError(
-            f"{here} {a_type(collection)} of Dask was given; a dask.array or a"
+            f"{where} {a_type(collection)} of Dask was given; a dask.array or a"
             " dask.dataframe is needed"
         )
     if collection.ndim not in (1, 2):
         raise DataError(
-            f"{here} an array of {collection.ndim} dimensions was given; two are needed"
+            f"{where} an array of {collection.ndim} dimensions was given; two are needed"
         )
     array = collection if collection.ndim == 2 else collection[:, None]
     if np.isnan([*array.chunks[0], *array.chunks[1]]).any():
         raise DataError(
-            f"{here} its chunks are of unknown size; call compute_chunk_sizes() on the array first"
+            f"{where} its chunks are of unknown size; call compute_chunk_sizes() on the array"
+            " first"
         )
     if 0 in array.shape:
-        raise DataError(f"{here} it has the shape {array.shape}; a row and a column are needed")
+        raise DataError(f"{where} it has the shape {array.shape}; a row and a column are needed")
     return array.rechunk((tuple(height for height in array.chunks[0] if height), -1))
 
 
@@ -252,7 +254,7 @@ def in_common_chunks(blocks: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[i
 
     None where all blocks are frames of triples.
     """
-    arrays = {name: values_of(given) for name, given in blocks.items()}
+    arrays = {name: values_of(block) for name, block in blocks.items()}
     arrays = {name: array for name, array in arrays.items() if is_chunked_array(array)}
     if not arrays:
         return dict(blocks), None
@@ -265,32 +267,32 @@ def in_common_chunks(blocks: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[i
                 " are items, so every block needs the same ones"
             )
 
-    def cut(own: Any) -> Any:
-        return own.rechunk((rows, -1)) if is_chunked_array(own) else own
+    def cut(data: Any) -> Any:
+        return data.rechunk((rows, -1)) if is_chunked_array(data) else data
 
-    return {name: changed(own, cut) for name, own in blocks.items()}, tuple(map(int, rows))
+    return {name: changed(data, cut) for name, data in blocks.items()}, tuple(map(int, rows))
 
 
 def refuse_unlike_numbers(tasks: Mapping[str, tuple[Any, ...]]) -> None:
     """Raise a ``DataError`` where blocks are in different numbers of partitions."""
     numbers = {name: len(parts) for name, parts in tasks.items()}
     if len(set(numbers.values())) > 1:
-        said = ", ".join(f"{name!r} has {number}" for name, number in numbers.items())
+        counts = ", ".join(f"{name!r} has {number}" for name, number in numbers.items())
         raise DataError(
-            f"the blocks have different numbers of partitions: {said}; rows are items, so"
+            f"the blocks have different numbers of partitions: {counts}; rows are items, so"
             " give all the same ones by rechunk or repartition"
         )
 
 
-def width_of(name: str, given: Any, facts: tuple[ChunkSummary, ...], shapes: Shapes) -> int:
+def width_of(name: str, block: Any, facts: tuple[ChunkSummary, ...], shapes: Shapes) -> int:
     """Return how many columns a block has."""
-    array = values_of(given)
-    last = max(each.last_column for each in facts)
+    array = values_of(block)
+    last = max(summary.last_column for summary in facts)
     width = int(array.shape[1]) if is_chunked_array(array) else last + 1
-    said = shapes[name][1] if name in shapes else width
-    if last >= said or (is_chunked_array(array) and said != width):
-        raise DataError(f"block {name!r}: it has {width} columns and shapes says {said}")
-    return int(said)
+    stated_width = shapes[name][1] if name in shapes else width
+    if last >= stated_width or (is_chunked_array(array) and stated_width != width):
+        raise DataError(f"block {name!r}: it has {width} columns and shapes says {stated_width}")
+    return int(stated_width)
 
 
 def starts_of(
@@ -305,28 +307,31 @@ def starts_of(
     DataError
         If entries of a frame stand in another partition than their row.
     """
-    said = {int(shape[0]) for shape in shapes.values()} | ({sum(heights)} if heights else set())
-    if len(said) > 1:
+    row_counts = {int(shape[0]) for shape in shapes.values()} | (
+        {sum(heights)} if heights else set()
+    )
+    if len(row_counts) > 1:
         raise DataError(
-            f"the blocks have {' and '.join(map(str, sorted(said)))} rows; rows are items, so"
-            " every block needs the same ones"
+            f"the blocks have {' and '.join(map(str, sorted(row_counts)))} rows; rows are items,"
+            " so every block needs the same ones"
         )
     if heights is not None:
         starts = tuple(int(start) for start in np.cumsum([0, *heights]))
     else:
-        starts = starts_of_frames(facts, said.pop() if said else None)
+        starts = starts_of_frames(facts, row_counts.pop() if row_counts else None)
     for name, parts in facts.items():
-        for p, each in enumerate(parts):
-            refuse_elsewhere(name, p, each, starts)
+        for p, summary in enumerate(parts):
+            refuse_elsewhere(name, p, summary, starts)
     return starts
 
 
 def starts_of_frames(facts: Summaries, n_items: int | None) -> tuple[int, ...]:
     """Return where partitions of triples begin: each with its first entry of any block."""
     by_partition = [
-        [each for each in parts if each.n_entries] for parts in zip(*facts.values(), strict=True)
+        [summary for summary in parts if summary.n_entries]
+        for parts in zip(*facts.values(), strict=True)
     ]
-    last = max((each.last_row for parts in by_partition for each in parts), default=-1)
+    last = max((summary.last_row for parts in by_partition for summary in parts), default=-1)
     if n_items is None:
         refuse_labels(last, last + 1)
     stop = last + 1 if n_items is None else n_items
@@ -335,7 +340,7 @@ def starts_of_frames(facts: Summaries, n_items: int | None) -> tuple[int, ...]:
             f"there are entries in row {last} and shapes says {stop} rows, counted from 0; give"
             " more in shapes, or leave them out"
         )
-    starts = [min((each.first_row for each in parts), default=0) for parts in by_partition]
+    starts = [min((summary.first_row for summary in parts), default=0) for parts in by_partition]
     return (0, *starts[1:], stop)
 
 
@@ -355,11 +360,13 @@ def refuse_elsewhere(name: str, p: int, facts: ChunkSummary, starts: tuple[int, 
 def refuse_unlike_additions(facts: Summaries) -> None:
     """Raise a ``DataError`` where only some partitions have weights, offsets or exposures."""
     for name, parts in facts.items():
-        for p, each in enumerate(parts):
-            if each.additions != parts[0].additions:
-                here, first = (" and ".join(f.additions) or "nothing" for f in (each, parts[0]))
+        for p, summary in enumerate(parts):
+            if summary.additions != parts[0].additions:
+                added, first = (
+                    " and ".join(f.additions) or "nothing" for f in (summary, parts[0])
+                )
                 raise DataError(
-                    f"block {name!r}: partition {p} has {here} with its values and partition 0"
+                    f"block {name!r}: partition {p} has {added} with its values and partition 0"
                     f" has {first}; give the same with every partition"
                 )
 
@@ -367,10 +374,10 @@ def refuse_unlike_additions(facts: Summaries) -> None:
 def refuse_empty(facts: Summaries, rows_known: bool) -> None:
     """Raise a ``DataError`` where a block has no entry, or a partition of unknown rows none."""
     for name, parts in facts.items():
-        if not any(each.n_entries for each in parts):
+        if not any(summary.n_entries for summary in parts):
             raise DataError(f"block {name!r}: not one entry was given; leave the block out")
     for p, parts in enumerate(zip(*facts.values(), strict=True)):
-        if not rows_known and not any(each.n_entries for each in parts):
+        if not rows_known and not any(summary.n_entries for summary in parts):
             raise DataError(
                 f"partition {p} has not one entry, in any block; put its rows to those of a"
                 " neighbour by repartition, or leave it out"
@@ -405,7 +412,7 @@ class DaskPartitions(CountedPartitions):
     @property
     def fingerprint(self) -> str:
         """A digest of partitions and of all bits of their entries."""
-        digests = [[each.digest for each in facts] for facts in self.facts.values()]
+        digests = [[summary.digest for summary in facts] for facts in self.facts.values()]
         return digest_of([self.starts, self.columns, digests])
 
     @property
@@ -421,7 +428,7 @@ class DaskPartitions(CountedPartitions):
 
     def additions(self, name: str) -> tuple[str, ...]:
         """Names of the additions to the values of a block."""
-        return tuple(sorted({what for each in self.facts[name] for what in each.additions}))
+        return tuple(sorted({what for summary in self.facts[name] for what in summary.additions}))
 
     def column_labels(self, name: str) -> Any:
         """The names of the columns of a block, None where it is no frame of items."""
@@ -441,9 +448,9 @@ class DaskPartitions(CountedPartitions):
         tasks = [self.tasks[name][p] for name in self.blocks]
         start, stop = self.rows(p)
         # The workers' threads are the scheduler's to give out: a part takes the one it runs on.
-        given = dask.compute(*tasks, scheduler="synchronous")
+        computed = dask.compute(*tasks, scheduler="synchronous")
         parts = {}
-        for name, block in zip(self.blocks, given, strict=True):
+        for name, block in zip(self.blocks, computed, strict=True):
             chunk = chunk_of(name, block, p, start, self.rows_given[name])
             if digest_of_chunk(chunk) != self.facts[name][p].digest:
                 raise DataError(
@@ -515,18 +522,18 @@ def from_dask(
             " collection of Dask is needed"
         )
     shapes = shapes or {}
-    arrays = {name: tables_as_arrays(name, given) for name, given in data.items()}
-    names = {name: names_of(values_of(given)) for name, given in data.items()}
+    arrays = {name: tables_as_arrays(name, block) for name, block in data.items()}
+    names = {name: names_of(values_of(block)) for name, block in data.items()}
     data, heights = in_common_chunks(arrays)
-    tasks = {name: tasks_of(name, given) for name, given in data.items()}
+    tasks = {name: tasks_of(name, block) for name, block in data.items()}
     refuse_unlike_numbers(tasks)
-    rows_given = {name: is_chunked_array(values_of(given)) for name, given in data.items()}
+    rows_given = {name: is_chunked_array(values_of(block)) for name, block in data.items()}
     facts = facts_of(tasks, rows_given, heights, data)
     columns = {name: width_of(name, data[name], facts[name], shapes) for name in data}
     refuse_empty(facts, heights is not None)
     refuse_unlike_additions(facts)
     starts = starts_of(facts, heights, shapes)
-    entries = {name: [each.n_entries for each in parts] for name, parts in facts.items()}
+    entries = {name: [summary.n_entries for summary in parts] for name, parts in facts.items()}
     return DaskPartitions(
         tasks, rows_given, facts, names, starts=starts, columns=columns, entries=entries
     )
@@ -540,9 +547,9 @@ def tables_from_dask(data: Mapping[str, Any]) -> DaskPartitions:
     DataError
         As ``from_dask``, and for a frame that lists entries: it would be a table of three columns.
     """
-    for name, given in data.items():
-        if is_triples(values_of(given)):
-            refuse_list_of_entries(name, values_of(given))
+    for name, block in data.items():
+        if is_triples(values_of(block)):
+            refuse_list_of_entries(name, values_of(block))
     return from_dask(data)
 
 
@@ -553,17 +560,17 @@ def names_of(collection: Any) -> Any:
     return in_columns(collection).columns
 
 
-def tasks_of(name: str, given: Any) -> tuple[Any, ...]:
+def tasks_of(name: str, collection: Any) -> tuple[Any, ...]:
     """Return a task for each partition of a block."""
-    values = delayed_rows(values_of(given))
-    if not isinstance(given, Observations):
+    values = delayed_rows(values_of(collection))
+    if not isinstance(collection, Observations):
         return values
     added = {
         what: delayed_rows(numbers)
         if dask.is_dask_collection(numbers)
         else [numbers] * len(values)
         for what in ADDED
-        if (numbers := getattr(given, what)) is not None
+        if (numbers := getattr(collection, what)) is not None
     }
     observed = dask.delayed(Observations)
     return tuple(

@@ -14,13 +14,13 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, McframeError, warn_caller
-from mcframe.contracts.sent import Sent, fresh_key
+from mcframe.contracts.sent import Broadcast, fresh_key
 from mcframe.partitions.cluster import (
     Gathering,
     arithmetic_of,
     demand_connection,
-    environment_here,
     key_of,
+    local_environment,
     note_on_arithmetic,
     refuse_another_environment,
     workers_of,
@@ -34,10 +34,10 @@ from mcframe.partitions.executor import (
     tree_sum,
 )
 from mcframe.partitions.part import (
-    FAN,
-    TOGETHER,
+    DRIVER_SUM_BYTES,
+    REDUCTION_ARITY,
     Distributed,
-    Scattered,
+    RowSharded,
     Source,
     bytes_at_work,
     field_names,
@@ -54,7 +54,7 @@ SMALL, STAYING = 4_096, 48
 # Rounds after which it is asked anew which workers there are, for those that joined late.
 REFRESHED = 25
 # Seconds that workers are given to drop their parts at the end of a fit.
-LEAVING = 5.0
+LEAVE_SECONDS = 5.0
 # The share of a worker's memory that compiled partitions may take, of all fits together; and the
 # seconds after which those of a fit that asks no more are dropped: its process may be killed.
 KEPT_SHARE, FORGOTTEN = 0.5, 600.0
@@ -80,7 +80,7 @@ class OnDask(Partitions):
     client: Any
     sent: dict[tuple[int, int], tuple[Array, Any]] = attrs.field(factory=dict)
     begun: Any = None  # its environment and its source, as a future
-    homes: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
+    preferred_workers: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
     arithmetic: dict[str, dict[str, str]] = attrs.field(factory=dict)  # of workers seen so far
     summands: dict[str, int] = attrs.field(factory=dict)  # bytes of a sum, by its questions
     work: Work = attrs.field(factory=Work)
@@ -97,12 +97,16 @@ class OnDask(Partitions):
         try:
             futures = self.begin(task)
             n, size = len(futures), self.summands.get(task.name, np.inf)
-            by_tasks = n > 1 and n * size > TOGETHER and (task.apart != "answers" or task.waiting)
+            by_tasks = (
+                n > 1 and n * size > DRIVER_SUM_BYTES and (task.apart != "answers" or task.waiting)
+            )
             if by_tasks:
                 apart = (
-                    [] if task.apart == "nothing" else [self.half_of(own, 0) for own in futures]
+                    []
+                    if task.apart == "nothing"
+                    else [self.half_of(future, 0) for future in futures]
                 )
-                futures = [*apart, self.root_of([self.half_of(own, 1) for own in futures])]
+                futures = [*apart, self.root_of([self.half_of(future, 1) for future in futures])]
         except Exception:
             demand_connection(self.client, doing)  # which may be lost meanwhile
             raise
@@ -121,18 +125,22 @@ class OnDask(Partitions):
     def begin(self, task: Round) -> list[Any]:
         """The answers of all groups of partitions, as futures."""
         if self.begun is None:
-            self.begun = self.submitted((environment_here(), self.source))
-        if not self.homes or self.work.rounds % REFRESHED == 0:
-            self.refresh_homes()
-        n, homes, futures = len(self.rows), self.homes, []
-        length = length_of_groups(n, len(homes))
+            self.begun = self.submitted((local_environment(), self.source))
+        if not self.preferred_workers or self.work.rounds % REFRESHED == 0:
+            self.refresh_preferred_workers()
+        n, preferred_workers, futures = len(self.rows), self.preferred_workers, []
+        length = length_of_groups(n, len(preferred_workers))
         for first in range(0, n, length):
             last = min(first + length, n) - 1
             arrays: list[Any] = []
             rows = self.rows[first][0], self.rows[last][1]
             cut = with_arrays(task, partial(self.slot, arrays=arrays, group=first, rows=rows))
             self.work += Work(sent=bytes_of(cut))
-            home = homes[first * len(homes) // n] if homes else None
+            home = (
+                preferred_workers[first * len(preferred_workers) // n]
+                if preferred_workers
+                else None
+            )
             future = self.client.submit(
                 answer_in_environment,
                 self.begun,
@@ -152,9 +160,11 @@ class OnDask(Partitions):
         return self.client.submit(itemgetter(k), answer, pure=False, priority=1)
 
     def root_of(self, summands: list[Any]) -> Any:
-        """The sum of all summands, ``FAN`` by a task: the bits of a sum pair by pair."""
+        """The sum of all summands, ``REDUCTION_ARITY`` a task: the bits of a pairwise sum."""
         while len(summands) > 1:
-            groups = [summands[k : k + FAN] for k in range(0, len(summands), FAN)]
+            groups = [
+                summands[k : k + REDUCTION_ARITY] for k in range(0, len(summands), REDUCTION_ARITY)
+            ]
             summands = [self.sum_of(group) if len(group) > 1 else group[0] for group in groups]
         return summands[0]
 
@@ -164,21 +174,21 @@ class OnDask(Partitions):
 
     def slot(self, array: Any, arrays: list[Any], group: int, rows: tuple[int, int]) -> Any:
         """What a group is given of an array: that, or its place among those that are futures."""
-        if isinstance(array, Scattered):
-            own = self.slot_of(array.array, array.of(*rows), arrays, group)
-            return attrs.evolve(array, array=own, start=rows[0])
+        if isinstance(array, RowSharded):
+            shard = self.slot_of(array.array, array.of(*rows), arrays, group)
+            return attrs.evolve(array, array=shard, start=rows[0])
         if isinstance(array, np.ndarray):
             return self.slot_of(array, array, arrays, -1)
         return array
 
-    def slot_of(self, array: Any, own: Any, arrays: list[Any], group: int) -> Any:
+    def slot_of(self, array: Any, shard: Any, arrays: list[Any], group: int) -> Any:
         """A group's own part of an array, or its place among those that come as futures."""
-        if own.nbytes <= SMALL:
-            return own
+        if shard.nbytes <= SMALL:
+            return shard
         key = (id(array), group)
         if key not in self.sent:
-            self.sent[key] = (array, self.submitted(own))
-            self.work += Work(sent=own.nbytes)
+            self.sent[key] = (array, self.submitted(shard))
+            self.work += Work(sent=shard.nbytes)
         else:  # asked for again: among those that stay
             self.sent[key] = self.sent.pop(key)
         arrays.append(self.sent[key][1])
@@ -188,7 +198,7 @@ class OnDask(Partitions):
         """Drop what was sent of the arrays of a value: these are not asked for again."""
         if isinstance(value, np.ndarray):
             self.sent.pop((id(value), -1), None)
-        elif isinstance(value, Distributed | Sent):
+        elif isinstance(value, Distributed | Broadcast):
             kind: Any = type(value)
             for name in field_names(kind):
                 self.forget(getattr(value, name))
@@ -197,13 +207,13 @@ class OnDask(Partitions):
         """A value on the cluster, which the scheduler can make again."""
         return self.client.submit(identity, value, pure=False)
 
-    def refresh_homes(self) -> None:
+    def refresh_preferred_workers(self) -> None:
         """Look again which workers there are, unless the scheduler is slow to say so.
 
         The first time that some compute for another processor a warning says so.
         """
-        self.homes = sorted(workers_of(self.client) or self.homes)
-        fresh, noted = set(self.homes) - self.arithmetic.keys(), self.notes
+        self.preferred_workers = sorted(workers_of(self.client) or self.preferred_workers)
+        fresh, noted = set(self.preferred_workers) - self.arithmetic.keys(), self.notes
         if fresh:
             self.arithmetic.update(arithmetic_of(self.client, fresh))
         if self.notes and not noted:
@@ -229,7 +239,9 @@ class OnDask(Partitions):
         if self.client.status == "running":
             with suppress(Exception):
                 key = self.source.key_of_tables
-                self.client.run(leave_worker, key, on_error="ignore", callback_timeout=LEAVING)
+                self.client.run(
+                    leave_worker, key, on_error="ignore", callback_timeout=LEAVE_SECONDS
+                )
 
 
 def identity(value: Any) -> Any:
@@ -255,10 +267,10 @@ def length_of_groups(n_partitions: int, n_workers: int) -> int:
 def filled(value: Any, arrays: list[Array]) -> Any:
     """A task with its arrays in their places."""
 
-    def fill(own: Any) -> Any:
-        if isinstance(own, Scattered):
-            return attrs.evolve(own, array=fill(own.array))
-        return aligned(arrays[own.place]) if isinstance(own, Slot) else own
+    def fill(array: Any) -> Any:
+        if isinstance(array, RowSharded):
+            return attrs.evolve(array, array=fill(array.array))
+        return aligned(arrays[array.place]) if isinstance(array, Slot) else array
 
     return with_arrays(value, fill)
 
@@ -322,7 +334,7 @@ def answer_in_environment(
 
     environment, source = begun
     refuse_another_environment(environment)
-    worker, given = get_worker(), filled(task, arrays)
+    worker, filled_task = get_worker(), filled(task, arrays)
 
     def answer(p: int) -> Any:
         try:
@@ -331,13 +343,13 @@ def answer_in_environment(
                 thread_limit(worker.state.nthreads),
                 KEPT.of(source, worker).borrowed(source, p) as part,
             ):
-                return answer_of(for_rows(given, *source.data.rows(p)), part)
+                return answer_of(for_rows(filled_task, *source.data.rows(p)), part)
         except McframeError:
             raise
         except Exception as error:
-            said = f"{type(error).__name__}: {str(error).rstrip('.')}"
+            description = f"{type(error).__name__}: {str(error).rstrip('.')}"
             raise BackendError(
-                f"partition {p} was lost in a round of {task.name}: {said}"
+                f"partition {p} was lost in a round of {task.name}: {description}"
             ) from error
 
     return tree_sum(map(answer, group))
@@ -351,7 +363,7 @@ def sum_in_environment(begun: tuple[dict[str, str], Source], answers: list[Any])
 
 def leave_worker(key: str) -> None:
     """Drop the parts of a fit that this process has kept as a worker, unless it works for long."""
-    if key in KEPT.fits and ONE_AT_A_TIME.acquire(timeout=LEAVING):
+    if key in KEPT.fits and ONE_AT_A_TIME.acquire(timeout=LEAVE_SECONDS):
         try:
             KEPT.fits[key].close()
         finally:

@@ -163,9 +163,9 @@ class Folder:
         return damaged(self.path, self.layout, how)
 
 
-def path_of(given: str | os.PathLike[str]) -> Path:
+def path_of(path: str | os.PathLike[str]) -> Path:
     """Return a path that says the same in every process, wherever it runs."""
-    return Path(os.path.abspath(storage.path_of(given, "folder").expanduser()))
+    return Path(os.path.abspath(storage.path_of(path, "folder").expanduser()))
 
 
 def checksum_of_facts(facts: Mapping[str, Any]) -> str:
@@ -206,7 +206,7 @@ def save(path: Path, *content: Any) -> StoredFile:
 
 
 @contextmanager
-def workshop(
+def staging_directory(
     folder: Path, layout: FolderLayout, overwrite: bool, needed: Callable[[], str]
 ) -> Iterator[Path]:
     """Make the place for files that are not finished, and clear it away whatever happens.
@@ -320,10 +320,10 @@ def publish(
     What the folder held before goes now, when the new files are all written: a reader finds
     the old content, no manifest, or the new content.
     """
-    known = {"format": FORMAT, "version": __version__, **facts}
-    known["files"] = {name: attrs.asdict(file) for name, file in files.items()}
-    said = {"kind": layout.kind, **known, "checksum": checksum_of_facts(known)}
-    save(place / layout.manifest, json.dumps(said, indent=1).encode())
+    manifest = {"format": FORMAT, "version": __version__, **facts}
+    manifest["files"] = {name: attrs.asdict(file) for name, file in files.items()}
+    checked_manifest = {"kind": layout.kind, **manifest, "checksum": checksum_of_facts(manifest)}
+    save(place / layout.manifest, json.dumps(checked_manifest, indent=1).encode())
     (folder / layout.manifest).unlink(missing_ok=True)
     for old in folder.iterdir():
         if old.is_file() and old.name not in files and layout.is_ours(old):

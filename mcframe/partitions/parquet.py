@@ -16,7 +16,7 @@ from mcframe.model.model import Observations
 from mcframe.model.reading import read_values
 from mcframe.model.table import LeftBehind
 from mcframe.partitions.binding_rounds import mixed_bits
-from mcframe.partitions.on_disk import FolderLayout, pa, path_of, pq, workshop
+from mcframe.partitions.on_disk import FolderLayout, pa, path_of, pq, staging_directory
 from mcframe.partitions.part import read_part
 from mcframe.partitions.partitioned_data import PartitionedData
 from mcframe.partitions.partitioned_problem import PartitionedProblem
@@ -101,10 +101,10 @@ def parquet_triples(
     ...     datasets.write_partitions({"stars": triples}, file.parent / "sorted").shape("stars")
     (2, 3)
     """
-    given = path_of(path)
-    files = tuple(sorted(given.glob("*.parquet"))) if given.is_dir() else (given,)
+    location = path_of(path)
+    files = tuple(sorted(location.glob("*.parquet"))) if location.is_dir() else (location,)
     if not files:
-        raise DataError(f"folder {str(given)!r} holds no file *.parquet; check the path")
+        raise DataError(f"folder {str(location)!r} holds no file *.parquet; check the path")
     named = {"row": row, "column": column, "value": value}
     additions = {"weight": weight, "offset": offset, "exposure": exposure}
     columns = named | {what: name for what, name in additions.items() if name is not None}
@@ -121,12 +121,12 @@ def opened(path: Path, columns: dict[str, str]) -> Any:
         file = pq.ParquetFile(path)
     except (OSError, ValueError) as error:  # the base classes of pyarrow's errors
         raise unreadable(path, error) from None
-    there = file.schema_arrow.names
+    column_names = file.schema_arrow.names
     for what, name in columns.items():
-        if name not in there:
+        if name not in column_names:
             raise DataError(
                 f"file {str(path)!r} has no column {name!r}, its columns are"
-                f" {', '.join(map(repr, there))}; name the right one by {what}=..."
+                f" {', '.join(map(repr, column_names))}; name the right one by {what}=..."
             )
     return file
 
@@ -219,7 +219,7 @@ def impute_to(
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise DataError(f"{str(place)!r} is there and not an empty folder; give another one")
     files = [f"part-{p:05d}.parquet" for p in range(data.n_partitions)]
-    with workshop(place, CELLS_WRITTEN, overwrite=True, needed=str) as unfinished:
+    with staging_directory(place, CELLS_WRITTEN, overwrite=True, needed=str) as unfinished:
         try:
             for p, file in enumerate(files):
                 write_cells(unfinished / file, fit, data, block, p, cells == "all")
@@ -287,8 +287,8 @@ def write_cells(
 ) -> None:
     """Write the cells of a partition without its holes, some rows at a time."""
     (start, stop), n_columns = data.rows(p), data.shape(name)[1]
-    given = data.part(p)[name]
-    values = given.values if isinstance(given, Observations) else given
+    block_data = data.part(p)[name]
+    values = block_data.values if isinstance(block_data, Observations) else block_data
     table = read_values(fit.model.block(name), values)
     kinds = {"row": pa.int64(), "column": pa.int32(), "value": pa.float64()}
     schema = pa.schema(kinds | ({"observed": pa.bool_()} if with_observed else {}))

@@ -15,7 +15,7 @@ from mcframe.compile.solving import EntriesAt
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.sent import Sent, fresh_key
+from mcframe.contracts.sent import Broadcast, fresh_key
 from mcframe.model import Block, Layout, Model, Problem
 from mcframe.model.binding import Totals
 from mcframe.model.model import Observations
@@ -29,7 +29,7 @@ PLAIN = frozenset({int, float, bool, str, type(None)})
 
 
 @attrs.frozen(eq=False)
-class Scattered:
+class RowSharded:
     """An array with one row an item, of which each partition is given its own rows.
 
     The first numbers, ``before`` the rows, and the last, ``after`` them, go to every partition.
@@ -47,28 +47,28 @@ class Scattered:
         another order.
         """
         skipped = self.before - self.start
-        own = self.array[skipped + first : skipped + last]
+        rows = self.array[skipped + first : skipped + last]
         if not (self.before or self.after):
-            return np.ascontiguousarray(own)
+            return np.ascontiguousarray(rows)
         end = len(self.array) - self.after
-        return np.concatenate([self.array[: self.before], own, self.array[end:]])
+        return np.concatenate([self.array[: self.before], rows, self.array[end:]])
 
 
-def scattered_effects(layout: Layout, effects: Array | Mask | None) -> Any:
+def sharded_effects(layout: Layout, effects: Array | Mask | None) -> Any:
     """Effects of a block as questions take them: those of rows go to their partitions."""
     if effects is None or not layout.n_row_effects:
         return effects
     last = layout.size - layout.n_biases - layout.n_row_effects
-    return Scattered(effects, layout.n_biases, last)
+    return RowSharded(effects, layout.n_biases, last)
 
 
-def scattered_rows(latent: LowRank) -> "PartValue":
+def sharded_rows(latent: LowRank) -> "PartValue":
     """A matrix U V', whose rows go to their partitions."""
-    return PartValue(LowRank, (Scattered(latent.left), latent.right))
+    return PartValue(LowRank, (RowSharded(latent.left), latent.right))
 
 
 class Distributed:
-    """An attrs class whose ``Scattered`` fields are cut by rows; ``at`` a part it is a value."""
+    """An attrs class whose ``RowSharded`` fields are cut by rows; ``at`` a part it is a value."""
 
     def at(self, part: "Part") -> Any:
         """The value of one partition, of what has been cut for it."""
@@ -82,30 +82,30 @@ def field_names(kind: Any) -> tuple[str, ...]:
 
 
 def with_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A distributed value or a tuple, its arrays, which may be ``Scattered``, changed."""
+    """A distributed value or a tuple, its arrays, which may be ``RowSharded``, changed."""
     if type(value) in PLAIN:
         return value
     if isinstance(value, tuple):
         return tuple(with_arrays(part, change) for part in value)
-    if isinstance(value, Distributed | Sent):
+    if isinstance(value, Distributed | Broadcast):
         kind: Any = type(value)
-        given = {name: getattr(value, name) for name in field_names(kind)}
-        return kind(**{name: with_arrays(part, change) for name, part in given.items()})
+        fields = {name: getattr(value, name) for name in field_names(kind)}
+        return kind(**{name: with_arrays(part, change) for name, part in fields.items()})
     return change(value)
 
 
 def for_rows(value: Any, first: int, last: int) -> Any:
     """What a partition with these rows is given of a distributed value, a tuple or an array."""
     return with_arrays(
-        value, lambda own: own.of(first, last) if isinstance(own, Scattered) else own
+        value, lambda array: array.of(first, last) if isinstance(array, RowSharded) else array
     )
 
 
-def values_at(given: Any, part: "Part") -> Any:
+def values_at(value: Any, part: "Part") -> Any:
     """Distributed values, those in tuples among them, as one partition has them."""
-    if isinstance(given, tuple):
-        return tuple(values_at(each, part) for each in given)
-    return given.at(part) if isinstance(given, Distributed) else given
+    if isinstance(value, tuple):
+        return tuple(values_at(element, part) for element in value)
+    return value.at(part) if isinstance(value, Distributed) else value
 
 
 @attrs.frozen(eq=False)
@@ -144,7 +144,7 @@ class PartValue(Distributed):
 
 
 @attrs.frozen(eq=False)
-class EntryValues(PartValue):
+class LazyEntryValues(PartValue):
     """One number an entry, as each partition finds its own: no process holds all of them.
 
     ``size`` counts those of all partitions; a partition keeps some of what it found by ``key``,
@@ -165,26 +165,26 @@ class EntryValues(PartValue):
         """The values of a partition, found now."""
         return PartValue.at(self, part)
 
-    def changed(self, function: Callable[..., Array], *arguments: Any) -> "EntryValues":
+    def changed(self, function: Callable[..., Array], *arguments: Any) -> "LazyEntryValues":
         """What a function makes of its arguments, as many numbers as these."""
-        return EntryValues(function, arguments, size=self.size)
+        return LazyEntryValues(function, arguments, size=self.size)
 
-    def __add__(self, other: "EntryValues") -> "EntryValues":
+    def __add__(self, other: "LazyEntryValues") -> "LazyEntryValues":
         return self.changed(operator.add, self, other)
 
-    def __sub__(self, other: "EntryValues") -> "EntryValues":
+    def __sub__(self, other: "LazyEntryValues") -> "LazyEntryValues":
         return self.changed(operator.sub, self, other)
 
-    def __rmul__(self, factor: float) -> "EntryValues":
+    def __rmul__(self, factor: float) -> "LazyEntryValues":
         if factor == 0.0:
             size = PartAttribute("program.entries.size")
-            return EntryValues(np.zeros, (size,), size=self.size, key="zeros")
+            return LazyEntryValues(np.zeros, (size,), size=self.size, key="zeros")
         return self.changed(operator.mul, float(factor), self)
 
 
-def predictors(size: int, latent: LowRank) -> EntryValues:
+def predictors(size: int, latent: LowRank) -> LazyEntryValues:
     """The entries of U V'."""
-    return EntryValues(Entries.of, (ENTRIES, scattered_rows(latent)), size=size)
+    return LazyEntryValues(Entries.of, (ENTRIES, sharded_rows(latent)), size=size)
 
 
 def piece_of(k: int) -> PartValue:
@@ -194,18 +194,18 @@ def piece_of(k: int) -> PartValue:
 
 def entries_of(piece: Any, z: Array) -> EntriesAt:
     """The entries of a block at predictors of all blocks without effects."""
-    own = piece.offset_part(z)
-    return EntriesAt(piece.effects, piece.likelihood, own, piece.y, piece.scale)
+    predictors = piece.offset_part(z)
+    return EntriesAt(piece.effects, piece.likelihood, predictors, piece.y, piece.scale)
 
 
 @attrs.frozen(eq=False)
-class Least:
+class ElementwiseMin:
     """An answer of which the least is taken where others are added up; the largest by ``-x``."""
 
     numbers: Array
 
-    def __add__(self, other: "Least") -> "Least":
-        return Least(np.minimum(self.numbers, other.numbers))
+    def __add__(self, other: "ElementwiseMin") -> "ElementwiseMin":
+        return ElementwiseMin(np.minimum(self.numbers, other.numbers))
 
 
 @attrs.frozen(eq=False)
@@ -226,9 +226,10 @@ class ByEffect:
         return cls(np.stack(sums), layout.n_biases, layout.n_intercepts)
 
     def __add__(self, other: "ByEffect") -> "ByEffect":
-        starts = [own.sums.shape[1] - own.n_intercepts for own in (self, other)]
+        starts = [operand.sums.shape[1] - operand.n_intercepts for operand in (self, other)]
         rows = [
-            own.sums[:, own.n_biases : k] for own, k in zip((self, other), starts, strict=True)
+            operand.sums[:, operand.n_biases : k]
+            for operand, k in zip((self, other), starts, strict=True)
         ]
         biases = self.sums[:, : self.n_biases] + other.sums[:, : self.n_biases]
         intercepts = self.sums[:, starts[0] :] + other.sums[:, starts[1] :]
@@ -267,8 +268,10 @@ class Source:
     @property
     def words(self) -> tuple[Likelihood, ...]:
         """What all parts share, and no part stores."""
-        given = tuple(block.likelihood for block in self.model.blocks)
-        return given if self.totals is None else (*given, *self.totals.likelihoods.values())
+        likelihoods = tuple(block.likelihood for block in self.model.blocks)
+        if self.totals is None:
+            return likelihoods
+        return (*likelihoods, *self.totals.likelihoods.values())
 
     def part(self, p: int, tables: Mapping[str, Table] | None = None) -> "Part":
         """Read partition p, unless its tables are at hand, and compile it.
@@ -333,8 +336,8 @@ class Part:
         if self.source.form is not None:
             return self.source.form(self)
         loss, wide = compile_loss(self.problem, whole=False)
-        found = self.problem.scales_of(self.source.model.terms[0])
-        scales = None if found is None else found.inverse
+        scales_of_term = self.problem.scales_of(self.source.model.terms[0])
+        scales = None if scales_of_term is None else scales_of_term.inverse
         entries = attrs.evolve(narrowed_entries(wide), scales=scales)
         pieces = tuple(narrowed_piece(piece, wide, entries) for piece in loss.pieces)
         loss = EntryLoss(pieces)
@@ -350,31 +353,31 @@ class Part:
             columns=tuple(self.problem.columns(name) for name in names),
         )
 
-    def entry_values(self, values: EntryValues) -> Array:
+    def entry_values(self, values: LazyEntryValues) -> Array:
         """The values at its entries, found now or kept from before."""
-        found = self.kept.pop(values.key, None)
-        if found is None:
+        numbers = self.kept.pop(values.key, None)
+        if numbers is None:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                found = values.find(self)
-        self.keep(values.key, found)
-        return found
+                numbers = values.find(self)
+        self.keep(values.key, numbers)
+        return numbers
 
-    def keep(self, key: str, found: Array) -> None:
+    def keep(self, key: str, numbers: Array) -> None:
         """Keep what was found, and forget what was asked for longest ago."""
-        self.kept[key] = found
+        self.kept[key] = numbers
         while len(self.kept) > KEPT:
             del self.kept[next(iter(self.kept))]
 
 
-def read_part(block: Block, given: Any) -> Table:
+def read_part(block: Block, data: Any) -> Table:
     """Read the rows of one block in one partition: unlabeled cells are never written out."""
-    if block.likelihood.reads_unlabeled and isinstance(given, Observations):
+    if block.likelihood.reads_unlabeled and isinstance(data, Observations):
         raise DataError(
             f"block {block.name!r}: its data have weights or an offset, which unlabeled cells"
             " that are not written out do not take; leave these out, or fit the table in one"
             " piece"
         )
-    return read_table(block, given, unwritten_beyond=0)
+    return read_table(block, data, unwritten_beyond=0)
 
 
 def narrowed(places: IntArray) -> Any:
@@ -418,11 +421,11 @@ def narrowed_piece(piece: Piece, wide: Entries, entries: Entries) -> Piece:
 
 # How many answers a task on a cluster adds up, a power of 2 so that it is part of the pairwise
 # tree. Twice as many are fewer tasks, and more that one worker holds and fetches in turn.
-FAN = 8
+REDUCTION_ARITY = 8
 # Bytes of all answers of a round that the driver fetches and adds up itself: with 32 partitions on
 # two local workers their tree took as long at 20 MB, half as long again at 4 MB, and 0.7 of the
 # time at 160 MB.
-TOGETHER = 16_000_000
+DRIVER_SUM_BYTES = 16_000_000
 
 
 def bytes_of_equations(width: int) -> int:
@@ -432,7 +435,7 @@ def bytes_of_equations(width: int) -> int:
 
 def brought(n_partitions: int, answer: int) -> int:
     """The bytes that come to the driver for the sum of answers of so many bytes."""
-    return answer if n_partitions * answer > TOGETHER else n_partitions * answer
+    return answer if n_partitions * answer > DRIVER_SUM_BYTES else n_partitions * answer
 
 
 def held(n_partitions: int) -> int:
@@ -457,11 +460,14 @@ def bytes_compiled(model: Model, data: PartitionedData, p: int) -> int:
     Where data do not say how many entries each block has, that of the most bytes has all.
     """
     blocks = [block for block in model.blocks if block.name in data.blocks]
-    each = [bytes_of_entry(block, data, len(blocks) > 1) for block in blocks]
+    entry_bytes = [bytes_of_entry(block, data, len(blocks) > 1) for block in blocks]
     counted = getattr(data, "block_entries", None)
     if counted is None:
-        return max(each, default=0) * data.n_entries(p)
-    return sum(own * counted(block.name, p) for block, own in zip(blocks, each, strict=True))
+        return max(entry_bytes, default=0) * data.n_entries(p)
+    return sum(
+        n_bytes * counted(block.name, p)
+        for block, n_bytes in zip(blocks, entry_bytes, strict=True)
+    )
 
 
 def bytes_of_entry(block: Block, data: PartitionedData, several: bool) -> int:
@@ -469,8 +475,8 @@ def bytes_of_entry(block: Block, data: PartitionedData, several: bool) -> int:
 
     Where data do not say what else entries have than their values, they have all that there is.
     """
-    known, width = getattr(data, "additions", None), block.likelihood.width
-    added = ("weight", "offset") if known is None else known(block.name)
+    additions_of, width = getattr(data, "additions", None), block.likelihood.width
+    added = ("weight", "offset") if additions_of is None else additions_of(block.name)
     shifted = "offset" in added or "exposure" in added
     size = VALUE + width * (BYTES_PER_ENTRY - VALUE)
     size += width * ORDER * several + PLACES * (several or width > 1)

@@ -157,8 +157,8 @@ class RowsInMemory:
             raise DataError("no block was given; partitions need data of one at least")
         heights = {name: self.shape(name)[0] for name in self.blocks}
         if len(set(heights.values())) > 1:
-            said = ", ".join(f"{name!r} has {height}" for name, height in heights.items())
-            raise DataError(f"the blocks have different numbers of rows: {said}")
+            counts = ", ".join(f"{name!r} has {height}" for name, height in heights.items())
+            raise DataError(f"the blocks have different numbers of rows: {counts}")
         if not 1 <= self.n_partitions <= self.n_items:
             raise DataError(
                 f"n_partitions={self.n_partitions!r} was given; a number from 1 to"
@@ -178,15 +178,15 @@ class RowsInMemory:
     @cached_property
     def matrices(self) -> Mapping[str, Any]:
         """The values of each block, of which rows can be taken."""
-        return {name: rows_at_hand(values_of(given)) for name, given in self.data.items()}
+        return {name: rows_at_hand(values_of(block)) for name, block in self.data.items()}
 
     @cached_property
     def fingerprint(self) -> str:
         """A digest of all values and of how they are cut."""
         added = [
-            [bits_of(getattr(given, what)) for what in ADDED]
-            for given in self.data.values()
-            if isinstance(given, Observations)
+            [bits_of(getattr(block, what)) for what in ADDED]
+            for block in self.data.values()
+            if isinstance(block, Observations)
         ]
         values = [(name, bits_of(matrix)) for name, matrix in self.matrices.items()]
         return digest_of((self.n_partitions, values, added))
@@ -212,9 +212,9 @@ class RowsInMemory:
 
     def additions(self, name: str) -> tuple[str, ...]:
         """Names of the additions to the values of a block."""
-        given = self.data[name]
-        there = [what for what in ADDED if getattr(given, what, None) is not None]
-        return tuple(what.removesuffix("s") for what in there)
+        block = self.data[name]
+        names = [what for what in ADDED if getattr(block, what, None) is not None]
+        return tuple(what.removesuffix("s") for what in names)
 
     def part(self, p: int) -> Mapping[str, Any]:
         """The data of the rows of partition p by block."""
@@ -223,25 +223,25 @@ class RowsInMemory:
 
     def part_of(self, name: str, rows: slice) -> Any:
         """Some rows of a block."""
-        given = self.data[name]
-        if isinstance(given, Observations):
-            given = attrs.evolve(given, values=self.matrices[name])
-            return changed(given, lambda own: rows_of(own, rows, self.n_items))
+        block = self.data[name]
+        if isinstance(block, Observations):
+            block = attrs.evolve(block, values=self.matrices[name])
+            return changed(block, lambda array: rows_of(array, rows, self.n_items))
         return self.matrices[name][rows]
 
 
-def values_of(given: Any) -> Any:
+def values_of(data: Any) -> Any:
     """Return the matrix of a block, without weights, offset and exposure."""
-    return given.values if isinstance(given, Observations) else given
+    return data.values if isinstance(data, Observations) else data
 
 
-def changed(given: Any, change: Callable[[Any], Any]) -> Any:
+def changed(data: Any, change: Callable[[Any], Any]) -> Any:
     """A block whose matrix is changed, and of ``Observations`` all else that is given."""
-    if not isinstance(given, Observations):
-        return change(given)
-    added = {what: own for what in ADDED if (own := getattr(given, what)) is not None}
-    added = {what: change(own) for what, own in added.items()}
-    return Observations(change(given.values), **added)
+    if not isinstance(data, Observations):
+        return change(data)
+    added = {what: array for what in ADDED if (array := getattr(data, what)) is not None}
+    added = {what: change(array) for what, array in added.items()}
+    return Observations(change(data.values), **added)
 
 
 def rows_at_hand(matrix: Any) -> Any:

@@ -27,13 +27,13 @@ from mcframe.partitions.executor import Partitions
 from mcframe.partitions.part import (
     LOSS,
     ByEffect,
-    EntryValues,
-    Least,
+    ElementwiseMin,
+    LazyEntryValues,
     PartValue,
-    Scattered,
+    RowSharded,
     entries_of,
     piece_of,
-    scattered_effects,
+    sharded_effects,
 )
 
 # Up to so many effects of columns partitions send their part of the system, 0.5 MB: a product is
@@ -85,12 +85,16 @@ class EffectsInParts(Effects):
         def name_of(effect: int) -> str:
             return describe_effect(problem, block, effect).removeprefix("the ")
 
-        def signs_without(found: Mask) -> tuple[Array, ...]:
-            return tuple(effects.by_effect(signs_far_out, effects.piece, effects.cut(found)))
+        def signs_without(diverging: Mask) -> tuple[Array, ...]:
+            return tuple(
+                effects.by_effect(asymptotic_gradient_signs, effects.piece, effects.cut(diverging))
+            )
 
         try:
             refuse_falling(
-                likelihood, name_of, lambda: tuple(effects.by_effect(sums_far_out, effects.piece))
+                likelihood,
+                name_of,
+                lambda: tuple(effects.by_effect(asymptotic_gradient_sums, effects.piece)),
             )
         except DataError as error:
             raise DataError(f"block {block.name!r}: {error}") from None
@@ -105,10 +109,13 @@ class EffectsInParts(Effects):
         """The piece of each partition."""
         return piece_of(self.k)
 
-    def by_effect(self, question: Callable[..., Any], *given: Any) -> Array:
+    def by_effect(self, question: Callable[..., Any], *question_arguments: Any) -> Array:
         """Sums by effect of what partitions answer to a question."""
-        own = PartValue(getattr, (self.piece, "layout")), PartValue(question, given)
-        return self.partitions.sum(ByEffect.of, *own).sums
+        arguments = (
+            PartValue(getattr, (self.piece, "layout")),
+            PartValue(question, question_arguments),
+        )
+        return self.partitions.sum(ByEffect.of, *arguments).sums
 
     def connected_by_entries(self) -> tuple[IntArray, Mask]:
         """The connected part of each column and each row, and which of them stand alone.
@@ -119,33 +126,33 @@ class EffectsInParts(Effects):
         at = self.piece, self.cut(self.fixed)
         columns = self.partitions.sum(parts_of_columns, *at).labels
         rows: Any = self.partitions.concatenate(parts_of_rows, *at, columns)
-        alone = rows < 0
-        rows[alone] = int(np.max(columns)) + 1 + np.arange(np.sum(alone))
-        found = np.concatenate([columns, rows])
-        return found, np.bincount(found)[found] == 1
+        without_entries = rows < 0
+        rows[without_entries] = int(np.max(columns)) + 1 + np.arange(np.sum(without_entries))
+        labels = np.concatenate([columns, rows])
+        return labels, np.bincount(labels)[labels] == 1
 
     def cut(self, effects: Array | Mask | None) -> Any:
         """Effects as questions take them: those of rows go to their partitions."""
-        return scattered_effects(self.layout, effects)
+        return sharded_effects(self.layout, effects)
 
-    def solve(self, z: EntryValues, warm: Array | None) -> tuple[Array | None, float | None]:
+    def solve(self, z: LazyEntryValues, warm: Array | None) -> tuple[Array | None, float | None]:
         """The best effects at z from those of a point nearby, and the losses if they are known."""
         if not self.size:
             return None, None
         if self.layout.n_parameters:
             return self.parameters(z, warm), None
         if not self.layout.n_biases:  # each partition has all entries of its rows
-            begun = None if warm is None else Scattered(warm)
-            found = self.partitions.concatenate(row_effects, self.entries_at(z), begun)
-            return self.identified(found), None
-        effects, here = best_effects(self, EntriesInParts(self, z), self.likelihood, warm)
-        return effects, here.sums.value if effects is here.effects else None
+            begun = None if warm is None else RowSharded(warm)
+            solution = self.partitions.concatenate(row_effects, self.entries_at(z), begun)
+            return self.identified(solution), None
+        effects, objective = best_effects(self, EntriesInParts(self, z), self.likelihood, warm)
+        return effects, objective.sums.value if effects is objective.effects else None
 
-    def entries_at(self, z: EntryValues) -> PartValue:
+    def entries_at(self, z: LazyEntryValues) -> PartValue:
         """The entries of each partition at predictors z."""
         return PartValue(entries_of, (self.piece, z))
 
-    def parameters(self, z: EntryValues, warm: Array | None) -> Array:
+    def parameters(self, z: LazyEntryValues, warm: Array | None) -> Array:
         """The likelihood's own best parameters, by sums over all entries."""
 
         def sums_for(asked: Any) -> tuple[Any, Array]:
@@ -155,15 +162,15 @@ class EffectsInParts(Effects):
         parametric: ParametricBySums = self.likelihood
         return parametric.parameters_by_sums(sums_for, warm)
 
-    def centre(self, gradient: EntryValues) -> EntryValues:
+    def centre(self, gradient: LazyEntryValues) -> LazyEntryValues:
         """The nearest gradients whose sums over rows and over columns vanish, of tied effects."""
         undiverged = gradient.changed(undiverged_of, self.piece, self.cut(self.fixed))
 
-        def moved(gradient: EntryValues, step: Array) -> EntryValues:
-            given = self.piece, gradient, undiverged, self.cut(step)
-            return gradient.changed(moved_by_effects, *given)
+        def moved(gradient: LazyEntryValues, step: Array) -> LazyEntryValues:
+            arguments = self.piece, gradient, undiverged, self.cut(step)
+            return gradient.changed(moved_by_effects, *arguments)
 
-        def sums_of(gradient: EntryValues) -> tuple[Array, Array]:
+        def sums_of(gradient: LazyEntryValues) -> tuple[Array, Array]:
             sums, sizes = self.partitions.sum(effect_sums, LOSS, gradient)[self.k].sums
             return sums, sizes
 
@@ -178,17 +185,17 @@ class EntriesInParts:
     """``EntriesAt`` predictors z of a block in partitions: each question is a round."""
 
     effects: EffectsInParts
-    z: EntryValues
+    z: LazyEntryValues
 
     @property
-    def own(self) -> PartValue:
+    def entries(self) -> PartValue:
         """The entries of each partition."""
         return self.effects.entries_at(self.z)
 
     @property
     def reach(self) -> float:
         """The largest predictor."""
-        return max(self.effects.partitions.each(getattr, self.own, "reach"))
+        return max(self.effects.partitions.map_partitions(getattr, self.entries, "reach"))
 
     @property
     def total_weights(self) -> Array:
@@ -197,15 +204,15 @@ class EntriesInParts:
 
     def at(self, effects: Array) -> SumsAt:
         """The sums at some effects."""
-        known, own = self.effects, self.effects.cut(effects)
+        design, sharded = self.effects, self.effects.cut(effects)
         second = None
-        if known.tied:  # whose systems take several rounds
-            second = self.z.changed(second_derivatives, self.own, own)
-        found = known.partitions.sum(local_sums, self.own, own, second)
-        value, summands, negated, by_effect = found
+        if design.tied:  # whose systems take several rounds
+            second = self.z.changed(second_derivatives, self.entries, sharded)
+        answers = design.partitions.sum(local_sums, self.entries, sharded, second)
+        value, summands, negated, by_effect = answers
         gradient, sizes, *diagonal = by_effect.sums
         curvature = CurvatureInParts(
-            known, PartValue(curvature_of, (self.own, own, second)), *diagonal
+            design, PartValue(curvature_of, (self.entries, sharded, second)), *diagonal
         )
         reach = -float(negated.numbers)
         return SumsAt(
@@ -215,8 +222,8 @@ class EntriesInParts:
     def below_zero(self) -> Array:
         """Effects of columns that bring each predictor to 0 or below."""
         effects = np.zeros(self.effects.size)
-        found = self.effects.partitions.sum(below_zero, self.own)
-        self.effects.layout.biases(effects)[:] = found.numbers
+        lowest = self.effects.partitions.sum(below_zero, self.entries)
+        self.effects.layout.biases(effects)[:] = lowest.numbers
         return effects
 
 
@@ -225,20 +232,20 @@ class CurvatureInParts:
     """What ``Curvature`` answers, of all partitions: each question is a round."""
 
     effects: EffectsInParts
-    own: PartValue  # the ``Curvature`` of each partition
-    known: Array | None = None
+    parts: PartValue  # the ``Curvature`` of each partition
+    known_diagonal: Array | None = None
 
     @cached_property
     def diagonal(self) -> Array:
         """The diagonal of G'HG."""
-        if self.known is not None:
-            return self.known
-        [found] = self.effects.by_effect(diagonal, self.own)
-        return found
+        if self.known_diagonal is not None:
+            return self.known_diagonal
+        [total] = self.effects.by_effect(diagonal, self.parts)
+        return total
 
     def sum(self, question: Callable[..., Array], *given: Any) -> Array:
         """The sum of the partitions' answers."""
-        return np.asarray(self.effects.partitions.sum(question, self.own, *given))
+        return np.asarray(self.effects.partitions.sum(question, self.parts, *given))
 
     def blocks(self) -> Array:
         """The second derivatives in the effects of the classes of each column."""
@@ -251,18 +258,18 @@ class CurvatureInParts:
     def of_rows(self, others: Array) -> Array:
         """N x for the table N and effects x of columns and intercept."""
         partitions = self.effects.partitions
-        return partitions.concatenate(Curvature.of_rows, self.own, others)
+        return partitions.concatenate(Curvature.of_rows, self.parts, others)
 
     def of_others(self, rows: Array) -> Array:
         """N' y for effects y of rows."""
-        return self.sum(Curvature.of_others, Scattered(rows))
+        return self.sum(Curvature.of_others, RowSharded(rows))
 
     def elimination(self, rows: Array) -> Callable[[Array], Array]:
         """The product x -> N' D N x: a round each, or one that writes the matrix out."""
-        own = Scattered(rows)
+        sharded = RowSharded(rows)
         if self.effects.size - rows.size > WRITTEN_OUT:
-            return lambda others: self.sum(Curvature.eliminated, own, others)
-        matrix = self.sum(Curvature.written_out, own)
+            return lambda others: self.sum(Curvature.eliminated, sharded, others)
+        matrix = self.sum(Curvature.written_out, sharded)
         return lambda others: matrix @ others
 
 
@@ -283,40 +290,40 @@ def local_sums(entries: EntriesAt, effects: Any, second: Array | None) -> tuple[
 
     The latter where a number of z is an entry.
     """
-    sums, known = entries.at(effects), entries.effects
+    sums, design = entries.at(effects), entries.effects
     by_effect = [sums.gradient, sums.sizes]
-    if known.width == 1:
+    if design.width == 1:
         numbers = sums.curvature.numbers if second is None else second
-        by_effect.append(known.sum_by_effect(numbers))
-    reach = Least(np.asarray(-sums.reach))
-    return sums.value, sums.summands, reach, ByEffect.of(known.layout, by_effect)
+        by_effect.append(design.sum_by_effect(numbers))
+    reach = ElementwiseMin(np.asarray(-sums.reach))
+    return sums.value, sums.summands, reach, ByEffect.of(design.layout, by_effect)
 
 
-def below_zero(entries: EntriesAt) -> Least:
+def below_zero(entries: EntriesAt) -> ElementwiseMin:
     """Effects of columns that bring each predictor to 0 or below."""
-    return Least(entries.effects.layout.biases(entries.below_zero()))
+    return ElementwiseMin(entries.effects.layout.biases(entries.below_zero()))
 
 
 def row_effects(entries: EntriesAt, warm: Array | None) -> Array | None:
     """The best effects of the rows."""
-    given = entries.likelihood, entries.z, entries.y, entries.weights
-    return entries.effects.solve(*given, warm)
+    arguments = entries.likelihood, entries.z, entries.y, entries.weights
+    return entries.effects.solve(*arguments, warm)
 
 
-def parameter_sums(entries: EntriesAt, asked: Any) -> tuple[Any, Least]:
+def parameter_sums(entries: EntriesAt, asked: Any) -> tuple[Any, ElementwiseMin]:
     """What entries answer to a question for the parameters; negated of what the largest counts."""
     weights = entries.weights * np.ones(entries.y.size)
     answers = entries.likelihood.parameter_sums(entries.z, entries.y, weights)
     sums, largest = answers(asked)
-    return sums, Least(-largest)
+    return sums, ElementwiseMin(-largest)
 
 
-def signs_far_out(piece: Any, found: Mask) -> tuple[Array, ...]:
+def asymptotic_gradient_signs(piece: Any, diverging: Mask) -> tuple[Array, ...]:
     """Signs of gradients far out by effect, without entries of effects found already."""
-    return piece.effects.asymptotic_gradient_signs(piece.likelihood, piece.y, found)
+    return piece.effects.asymptotic_gradient_signs(piece.likelihood, piece.y, diverging)
 
 
-def sums_far_out(piece: Any) -> tuple[Array, ...]:
+def asymptotic_gradient_sums(piece: Any) -> tuple[Array, ...]:
     """The sums of gradients far out over each effect, and of their sizes."""
     return piece.effects.asymptotic_gradient_sums(piece.likelihood, piece.y, piece.scale)
 
@@ -343,10 +350,10 @@ def parts_of_columns(piece: Any, fixed: Array) -> ColumnParts:
 
 def parts_of_rows(piece: Any, fixed: Array, labels: IntArray) -> IntArray:
     """The label of the columns that each row is connected with, -1 where it stands alone."""
-    own: IntArray = attrs.evolve(piece.effects, fixed=fixed).connected[0]
-    found = np.full(int(np.max(own)) + 1, -1, dtype=labels.dtype)
-    found[own[: labels.size]] = labels
-    return found[own[labels.size :]]
+    parts: IntArray = attrs.evolve(piece.effects, fixed=fixed).connected[0]
+    labels_of_parts = np.full(int(np.max(parts)) + 1, -1, dtype=labels.dtype)
+    labels_of_parts[parts[: labels.size]] = labels
+    return labels_of_parts[parts[labels.size :]]
 
 
 def diagonal(curvature: Curvature) -> tuple[Array]:
@@ -374,7 +381,7 @@ def moved_by_effects(piece: Any, gradient: Array, weights: Array, step: Array) -
 def effect_sums(loss: EntryLoss, gradient: Array) -> tuple[ByEffect, ...]:
     """The sums of gradients and of their sizes over each effect, of each block."""
     pairs = zip(loss.pieces, loss.sums_by_effect(gradient), strict=True)
-    return tuple(ByEffect.of(piece.layout, own) for piece, own in pairs)
+    return tuple(ByEffect.of(piece.layout, sums) for piece, sums in pairs)
 
 
 def notes_on_pieces(problem: Problem, loss: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from mcframe.compile.effects import PROJECTIONS
 from mcframe.compile.loss import BlockLoss, EntryLoss, FenchelConjugates, Loss, LossAt
-from mcframe.compile.program import Entries, Place
+from mcframe.compile.program import Entries, Iterate
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Conjugate
 from mcframe.contracts.rounding import EPS
@@ -18,18 +18,18 @@ from mcframe.model import Layout
 from mcframe.numerics.operators import LowRank, Operator, Scales
 from mcframe.numerics.sampled import Sampled, gram_matrix_pays
 from mcframe.numerics.unlabeled import Background, BackgroundAt
-from mcframe.partitions.executor import Later, Partitions
+from mcframe.partitions.executor import DeferredSum, Partitions
 from mcframe.partitions.part import (
     ENTRIES,
     LOSS,
     PART,
-    EntryValues,
+    LazyEntryValues,
     Part,
     PartAttribute,
     PartValue,
-    Scattered,
+    RowSharded,
     predictors,
-    scattered_rows,
+    sharded_rows,
 )
 from mcframe.partitions.partitioned_effects import EffectsInParts, effect_sums
 from mcframe.runtime.work import Work
@@ -39,7 +39,7 @@ from mcframe.runtime.work import Work
 class PartitionedEntries:
     """What ``Entries`` answer, of entries that no process holds all of.
 
-    Numbers at them are ``EntryValues``; Z is in factors, whose rows go to their partitions.
+    Numbers at them are ``LazyEntryValues``; Z is in factors, whose rows go to their partitions.
     ``longest`` is the largest number of entries in a row or a column.
     """
 
@@ -71,37 +71,37 @@ class PartitionedEntries:
         """The entries with a seed; Z stays in factors."""
         return attrs.evolve(self, random_state=random_state)
 
-    def place(self, latent: LowRank) -> Place:
+    def iterate(self, latent: LowRank) -> Iterate:
         """A Z with its numbers here."""
         numbers: Any = self.of(latent)
-        return Place(latent, numbers)
+        return Iterate(latent, numbers)
 
-    def of(self, latent: LowRank) -> EntryValues:
+    def of(self, latent: LowRank) -> LazyEntryValues:
         """The numbers of U V' here."""
         return predictors(self.size, latent)
 
     def matrix(
-        self, numbers: EntryValues, blocks: Sequence[Any] = (), others: Sequence[Any] = ()
+        self, numbers: LazyEntryValues, blocks: Sequence[Any] = (), others: Sequence[Any] = ()
     ) -> "PartitionedMatrix":
         """The matrix with these entry values, 0 elsewhere, plus gradients of unlabeled cells."""
         assert not blocks
         return PartitionedMatrix(self, numbers, tuple(others))
 
-    def between(self, numbers: EntryValues, left: Array, right: Array) -> EntryValues:
+    def between(self, numbers: LazyEntryValues, left: Array, right: Array) -> LazyEntryValues:
         """Numbers here, each times one number of its row and one of its column."""
-        return numbers.changed(Entries.between, ENTRIES, numbers, Scattered(left), right)
+        return numbers.changed(Entries.between, ENTRIES, numbers, RowSharded(left), right)
 
-    def dot(self, numbers: EntryValues, others: EntryValues) -> float:
+    def dot(self, numbers: LazyEntryValues, others: LazyEntryValues) -> float:
         """The sum of the products of numbers here."""
         return float(self.partitions.sum(np.dot, numbers, others))
 
-    def norm(self, numbers: EntryValues) -> float:
+    def norm(self, numbers: LazyEntryValues) -> float:
         """The Euclidean norm of numbers here."""
         return float(np.sqrt(self.dot(numbers, numbers)))
 
-    def finite(self, numbers: EntryValues) -> bool:
+    def finite(self, numbers: LazyEntryValues) -> bool:
         """Whether all numbers here are finite."""
-        return all(self.partitions.each(Entries.finite, ENTRIES, numbers))
+        return all(self.partitions.map_partitions(Entries.finite, ENTRIES, numbers))
 
 
 @attrs.define(eq=False, slots=False)
@@ -112,7 +112,7 @@ class PartitionedMatrix(Operator):
     """
 
     entries: PartitionedEntries
-    values: EntryValues
+    values: LazyEntryValues
     background: tuple[
         tuple[PartValue, float], ...
     ] = ()  # and shares of gradients of unlabeled cells
@@ -120,7 +120,7 @@ class PartitionedMatrix(Operator):
     factor: float = 1.0
 
     @cached_property
-    def own(self) -> PartValue:
+    def parts(self) -> PartValue:
         """The rows of the matrix that each partition has."""
         return PartValue(matrix_of, (ENTRIES, self.values, self.background))
 
@@ -141,10 +141,10 @@ class PartitionedMatrix(Operator):
         Unlabeled cells add the rounding of the products of all parts, and as much again for the
         sums over the partitions.
         """
-        own = EPS * (self.entries.longest + 8) * self.norm
+        of_entries = EPS * (self.entries.longest + 8) * self.norm
         if not self.background:
-            return own
-        return own + 2.0 * float(self.entries.partitions.sum(rounding_of, self.background))
+            return of_entries
+        return of_entries + 2.0 * float(self.entries.partitions.sum(rounding_of, self.background))
 
     @property
     def norm(self) -> float:
@@ -155,23 +155,23 @@ class PartitionedMatrix(Operator):
 
     def multiple(self, factor: float) -> "PartitionedMatrix":
         """The matrix times a factor."""
-        self.square = self.square or PartitionedSquare(self.entries.partitions, self.own)
-        background = tuple((own, factor * share) for own, share in self.background)
+        self.square = self.square or PartitionedSquare(self.entries.partitions, self.parts)
+        background = tuple((unlabeled, factor * share) for unlabeled, share in self.background)
         values = factor * self.values
         return PartitionedMatrix(
             self.entries, values, background, self.square, factor * self.factor
         )
 
     def _matmat(self, block: Array) -> Array:
-        return self.entries.partitions.concatenate(operator.matmul, self.own, block)
+        return self.entries.partitions.concatenate(operator.matmul, self.parts, block)
 
     def _rmatmat(self, block: Array) -> Array:
-        return self.entries.partitions.sum(Operator.rmatmat, self.own, Scattered(block))
+        return self.entries.partitions.sum(Operator.rmatmat, self.parts, RowSharded(block))
 
     def both_products(self, left: Array, right: Array) -> tuple[Array, Array]:
         """S V and S' U, in one round."""
         rows, backward = self.entries.partitions.rows_and_sum(
-            Operator.both_products, self.own, Scattered(left), right
+            Operator.both_products, self.parts, RowSharded(left), right
         )
         return np.concatenate(rows), backward
 
@@ -188,12 +188,12 @@ class PartitionedMatrix(Operator):
     def ask_ahead(self) -> None:
         """Have A'A, where it is written out, come with the next round."""
         if not self.background and gram_matrix_pays(self.entries.size, *self.shape):
-            self.square = self.square or PartitionedSquare(self.entries.partitions, self.own)
+            self.square = self.square or PartitionedSquare(self.entries.partitions, self.parts)
             self.square.asked()
 
     def gram(self, block: Array) -> Array:
         """A'A V, which needs no rows of A V in one place."""
-        return self.entries.partitions.sum(gram_product, self.own, block)
+        return self.entries.partitions.sum(gram_product, self.parts, block)
 
 
 @attrs.define(eq=False)
@@ -202,11 +202,11 @@ class PartitionedSquare:
 
     partitions: Partitions
     matrix: PartValue
-    gram: Later | None = None
+    gram: DeferredSum | None = None
     block: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
     images: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
 
-    def asked(self) -> Later:
+    def asked(self) -> DeferredSum:
         """A'A, which comes with the next round."""
         if self.gram is None:
             self.gram = self.partitions.later(Sampled.written_gram, self.matrix)
@@ -218,7 +218,7 @@ class PartitionedSquare:
             assert self.gram is not None
             return np.zeros((self.gram.value.shape[0], 0))
         if not np.array_equal(block, self.block):
-            self.images = self.partitions.sum(Operator.rmatmat, self.matrix, Scattered(block))
+            self.images = self.partitions.sum(Operator.rmatmat, self.matrix, RowSharded(block))
             self.block = block
         return self.images
 
@@ -227,13 +227,19 @@ def matrix_of(
     entries: Entries, values: Array, background: tuple[tuple[BackgroundAt, float], ...]
 ) -> Operator:
     """The matrix with these entry values, and with shares of the gradients of unlabeled cells."""
-    others = [each for own, share in background for each in own.gradients(share)]
+    others = [
+        gradient for unlabeled, share in background for gradient in unlabeled.gradients(share)
+    ]
     return entries.matrix(values, others=others)
 
 
 def rounding_of(background: tuple[tuple[BackgroundAt, float], ...]) -> float:
     """How much of the norm of products rounding can hide, of unlabeled cells."""
-    return sum(each.rounding for own, share in background for each in own.gradients(share))
+    return sum(
+        gradient.rounding
+        for unlabeled, share in background
+        for gradient in unlabeled.gradients(share)
+    )
 
 
 def gram_product(matrix: Operator, block: Array) -> Array:
@@ -241,10 +247,10 @@ def gram_product(matrix: Operator, block: Array) -> Array:
     return matrix.gram(block)
 
 
-def background_at(latent: LowRank, z: EntryValues) -> PartValue:
+def background_at(latent: LowRank, z: LazyEntryValues) -> PartValue:
     """The cells of a partition's rows that are no entries, at Z with entry values z."""
     background = PartAttribute("program.background")
-    return PartValue(Background.at, (background, scattered_rows(latent), z))
+    return PartValue(Background.at, (background, sharded_rows(latent), z))
 
 
 @attrs.frozen(eq=False)
@@ -265,7 +271,7 @@ class PartitionedBackground:
         """0 and its size: no squared loss falls, and no other one has cells in partitions."""
         return np.zeros(2)
 
-    def at(self, latent: LowRank, z: EntryValues) -> "PartitionedBackgroundAt":
+    def at(self, latent: LowRank, z: LazyEntryValues) -> "PartitionedBackgroundAt":
         """The background at Z, whose entries are z."""
         return PartitionedBackgroundAt(self.partitions, background_at(latent, z))
 
@@ -275,37 +281,39 @@ class PartitionedBackgroundAt:
     """The background at a point, which a program without such cells does not have."""
 
     partitions: Partitions
-    own: PartValue  # the ``BackgroundAt`` of each partition
+    parts: PartValue  # the ``BackgroundAt`` of each partition
 
     @cached_property
     def value(self) -> float:
         """The sum of the losses."""
-        return float(self.partitions.sum(getattr, self.own, "value"))
+        return float(self.partitions.sum(getattr, self.parts, "value"))
 
-    def excess_gradients(self, gradients: EntryValues, share: float = 1.0) -> EntryValues:
+    def excess_gradients(self, gradients: LazyEntryValues, share: float = 1.0) -> LazyEntryValues:
         """Gradients of the entries less what ``gradients`` of ``share`` times this has there."""
-        return gradients.changed(BackgroundAt.excess_gradients, self.own, gradients, share)
+        return gradients.changed(BackgroundAt.excess_gradients, self.parts, gradients, share)
 
     def gradients(self, share: float = 1.0) -> list[tuple[PartValue, float]]:
         """``share`` times the gradients of all cells, those where entries are included."""
-        return [(self.own, share)]
+        return [(self.parts, share)]
 
     @cached_property
     def products(self) -> tuple[Array, Array]:
         """T V and T' U for Z = U V' and the gradients T, those where entries are included."""
-        rows, backward = self.partitions.rows_and_sum(getattr, self.own, "products")
+        rows, backward = self.partitions.rows_and_sum(getattr, self.parts, "products")
         return np.concatenate(rows), backward
 
     def curvature_along(
-        self, after: "PartitionedBackgroundAt", moved: LowRank, z: EntryValues
+        self, after: "PartitionedBackgroundAt", moved: LowRank, z: LazyEntryValues
     ) -> float:
         """How far F lies above its tangent after Z moves by D with entries z, twice."""
-        move = scattered_rows(moved), z
-        return float(self.partitions.sum(BackgroundAt.curvature_along, self.own, after.own, *move))
+        move = sharded_rows(moved), z
+        return float(
+            self.partitions.sum(BackgroundAt.curvature_along, self.parts, after.parts, *move)
+        )
 
     def conjugate(self, share: float) -> tuple[float, float]:
         """Sum of the conjugates at ``share`` times the gradients, and a size for its rounding."""
-        total, size = self.partitions.sum(BackgroundAt.conjugate, self.own, share)
+        total, size = self.partitions.sum(BackgroundAt.conjugate, self.parts, share)
         return total, size
 
 
@@ -330,94 +338,108 @@ class PartitionedPiece(BlockLoss):
 class PartitionedLoss(Loss):
     """F(z) = min over effects of the sum over all entries, of z in partitions.
 
-    Gradients are ``EntryValues``. Biases of columns are solved for by sums of gradients over
+    Gradients are ``LazyEntryValues``. Biases of columns are solved for by sums of gradients over
     columns, a round of tasks a Newton step; effects of rows within the partitions of these.
     """
 
     partitions: Partitions
     pieces: tuple[PartitionedPiece, ...]
     unit: float
-    conjugates: dict[str, Later] = attrs.field(factory=dict)  # of some gradients, by their keys
+    conjugates: dict[str, DeferredSum] = attrs.field(
+        factory=dict
+    )  # of some gradients, by their keys
 
     def for_tasks(self, effects: tuple[Array | None, ...]) -> tuple[Any, ...]:
         """The effects of all pieces as tasks take them."""
-        return tuple(p.effects.cut(own) for p, own in zip(self.pieces, effects, strict=True))
+        return tuple(
+            p.effects.cut(piece_effects)
+            for p, piece_effects in zip(self.pieces, effects, strict=True)
+        )
 
     def largest_curvatures(
-        self, z: EntryValues, effects: tuple[Array | None, ...]
+        self, z: LazyEntryValues, effects: tuple[Array | None, ...]
     ) -> tuple[float, ...]:
         """The largest second derivative of each piece at z."""
         asked = EntryLoss.largest_curvatures, LOSS, z, self.for_tasks(effects)
-        return tuple(max(own) for own in zip(*self.partitions.each(*asked), strict=True))
+        return tuple(
+            max(curvatures)
+            for curvatures in zip(*self.partitions.map_partitions(*asked), strict=True)
+        )
 
-    def recession(self, moved: EntryValues, effects: tuple[Array | None, ...]) -> Array:
+    def recession(self, moved: LazyEntryValues, effects: tuple[Array | None, ...]) -> Array:
         """The limit of F along a move, and the size of its summands."""
         asked = EntryLoss.recession, LOSS, moved, self.for_tasks(effects)
         return np.asarray(self.partitions.sum(*asked))
 
     def evaluate(
         self,
-        z: EntryValues,
+        z: LazyEntryValues,
         warm: tuple[Array | None, ...] | None = None,
-        given: tuple[Array | None, ...] | None = None,
+        fixed: tuple[Array | None, ...] | None = None,
         nearly: bool = False,
     ) -> LossAt:
         """F and its gradients at z, all effects optimal, those of nearby points to begin with."""
         warm = (None,) * len(self.pieces) if warm is None else warm
         pairs = zip(self.pieces, warm, strict=True)
-        solved = [piece.effects.solve(z, own) for piece, own in pairs]
-        effects = tuple(own for own, _ in solved)
+        solved = [piece.effects.solve(z, piece_effects) for piece, piece_effects in pairs]
+        effects = tuple(piece_effects for piece_effects, _ in solved)
         value = solved[0][1]
         if len(solved) == 1 and value is not None:  # found with the effects: no round for it
             gradients: Any = z.changed(gradient_at, LOSS, z, self.for_tasks(effects))
             return LossAt(value + self.ridges(effects), gradients, effects)
         return self.evaluate_at(z, effects)
 
-    def evaluate_at(self, z: EntryValues, given: tuple[Array | None, ...]) -> LossAt:
+    def evaluate_at(self, z: LazyEntryValues, effects: tuple[Array | None, ...]) -> LossAt:
         """The joint loss and its gradients at given effects, which stay as they are."""
-        point = z, self.for_tasks(given)
+        point = z, self.for_tasks(effects)
         gradients: Any = z.changed(gradient_at, LOSS, *point)
-        ridges = self.ridges(given)
+        ridges = self.ridges(effects)
         value: Any = self.partitions.later(
             value_of, PART, *point, gradients.key, change=lambda losses: losses + ridges
         )
-        return LossAt(value, gradients, given)
+        return LossAt(value, gradients, effects)
 
     def ridges(self, effects: tuple[Array | None, ...]) -> float:
         """The ridges on biases, which the parts leave out."""
         pairs = zip(self.pieces, effects, strict=True)
-        return sum(piece.effects.cost(own) for piece, own in pairs if piece.layout.n_biases)
+        return sum(
+            piece.effects.cost(piece_effects)
+            for piece, piece_effects in pairs
+            if piece.layout.n_biases
+        )
 
-    def sums_by_effect(self, gradient: EntryValues) -> list[tuple[Array, Array]]:
+    def sums_by_effect(self, gradient: LazyEntryValues) -> list[tuple[Array, Array]]:
         """The sums of gradients and of their sizes over each effect, of each piece."""
         if not any(piece.layout.size for piece in self.pieces):
             return [(np.zeros(0), np.zeros(0)) for _ in self.pieces]
-        found = self.partitions.sum(effect_sums, LOSS, gradient)
-        return [(own.sums[0], own.sums[1]) for own in found]
+        totals = self.partitions.sum(effect_sums, LOSS, gradient)
+        return [(total.sums[0], total.sums[1]) for total in totals]
 
-    def ask_ahead(self, gradient: EntryValues) -> None:
+    def ask_ahead(self, gradient: LazyEntryValues) -> None:
         """Have conjugates at a gradient, and at 0, come with the next round."""
         self.conjugates_of_entries(0.0 * gradient)
         self.conjugates_of_entries(gradient)
 
-    def conjugates_of_entries(self, gradient: EntryValues) -> Later:
+    def conjugates_of_entries(self, gradient: LazyEntryValues) -> DeferredSum:
         """The conjugates of entries at a gradient, which are asked for once."""
-        found = self.conjugates.pop(gradient.key, None)
-        found = found or self.partitions.later(EntryLoss.conjugates_of_entries, LOSS, gradient)
-        self.conjugates[gradient.key] = found
+        deferred = self.conjugates.pop(gradient.key, None)
+        deferred = deferred or self.partitions.later(
+            EntryLoss.conjugates_of_entries, LOSS, gradient
+        )
+        self.conjugates[gradient.key] = deferred
         while len(self.conjugates) > REMEMBERED:
             del self.conjugates[next(iter(self.conjugates))]
-        return found
+        return deferred
 
     def fenchel_conjugates(
-        self, z: EntryValues, effects: tuple[Array | None, ...]
+        self, z: LazyEntryValues, effects: tuple[Array | None, ...]
     ) -> FenchelConjugates:
         """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their gradient at z."""
         if all(piece.has_conjugate() for piece in self.pieces):
             return (None,) * len(self.pieces)
         return self.partitions.sum(EntryLoss.fenchel_conjugates, LOSS, z, self.for_tasks(effects))
 
-    def nearest_gradient(self, gradient: EntryValues) -> EntryValues:
+    def nearest_gradient(self, gradient: LazyEntryValues) -> LazyEntryValues:
         """Gradients close by at which conjugates are finite, by projections in turn.
 
         Into the domains of the losses, and to gradients whose sums over effects of columns vanish:
@@ -427,14 +449,14 @@ class PartitionedLoss(Loss):
         for _ in range(PROJECTIONS if any(map(bound_by_sums, self.pieces)) else 0):
             pairs = zip(self.pieces, self.sums_by_effect(inside), strict=True)
             freed = [
-                p.effects.conjugate_of_sums(*own, 0.0)[0] for p, own in pairs if bound_by_sums(p)
+                p.effects.conjugate_of_sums(*sums, 0.0)[0] for p, sums in pairs if bound_by_sums(p)
             ]
             if np.all(np.isfinite(freed)):
                 break
             inside = gradient.changed(repaired, LOSS, self.centre(inside))
         return inside
 
-    def clip(self, gradient: EntryValues) -> EntryValues:
+    def clip(self, gradient: LazyEntryValues) -> LazyEntryValues:
         """The gradients of pieces without effects moved into their domains, if these have ends."""
         bounded = any(
             piece.has_conjugate()
@@ -444,7 +466,7 @@ class PartitionedLoss(Loss):
         )
         return gradient.changed(EntryLoss.clip, LOSS, gradient) if bounded else gradient
 
-    def centre(self, gradient: EntryValues) -> EntryValues:
+    def centre(self, gradient: LazyEntryValues) -> LazyEntryValues:
         """The gradients with what rounding left of the sums over each effect taken off."""
         if not any(piece.layout.size for piece in self.pieces):
             return gradient
@@ -462,21 +484,21 @@ class PartitionedLoss(Loss):
         return moved
 
     def rounding(
-        self, z: EntryValues, effects: tuple[Array | None, ...], gradient: EntryValues
+        self, z: LazyEntryValues, effects: tuple[Array | None, ...], gradient: LazyEntryValues
     ) -> Any:
         """How far rounding of the predictors may move the losses at z."""
         asked = EntryLoss.rounding, LOSS, z, self.for_tasks(effects), gradient
         return self.partitions.later(*asked)
 
-    def allowed_excess(self, gradient: EntryValues) -> float:
+    def allowed_excess(self, gradient: LazyEntryValues) -> float:
         """0: there are no equalities."""
         return 0.0
 
-    def vanishes(self, z: EntryValues, effects: tuple[Array | None, ...]) -> bool:
+    def vanishes(self, z: LazyEntryValues, effects: tuple[Array | None, ...]) -> bool:
         """False: it is not asked whether losses are nothing, so that a gap is never called 0."""
         return False
 
-    def moved_by(self, away: float, gradient: EntryValues) -> Any:
+    def moved_by(self, away: float, gradient: LazyEntryValues) -> Any:
         """How far the losses move at most where each predictor is off by ``away``."""
         return self.partitions.later(EntryLoss.moved_by, LOSS, away, gradient)
 
@@ -493,9 +515,9 @@ def gradient_at(loss: EntryLoss, z: Array, effects: tuple[Any, ...]) -> Array:
 
 def value_of(part: Part, z: Array, effects: tuple[Any, ...], key: str) -> float:
     """The losses there, the ridge on biases aside; a partition then has their gradients, too."""
-    found = part.program.loss.evaluate_at(z, effects)
-    part.keep(key, found.gradient)
-    return found.value
+    loss = part.program.loss.evaluate_at(z, effects)
+    part.keep(key, loss.gradient)
+    return loss.value
 
 
 def less_means(loss: EntryLoss, gradient: Array, means: tuple[Array | None, ...]) -> Array:
@@ -504,10 +526,10 @@ def less_means(loss: EntryLoss, gradient: Array, means: tuple[Array | None, ...]
     ``means`` has an array for each block with biases that are no ridge's, and None for others.
     """
     centred = gradient.copy()
-    for piece, own in zip(loss.pieces, means, strict=True):
+    for piece, mean in zip(loss.pieces, means, strict=True):
         part = centred[piece.part]
-        if own is not None:
-            centred[piece.part] = piece.predictor(piece.by_entries(part), -own).ravel()
+        if mean is not None:
+            centred[piece.part] = piece.predictor(piece.by_entries(part), -mean).ravel()
         elif not piece.layout.n_biases:  # biases without means have a ridge
             centred[piece.part] = piece.effects.centre(part)
     return centred

@@ -13,7 +13,7 @@ from mcframe.model.binding import Totals, layout_of
 from mcframe.model.table import LeftBehind, OffsetLeftBehind, Table
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions.executor import ROWS_STAY, Partitions
-from mcframe.partitions.part import PART, Part, Source, scattered_effects, scattered_rows
+from mcframe.partitions.part import PART, Part, Source, sharded_effects, sharded_rows
 from mcframe.storage.digest import digest_of
 
 
@@ -49,10 +49,10 @@ class PartitionedProblem(Problem):
     def loss(self, latent: LowRank, effects: Mapping[str, Array]) -> float:
         """The losses of all blocks at Z and the unpenalised numbers."""
         blocks = self.model.blocks
-        own = tuple(
-            scattered_effects(self.layout(block.name), effects.get(block.name)) for block in blocks
+        sharded = tuple(
+            sharded_effects(self.layout(block.name), effects.get(block.name)) for block in blocks
         )
-        total = float(self.partitions.sum(loss_of, PART, scattered_rows(latent), own))
+        total = float(self.partitions.sum(loss_of, PART, sharded_rows(latent), sharded))
         # The ridge on biases, which the parts leave out; that on effects of rows is theirs.
         biased = [block.name for block in blocks if block.bias and block.name in effects]
         return total + sum(self.cost_of_effects(name, effects) for name in biased)
@@ -62,20 +62,20 @@ def loss_of(part: Part, latent: LowRank, effects: tuple[Any, ...]) -> float:
     """The losses at Z and effects."""
     problem, names = part.problem, [block.name for block in part.problem.model.blocks]
     pairs = zip(names, effects, strict=True)
-    named = {name: own for name, own in pairs if own is not None}
+    named = {name: block_effects for name, block_effects in pairs if block_effects is not None}
     total = float(sum(problem.loss_of_cells(name, latent, named) for name in names))
-    own = [b.name for b in problem.model.blocks if b.row_effects and not b.bias]
-    return total + float(sum(problem.cost_of_effects(name, named) for name in own))
+    by_rows = [b.name for b in problem.model.blocks if b.row_effects and not b.bias]
+    return total + float(sum(problem.cost_of_effects(name, named) for name in by_rows))
 
 
 def origins_of_rows(part: Part) -> tuple[Array, ...]:
     """What the effects of rows are counted from, 0 where a block has none."""
-    problem, found = part.problem, []
+    problem, origins = part.problem, []
     for block in part.source.model.blocks:
         layout = problem.layout(block.name)
         origin = problem.origins.get(block.name, np.zeros(layout.size))
-        found.append(layout.row_effects(origin))
-    return tuple(found)
+        origins.append(layout.row_effects(origin))
+    return tuple(origins)
 
 
 def gathered_origins(
@@ -84,7 +84,7 @@ def gathered_origins(
     """What effects are counted from, for those blocks that are far from 0."""
     if not any(block.row_effects for block in model.blocks):
         return dict(totals.centres)
-    origins, answers = {}, partitions.each(origins_of_rows, PART)
+    origins, answers = {}, partitions.map_partitions(origins_of_rows, PART)
     for k, block in enumerate(model.blocks):
         layout = layout_of(block, tables[block.name])
         biases = totals.centres.get(block.name, np.zeros(layout.n_biases))
@@ -111,13 +111,13 @@ class TableInPartitions(LeftBehind):
 
     def without_data(self) -> LeftBehind:
         """The shape and the labels alone, without the way to the partitions."""
-        empty, given = self.empty, self.empty.given
+        empty, original = self.empty, self.empty.given
         if empty.given_offset is not None:
             gone = OffsetLeftBehind(empty.given_offset.shape, self.block)
             empty = attrs.evolve(
                 empty,
                 offset=None if empty.offset is None else gone,
-                given=None if given is None else attrs.evolve(given, offset=gone),
+                given=None if original is None else attrs.evolve(original, offset=gone),
             )
         return LeftBehind(self.block, empty, self.row_counts)
 
@@ -128,14 +128,14 @@ class TableInPartitions(LeftBehind):
         """
         data = self.source.data
         tables = [table_of(self.source, p, self.block) for p in range(data.n_partitions)]
-        found = [table.observed_entries() for table in tables]
+        observed = [table.observed_entries() for table in tables]
         firsts = [data.rows(p)[0] for p in range(data.n_partitions)]
-        rows = [table.rows + first for table, first in zip(found, firsts, strict=True)]
+        rows = [table.rows + first for table, first in zip(observed, firsts, strict=True)]
         return attrs.evolve(
             self.empty,
             rows=np.concatenate(rows),
-            columns=np.concatenate([table.columns for table in found]),
-            values=np.concatenate([table.values for table in found]),
+            columns=np.concatenate([table.columns for table in observed]),
+            values=np.concatenate([table.values for table in observed]),
             given=None,
         )
 
@@ -156,15 +156,15 @@ class OffsetInPartitions(OffsetLeftBehind):
     def at(self, rows: IntArray, columns: IntArray) -> Array:
         """The offsets of some cells, of the shape that rows and columns have together."""
         rows, columns = np.broadcast_arrays(rows, columns)
-        found = np.zeros(rows.shape)
+        offsets = np.zeros(rows.shape)
         for p in range(self.source.data.n_partitions):
             first, last = self.source.data.rows(p)
-            here = (rows >= first) & (rows < last)
-            if here.any():
+            inside = (rows >= first) & (rows < last)
+            if inside.any():
                 offset = table_of(self.source, p, self.block).offset
                 if offset is not None:
-                    found[here] = offset.at(rows[here] - first, columns[here])
-        return found
+                    offsets[inside] = offset.at(rows[inside] - first, columns[inside])
+        return offsets
 
 
 def table_of(source: Source, p: int, block: str) -> Table:

@@ -8,7 +8,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.model import Problem
 from mcframe.partitions.executor import ROWS_STAY, Partitions
-from mcframe.partitions.part import PART, PROGRAM, Least, Part
+from mcframe.partitions.part import PART, PROGRAM, ElementwiseMin, Part
 from mcframe.posterior.factor_state import FactorState, Gaussians
 from mcframe.posterior.observed import Observed, ObservedBlock, Summary, nothing, summarized
 from mcframe.posterior.row_pass import RowPass, RowSums, row_pass, row_sums
@@ -89,25 +89,25 @@ def fitted_in_parts(
         if not block.layout.n_parameters:
             continue
         parametric: Any = block.unfitted
-        given = PART, observed.summaries, state, b
+        arguments = PART, observed.summaries, state, b
 
-        def tell(asked: Any, given: Any = given) -> tuple[Any, Array]:
-            sums, negated = partitions.sum(parameter_sums, *given, asked)
+        def tell(asked: Any, arguments: Any = arguments) -> tuple[Any, Array]:
+            sums, negated = partitions.sum(parameter_sums, *arguments, asked)
             return sums, -negated.numbers
 
         start = block.known.parameters
         blocks[b] = block.with_parameters(parametric.parameters_by_sums(tell, start))
         if state is not None:
             both = block.known, blocks[b].known
-            before, after = partitions.sum(parameter_bounds, *given, both)
+            before, after = partitions.sum(parameter_bounds, *arguments, both)
             blocks[b] = blocks[b] if after > before else block
     return attrs.evolve(observed, blocks=tuple(blocks))
 
 
 def parameter_sums(
     part: Part, summaries: tuple[Summary, ...], state: FactorState | None, b: int, asked: Any
-) -> tuple[Any, Least]:
-    """What the entries of a block answer to a question for its parameters; see ``Least``.
+) -> tuple[Any, ElementwiseMin]:
+    """What the entries of a block answer to a question for its parameters; see ``ElementwiseMin``.
 
     Predictors have the moments that rows and columns give them, or are 0. They are kept.
     """
@@ -115,7 +115,7 @@ def parameter_sums(
     parametric: Any = block.unfitted
     weights = np.broadcast_to(block.weights, block.y.shape)
     sums, largest = parametric.parameter_sums(mean + block.offset, block.y, weights, sd)(asked)
-    return sums, Least(-largest)
+    return sums, ElementwiseMin(-largest)
 
 
 def parameter_bounds(
@@ -125,7 +125,7 @@ def parameter_bounds(
     block, mean, sd = moments_of_block(part, summaries, state, b)
     assert sd is not None
     blocks = [block.with_summary(summary) for summary in of_block]
-    return np.array([each.expected_bound(mean, sd) for each in blocks])
+    return np.array([block_losses.expected_bound(mean, sd) for block_losses in blocks])
 
 
 def moments_of_block(

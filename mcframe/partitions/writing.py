@@ -27,7 +27,7 @@ from mcframe.partitions.on_disk import (
     publish,
     refuse_full,
     save,
-    workshop,
+    staging_directory,
 )
 
 pa: Any = Deferred("pyarrow", "writing a table to a folder (mcframe[disk])")
@@ -41,7 +41,7 @@ AT_ONCE = 1 << 18
 
 
 @attrs.define
-class Extent:
+class BlockShape:
     """The size of one block.
 
     Attributes
@@ -103,7 +103,7 @@ class Extent:
         return self.n_rows if self.rows_given is None else self.rows_given
 
 
-def common_rows(extents: Iterable[Extent]) -> int:
+def common_rows(extents: Iterable[BlockShape]) -> int:
     """Return the number of rows of all blocks.
 
     Raises
@@ -123,21 +123,22 @@ def common_rows(extents: Iterable[Extent]) -> int:
                 f"block {extent.name!r}: not one entry was given; leave the block out, or check"
                 " that its missing values and only those are left out"
             )
-    known = [extent for extent in extents if extent.height is not None]
-    for extent in known[1:]:
-        if extent.height != known[0].height:
+    measured = [extent for extent in extents if extent.height is not None]
+    for extent in measured[1:]:
+        if extent.height != measured[0].height:
             raise DataError(
-                f"block {known[0].name!r} has {known[0].height} rows but block {extent.name!r}"
-                f" has {extent.height}; rows are items, so every block needs the same ones"
+                f"block {measured[0].name!r} has {measured[0].height} rows but block"
+                f" {extent.name!r} has {extent.height}; rows are items, so every block needs"
+                " the same ones"
             )
-    n_rows = known[0].height if known else None
+    n_rows = measured[0].height if measured else None
     largest = max(extents, key=lambda extent: extent.last_row)
     if n_rows is None:
         n_rows = largest.last_row + 1
     elif largest.last_row >= n_rows:
         raise DataError(
             f"block {largest.name!r} has an entry in row {largest.last_row} but block"
-            f" {known[0].name!r} has {n_rows} rows; rows are items, so every block needs the"
+            f" {measured[0].name!r} has {n_rows} rows; rows are items, so every block needs the"
             " same ones"
         )
     for extent in extents:
@@ -150,7 +151,7 @@ def common_rows(extents: Iterable[Extent]) -> int:
 
 
 @attrs.define(eq=False)
-class Spool:
+class EntryBuffer:
     """The entries of one block in an Arrow file, in the order in which they came.
 
     Attributes
@@ -371,7 +372,7 @@ def write_partitions(
     labels = tables_of_labels(list(data), row_labels, column_labels or {})
     path = path_of(folder)
     writing = Writing(duplicates)
-    with workshop(path, PARTITIONS, overwrite, writing.needed) as place:
+    with staging_directory(path, PARTITIONS, overwrite, writing.needed) as place:
         for name, source in data.items():
             writing.read(place, name, source, (shapes or {}).get(name))
         facts, files = writing.write(place, n_partitions)
@@ -387,17 +388,17 @@ def tables_of_labels(
     tables: dict[int | None, tuple[str, Any]] = {}
     if row_labels is not None:
         tables[None] = ("row_labels", table_of_labels("row_labels", row_labels))
-    for name, given in column_labels.items():
+    for name, labels in column_labels.items():
         what = f"column_labels[{name!r}]"
         if name not in blocks:
             raise ModelError(f"column_labels: there is no block {name!r}; there are {blocks}")
-        tables[blocks.index(name)] = (what, table_of_labels(what, given))
+        tables[blocks.index(name)] = (what, table_of_labels(what, labels))
     return tables
 
 
-def table_of_labels(what: str, given: Any) -> Any:
+def table_of_labels(what: str, source: Any) -> Any:
     """Return labels, which are text alone or whole numbers alone and differ, as a table."""
-    labels = given.tolist() if class_offers(given, "tolist") else list(given)
+    labels = source.tolist() if class_offers(source, "tolist") else list(source)
     kinds = {type(label) for label in labels}
     if kinds - {str} and kinds - {int}:
         wrong = next((k for k, label in enumerate(labels) if type(label) not in (str, int)), 0)
@@ -433,11 +434,11 @@ def save_labels(
     columns = [block["columns"] for block in facts["blocks"].values()]
     files = {}
     for block, (what, table) in labels.items():
-        there = facts["starts"][-1] if block is None else columns[block]
-        if table.num_rows != there:
+        expected = facts["starts"][-1] if block is None else columns[block]
+        if table.num_rows != expected:
             axis = "rows" if block is None else "columns"
             raise DataError(
-                f"{what} has {table.num_rows} labels and the table {there} {axis}; give one for"
+                f"{what} has {table.num_rows} labels and the table {expected} {axis}; give one for"
                 " each, or say in shapes how many there are"
             )
         file = file_of_labels(block)
@@ -509,8 +510,8 @@ class Writing:
 
     duplicates: str
     counts: IntArray = attrs.field(factory=lambda: np.zeros(1024, dtype=np.int64))
-    spools: dict[str, Spool] = attrs.field(factory=dict)
-    extents: dict[str, Extent] = attrs.field(factory=dict)
+    spools: dict[str, EntryBuffer] = attrs.field(factory=dict)
+    extents: dict[str, BlockShape] = attrs.field(factory=dict)
 
     def needed(self) -> str:
         """Say how many bytes the entries take that were read so far.
@@ -526,12 +527,12 @@ class Writing:
 
     def read(self, place: Path, name: str, source: Any, shape: tuple[int, int] | None) -> None:
         """Put the entries of a block on the disk, and count them by rows."""
-        extent = self.extents[name] = Extent(name, *(shape or ()))
+        extent = self.extents[name] = BlockShape(name, *(shape or ()))
         for chunk in chunks_of(name, source):
             extent.take(chunk)
             if name not in self.spools:
                 path = place / f"b{len(self.spools)}.entries.arrow"
-                self.spools[name] = Spool(path, chunk.names)
+                self.spools[name] = EntryBuffer(path, chunk.names)
             self.spools[name].add(chunk)
             if extent.last_row >= self.counts.size:
                 size = max(extent.last_row + 1, 2 * self.counts.size)

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
-from mcframe.contracts.sent import Sent
+from mcframe.contracts.sent import Broadcast
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.observed import Observed
 
@@ -27,7 +27,7 @@ CHUNK = 2048
 
 
 @attrs.frozen(eq=False)
-class Design(Sent):
+class Design(Broadcast):
     """Which of the K numbers of rows and columns are what.
 
     Attributes
@@ -89,7 +89,7 @@ class Design(Sent):
 
 
 @attrs.frozen(eq=False)
-class Gaussians(Sent):
+class Gaussians(Broadcast):
     """A Gaussian for each row or column, given numbers included.
 
     ``means`` (n x K), packed ``covariances`` (n x P), and the log determinant of the covariance of
@@ -212,7 +212,7 @@ def gaussians_given(
 
 
 @attrs.frozen(eq=False)
-class Priors(Sent):
+class Priors(Broadcast):
     """Precisions and means of the numbers of rows and columns, and variances of the noise.
 
     Attributes
@@ -258,7 +258,7 @@ class Priors(Sent):
 
 
 @attrs.frozen(eq=False)
-class FactorState(Sent):
+class FactorState(Broadcast):
     """Where the sweeps stand: Gaussians of the columns, and priors.
 
     Attributes

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianNoise, Likelihood
 from mcframe.contracts.rounding import EPS
-from mcframe.contracts.sent import Sent
+from mcframe.contracts.sent import Broadcast
 from mcframe.model import Block, Layout, Problem
 from mcframe.model.binding import layout_of
 from mcframe.model.table import Table
@@ -24,7 +24,7 @@ DRAWN = 10.0
 
 
 @attrs.frozen(eq=False)
-class Summary(Sent):
+class Summary(Broadcast):
     """Facts about a block that depend on the entries of all rows, wherever these are.
 
     Attributes

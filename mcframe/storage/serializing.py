@@ -71,6 +71,17 @@ CLASSES = {
     "tables.rows_choice": "ColumnScores RowsChoice",
 }
 HOMES = {name: module for module, names in CLASSES.items() for name in names.split()}
+# Fields of earlier files of this format, by class, and their names now.
+RENAMED = {
+    "Dual": {"given": "effects", "known": "fenchel_conjugates"},
+    "Rounding": {
+        "moved": "total",
+        "nothing": "zero_below",
+        "resolved": "resolution",
+        "room": "infeasibility",
+        "bound": "of_bound",
+    },
+}
 # Fields that are found anew from others, or are None until they are.
 FOUND_ANEW = {"FactoredState": "rng", "PosteriorRows": "latest", "Shrinker": "rng"}
 # A class that takes the place of another one without being one.
@@ -250,6 +261,8 @@ class Reader:
             words = [each for own in WORDS for each in import_module(f"mcframe.{own}").__all__]
             known = meant(str(name), words, "words")
             raise DataError(f"is = {name!r} is no word of mcframe; {known}")
+        renamed = RENAMED.get(name, {})
+        parts = {renamed.get(key, key): part for key, part in parts.items()}
         fields = {field.alias or field.name: field for field in attrs.fields(kind) if field.init}
         called = f"{name} {parts['name']!r}" if "name" in parts else name
         if parts.get(LEFT_OUT.get(name, ""), "") is None:
