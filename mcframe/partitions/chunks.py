@@ -272,8 +272,8 @@ def refuse_wide(where: str, frame: Any) -> None:
     shown = some_in_words(names)
     raise DataError(
         f"{where}: a wide frame was given, with the columns {shown} of the block itself;"
-        " its matrix is a block of rows: give [frame.to_numpy()], and its names by column_labels. A"
-        " long frame has the columns 'row', 'column' and 'value'"
+        " its matrix is a block of rows: give [frame.to_numpy()], and its names by column_labels."
+        " A long frame has the columns 'row', 'column' and 'value'"
     )
 
 

@@ -158,8 +158,8 @@ def note_on_arithmetic(by_worker: Mapping[str, Mapping[str, str]]) -> str | None
     return (
         f"{len(others)} of {len(by_worker)} workers use other CPU or BLAS targets than this"
         f" process, such as {worker} ({differences}): results agree with those of one process up"
-        " to rounding, not bit for bit, and where workers differ from each other they may vary from"
-        " run to run"
+        " to rounding, not bit for bit, and where workers differ from each other they may vary"
+        " from run to run"
     )
 
 
