@@ -39,7 +39,8 @@ class Costs:
       one partition, as where there are as many workers, and further tasks
       ``REDUCTION_ARITY`` groups each. An answer goes to one other worker at most, all at once
       but for the ``depth`` of the tree, on each level of which a worker fetches
-      ``REDUCTION_ARITY - 1`` in turn. Answers that are ``DRIVER_SUM_BYTES`` all at once come to the driver instead, those of all groups.
+      ``REDUCTION_ARITY - 1`` in turn. Answers that are ``DRIVER_SUM_BYTES`` all at once come to
+      the driver instead, those of all groups.
 
     A second copy of the entries, partitioned by columns as Spark's ALS keeps one, would solve for
     V within its partitions, and have all of U sent to every worker in place of the normal
