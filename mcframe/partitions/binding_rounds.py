@@ -28,6 +28,7 @@ from mcframe.model.standardising import (
     weights_of_entries,
 )
 from mcframe.model.table import Standard, Table, Units, affine_units_of, middles_and_sizes_of
+from mcframe.numerics.splitmix64 import MULTIPLIERS, splitmix64
 from mcframe.numerics.unlabeled import Background
 from mcframe.partitions.executor import Partitions
 from mcframe.partitions.part import PART, ByEffect, ElementwiseMin, Part, PartValue, Source
@@ -46,9 +47,8 @@ from mcframe.partitions.partitioned_problem import (
     gathered_origins,
 )
 
-# Of two mixings of the bits of an entry, after Steele, Lea and Flood, Fast splittable pseudorandom
-# number generators, 2014: odd multipliers, and what they are shifted by.
-MIXED = ((0xBF58476D1CE4E5B9, 0x94D049BB133111EB), (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))
+# The multipliers of two hashes of an entry: with sums of both entries are told apart by 128 bits.
+HASHES = (MULTIPLIERS, (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))
 
 
 def refusal_of_partitions(model: Model) -> str | None:
@@ -201,7 +201,7 @@ class TableFacts:
     ranges: ElementwiseMin  # of values less offsets: lowest of each column, and highest negated
     n_offsets: int  # partitions that have some
     to_bind: Array  # sums from which the likelihood estimates something, if it does
-    mixed: IntArray  # the bits of places and values, mixed and added up
+    hash_sums: IntArray  # of places, values and weights
 
 
 def table_facts(part: Part) -> tuple[tuple[IntArray, ...], tuple[tuple[Any, ...], ...]]:
@@ -232,26 +232,31 @@ def summed_facts(block: Block, table: Table, first: int, k: int) -> tuple[Any, .
         ElementwiseMin(np.stack([lowest, -highest])),
         int(table.offset is not None),
         to_bind,
-        mixed_bits(table, first, k),
+        hash_sums(table, first, k),
     )
 
 
-def mixed_bits(table: Table, first: int, k: int) -> IntArray:
-    """Two sums over the entries of a table, of the bits of each one's place, value and weight.
+def hash_sums(table: Table, first: int, k: int) -> IntArray:
+    """Two sums over the entries of a table, of hashes of each one's place, value and weight.
 
     They depend on neither the order nor the partitions of the entries.
+
+    Parameters
+    ----------
+    table : Table
+    first : int
+        The number of its first row in the whole table.
+    k : int
+        The number of the block.
     """
     sums = []
     places = (table.rows + first).astype(np.uint64) * np.uint64(table.shape[1])
     places += table.columns.astype(np.uint64)
     weights = np.ones(1) if table.weights is None else table.weights
-    for multipliers in MIXED:
+    for multipliers in HASHES:
         bits = np.full(places.size, k + 1, dtype=np.uint64)
         for word in (places, table.values.view(np.uint64), weights.view(np.uint64)):
-            bits = bits + word
-            for multiplier, shift in zip(multipliers, (30, 27), strict=True):
-                bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(multiplier)
-            bits ^= bits >> np.uint64(31)
+            bits = splitmix64(bits + word, increment=0, multipliers=multipliers)
         sums.append(np.sum(bits, dtype=np.uint64))
     return np.array(sums, dtype=np.uint64)
 
@@ -352,8 +357,8 @@ def compiled(
         pieces.append(PartitionedPiece(effects.likelihood, effects.layout, *sizes, effects))
     size = sum(piece.n_numbers for piece in pieces)
     unit = float(np.sqrt(squares / size)) or 1.0
-    mixed = np.sum([part.mixed for part in tables], axis=0, dtype=np.uint64)
-    bits = hashlib.blake2b(mixed.tobytes() + repr(problem.shape).encode(), digest_size=16)
+    hashes = np.sum([facts.hash_sums for facts in tables], axis=0, dtype=np.uint64)
+    bits = hashlib.blake2b(hashes.tobytes() + repr(problem.shape).encode(), digest_size=16)
     main: Any = problem.terms[0]
     scales = problem.scales_of(main)
     entries: Any = PartitionedEntries(

@@ -15,7 +15,7 @@ from mcframe.fitting.fit_answer import Fit
 from mcframe.model.model import Observations
 from mcframe.model.reading import read_values
 from mcframe.model.table import LeftBehind
-from mcframe.partitions.binding_rounds import mixed_bits
+from mcframe.partitions.binding_rounds import hash_sums
 from mcframe.partitions.on_disk import FolderLayout, pa, path_of, pq, staging_directory
 from mcframe.partitions.part import read_part
 from mcframe.partitions.partitioned_data import PartitionedData
@@ -264,22 +264,22 @@ def holds_other_entries(fit: Fit, data: PartitionedData, name: str) -> bool:
         fitted = problem.partitions.source.data
         if fitted.fingerprint == data.fingerprint:
             return False
-        expected = bits_of_entries(fit, fitted, name)
+        expected = hashes_of_entries(fit, fitted, name)
     elif isinstance(problem.tables[name], LeftBehind):
         return False
     else:
-        expected = mixed_bits(problem.tables[name].observed_entries().as_given(), 0, 0)
-    return not np.array_equal(expected, bits_of_entries(fit, data, name))
+        expected = hash_sums(problem.tables[name].observed_entries().as_given(), 0, 0)
+    return not np.array_equal(expected, hashes_of_entries(fit, data, name))
 
 
-def bits_of_entries(fit: Fit, data: PartitionedData, name: str) -> IntArray:
-    """Mix the bits of all entries of a block, in whatever partitions they are."""
+def hashes_of_entries(fit: Fit, data: PartitionedData, name: str) -> IntArray:
+    """Return the sums of hashes of all entries of a block, in whatever partitions they are."""
     block = fit.model.block(name)
     tables = (read_part(block, data.part(p)[name]) for p in range(data.n_partitions))
-    bits = [
-        mixed_bits(table.observed_entries(), data.rows(p)[0], 0) for p, table in enumerate(tables)
+    hashes = [
+        hash_sums(table.observed_entries(), data.rows(p)[0], 0) for p, table in enumerate(tables)
     ]
-    return np.sum(bits, axis=0, dtype=np.uint64)
+    return np.sum(hashes, axis=0, dtype=np.uint64)
 
 
 def write_cells(

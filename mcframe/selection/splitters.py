@@ -15,6 +15,7 @@ from mcframe.contracts.validators import RandomState, a_type, checked_seed, numb
 from mcframe.fitting.fit_answer import Fit, new_rows
 from mcframe.model import Model, Observations, Problem
 from mcframe.model.table import Table
+from mcframe.numerics.splitmix64 import splitmix64
 from mcframe.storage.digest import digest_of
 
 
@@ -67,16 +68,8 @@ def keys_of(rows: IntArray, columns: IntArray, values: Array, n_columns: int) ->
     starts = np.searchsorted(of_column, np.arange(n_columns))
     ranks = passed - np.append(passed, 0)[starts][of_column]
     keys = np.zeros(n_columns, dtype=np.uint64)
-    np.add.at(keys, of_column, scrambled(scrambled(rows[order]) + ranks.astype(np.uint64)))
+    np.add.at(keys, of_column, splitmix64(splitmix64(rows[order]) + ranks.astype(np.uint64)))
     return keys
-
-
-def scrambled(numbers: Any) -> Any:
-    """Return whole numbers spread over 64 bits (splitmix64; Steele, Lea and Flood, 2014)."""
-    z = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 # The part of entries that are never held out.
