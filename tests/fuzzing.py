@@ -353,16 +353,21 @@ def paths(draw):
     model, data = draw(WEIGHTED)
     given, _, said = in_forms(draw, data)
     sensible = {
-        "count": st.integers(2, 4),
-        "ratio": st.sampled_from([0.5, 1e-3]),
-        "weights": st.sampled_from([[1.0], [2.0, 1.0, 1e-3], [1e9, 1e-9]]),
-        "term": st.sampled_from([None, None, mc.NuclearNorm, mc.MaxNorm]),
+        "weights": st.one_of(
+            st.sampled_from([[1.0], [2.0, 1.0, 1e-3], [1e9, 1e-9]]),
+            st.builds(
+                selection.Grid,
+                count=st.integers(2, 4),
+                ratio=st.sampled_from([0.5, 1e-3]),
+                term=st.sampled_from([None, None, mc.NuclearNorm, mc.MaxNorm]),
+            ),
+        ),
         **{name: FIT[name] for name in ("tol", "backend", "random_state", *LIMITS)},
     }
     options = options_of(draw, sensible, SMALL)
 
     def call():
-        found = mc.path(model, given, **{"count": 3} | limited(options))
+        found = mc.path(model, given, **{"weights": selection.Grid(count=3)} | limited(options))
         assert repr(found)
         return " and ".join(sorted({check_fit(fit, options.get("tol", 1e-6)) for fit in found}))
 
@@ -384,18 +389,20 @@ def cross_validates(draw):
         "cv": st.one_of(
             st.integers(2, 3), st.sampled_from([selection.RowFolds(2), selection.EntryFolds(2)])
         ),
-        "count": st.integers(2, 3),
-        "patience": st.sampled_from([None, 1]),
         "tol": FIT["tol"],
-        "effects_weight": st.sampled_from([None, 0.1, 1e9]),
         "random_state": FIT["random_state"],
-        "weights": st.sampled_from([None, [1.0], [10.0, 0.1]]),
+        "weights": st.one_of(
+            st.sampled_from([None, [1.0], [10.0, 0.1]]),
+            st.builds(
+                selection.Grid, count=st.integers(2, 3), patience=st.sampled_from([None, 1])
+            ),
+        ),
     }
     options = options_of(draw, sensible, SMALL)
-    options = {"criterion": CRITERIA[0], "cv": 2, "count": 2} | options
+    options = {"criterion": CRITERIA[0], "cv": 2, "weights": selection.Grid(count=2)} | options
 
     def call():
-        limits = {"max_iter": 50, "max_seconds": 0.3}
+        limits = {"max_seconds": 0.3}
         found = mc.cross_validate(model, given, **limits, **options)
         assert repr(found)
         assert isinstance(found.best_model, mc.Model)
@@ -813,11 +820,15 @@ def answers():
     fit, posterior, completed = mc.fit(model, data), mc.posterior(model, data), mc.complete(frame)
     found = [fit, fit.compact(), posterior, posterior.condition(data), completed]
     found += [completed.declared, posterior.conformalize(0.5), mc.explain(model, data)]
-    found += [mc.path(model, data, count=3), mc.pool([1.0, 2.0], [0.1, 0.2]), posterior.factors()]
+    found += [
+        mc.path(model, data, weights=mc.selection.Grid(count=3)),
+        mc.pool([1.0, 2.0], [0.1, 0.2]),
+        posterior.factors(),
+    ]
     found += [mc.compare({"a": model}, data, cv=2), model, mc.verify(model, data)]
     found.append(mc.from_triples(row=[1, 2], column=["a", "b"], value=[0.5, 1.0]))
     found.append(mc.complete(frame, method="optimum"))
-    found.append(mc.cross_validate(model, data, count=2, cv=2))
+    found.append(mc.cross_validate(model, data, weights=mc.selection.Grid(count=2), cv=2))
     return data, frame, found
 
 

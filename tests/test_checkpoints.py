@@ -21,6 +21,7 @@ from mcframe.model import Problem
 from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.runtime.machine import held
 from mcframe.selection import (
+    Grid,
     HeldOutLoss,
     LabelError,
     RelativeError,
@@ -85,7 +86,7 @@ def test_a_fit_comes_back_to_the_last_bit(name, tmp_path):
 
 def test_numpy_and_json_read_what_is_written(tmp_path):
     file = tmp_path / "path.npz"
-    path = mc.path(CASES["a bias"][0], {"x": X}, count=3, checkpoint=file)
+    path = mc.path(CASES["a bias"][0], {"x": X}, weights=Grid(count=3), checkpoint=file)
     with np.load(file, allow_pickle=False) as arrays:
         np.testing.assert_array_equal(arrays["2/point/latent/left"], path[2].latent.left)
     with zipfile.ZipFile(file) as members:
@@ -107,7 +108,7 @@ def counting(monkeypatch):
 
 def test_a_path_goes_on_where_it_ended(tmp_path, monkeypatch):
     model, file = CASES["a bias"][0], tmp_path / "path.npz"
-    whole = mc.path(model, {"x": X}, count=6)
+    whole = mc.path(model, {"x": X}, weights=Grid(count=6))
 
     def no_answer(compiled, chosen, settings):
         if len(made) == 3:
@@ -119,11 +120,11 @@ def test_a_path_goes_on_where_it_ended(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(paths, "solve_with", no_answer)
         with pytest.warns(mc.NotCertifiedWarning, match="after 3 of 6"):
-            mc.path(model, {"x": X}, count=6, checkpoint=file)
-    path = mc.path(model, {"x": X}, count=6, checkpoint=str(file))
+            mc.path(model, {"x": X}, weights=Grid(count=6), checkpoint=file)
+    path = mc.path(model, {"x": X}, weights=Grid(count=6), checkpoint=str(file))
     assert len(made) == 6
     assert [fit.objective for fit in path] == [fit.objective for fit in whole]
-    again = mc.path(model, {"x": X}, count=6, checkpoint=file)
+    again = mc.path(model, {"x": X}, weights=Grid(count=6), checkpoint=file)
     assert len(made) == 6
     assert repr(again) == repr(path)
     assert again[3].problem.tables is again[0].problem.tables
@@ -197,7 +198,7 @@ def test_what_is_no_checkpoint_is_refused_before_any_fit(tmp_path, content, monk
         file.write_bytes(content)
     before, made = file.read_bytes(), counting(monkeypatch)
     with pytest.raises(mc.DataError, match="was not written by mcframe, or it is damaged"):
-        mc.path(CASES["a bias"][0], {"x": X}, count=3, checkpoint=file)
+        mc.path(CASES["a bias"][0], {"x": X}, weights=Grid(count=3), checkpoint=file)
     assert file.read_bytes() == before
     assert not made
 
@@ -205,11 +206,16 @@ def test_what_is_no_checkpoint_is_refused_before_any_fit(tmp_path, content, monk
 def test_a_place_that_cannot_be_written_is_said_before_any_fit(tmp_path, monkeypatch):
     made = counting(monkeypatch)
     with pytest.raises(mc.DataError, match=r"cannot be written .* a folder that exists"):
-        mc.path(CASES["a bias"][0], {"x": X}, count=3, checkpoint=tmp_path / "no" / "path.npz")
+        mc.path(
+            CASES["a bias"][0],
+            {"x": X},
+            weights=Grid(count=3),
+            checkpoint=tmp_path / "no" / "path.npz",
+        )
     with pytest.raises(mc.DataError, match="was not written by mcframe, or it is damaged"):
-        mc.path(CASES["a bias"][0], {"x": X}, count=3, checkpoint=tmp_path)
+        mc.path(CASES["a bias"][0], {"x": X}, weights=Grid(count=3), checkpoint=tmp_path)
     with pytest.raises(mc.ModelError, match="checkpoint=3 was given"):
-        mc.path(CASES["a bias"][0], {"x": X}, count=3, checkpoint=3)
+        mc.path(CASES["a bias"][0], {"x": X}, weights=Grid(count=3), checkpoint=3)
     assert not made
 
 
@@ -237,10 +243,13 @@ if __name__ == "__main__":
     x = np.load(sys.argv[4])
     model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.5)])
     if sys.argv[5] == "path":
-        mc.path(model, {"x": x}, count=6, checkpoint=file)
+        mc.path(model, {"x": x}, weights=mc.selection.Grid(count=6), checkpoint=file)
     else:
         criterion = mc.selection.RelativeError("x")
-        mc.cross_validate(model, {"x": x}, criterion=criterion, count=4, cv=3, checkpoint=file)
+        grid = mc.selection.Grid(count=4)
+        mc.cross_validate(
+            model, {"x": x}, criterion=criterion, weights=grid, cv=3, checkpoint=file
+        )
 """
 
 
@@ -262,9 +271,9 @@ def test_a_killed_path_loses_no_finished_fit(tmp_path, monkeypatch, how, missing
     file = killed(tmp_path, how, 4, "path")
     made = counting(monkeypatch)
     model = CASES["a bias"][0]
-    path = mc.path(model, {"x": X}, count=6, checkpoint=file)
+    path = mc.path(model, {"x": X}, weights=Grid(count=6), checkpoint=file)
     assert len(made) == missing
-    whole = mc.path(model, {"x": X}, count=6)
+    whole = mc.path(model, {"x": X}, weights=Grid(count=6))
     for fit, expected in zip(path, whole, strict=True):
         assert fit.objective == expected.objective
     assert sorted(p.name for p in tmp_path.iterdir()) == ["killed.py", "work.npz", "x.npy"]
@@ -276,7 +285,7 @@ def test_a_killed_cross_validation_goes_on_within_a_fold(tmp_path, monkeypatch):
     beside = tmp_path / "work.npz.model0.fold1"
     assert beside.exists()
     made = counting(monkeypatch)
-    options = {"criterion": RelativeError("x"), "count": 4, "cv": 3}
+    options = {"criterion": RelativeError("x"), "weights": Grid(count=4), "cv": 3}
     found = mc.cross_validate(CASES["a bias"][0], {"x": X}, checkpoint=file, **options)
     assert len(made) == 2 + 4
     assert sorted(tmp_path.glob("work.npz*")) == [file]
@@ -298,8 +307,8 @@ def test_an_interrupted_cross_validation_goes_on(tmp_path, monkeypatch):
         return original(*arguments)
 
     file = tmp_path / "work.npz"
-    options = {"criterion": HeldOutLoss(), "count": 3, "cv": 3, "checkpoint": file}
-    options["patience"] = None
+    options = {"criterion": HeldOutLoss(), "cv": 3, "checkpoint": file}
+    options["weights"] = Grid(count=3, patience=None)
     with monkeypatch.context() as patch:
         patch.setattr(cross_validation, "score_of", interrupted)
         with pytest.warns(mc.NotCertifiedWarning, match="interrupted after 2 of 3"):
@@ -313,7 +322,7 @@ def test_an_interrupted_cross_validation_goes_on(tmp_path, monkeypatch):
 
 
 def test_processes_write_into_the_same_file(tmp_path, monkeypatch):
-    options = {"criterion": RelativeError("x"), "count": 3, "cv": 3}
+    options = {"criterion": RelativeError("x"), "weights": Grid(count=3), "cv": 3}
     options["checkpoint"] = tmp_path / "work.npz"
     found = mc.cross_validate(CASES["a bias"][0], {"x": X}, n_jobs=2, **options)
     made = counting(monkeypatch)
@@ -324,7 +333,7 @@ def test_processes_write_into_the_same_file(tmp_path, monkeypatch):
 
 
 def test_all_criteria_are_kept(tmp_path, monkeypatch):
-    options = {"criterion": [RelativeError("x"), HeldOutLoss()], "count": 3, "cv": 3}
+    options = {"criterion": [RelativeError("x"), HeldOutLoss()], "weights": Grid(count=3), "cv": 3}
     options["checkpoint"] = tmp_path / "work.npz"
     found = mc.cross_validate(CASES["a bias"][0], {"x": X}, **options)
     made = counting(monkeypatch)
@@ -344,8 +353,11 @@ def test_scores_of_nan_and_patience_are_kept(tmp_path):
     def itself(fit, held):
         return fit
 
-    options = {"criterion": itself, "path": path, "weights": [1.0, 0.5, 0.2, 0.1], "cv": 2}
-    options |= {"patience": 1, "checkpoint": tmp_path / "work.npz"}
+    options = {"criterion": itself, "path": path, "cv": 2}
+    options |= {
+        "weights": Grid([1.0, 0.5, 0.2, 0.1], patience=1),
+        "checkpoint": tmp_path / "work.npz",
+    }
     printed = []
     for _ in range(2):
         with pytest.warns(UserWarning, match="nan at weight 0.2 of model 0 on fold 0"):
@@ -364,11 +376,11 @@ def test_scores_of_nan_and_patience_are_kept(tmp_path):
         ({"cv": RowFolds(2)}, "different folds"),
         ({"criterion": [RelativeError("x"), HeldOutLoss()]}, "different criterion"),
         ({"criterion": {"error": RelativeError("x")}}, "different criterion"),
-        ({"patience": None}, "patience is 2 there and None here"),
+        ({"weights": Grid([1.0, 0.5], patience=None)}, "patience is 2 there and None here"),
         ({"path": lambda model, data, weights: [1, 1]}, "different path"),
         ({"weights": [1.0, 0.4]}, "different weights"),
         ({"models": [CASES["a bias"][0]] * 2}, "different models"),
-        ({"max_iter": 7}, "max_iter is 20000 there and 7 here"),
+        ({"max_seconds": 700.0}, "max_seconds is inf there and 700.0 here"),
     ],
 )
 def test_a_file_of_another_cross_validation_is_refused(tmp_path, change, named):

@@ -65,7 +65,7 @@ def test_verifying_compiles_once(model, table, compilations):
 
 @pytest.mark.parametrize("weights", [None, [0.1, 0.05, 0.02, 0.01]])
 def test_a_path_compiles_once(model, table, compilations, weights):
-    assert len(mc.path(model, table, weights=weights, count=4, tol=1e-2)) == 4
+    assert len(mc.path(model, table, weights=mc.selection.Grid(weights, count=4), tol=1e-2)) == 4
     assert len(compilations) == 1
 
 
@@ -76,7 +76,9 @@ def test_a_reference_path_compiles_once(model, table, compilations):
 
 def test_a_cross_validation_compiles_each_table_once(model, table, compilations):
     """All data for the grid and the backend, then each fold for its path."""
-    mc.cross_validate(model, table, criterion=RelativeError("features"), count=3, cv=4)
+    mc.cross_validate(
+        model, table, criterion=RelativeError("features"), weights=mc.selection.Grid(count=3), cv=4
+    )
     assert len(compilations) == 1 + 4
 
 

@@ -341,7 +341,7 @@ def test_the_report_says_how_well_columns_are_predicted(completed):
 def test_the_weight_of_an_optimum_is_chosen_by_the_relative_deviance(by_optimum):
     declared = mc.declare(mixed(), TYPES)
     weights = by_optimum.chosen.grids[0][:3]
-    options = {"weights": weights, "cv": EntryFolds(3), "patience": None}
+    options = {"weights": mc.selection.Grid(weights, patience=None), "cv": EntryFolds(3)}
     with pytest.warns(UserWarning, match="the lowest mean score is at"):
         again = mc.cross_validate(
             declared.model, declared.data, criterion=RelativeDeviance(), **options

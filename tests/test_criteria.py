@@ -326,7 +326,7 @@ def test_the_best_constants_are_found_once_along_a_path(monkeypatch):
 
     monkeypatch.setattr(criteria, "best_constants", counted)
     x = np.where(np.isnan(DATA["x"]), 50.0, DATA["x"])
-    options = {"weights": [4.0, 2.0, 1.0], "cv": 3, "patience": None}
+    options = {"weights": mc.selection.Grid([4.0, 2.0, 1.0], patience=None), "cv": 3}
     model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(1.0)])
     with pytest.warns(UserWarning, match="the lowest mean score is at"):
         mc.cross_validate(model, {"x": x}, criterion=RelativeDeviance(), **options)

@@ -126,6 +126,11 @@ def test_two_kinds_are_solved_as_by_least_squares():
     np.testing.assert_allclose(fit.predict("x")[i, j], design @ solved, rtol=1e-7)
 
 
+def as_declared(model, data, weights):
+    """Fits whose effects have no ridge but that of their model."""
+    return mc.path(model, data, weights=weights, tol=1e-3)
+
+
 def test_cross_validation_is_not_decided_by_one_entry():
     """A label with one positive: in the fold that holds it back there is none left."""
     rng = np.random.default_rng(0)
@@ -133,17 +138,20 @@ def test_cross_validation_is_not_decided_by_one_entry():
     y = (z > 0).astype(float)
     y[:, 0], y[0, 0] = 0.0, 1.0
     model = mc.Model([mc.Block("y", mc.Bernoulli(), bias=True)], [NORM])
-    options = {"criterion": HeldOutLoss(), "count": 5, "ratio": 1e-3, "cv": 3, "tol": 1e-3}
+    options = {
+        "criterion": HeldOutLoss(),
+        "weights": mc.selection.Grid(count=5, ratio=1e-3),
+        "cv": 3,
+        "tol": 1e-3,
+    }
     chosen = mc.cross_validate(model, {"y": y}, **options)
     assert chosen.means.max() < 1.0
     assert chosen.effects_weight == 0.1
     assert "effects_weight=0.1" in repr(chosen)
     assert chosen.best_model.blocks == model.blocks
-    free = mc.cross_validate(model, {"y": y}, effects_weight=None, **options)
+    free = mc.cross_validate(model, {"y": y}, path=as_declared, **options)
     assert free.means.max() > 2.0
     assert "effects_weight" not in repr(free)
-    with pytest.raises(mc.ModelError, match=r"effects_weight=-1\.0"):
-        mc.cross_validate(model, {"y": y}, effects_weight=-1.0, **options)
 
 
 def test_a_declared_ridge_is_kept_in_cross_validation():
@@ -151,7 +159,7 @@ def test_a_declared_ridge_is_kept_in_cross_validation():
     options = {"criterion": HeldOutLoss(), "weights": [1.0, 0.3], "cv": 2, "tol": 1e-3}
     y = labels()
     ours = mc.cross_validate(model, {"y": y}, **options)
-    same = mc.cross_validate(model, {"y": y}, effects_weight=None, **options)
+    same = mc.cross_validate(model, {"y": y}, path=as_declared, **options)
     np.testing.assert_array_equal(ours.scores, same.scores)
 
 

@@ -169,8 +169,8 @@ def test_new_rows_are_judged_as_predict_rows_answers(model, table):
     folds = RowFolds(3, given=["features"])
     weights = [0.05, 0.01]
     found = mc.cross_validate(
-        model, table, criterion=HeldOutLoss("labels"), cv=folds, weights=weights, tol=1e-8,
-        effects_weight=None,
+        model, table, criterion=HeldOutLoss("labels"), cv=folds, weights=weights,
+        path=lambda model, data, weights: mc.path(model, data, weights=weights, tol=1e-8),
     )  # fmt: skip
     drawn = draw(folds, model, table)
     rows = [np.unique(fold.held["labels"].rows) for fold in drawn]

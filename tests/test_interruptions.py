@@ -41,9 +41,9 @@ def stopping(at):
 
 def judged(at, models=1, patience=None, **options):
     listed = [MODEL] * models
-    options |= {"patience": patience}
+    weights = mc.selection.Grid(WEIGHTS, patience=patience)
     return mc.cross_validate(
-        listed, {"x": X}, criterion=score, path=stopping(at), weights=WEIGHTS, cv=3, **options
+        listed, {"x": X}, criterion=score, path=stopping(at), weights=weights, cv=3, **options
     )
 
 
@@ -104,7 +104,8 @@ def test_an_interrupted_fit_is_not_judged():
             single = mc.Model(model.blocks, [mc.NuclearNorm(weight)])
             yield mc.fit(single, data, callback=callback, tol=1e-4)
 
-    options = {"path": path, "weights": WEIGHTS, "cv": 3, "patience": None}
+    weights = mc.selection.Grid(WEIGHTS, patience=None)
+    options = {"path": path, "weights": weights, "cv": 3}
     with pytest.warns(mc.NotCertifiedWarning) as said:
         found = mc.cross_validate(MODEL, {"x": X}, criterion=HeldOutLoss(), **options)
     assert len(fits) == len(WEIGHTS) + 2

@@ -27,7 +27,7 @@ def sparse_table(rng, shape=(300, 200), share=0.05):
 
 
 def test_a_path_equals_cold_fits(model, table):
-    path = mc.path(model, table, count=6)
+    path = mc.path(model, table, weights=mc.selection.Grid(count=6))
     assert len(path) == len(path.weights) == 6
     assert [fit.status for fit in path] == ["certified"] * 6
     np.testing.assert_allclose(path.weights, np.geomspace(1, 0.01, 6) * path.weights[0])
@@ -40,7 +40,7 @@ def test_a_path_equals_cold_fits(model, table):
 
 
 def test_the_largest_weight_is_the_smallest_that_gives_zero(model, table):
-    path = mc.path(model, table, count=3)
+    path = mc.path(model, table, weights=mc.selection.Grid(count=3))
     assert path[0].rank == 0
     assert path[0].history[-1].iteration == 0
     assert cold(model, table, 0.99 * path.weights[0]).rank > 0
@@ -50,7 +50,9 @@ def test_large_sparse_tables_and_the_alternating_backend():
     rng = np.random.default_rng(0)
     data = {"x": sparse_table(rng, (500, 300))}
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
-    path = mc.path(model, data, backend="alternating", count=5, ratio=0.2, tol=1e-5)
+    path = mc.path(
+        model, data, backend="alternating", weights=mc.selection.Grid(count=5, ratio=0.2), tol=1e-5
+    )
     gradient = np.linalg.norm(data["x"].toarray(), 2)
     assert path.weights[0] == pytest.approx(gradient, rel=1e-5)
     assert path.weights[0] >= gradient
@@ -63,7 +65,7 @@ def test_large_sparse_tables_and_the_alternating_backend():
 def test_counts_whose_continuation_may_overflow(table):
     counts = np.round(np.exp(2.0 * table["features"]))
     model = mc.Model([mc.Block("n", mc.Poisson(), bias=True)], [mc.NuclearNorm(1.0)])
-    path = mc.path(model, {"n": counts}, count=6, ratio=1e-3, tol=1e-5)
+    path = mc.path(model, {"n": counts}, weights=mc.selection.Grid(count=6, ratio=1e-3), tol=1e-5)
     for weight, fit in zip(path.weights, path, strict=True):
         expected = cold(model, {"n": counts}, weight, tol=1e-5)
         assert fit.objective == pytest.approx(expected.objective, rel=2e-5)
@@ -72,7 +74,7 @@ def test_counts_whose_continuation_may_overflow(table):
 def test_a_max_norm(table):
     model = mc.Model([mc.Block("features", mc.Gaussian())], [mc.MaxNorm(1.0)])
     data = {"features": table["features"]}
-    path = mc.path(model, data, count=3, ratio=0.3, tol=1e-4)
+    path = mc.path(model, data, weights=mc.selection.Grid(count=3, ratio=0.3), tol=1e-4)
     assert path.term == "MaxNorm"
     assert path[0].rank == 0
     for weight, fit in zip(path.weights, path, strict=True):
@@ -82,18 +84,20 @@ def test_a_max_norm(table):
 
 def test_the_weight_of_another_term(model, table):
     both = attrs.evolve(model, terms=[mc.NuclearNorm(0.02), mc.Ridge(1.0)])
-    path = mc.path(both, table, term=mc.Ridge, weights=[0.1, 0.01])
+    path = mc.path(both, table, weights=mc.selection.Grid([0.1, 0.01], term=mc.Ridge))
     assert [fit.model.terms for fit in path] == [
         (mc.NuclearNorm(0.02), mc.Ridge(weight)) for weight in (0.1, 0.01)
     ]
-    same = mc.path(both, table, term=mc.Ridge(1.0), weights=[0.1, 0.01])
+    same = mc.path(both, table, weights=mc.selection.Grid([0.1, 0.01], term=mc.Ridge(1.0)))
     assert same[1].objective == path[1].objective
 
 
 def test_a_term_with_data_of_its_own(model, table):
     terms = [mc.NuclearNorm(0.02), mc.ResidualNuclearNorm("features", 1.0)]
     both = attrs.evolve(model, terms=terms)
-    path = mc.path(both, table, term=mc.ResidualNuclearNorm, weights=[0.02, 0.01], tol=1e-4)
+    path = mc.path(
+        both, table, weights=mc.selection.Grid([0.02, 0.01], term=mc.ResidualNuclearNorm), tol=1e-4
+    )
     single = attrs.evolve(both, terms=[terms[0], mc.ResidualNuclearNorm("features", 0.01)])
     expected = mc.fit(single, table, tol=1e-4)
     assert path[1].objective == pytest.approx(expected.objective, rel=2e-4)
@@ -121,7 +125,7 @@ def test_budgets_end_fits_and_not_the_path(model, table):
     with pytest.warns(
         mc.NotCertifiedWarning, match=r"3 of 4 fits are not .*iteration_lim"
     ) as said:
-        path = mc.path(model, table, count=4, max_iter=2)
+        path = mc.path(model, table, weights=mc.selection.Grid(count=4), max_iter=2)
     assert len(said) == 1
     assert len(path) == 4
     assert path[-1].status == "iteration_limit"
@@ -167,7 +171,7 @@ def no_answer(solved, compiled, chosen, settings):
 def test_what_is_done_is_never_lost(model, table, monkeypatch, how, kept, said):
     monkeypatch.setattr(paths, "solve_with", interrupting(3, how))
     with pytest.warns(mc.NotCertifiedWarning, match=said):
-        path = mc.path(model, table, count=5)
+        path = mc.path(model, table, weights=mc.selection.Grid(count=5))
     assert len(path) == path.weights.size == kept
     assert path[1].status == "certified"
     assert (path[-1].status == "interrupted") == (kept == 3)
@@ -177,7 +181,7 @@ def test_what_is_done_is_never_lost(model, table, monkeypatch, how, kept, said):
 def test_nothing_done_is_passed_on(model, table, monkeypatch, how):
     monkeypatch.setattr(paths, "solve_with", interrupting(1, how))
     with pytest.raises((KeyboardInterrupt, mc.BackendError)):
-        mc.path(model, table, count=5)
+        mc.path(model, table, weights=mc.selection.Grid(count=5))
 
 
 @pytest.mark.parametrize(
@@ -192,14 +196,14 @@ def test_nothing_done_is_passed_on(model, table, monkeypatch, how):
         ({"weights": ["2", "1"]}, r"weights=\['2', '1'\] were given; a list of numbers"),
         ({"weights": [True]}, r"weights=\[True\]"),
         ({"weights": 0.5}, r"weights of shape \(\) were given; .* such as \[1.0\]"),
-        ({"count": 1}, r"count=1 .* two weights at least .* give weights=\[w\]"),
-        ({"count": 0}, "count=0"),
-        ({"ratio": 1.0}, "ratio=1.0"),
         (
-            {"term": mc.MaxNorm},
+            {"weights": mc.selection.Grid(term=mc.MaxNorm)},
             r"term=MaxNorm was given, which is none .*NuclearNorm\(weight=0.02",
         ),
-        ({"term": mc.NuclearNorm(7.0)}, r"term=NuclearNorm\(weight=7.0, count_share=0.0\)"),
+        (
+            {"weights": mc.selection.Grid(term=mc.NuclearNorm(7.0))},
+            r"term=NuclearNorm\(weight=7.0, count_share=0.0\)",
+        ),
         ({"tol": -1.0}, "tol=-1.0"),
         ({"random_state": -1}, "random_state=-1"),
         ({"backend": "fast"}, "backend='fast'"),
@@ -217,7 +221,7 @@ def test_wrong_options_are_named(model, table, options, named):
         ([mc.NuclearBall(1.0)], {}, "the model has no term with a weight"),
         (
             [mc.NuclearNorm(1.0), mc.ResidualNuclearNorm("features", 1.0)],
-            {"term": mc.ResidualNuclearNorm},
+            {"weights": mc.selection.Grid(term=mc.ResidualNuclearNorm)},
             r"no weight of ResidualNuclearNorm is known .* give weights=",
         ),
     ],

@@ -63,7 +63,11 @@ def answers():
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the lowest mean score is at", UserWarning)
         chosen = mc.cross_validate(
-            mixtures, labels, criterion=LabelError("y"), count=4, ratio=0.2, cv=2
+            mixtures,
+            labels,
+            criterion=LabelError("y"),
+            weights=mc.selection.Grid(count=4, ratio=0.2),
+            cv=2,
         )
     learned = mc.Model(blocks, [mc.NuclearNorm()])
     posterior = mc.posterior(learned, data, factors=4, max_iter=20)
@@ -73,7 +77,7 @@ def answers():
     return {
         "Fit": mc.fit(model, data),
         "Posterior": posterior,
-        "Path": mc.path(model, data, count=4, tol=1e-3),
+        "Path": mc.path(model, data, weights=mc.selection.Grid(count=4), tol=1e-3),
         "CrossValidation": chosen,
         "Completion": completed,
         "Declared": completed.declared,

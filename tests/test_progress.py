@@ -150,7 +150,9 @@ def test_the_chosen_candidate_is_the_last_line(caplog):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         completed = mc.complete(mc_frame())
-        chosen = mc.cross_validate([MODEL, MODEL], table(), count=3, cv=2)
+        chosen = mc.cross_validate(
+            [MODEL, MODEL], table(), weights=mc.selection.Grid(count=3), cv=2
+        )
         compared = mc.compare({"a": MODEL, "b": MODEL}, table(), cv=2, max_iter=3)
         mc.complete(mc_frame(), method="optimum")
     ends = [line for line in caplog.messages if " / " not in line]
@@ -314,9 +316,15 @@ def test_every_verb_reports(caplog):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mc.fit(MODEL, table())
-        mc.path(MODEL, table(), count=3)
+        mc.path(MODEL, table(), weights=mc.selection.Grid(count=3))
         mc.posterior(MODEL, table(), max_iter=3).conformalize()
-        mc.cross_validate(MODEL, table(), criterion=mc.selection.HeldOutLoss(), count=3, cv=2)
+        mc.cross_validate(
+            MODEL,
+            table(),
+            criterion=mc.selection.HeldOutLoss(),
+            weights=mc.selection.Grid(count=3),
+            cv=2,
+        )
         mc.complete(mc_frame()).draws(2)
     said = [record.getMessage() for record in caplog.records]
     ends = list({line.split(":")[0].split(" after")[0]: line for line in said}.values())

@@ -89,11 +89,19 @@ def random_calls():
     data, frame = {"x": x}, pd.DataFrame(x, columns=list("abcd"))
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     posterior, completed = mc.posterior(model, data), mc.complete(frame)
-    problem, chosen = mc.Problem.bind(model, data), {"count": 2, "cv": 2, "patience": None}
+    problem, chosen = (
+        mc.Problem.bind(model, data),
+        {
+            "weights": mc.selection.Grid(count=2, patience=None),
+            "cv": 2,
+        },
+    )
     labels = (np.nan_to_num(x) > 0) * 1.0
     return {
         "fit": lambda seed: mc.fit(model, data, random_state=seed),
-        "path": lambda seed: mc.path(model, data, count=2, random_state=seed),
+        "path": lambda seed: mc.path(
+            model, data, weights=mc.selection.Grid(count=2), random_state=seed
+        ),
         "posterior": lambda seed: mc.posterior(model, data, random_state=seed),
         "cross_validate": lambda seed: mc.cross_validate(model, data, random_state=seed, **chosen),
         "compare": lambda seed: mc.compare({"a": model}, data, cv=2, random_state=seed),
@@ -132,14 +140,6 @@ def random_calls():
         "RowFolds.split": lambda seed: list(mc.selection.RowFolds(2).split(problem, seed)),
         "folds_of": lambda seed: mc.selection.folds_of(
             mc.selection.EntryFolds(2), problem, data, seed
-        ),
-        "search_block_weights": lambda seed: mc.selection.search_block_weights(
-            mc.Model([*model.blocks, mc.Block("y", mc.Gaussian())], model.terms),
-            {"x": x, "y": x[:, :2]},
-            factors=[2.0],
-            rounds=1,
-            random_state=seed,
-            **chosen,
         ),
     }
 
@@ -180,3 +180,36 @@ def test_every_random_state_takes_a_seed_a_generator_or_none():
             with pytest.raises(mc.ModelError, match="an integer from 0, a generator of numpy"):
                 call(seed)
             assert name
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (
+            lambda model, data: mc.path(model, data, count=3, ratio=0.1),
+            r"path\(\) has no option count any more; give weights=mc.selection.Grid\(count=3\)\."
+            r" It has no option ratio any more; give weights=mc.selection.Grid\(ratio=0.1\)",
+        ),
+        (
+            lambda model, data: mc.path(model, data, term=mc.NuclearNorm),
+            r"no option term any more; give weights=mc.selection.Grid\(term=\.\.\.\)",
+        ),
+        (
+            lambda model, data: mc.cross_validate(model, data, patience=None),
+            r"cross_validate\(\) has no option patience .*Grid\(patience=None\)",
+        ),
+        (
+            lambda model, data: mc.cross_validate(model, data, max_iter=9),
+            r"no option max_iter .*max_seconds= .*mc.path\(.*max_iter=9\)",
+        ),
+        (
+            lambda model, data: mc.cross_validate(model, data, effects_weight=0.2),
+            r"no option effects_weight .*Block\(effects_weight=0.2\)",
+        ),
+        (lambda model, data: mc.path(model, data, cuont=3), "unexpected keyword argument 'cuont'"),
+    ],
+)
+def test_options_that_are_gone_name_their_successors(call, named):
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    with pytest.raises(TypeError, match=named):
+        call(model, {"x": np.eye(3)})

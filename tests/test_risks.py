@@ -323,7 +323,7 @@ def test_folds_have_fewer_labels_and_the_model_knows():
         means.append(fit.predict("y").mean())
         return 0.0
 
-    options = {"weights": [1e4, 9e3], "cv": 2, "patience": None}
+    options = {"weights": mc.selection.Grid([1e4, 9e3], patience=None), "cv": 2}
     model, data = mc.Model([block], [mc.NuclearNorm(1e4)]), {"y": labels}
     mc.cross_validate(model, data, criterion=criterion, **options)
     whole = mc.fit(model, data).predict("y").mean()

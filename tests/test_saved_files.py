@@ -151,7 +151,7 @@ def test_files_of_other_formats_are_refused(answers, file, number, said):
     assert f"by mcframe 9.9 in format {number}" in found
     assert said in found
     with pytest.raises(mc.DataError, match=f"in format {number}"):
-        mc.path(MODEL, {"x": X}, count=2, checkpoint=file)
+        mc.path(MODEL, {"x": X}, weights=mc.selection.Grid(count=2), checkpoint=file)
 
 
 def test_a_checkpoint_is_no_answer(file):
@@ -160,7 +160,7 @@ def test_a_checkpoint_is_no_answer(file):
     with pytest.raises(mc.DataError, match=r"is a checkpoint that holds a fit; give it as check"):
         mc.load(file)
     with pytest.raises(mc.DataError, match="holds a fit, and a path is asked for"):
-        mc.path(MODEL, {"x": X}, count=2, checkpoint=file)
+        mc.path(MODEL, {"x": X}, weights=mc.selection.Grid(count=2), checkpoint=file)
 
 
 NAMES = sorted([*stored.HOMES, *stored.PUT_TOGETHER, "array", "given", "same", "float"])
@@ -267,7 +267,7 @@ def test_texts_that_are_no_facts(answers, file, text, member):
     assert isinstance(found, mc.DataError)
     if member == HEADER:
         with pytest.raises(mc.DataError, match="Give another path, or delete the file"):
-            mc.path(MODEL, {"x": X}, count=2, checkpoint=file)
+            mc.path(MODEL, {"x": X}, weights=mc.selection.Grid(count=2), checkpoint=file)
 
 
 def array_with(header):

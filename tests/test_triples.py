@@ -395,7 +395,11 @@ def test_verbs_over_many_fits_take_triples():
     matrix = sp.coo_array((triples.values, (triples.rows, triples.columns)), triples.shape)
     scores = [
         mc.cross_validate(
-            MODEL, {"stars": given}, criterion=RelativeError("stars"), count=3, cv=2
+            MODEL,
+            {"stars": given},
+            criterion=RelativeError("stars"),
+            weights=mc.selection.Grid(count=3),
+            cv=2,
         ).scores
         for given in (triples, matrix)
     ]

@@ -378,7 +378,7 @@ def test_cross_validation_judges_in_the_units_of_the_data():
     x = table_of(seed=13, shape=(20, 4), missing=0.1)
     s, c = np.array([1e-6, 1e6, 1.0, 1.0]), np.array([0.0, 1e9, -3.0, 0.0])
     model = model_of(mc.Block("x", mc.Gaussian(), standardize=True))
-    options = {"criterion": HeldOutLoss(), "count": 4, "cv": 3}
+    options = {"criterion": HeldOutLoss(), "weights": mc.selection.Grid(count=4), "cv": 3}
     plain = mc.cross_validate(model, {"x": x}, **options)
     other = mc.cross_validate(model, {"x": s * x + c}, **options)
     np.testing.assert_allclose(other.scores, plain.scores, rtol=1e-2)

@@ -112,7 +112,7 @@ def test_an_equality_beside_labels():
     """No Z of a low rank meets the equalities: what labels add to the answer is what vanishes."""
     blocks = [mc.Block("x", mc.Equality()), LABELS]
     model, data = declared(blocks, [NORM], x=Z, y=Y)
-    path = mc.path(model, data, count=3, tol=1e-5)
+    path = mc.path(model, data, weights=mc.selection.Grid(count=3), tol=1e-5)
     sizes = [np.linalg.norm(fit.natural("y")) for fit in path]
     assert sizes[0] < 0.2 * sizes[-1]
 
@@ -151,7 +151,7 @@ def test_a_max_norm_beside_ones():
 def test_a_ridge_alone_begins_where_little_is_left_of_z(loss):
     data = {"x": COUNTS if isinstance(loss, mc.Poisson) else X[:, :5]}
     model = mc.Model([mc.Block("x", loss)], [mc.Ridge(1.0)])
-    path = mc.path(model, data, count=3, tol=1e-4)
+    path = mc.path(model, data, weights=mc.selection.Grid(count=3), tol=1e-4)
     free = mc.fit(attrs.evolve(model, terms=[mc.Ridge(path.weights[0] / 1e4)]), data, tol=1e-4)
     rows, columns = np.nonzero(~np.isnan(data["x"]))
     sizes = [np.linalg.norm(fit.natural("x", rows, columns)) for fit in (path[0], free)]
@@ -161,7 +161,7 @@ def test_a_ridge_alone_begins_where_little_is_left_of_z(loss):
 def test_a_calibration_s_weight_begins_where_it_nearly_holds():
     term = mc.Calibration("x", MEAN, np.ones(N_COLUMNS), weight=1.0)
     model, data = declared([gaussian()], [mc.NuclearNorm(2.0), term], x=X)
-    path = mc.path(model, data, term=mc.Calibration, count=3, tol=1e-4)
+    path = mc.path(model, data, weights=mc.selection.Grid(term=mc.Calibration, count=3), tol=1e-4)
     assert path[0].residual("x") < 0.05 * path[-1].residual("x")
 
 
@@ -176,9 +176,9 @@ def test_unlabeled_cells_that_are_not_written_out_count(monkeypatch):
 
 def test_the_first_weight_of_paths_and_of_cross_validation(table, model):
     weight = mc.weight_max(model, table)
-    assert mc.path(model, table, count=2).weights[0] == weight
+    assert mc.path(model, table, weights=mc.selection.Grid(count=2)).weights[0] == weight
     ones = attrs.evolve(model, terms=[NORM, ONES])
-    path = mc.path(ones, table, count=3, ratio=0.3, tol=1e-4)
+    path = mc.path(ones, table, weights=mc.selection.Grid(count=3, ratio=0.3), tol=1e-4)
     assert path.weights[0] == mc.weight_max(ones, table)
     values = path[0].latent.singular_values()
     assert np.all(values[1:] < 1e-2 * values[0])
@@ -215,7 +215,7 @@ def test_what_has_no_answer_is_said(case, term, named):
 
 def test_beside_a_ridge_an_equality_leaves_a_weight_some_influence():
     model, data = declared([mc.Block("x", mc.Equality())], [NORM, mc.Ridge(2.0)], x=X)
-    path = mc.path(model, data, count=3, ratio=0.01, tol=1e-5)
+    path = mc.path(model, data, weights=mc.selection.Grid(count=3, ratio=0.01), tol=1e-5)
     answers = [fit.latent.dense() for fit in path]
     assert np.linalg.norm(answers[0] - answers[-1]) > 0.05 * np.linalg.norm(answers[0])
 

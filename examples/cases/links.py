@@ -31,7 +31,7 @@ def path_of(likelihood, kept, otherwise):
     sound = mc.Block("sound", mc.Gaussian(), standardize=True, weight=0.05)
     model = mc.Model([sound, mc.Block("tags", likelihood, bias=True)], [mc.NuclearNorm(1.0)])
     data = {"sound": songs.features, "tags": np.where(kept, 1.0, otherwise)}
-    return mc.path(model, data, count=8, ratio=0.3, tol=1e-4)
+    return mc.path(model, data, weights=mc.selection.Grid(count=8, ratio=0.3), tol=1e-4)
 
 
 def chosen_fit(likelihood, likelihood_of_kept, otherwise):

@@ -41,7 +41,12 @@ def fitted(likelihood):
         [mc.Block("x", likelihood, standardize="robust", bias=True)], [mc.NuclearNorm(1.0)]
     )
     chosen = mc.cross_validate(
-        model, {"x": table}, criterion=absolute_error, cv=3, count=12, ratio=0.01, tol=1e-3
+        model,
+        {"x": table},
+        criterion=absolute_error,
+        cv=3,
+        weights=mc.selection.Grid(count=12, ratio=0.01),
+        tol=1e-3,
     )
     fit = mc.fit(chosen.best_model, {"x": table}, tol=1e-4)
     print(f"{type(likelihood).__name__}: rank {fit.rank}, {fit.status}")

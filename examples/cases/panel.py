@@ -53,7 +53,10 @@ def regression(panel, firm):
 # The weight is chosen once, on the months before the first date, by randomly held-out entries.
 early = returns.loc[returns.index < DATES[0], returns.notna().sum() > 290]
 chosen = mc.cross_validate(
-    panel_model(1.0), {"r": early}, criterion=RelativeError("r"), count=12, ratio=0.05
+    panel_model(1.0),
+    {"r": early},
+    criterion=RelativeError("r"),
+    weights=mc.selection.Grid(count=12, ratio=0.05),
 )
 print(chosen)
 weight = chosen.best_weight

@@ -35,7 +35,9 @@ models = [
     )
     for weight in (0.1, 0.3, 1.0)
 ]
-chosen = mc.cross_validate(models, data, criterion=LogLoss("moods"), cv=3, count=10, ratio=0.05)
+chosen = mc.cross_validate(
+    models, data, criterion=LogLoss("moods"), cv=3, weights=mc.selection.Grid(count=10, ratio=0.05)
+)
 fit = mc.fit(chosen.best_model, data)
 ours = fit.predict("moods")
 

@@ -57,7 +57,11 @@ def fit_of(*models):
     """The best model and weight by cross-validation, fitted."""
     own = {block.name: data[block.name] for block in models[0].blocks}
     chosen = mc.cross_validate(
-        list(models), own, criterion=LogLoss("counts"), cv=3, count=6, ratio=0.05
+        list(models),
+        own,
+        criterion=LogLoss("counts"),
+        cv=3,
+        weights=mc.selection.Grid(count=6, ratio=0.05),
     )
     print(chosen)
     return mc.fit(chosen.best_model, own)

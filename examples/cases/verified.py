@@ -60,7 +60,10 @@ for k in (1, 2, 3):
 # What a certificate does not say: that the weight suits the data. Every fit of this path is at its
 # optimum, and some of them predict held-out entries worse than the mean of the column does.
 chosen = mc.cross_validate(
-    model, data, criterion=RelativeDeviance(), count=10, ratio=0.003, patience=None
+    model,
+    data,
+    criterion=RelativeDeviance(),
+    weights=mc.selection.Grid(count=10, ratio=0.003, patience=None),
 )
 print(chosen)
 

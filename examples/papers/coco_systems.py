@@ -15,7 +15,7 @@ from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank
 from mcframe.papers import coco_subgradient, concatenated
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection import path
+from mcframe.selection import Grid, path
 from papers.baselines import limo_by_cross_validation, maxide
 from papers.data import cocompletion
 from papers.data.cocompletion import CoCompletion
@@ -127,7 +127,7 @@ def best_weight(
     """The weight of a model's nuclear norm with the least squared error on held-out entries."""
     hidden = {name: hide(entries, HELD_OUT, rng) for name, entries in data.items()}
     shown = {name: without(entries, hidden[name]) for name, entries in data.items()}
-    tried = path(model, shown, count=WEIGHTS, ratio=LOWEST, tol=tol)
+    tried = path(model, shown, weights=Grid(count=WEIGHTS, ratio=LOWEST), tol=tol)
     losses = [
         sum(
             float(np.sum((each.predict(name) - entries)[hidden[name]] ** 2))

@@ -22,7 +22,7 @@ from mcframe.papers import (
     tri,
 )
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection import path
+from mcframe.selection import Grid, path
 from papers.data import binary_low_rank
 from papers.experiment import Experiment, Summary
 from papers.growing_factors import GrowingFactors
@@ -191,7 +191,12 @@ class HayashiOracle(Experiment):
             (self.size, self.size), self.rank, 1.0 - share, rng, likelihood=likelihood
         )
         model = Model([Block("labels", Bernoulli("probit", scale=0.1))], [NuclearNorm(1.0)])
-        fits = path(model, {"labels": drawn.labels}, count=self.weights, tol=1e-4)
+        fits = path(
+            model,
+            {"labels": drawn.labels},
+            weights=Grid(count=self.weights),
+            tol=1e-4,
+        )
         return {"probit": min(drawn.relative_error(each.latent.dense()) for each in fits)}
 
 

@@ -15,7 +15,7 @@ from mcframe.fitting.fit import fit
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
 from mcframe.papers import collective, mc0, soft_impute, tmcc, tmcc_accelerated
-from mcframe.selection import path
+from mcframe.selection import Grid, path
 from mcframe.selection.weight_max import largest_weight
 from papers.baselines import collective_soft_impute, two_stage
 from papers.data import CalibratedTasks, calibrated_tasks
@@ -499,7 +499,7 @@ class TmccBound(Experiment):
         )
         model = tmcc(size**2, 0.5 / size, 1.0, tasks.A, tasks.B, tasks={})
         data = {FEATURES: tasks.data[FEATURES]}
-        fits = path(model, data, count=self.weights, ratio=0.03, tol=1e-4)
+        fits = path(model, data, weights=Grid(count=self.weights, ratio=0.03), tol=1e-4)
         truth = tasks.truth[FEATURES]
         return min(float(np.mean((each.natural(FEATURES) - truth) ** 2)) for each in fits)
 

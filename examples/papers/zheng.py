@@ -11,7 +11,7 @@ from mcframe.datasets import hide
 from mcframe.fitting.fit import fit
 from mcframe.fitting.fit_answer import Fit
 from mcframe.papers import gamma, soft_impute, soft_impute_iterations
-from mcframe.selection import path
+from mcframe.selection import Grid, path
 from papers.data import SemiSupervised, semi_supervised
 from papers.experiment import Experiment
 
@@ -111,7 +111,7 @@ class ZhengRule(Experiment):
         """
         hidden = {name: hide(block, self.held_out, rng) for name, block in data.items()}
         seen = {name: np.where(hidden[name], np.nan, block) for name, block in data.items()}
-        fits = path(soft_impute(1.0), seen, count=self.weights, tol=1e-5)
+        fits = path(soft_impute(1.0), seen, weights=Grid(count=self.weights), tol=1e-5)
 
         def loss(answer: Fit) -> float:
             squares = [

@@ -31,7 +31,7 @@ from mcframe.model import Block, Model
 from mcframe.model.model import terms_with_weight
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection import HeldOutLoss, cross_validate
+from mcframe.selection import Grid, HeldOutLoss, cross_validate
 from mcframe.selection.cross_validation_answer import edges_unsaid
 from mcframe.selection.splitters import fewest_free, places_by_content
 from mcframe.selection.weight_max import chosen_place
@@ -367,7 +367,7 @@ class TableEstimator(BaseEstimator):
                     model,
                     data,
                     criterion=HeldOutLoss(target),
-                    count=whole(self.n_weights, "n_weights", 2),
+                    weights=Grid(count=whole(self.n_weights, "n_weights", 2)),
                     cv=self.cv,
                     random_state=self.random_state,
                 )

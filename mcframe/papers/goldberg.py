@@ -28,7 +28,7 @@ from mcframe.model import Block, Model, Problem
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import shrink_gram
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection.paths import checked_weights
+from mcframe.selection.grid import checked_weights
 
 # The status and the message of a run, by whether its own rule stopped it.
 STOPPED = {
@@ -256,7 +256,7 @@ def fixed_point_path(
     DataError, ModelError
         A model of another form; weights that do not descend; data with weights or offsets.
     """
-    sequence = checked_weights(weights)
+    sequence = np.array(checked_weights(weights))
     problem, run = begin(model, data)
     for stage in run.stages([float(mu) for mu in sequence], change, max_iter):
         yield fit_of_stage(problem.with_weight(0, stage.mu), stage, history=())

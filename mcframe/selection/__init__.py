@@ -1,6 +1,6 @@
 """Floor 9: one model at many weights, and which of them to take."""
 
-from mcframe.selection.comparing import Comparison, CoordinateSearch, compare, search_block_weights
+from mcframe.selection.comparing import Comparison, compare
 from mcframe.selection.criteria import (
     Criterion,
     HeldOutLoss,
@@ -14,6 +14,7 @@ from mcframe.selection.criteria import (
 )
 from mcframe.selection.cross_validation import cross_validate
 from mcframe.selection.cross_validation_answer import CrossValidation
+from mcframe.selection.grid import Grid
 from mcframe.selection.paths import Path, path
 from mcframe.selection.splitters import (
     EntryFolds,
@@ -28,11 +29,11 @@ from mcframe.selection.weight_max import weight_max
 
 __all__ = [
     "Comparison",
-    "CoordinateSearch",
     "Criterion",
     "CrossValidation",
     "EntryFolds",
     "Fold",
+    "Grid",
     "Held",
     "HeldOutLoss",
     "LabelError",
@@ -50,6 +51,5 @@ __all__ = [
     "cross_validate",
     "folds_of",
     "path",
-    "search_block_weights",
     "weight_max",
 ]

@@ -30,7 +30,7 @@ from mcframe.model import Block, Model, Problem, standardising
 from mcframe.model.table import Table, ranges_of
 from mcframe.numerics.operators import LowRank
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection.paths import with_ridge
+from mcframe.selection.paths import EFFECTS_WEIGHT, with_ridge
 from mcframe.selection.splitters import Held
 from mcframe.selection.weight_max import smooth
 
@@ -38,8 +38,6 @@ metrics = Deferred("sklearn.metrics", "the area under a curve")
 
 # Columns of the table of a cross-validation, in addition to one for each criterion.
 RESERVED = ("model", "weight", "mean", "standard_error", "folds")
-# The weight of the ridge on best constants, as in the fits that are compared: a tenth of an entry.
-EFFECTS_WEIGHT = 0.1
 # The kinds of observations that are codes, without a size or an order.
 CODES = frozenset({ValueKind.LABEL, ValueKind.CLASS})
 

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import FROM_OUTSIDE, BackendLike, checked_backend, checked_budget
+from mcframe.backends import FROM_OUTSIDE, BackendLike, Budget, checked_backend, checked_budget
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import (
@@ -20,14 +20,16 @@ from mcframe.contracts.errors import (
     UnobservedWarning,
     warn_caller,
 )
-from mcframe.contracts.validators import RandomState, a_type, above_zero, whole
+from mcframe.contracts.former import CROSS_VALIDATE, without_former_options
+from mcframe.contracts.validators import RandomState, a_type, whole
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
 from mcframe.runtime.progress import Progress, checked_progress, stage
 from mcframe.selection.criteria import Criterion, checked_criteria, criterion_name, score_of, takes
 from mcframe.selection.cross_validation_answer import AT_EDGE, CrossValidation
+from mcframe.selection.grid import Grid
 from mcframe.selection.jobs import joblib, results_as_finished
-from mcframe.selection.paths import certified_path, descending, identity_of
+from mcframe.selection.paths import EFFECTS_WEIGHT, certified_path, identity_of
 from mcframe.selection.splitters import EntryFolds, Fold, Splitter, folds_of
 from mcframe.selection.weight_max import chosen_place
 from mcframe.storage.archive import Archive
@@ -42,23 +44,18 @@ PathOf = Callable[[Model, Mapping[str, Any], Array], Iterable[Any]]
 PathScores = tuple[Array, Array, bool]
 
 
+@without_former_options(CROSS_VALIDATE)
 def cross_validate(
     models: Model | Sequence[Model],
     data: Mapping[str, Any],
     *,
     criterion: Criterion | Sequence[Criterion] | Mapping[str, Criterion] | None = None,
-    term: Any = None,
-    weights: Any = None,
-    count: int = 20,
-    ratio: float = 0.01,
+    weights: Sequence[float] | Array | Grid | None = None,
     cv: int | Splitter = 5,
-    patience: int | None = 2,
     path: PathOf | None = None,
     backend: BackendLike = "auto",
     tol: float = 1e-3,
-    max_iter: int = 20_000,
     max_seconds: float = np.inf,
-    effects_weight: float | None = 0.1,
     n_jobs: int = 1,
     random_state: RandomState = 0,
     progress: bool | None = None,
@@ -84,42 +81,33 @@ def cross_validate(
         ``OrdinalDistance``, ``HeldOutLoss``. Of several the first decides, the others are
         reported. NaN means that there is no score: such a weight has no mean, and a fold on
         which a model has no other scores counts for no model.
-    term, weights, count, ratio : as in ``path``
-        Without ``weights`` each model has its grid, from its ``weight_max`` on all data.
+    weights : list of float, or Grid of ``mcframe.selection``, optional
+        As in ``path``. Without numbers each model has its grid, from its ``weight_max`` on all
+        data. ``Grid(patience=...)`` says when a path ends early.
     cv : int, EntryFolds, RowFolds or TimeFolds of ``mcframe.selection``, default 5
         A number of parts of the entries at random, each with its share of every column and of
         rare labels, where no row or column loses all its entries (``EntryFolds``); whole rows,
         scored as new ones, by groups that belong together if needed (``RowFolds``); later entries
         (``TimeFolds``). Or any other ``Splitter``.
-    patience : int or None, default 2
-        End a model's path where this number of weights in a row were worse than the best one
-        before them, on all folds together: the smallest weights take the most time, and have no
-        score then. A weight counts as worse if (a) some weight was better than the first and (b)
-        the mean over folds of the differences to the best weight is above one standard error of
-        these differences; no path ends in its first half, in the logarithm of the weight. On 46
-        tables (simulated, and of scikit-learn; 20 weights, 3 folds) the choice was always that
-        among all weights. With None every weight is tried, and the folds of a model, whose fits
-        are in memory together otherwise, come one after the other.
     path : function of (model, data, weights), optional
         Gives an object for each weight that ``criterion`` takes; by default certified fits as by
-        ``mc.path``. With several ``n_jobs`` it and the criterion are sent to other processes:
+        ``mc.path``, with a ridge of ``Block(effects_weight=0.1)``, a tenth of an entry, on effects
+        that the models leave free (not for losses of a location, whose effects are finite). A
+        fold may hold out the only positive of a label: its bias is infinite then, and the
+        held-out loss of that entry would decide the choice. ``best_model`` has effects as they
+        were declared, and so has a ``path`` that calls ``mc.path``. With several ``n_jobs`` it
+        and the criterion are sent to other processes:
         functions, and objects that can be pickled.
-    backend, max_iter, max_seconds : as in ``path``
+    backend, max_seconds : as in ``path``
         Options of the default path.
     tol : float, default 1e-3
         As in ``path``, for the fits that are compared, since a ranking needs fewer digits than an
         answer. On 32 small tables (folds drawn as in an earlier version) 28 choices were those of
         fits to 1e-6, four the next weight, of a score worse by at most 1e-4 of it, a thousandth of
         its standard error. ``best_model`` is fitted by ``fit``, to the tolerance given there.
-    effects_weight : float or None, default 0.1
-        The weight of a ridge on effects that the models leave free, in the fits of the default
-        path alone and not for losses of a location (``Block(effects_weight=...)`` explains it: a
-        tenth of an entry). A fold may hold out the only positive of a label: its bias is infinite
-        then, and the held-out loss of that entry would decide the choice. None leaves effects
-        free; ``best_model`` has them as they were declared.
     n_jobs : int, default 1
         Processes, -1 for all cores; the scores do not depend on it. With more processes than
-        models each path is fitted to its end, and ``patience`` is applied afterwards.
+        models each path is fitted to its end, and the patience of the grid is applied afterwards.
     random_state : int, generator of numpy or None, default 0
         Draws the folds; equal seeds give equal scores, None draws afresh.
     progress : bool, optional
@@ -138,7 +126,7 @@ def cross_validate(
         of three weights or more the best is the largest or the smallest. Ctrl-C
         keeps finished fits: the answer is ``partial``, with a ``NotCertifiedWarning``, and
         chooses by all folds, among the weights that all of them have scores for (without
-        ``patience``, or with more ``n_jobs`` than models, by the folds that every model has
+        patience, or with more ``n_jobs`` than models, by the folds that every model has
         completed). Where no two means compare, the ``KeyboardInterrupt`` is passed on.
 
     Raises
@@ -150,12 +138,13 @@ def cross_validate(
     Examples
     --------
     >>> import numpy as np, mcframe as mc
-    >>> from mcframe.selection import RelativeError
+    >>> from mcframe.selection import Grid, RelativeError
     >>> rng = np.random.default_rng(0)
     >>> truth = np.outer(np.arange(1.0, 21.0), [1.0, 2.0, 3.0, 4.0])
     >>> x = truth + 40.0 * rng.standard_normal(truth.shape)
     >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
-    >>> chosen = mc.cross_validate(model, {"x": x}, criterion=RelativeError("x"), count=4)
+    >>> error, grid = RelativeError("x"), Grid(count=4)
+    >>> chosen = mc.cross_validate(model, {"x": x}, criterion=error, weights=grid)
     >>> chosen.best
     (0, 1)
     >>> mc.fit(chosen.best_model, {"x": x}).status
@@ -166,16 +155,13 @@ def cross_validate(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the first model has the same ones
         problems += [Problem.bind(model, data) for model in listed[1:]]
-    places = tuple(chosen_place(model, term) for model in listed)
+    grid = Grid.of(weights)
+    places = tuple(chosen_place(model, grid.term) for model in listed)
     criteria, n_jobs = checked_criteria(criterion, listed), whole(n_jobs, "n_jobs")
     if n_jobs == 0:
         raise ModelError("n_jobs=0 was given; 1 process or more is needed, -1 for one a core")
-    limit = None if patience is None else whole(patience, "patience", 1)
-    budget = checked_budget(tol, max_iter, max_seconds)
-    ridge = None
-    if path is None and effects_weight is not None:
-        free = ", or None for effects as the models declare them"
-        ridge = above_zero(effects_weight, "effects_weight", free)
+    budget = checked_budget(tol, Budget().max_iter, max_seconds)
+    ridge = EFFECTS_WEIGHT if path is None else None
     compiled = [CompiledProblem(each) for each in problems]
     if path is None:
         for each in compiled:
@@ -187,7 +173,7 @@ def cross_validate(
         )
     folds = folds_of(checked_splitter(cv), problems[0], data, random_state)
     pairs = zip(compiled, places, strict=True)
-    grids = np.stack([descending(each, at, weights, count, ratio) for each, at in pairs])
+    grids = np.stack([grid.weights(each, at) for each, at in pairs])
     archive = None
     if checkpoint is not None:
         identity = identity_of(problems, places, grids, budget, "models") | {
@@ -195,7 +181,7 @@ def cross_validate(
             "criterion": digest_of(criteria),
             "path": digest_of(path),
             "backend": digest_of(backend),
-            "patience": str(limit),
+            "patience": str(grid.patience),
             "effects_weight": str(ridge),
         }
         archive = Archive.at_path(checkpoint, "cross-validation", identity)
@@ -208,11 +194,10 @@ def cross_validate(
             place=places[model],
             backend=backend,
             budget=budget,
-            effects_weight=ridge,
             checkpoint=file,
         )
 
-    scores = Scores(listed, path_at, grids, folds, criteria, limit, archive)
+    scores = Scores(listed, path_at, grids, folds, criteria, grid.patience, archive)
     kinds = [model.terms[at].word for model, at in zip(listed, places, strict=True)]
     with stage("cross_validate", shown) as here:
         scores.compute(n_jobs, here)

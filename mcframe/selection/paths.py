@@ -18,23 +18,26 @@ from mcframe.backends import (
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.errors import BackendError, ModelError, NotCertifiedWarning, warn_caller
+from mcframe.contracts.errors import BackendError, NotCertifiedWarning, warn_caller
+from mcframe.contracts.former import PATH, without_former_options
 from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.showing import card, table_as_html
-from mcframe.contracts.term import Term
-from mcframe.contracts.validators import RandomState, checked_seed, counted, probability, whole
+from mcframe.contracts.validators import RandomState, checked_seed, counted
 from mcframe.fitting.fit import solve_with
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Block, Model, Problem
 from mcframe.runtime.machine import blas_alone
 from mcframe.runtime.progress import checked_progress, stage
-from mcframe.selection.weight_max import chosen_place, largest_weight
+from mcframe.selection.grid import Grid
+from mcframe.selection.weight_max import chosen_place
 from mcframe.storage.archive import Archive
 from mcframe.storage.digest import digest_of
 
 if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import PathPictures
 
+# The ridge on free effects in the fits that a cross-validation compares: a tenth of an entry.
+EFFECTS_WEIGHT = 0.1
 LINE = "{:>12}  {:<15}  {:>15}  {:>7}  {:>4}  {:>8}"
 TITLES = ("weight", "status", "objective", "gap", "rank", "time")
 HEADER = LINE.format(*TITLES)
@@ -92,14 +95,12 @@ def cells(weight: float, fit: Fit) -> tuple[str, ...]:
     return (f"{weight:.6g}", fit.status, *numbers, f"{fit.history[-1].seconds:.2f} s")
 
 
+@without_former_options(PATH)
 def path(
     model: Model,
     data: Mapping[str, Any],
     *,
-    term: type[Term] | Term | None = None,
-    weights: Any = None,
-    count: int = 20,
-    ratio: float = 0.01,
+    weights: Sequence[float] | Array | Grid | None = None,
     backend: BackendLike = "auto",
     tol: float = 1e-6,
     max_iter: int = 20_000,
@@ -117,15 +118,12 @@ def path(
     model : Model
         The declared weight of the term is not used.
     data : as in ``fit``
-    term : a class such as mc.NuclearNorm, or one of the model's terms, optional
-        The term whose weight changes: by default the model's NuclearNorm or MaxNorm, else its
-        only term with a weight.
-    weights : list of float, optional
-        Strictly descending.
-    count, ratio : int and float, default 20 and 0.01
-        Without ``weights``: the number of weights, at least two, geometrically spaced from
-        ``weight_max``, the smallest weight at which the answer is trivial, down to ``ratio``
-        times that.
+    weights : list of float, or Grid of ``mcframe.selection``, optional
+        Strictly descending. By default ``Grid()``: 20 weights, geometrically spaced from
+        ``weight_max``, the smallest weight at which the answer is trivial, down to a hundredth of
+        it. ``Grid(count=..., ratio=...)`` has others, and ``Grid(term=...)`` names the term whose
+        weight changes, which is the model's NuclearNorm or MaxNorm by default, else its only term
+        with a weight.
     backend, tol, random_state : as in ``fit``
     max_iter, max_seconds : as in ``fit``
         Limits of each fit. A fit that they end does not end the path.
@@ -158,13 +156,14 @@ def path(
     """
     shown = checked_progress(progress)
     problem = Problem.bind(model, data)
-    place = chosen_place(model, term)
+    grid = Grid.of(weights)
+    place = chosen_place(model, grid.term)
     budget = checked_budget(tol, max_iter, max_seconds)
     seed = checked_seed(random_state)
     asked = "None" if random_state is None else str(seed)  # any fresh seed goes on from a file
     compiled = CompiledProblem(problem)
     checked_backend(backend, compiled)
-    sequence = descending(compiled, place, weights, count, ratio)
+    sequence = grid.weights(compiled, place)
     fits, said = list[Fit](), []
     try:
         with stage("path", shown) as here:
@@ -247,52 +246,6 @@ def identity_of(
     }
 
 
-def descending(
-    compiled: CompiledProblem, place: int, weights: Any, count: int, ratio: float
-) -> Array:
-    """Return the given weights, or ``count`` from the largest down to ``ratio`` times it."""
-    if weights is not None:
-        return checked_weights(weights)
-    count = whole(count, "count", 1)
-    if count == 1:
-        raise ModelError(
-            "count=1 was given; two weights at least are needed, from the largest, at which Z = 0,"
-            " down to ratio times it: give weights=[w] for a path of one fit"
-        )
-    ratio, largest = probability(ratio, "ratio"), largest_weight(compiled, place)
-    return np.asarray(np.geomspace(largest, ratio * largest, count))
-
-
-def checked_weights(weights: Any) -> Array:
-    """Return weights that are above 0 and descend, or raise a ``ModelError``."""
-    try:
-        sequence: Array = np.asarray(weights)
-        if sequence.dtype.kind not in "iufO":  # text and dates would be read as numbers
-            raise TypeError
-        sequence = sequence.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ModelError(
-            f"weights={weights!r} were given; a list of numbers is needed, each below the one"
-            " before it"
-        ) from None
-    if sequence.ndim != 1 or sequence.size == 0:
-        raise ModelError(
-            f"weights of shape {sequence.shape} were given; a list of at least one is needed,"
-            " such as [1.0]"
-        )
-    wrong = sequence[~(np.isfinite(sequence) & (sequence > 0.0))]
-    if wrong.size:
-        raise ModelError(f"weights hold {wrong[0]:g}; each must be above 0 and finite")
-    rising = np.flatnonzero(np.diff(sequence) >= 0.0)
-    if rising.size:
-        before, after = sequence[rising[0]], sequence[rising[0] + 1]
-        raise ModelError(
-            f"weights hold {after:g} after {before:g}; they must descend, since each fit starts"
-            " from the one before: give numpy.unique(weights)[::-1]"
-        )
-    return sequence
-
-
 def certified_path(
     model: Model,
     data: Mapping[str, Any],
@@ -301,14 +254,13 @@ def certified_path(
     place: int,
     backend: BackendLike,
     budget: Budget,
-    effects_weight: float | None,
     checkpoint: str | None = None,
 ) -> Iterator[Fit]:
     """Yield the fits of ``mc.path``, kept in a file if one is given.
 
-    Effects that may be infinite have a ridge of ``effects_weight``, if that is given.
+    Effects that may be infinite have a ridge of ``EFFECTS_WEIGHT``.
     """
-    compiled = CompiledProblem(Problem.bind(with_ridge(model, effects_weight), data))
+    compiled = CompiledProblem(Problem.bind(with_ridge(model, EFFECTS_WEIGHT), data))
     return along(compiled, place, weights, backend, budget, 0, checkpoint)
 
 
@@ -321,10 +273,8 @@ def may_be_infinite(block: Block) -> bool:
     return free and not block.likelihood.location
 
 
-def with_ridge(model: Model, weight: float | None) -> Model:
+def with_ridge(model: Model, weight: float) -> Model:
     """Return the model with a ridge on effects that may be infinite without one."""
-    if weight is None:
-        return model
     blocks = [
         attrs.evolve(block, effects_weight=weight) if may_be_infinite(block) else block
         for block in model.blocks

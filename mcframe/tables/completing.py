@@ -19,6 +19,7 @@ from mcframe.runtime.progress import checked_progress, current, stage
 from mcframe.selection import (
     Criterion,
     EntryFolds,
+    Grid,
     Held,
     HeldOutLoss,
     RelativeDeviance,
@@ -254,10 +255,8 @@ def optimum(
             declared.model,
             declared.data,
             criterion=relative_deviance,
-            count=WEIGHTS,
-            ratio=RATIO,
+            weights=Grid(count=WEIGHTS, ratio=RATIO, patience=PATIENCE),
             cv=cv if groups is None else RowFolds(FOLDS, groups=groups),
-            patience=PATIENCE,
             random_state=seed,
         )
         folds = seen[chosen.best_weight]
