@@ -418,7 +418,6 @@ OTHERS = [
     'mc.path(model(), {"x": x}, weights=[])',
     'mc.path(model(), {"x": x}, weights=["1.0"])',
     'mc.path(model(), {"x": x}, weights=1.0)',
-    'mc.path(model(), {"x": x}, count=10)',
     'mc.path(model(), {"x": x}, weights=selection.Grid(term=mc.MaxNorm))',
     'mc.path(model(), {"x": x}, weights=selection.Grid(term="NuclearNorm"))',
     "selection.Grid(count=1)",
@@ -447,11 +446,9 @@ OTHERS = [
     'mc.cross_validate(model(), {"x": x}, criterion=selection.HeldOutLoss(), cv=1)',
     'mc.cross_validate(model(), {"x": x}, criterion=selection.HeldOutLoss(), cv=100)',
     'mc.cross_validate(model(), {"x": x}, criterion=selection.HeldOutLoss(), cv="five")',
-    'mc.cross_validate(model(), {"x": x}, criterion=selection.HeldOutLoss(), patience=3)',
     'mc.cross_validate(model(), {"x": x}, criterion=selection.HeldOutLoss(), n_jobs=0)',
     'mc.cross_validate(model(), {"x": x}, criterion=selection.HeldOutLoss(), random_state="a")',
     'mc.cross_validate(model(), {"x": x}, criterion=selection.HeldOutLoss(), path="fit")',
-    'mc.cross_validate(model(), {"x": x}, criterion=selection.HeldOutLoss(), effects_weight=None)',
     'mc.cross_validate(model(), {"x": x}, criterion=selection.HeldOutLoss(),'
     " cv=selection.RowFolds(3, groups=[1, 2]))",
     'mc.cross_validate(model(), {"x": x}, criterion=selection.HeldOutLoss(),'
