@@ -381,7 +381,7 @@ def test_dual_matrices_are_part_of_the_sums_over_effects():
     duals = tuple(t.nearest_dual(rng.standard_normal((N, D))) for t in program.terms)
     gradient = rng.standard_normal(program.entries.size)
     moved, matrices = program.centred(gradient, duals)
-    layout = program.loss.pieces[0].layout
+    layout = program.loss.block_losses[0].layout
     sums = program.loss.sums_by_effect(moved)[0][0] + sum(map(layout.sums_of_cells, matrices))
     assert np.max(np.abs(sums)) <= 1e-12
     for term, matrix in zip(program.terms, matrices, strict=True):

@@ -198,7 +198,7 @@ def program_with_effects(name):
     table[:, 0] = y[:, 0]  # each row has an entry
     model = mc.Model([mc.Block("y", word, **effects)], [NORM])
     loss = CompiledProblem(Problem.bind(model, {"y": table})).program.loss
-    size = sum(piece.n_numbers for piece in loss.pieces)
+    size = sum(block_loss.n_numbers for block_loss in loss.block_losses)
     return loss, 0.3 * rng.standard_normal(size), rng.standard_normal(size)
 
 
@@ -210,14 +210,14 @@ def test_effects_that_are_nearly_solved_for_err_by_powers_of_the_step(name):
     for length in (0.01, 0.005):
         exact = loss.evaluate(z + length * direction, warm)
         nearly = loss.evaluate(z + length * direction, warm, nearly=True)
-        sums = loss.pieces[0].effects.sum_by_effect(nearly.gradient)
-        if loss.pieces[0].effects.ridge is None:
+        sums = loss.block_losses[0].effects.sum_by_effect(nearly.gradient)
+        if loss.block_losses[0].effects.ridge is None:
             np.testing.assert_allclose(sums, 0.0, atol=1e-9)
         errors.append(
             (abs(nearly.value - exact.value), np.abs(nearly.gradient - exact.gradient).max())
         )
     (value, gradient), (value_half, gradient_half) = errors
-    if loss.pieces[0].likelihood.quadratic:
+    if loss.block_losses[0].likelihood.quadratic:
         assert max(value, gradient) < 1e-10
         return
     assert 1e-12 < value_half < value / 6.0  # of third order: an eighth

@@ -38,8 +38,8 @@ def check(example, tally):
     model, data, size = example
     program, rng = program_of(model, data), np.random.default_rng(0)
     begun = tuple(
-        np.zeros(piece.effects.size) if piece.effects.size else None
-        for piece in program.loss.pieces
+        np.zeros(block_loss.effects.size) if block_loss.effects.size else None
+        for block_loss in program.loss.block_losses
     )
     for scale in (0.0, 1e-3, 1.0, 1e3):
         begin = LowRank.of(scale * size * rng.standard_normal(program.shape))

@@ -186,8 +186,8 @@ def test_short_systems_are_those_of_all_columns(mixed):
     model = attrs.evolve(model, blocks=model.blocks[:1], terms=[mc.GaussianRows(covariance_of(3))])
     program = CompiledProblem(mc.Problem.bind(model, {"x": data["x"]})).program
     squares = program.penalty.squares
-    piece = program.loss.pieces[0]
-    losses = RowLosses.of(25, (piece,), (slice(0, 3),), squares.centre, squares.loadings)
+    block_loss = program.loss.block_losses[0]
+    losses = RowLosses.of(25, (block_loss,), (slice(0, 3),), squares.centre, squares.loadings)
     assert losses.short
     here = losses.at(np.random.default_rng(0).standard_normal((25, 3)))
     curvatures, _ = losses.curvatures(here)

@@ -423,7 +423,7 @@ def test_gradients_are_centred_class_by_class_over_all_partitions():
     data = RowsInMemory({"x": mc.Observations(y, weights=np.full(y.shape, 0.3))}, 3)
     with closing(OneByOne(Source(data, model), KeptParts(np.inf))) as executor:
         loss = bind_partitions(model, executor)[1].loss
-        size, counts = loss.pieces[0].n_numbers, loss.pieces[0].effects.counts
+        size, counts = loss.block_losses[0].n_numbers, loss.block_losses[0].effects.counts
         nowhere = predictors(size, LowRank.zeros((16, 15)))
         gradient = loss.evaluate_at(nowhere, (np.zeros(15),)).gradient
         centred = loss.centre(gradient)
@@ -508,10 +508,10 @@ def test_each_weighted_level_has_the_curvature_of_its_own_weight():
     weights = 10.0 ** np.random.default_rng(0).uniform(-3, 3, y.shape)
     problem = mc.Problem.bind(model_of_levels(), {"x": mc.Observations(y, weights=weights)})
     program = compile_problem(problem)
-    (piece,) = program.loss.pieces
+    (block_loss,) = program.loss.block_losses
     lines = FactorRows(program, program.evaluate(LowRank.zeros(program.shape)))
     np.testing.assert_allclose(
-        lines.newton_weights, piece.scale * piece.likelihood.curvature, rtol=1e-12
+        lines.newton_weights, block_loss.scale * block_loss.likelihood.curvature, rtol=1e-12
     )
 
 

@@ -674,7 +674,7 @@ def test_a_worker_of_another_environment_is_refused_before_any_work(threads, mon
     def environment(dask_worker=None):
         return there if dask_worker is not None and dask_worker.name == 1 else here
 
-    monkeypatch.setattr(clusters, "environment_here", environment)
+    monkeypatch.setattr(clusters, "local_environment", environment)
     with pytest.raises(
         mc.BackendError, match=r"worker tcp.* has mcframe 0.0.1, numpy 1.7, and the .* one env"
     ):
@@ -692,7 +692,7 @@ def test_workers_of_another_processor_are_said_once(threads, monkeypatch):
     monkeypatch.setattr(on_dask, "REFRESHED", 2)
     fit = mc.fit(model_of(*KIND), data_of(), max_iter=0, client=threads)
     assert fit.notes == ()
-    monkeypatch.setattr(clusters, "arithmetic_here", arithmetic)
+    monkeypatch.setattr(clusters, "local_arithmetic", arithmetic)
     with pytest.warns(UserWarning, match="1 of 2 workers use other CPU or BLAS targets") as warned:
         fit = mc.fit(model_of(*KIND), data_of(), max_iter=0, client=threads)
     said = [str(w.message) for w in warned if "workers compute" in str(w.message)]

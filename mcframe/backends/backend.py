@@ -271,9 +271,9 @@ class Backend(ABC):
 def nonsmooth_refusal(program: Program) -> str | None:
     """The nonsmooth losses and terms but the main regularizer, as a clause; None without any."""
     parts = [
-        f"the loss {type(piece.likelihood).__name__}"
-        for piece in program.loss.pieces
-        if not piece.likelihood.smooth
+        f"the loss {type(block_loss.likelihood).__name__}"
+        for block_loss in program.loss.block_losses
+        if not block_loss.likelihood.smooth
     ]
     parts += [type(term.term).__name__ for term in program.terms if not term.smooth]
     verb = "have" if len(parts) > 1 else "has"

@@ -32,7 +32,7 @@ from mcframe.numerics.norms import (
 )
 from mcframe.numerics.operators import Dense, LowRank, Operator
 from mcframe.numerics.tapering import lower_directions
-from mcframe.numerics.unlabeled import BackgroundAt
+from mcframe.numerics.unlabeled import ImplicitLossAt
 from mcframe.runtime.machine import OutOfTime
 
 
@@ -72,7 +72,7 @@ class DualPoint:
     gradient: Array
     terms: tuple[Array, ...]
     fenchel_conjugates: FenchelConjugates
-    background: BackgroundAt
+    background: ImplicitLossAt
     share: float = 1.0
     finite: bool = True  # whether no loss overflowed
 
@@ -186,9 +186,9 @@ def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint
 
 def nearest_gradient(program: Program, gradient: Array, terms: Sequence[Array]) -> Array:
     """The nearest gradients with finite conjugates, whose sums with those of terms vanish."""
-    if not program.terms_of_piece:
+    if not program.terms_of_block:
         return program.loss.nearest_gradient(gradient)
-    return program.loss.nearest_gradient(gradient, program.duals_by_piece(terms))
+    return program.loss.nearest_gradient(gradient, program.duals_by_block(terms))
 
 
 def dual_matrix(
@@ -790,7 +790,7 @@ def at_zero(program: Program) -> tuple[Point, Certificate] | None:
 
     It is unknown if a loss without a gradient has effects, which cannot be solved for.
     """
-    if any(p.effects.size and not p.likelihood.smooth for p in program.loss.pieces):
+    if any(p.effects.size and not p.likelihood.smooth for p in program.loss.block_losses):
         return None
     point = Point(LowRank.zeros(program.shape))
     with np.errstate(over="ignore", invalid="ignore"):

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.compile import BlockTerm, FactoredPenalty, Piece, Program
+from mcframe.compile import BlockLoss, BlockTerm, FactoredPenalty, Program
 from mcframe.compile.effects import EffectsRidge
 from mcframe.compile.penalty import split_rows
 from mcframe.contracts.arrays import Array, IntArray
@@ -18,7 +18,7 @@ from mcframe.numerics.operators import LowRank
 from mcframe.numerics.polyhedra import Polyhedron
 from mcframe.runtime.machine import check_time
 
-# Effects of each piece of the loss.
+# Effects of each block of the loss.
 Given = tuple[Array | None, ...]
 # Rounds of projections; the objective is infinite where the point is not feasible after them.
 ROUNDS = 200
@@ -69,7 +69,7 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
         return program.penalty.nearest(latent), effects
     main: Any = program.main
     factored = isinstance(program.penalty, FactoredPenalty)
-    exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
+    exact = any(block_loss.likelihood.indicator for block_loss in program.loss.block_losses)
     bounded = isinstance(main, Constraint) or exact
     if not (factored or bounded) and all(t.fixed is not None for t in constraints_of(program)):
         return with_fixed_columns(program, latent), effects
@@ -199,7 +199,7 @@ def is_polyhedral(term: BlockTerm) -> bool:
 class Linear:
     """All bounds, equations and exact losses as sets of W, raveled, and of the effects behind it.
 
-    ``sizes`` are the numbers of effects of the pieces.
+    ``sizes`` are the numbers of effects of the blocks.
     """
 
     shape: tuple[int, int]
@@ -208,7 +208,7 @@ class Linear:
 
     @property
     def starts(self) -> IntArray:
-        """The places of the first effects of the pieces, and the end."""
+        """The places of the first effects of the blocks, and the end."""
         return starts_of(self.shape, self.sizes)
 
     def vector(self, joint: Joint) -> Array:
@@ -233,7 +233,7 @@ class Linear:
 
 
 def starts_of(shape: tuple[int, int], sizes: tuple[int, ...]) -> IntArray:
-    """The places of the first effects of the pieces behind a W of that shape, and the end."""
+    """The places of the first effects of the blocks behind a W of that shape, and the end."""
     return shape[0] * shape[1] + np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)])
 
 
@@ -242,7 +242,7 @@ def linear_sets(program: Program) -> Linear | None:
 
     None where an exact loss allows an interval for the sum of Z and effects.
     """
-    sizes = tuple(piece.layout.n_effects for piece in program.loss.pieces)
+    sizes = tuple(block_loss.layout.n_effects for block_loss in program.loss.block_losses)
     starts, n_cells = starts_of(program.shape, sizes), program.shape[0] * program.shape[1]
     lower, upper = np.full(starts[-1], -np.inf), np.full(starts[-1], np.inf)
     places = np.arange(n_cells).reshape(program.shape)
@@ -255,19 +255,19 @@ def linear_sets(program: Program) -> Linear | None:
             lower[own] = np.maximum(lower[own], limits[0] / factor)
             upper[own] = np.minimum(upper[own], limits[1] / factor)
         elif isinstance(term.term, Sums):
-            first = 0 if term.piece is None else int(starts[term.piece])
+            first = 0 if term.block_index is None else int(starts[term.block_index])
             equations.add_sums(term, own, factor, first)
     z_scales = program.entries.times_scales(np.ones(program.entries.size))
-    for k, piece in enumerate(program.loss.pieces):
-        if not piece.likelihood.indicator:
+    for k, block_loss in enumerate(program.loss.block_losses):
+        if not block_loss.likelihood.indicator:
             continue
         ends = [
-            piece.likelihood.prox(
-                np.full(piece.y.shape, far), piece.y, np.full(piece.y.shape, SHORT)
+            block_loss.likelihood.prox(
+                np.full(block_loss.y.shape, far), block_loss.y, np.full(block_loss.y.shape, SHORT)
             )
             for far in (-FAR, FAR)
         ]
-        cells, scales = program.entries.flat[piece.part], z_scales[piece.part]
+        cells, scales = program.entries.flat[block_loss.part], z_scales[block_loss.part]
         if not sizes[k]:
             lower[cells] = np.maximum(
                 lower[cells], np.where(ends[0] == -FAR, -np.inf, ends[0] / scales)
@@ -276,7 +276,7 @@ def linear_sets(program: Program) -> Linear | None:
                 upper[cells], np.where(ends[1] == FAR, np.inf, ends[1] / scales)
             )
         elif np.array_equal(*ends):
-            equations.add_entries(piece, cells, scales, ends[0], int(starts[k]))
+            equations.add_entries(block_loss, cells, scales, ends[0], int(starts[k]))
         else:
             return None
     polyhedron = Polyhedron.of(lower, upper, *equations.written(len(lower)))
@@ -285,7 +285,7 @@ def linear_sets(program: Program) -> Linear | None:
 
 @attrs.define(eq=False)
 class Equations:
-    """Sparse equations ``C x = t`` of the cells of W and, behind them, the effects of pieces."""
+    """Sparse equations ``C x = t`` of the cells of W and, behind them, the effects of blocks."""
 
     rows: list[Array] = attrs.field(factory=list)
     places: list[Array] = attrs.field(factory=list)
@@ -325,15 +325,15 @@ class Equations:
                 self.end(wanted)
 
     def add_entries(
-        self, piece: Piece, cells: IntArray, scales: Array, predictors: Array, first: int
+        self, block_loss: BlockLoss, cells: IntArray, scales: Array, predictors: Array, first: int
     ) -> None:
-        """The predictors of the entries of a piece, whose effects begin at ``first``."""
-        layout, rank = piece.layout, np.arange(cells.size)
+        """The predictors of the entries of a block, whose effects begin at ``first``."""
+        layout, rank = block_loss.layout, np.arange(cells.size)
         self.add(rank, cells, scales)
         if layout.n_biases:
-            self.add(rank, first + piece.effects.columns, 1.0)
+            self.add(rank, first + block_loss.effects.columns, 1.0)
         if layout.n_row_effects:
-            self.add(rank, first + layout.n_biases + piece.effects.rows, 1.0)
+            self.add(rank, first + layout.n_biases + block_loss.effects.rows, 1.0)
         if layout.n_intercepts:
             self.add(rank, first + layout.n_effects - 1, 1.0)
         self.end(predictors)
@@ -374,9 +374,15 @@ def interpolates(program: Program, joint: Joint) -> bool:
     """True where exact losses are 0 at a point."""
     z = program.entries.iterate(joint.dense).z
     return all(
-        np.all(np.isfinite(piece.likelihood.value(piece.predictor(z[piece.part], own), piece.y)))
-        for piece, own in zip(program.loss.pieces, joint.effects, strict=True)
-        if piece.likelihood.indicator
+        np.all(
+            np.isfinite(
+                block_loss.likelihood.value(
+                    block_loss.predictor(z[block_loss.part], own), block_loss.y
+                )
+            )
+        )
+        for block_loss, own in zip(program.loss.block_losses, joint.effects, strict=True)
+        if block_loss.likelihood.indicator
     )
 
 
@@ -390,11 +396,15 @@ def projections_of(program: Program) -> list[Projection]:
 
     And last of all equations of their blocks, which then move the cells that are no entries.
     """
-    exact = [k for k, piece in enumerate(program.loss.pieces) if piece.likelihood.indicator]
+    exact = [
+        k
+        for k, block_loss in enumerate(program.loss.block_losses)
+        if block_loss.likelihood.indicator
+    ]
     projections = [projection_of(term) for term in constraints_of(program)]
     projections += [interpolation(program, k) for k in exact]
     projections += [
-        projection_in_gaps(term, program.loss.pieces[k])
+        projection_in_gaps(term, program.loss.block_losses[k])
         for k in exact
         for term in constraints_of(program)
         if isinstance(term.term, Sums) and term.columns == program.columns[k]
@@ -417,7 +427,7 @@ def projection_of(term: BlockTerm) -> Projection:
     return project
 
 
-def projection_in_gaps(term: BlockTerm, piece: Piece) -> Projection:
+def projection_in_gaps(term: BlockTerm, block_loss: BlockLoss) -> Projection:
     """The equations of a term met by moving the cells of its block that are no entries."""
     assert isinstance(term.term, Sums)
     groups = term.term.groups
@@ -427,7 +437,7 @@ def projection_in_gaps(term: BlockTerm, piece: Piece) -> Projection:
         submatrix = moved[:, term.columns]
         argument = term.argument(submatrix, joint.effects)
         gaps = np.ones(argument.shape, dtype=bool)
-        gaps[piece.rows, piece.columns] = False
+        gaps[block_loss.rows, block_loss.columns] = False
         for group in groups:
             distances = group.distances(argument[:, group.columns])
             for column, away in zip(group.columns, distances.T, strict=True):
@@ -447,9 +457,9 @@ def with_moved_biases(term: BlockTerm, joint: Joint) -> Joint:
     So a Z of low rank stays one where biases alone can meet the equations. Equations that hardly
     depend on a bias leave it.
     """
-    if term.piece is None or term.layout is None or not term.layout.n_biases:
+    if term.block_index is None or term.layout is None or not term.layout.n_biases:
         return joint
-    block_effects = joint.effects[term.piece]
+    block_effects = joint.effects[term.block_index]
     assert block_effects is not None
     distances = term.distances(joint.dense[:, term.columns])
     effects, squares = block_effects.copy(), term.equations
@@ -460,57 +470,68 @@ def with_moved_biases(term: BlockTerm, joint: Joint) -> Joint:
         if length > MOVABLE * len(joint.dense):
             biases[group.columns] -= group.sums @ (shift + distance) / length
     return attrs.evolve(
-        joint, effects=(*joint.effects[: term.piece], effects, *joint.effects[term.piece + 1 :])
+        joint,
+        effects=(
+            *joint.effects[: term.block_index],
+            effects,
+            *joint.effects[term.block_index + 1 :],
+        ),
     )
 
 
 def interpolation(program: Program, k: int) -> Projection:
-    """The entries of a piece, and its effects, moved together to where its loss is 0."""
-    piece = program.loss.pieces[k]
-    places = program.entries.flat[piece.part]
-    scales = program.entries.times_scales(np.ones(program.entries.size))[piece.part]
+    """The entries of a block, and its effects, moved together to where its loss is 0."""
+    block_loss = program.loss.block_losses[k]
+    places = program.entries.flat[block_loss.part]
+    scales = program.entries.times_scales(np.ones(program.entries.size))[block_loss.part]
 
     def project(joint: Joint) -> Joint:
         z = scales * joint.dense.ravel()[places]
         effects, moved = joint.effects[k], joint.dense.copy()
-        predictor = piece.predictor(z, effects)
-        nearest = piece.likelihood.prox(predictor, piece.y, np.full(predictor.shape, SHORT))
+        predictor = block_loss.predictor(z, effects)
+        nearest = block_loss.likelihood.prox(
+            predictor, block_loss.y, np.full(predictor.shape, SHORT)
+        )
         if effects is None:
             moved.ravel()[places] = nearest / scales
             return attrs.evolve(joint, dense=moved)
-        shared = nearest_effects(piece, z, nearest, effects)
-        effects = within_bounds(program, piece, nearest, shared)
-        moved.ravel()[places] = (nearest - piece.predictor(np.zeros_like(z), effects)) / scales
+        shared = nearest_effects(block_loss, z, nearest, effects)
+        effects = within_bounds(program, block_loss, nearest, shared)
+        moved.ravel()[places] = (
+            nearest - block_loss.predictor(np.zeros_like(z), effects)
+        ) / scales
         all_effects = (*joint.effects[:k], effects, *joint.effects[k + 1 :])
         return Joint(moved, all_effects)
 
     return project
 
 
-def nearest_effects(piece: Piece, z: Array, predictor: Array, effects: Array) -> Array:
+def nearest_effects(block_loss: BlockLoss, z: Array, predictor: Array, effects: Array) -> Array:
     """The effects of the point nearest to z and these effects that has the given predictor.
 
     The least squares of both moves: a ridge regression of what is missing.
     """
-    kind: Any = piece.effects
+    kind: Any = block_loss.effects
     nearby = attrs.evolve(kind, ridge=EffectsRidge(1.0, effects), fixed=np.zeros(effects.size))
     return nearby.solve(Gaussian(), z, predictor, 1.0, effects)
 
 
-def within_bounds(program: Program, piece: Piece, predictor: Array, effects: Array) -> Array:
+def within_bounds(
+    program: Program, block_loss: BlockLoss, predictor: Array, effects: Array
+) -> Array:
     """Effects, one for each entry, moved to where Z can have the predictor and be in its boxes.
 
     The entries of an effect leave an interval for it; where it is empty it stays.
     """
-    if not piece.effects.separable:
+    if not block_loss.effects.separable:
         return effects
     lowest, highest = np.full(effects.size, -np.inf), np.full(effects.size, np.inf)
-    columns = program.entries.columns[piece.part]
+    columns = program.entries.columns[block_loss.part]
     for term in constraints_of(program):
         bounds = term.term.entry_bounds
         if bounds is not None:
             in_columns = (columns >= term.columns.start) & (columns < term.columns.stop)
-            group = piece.effects.places[in_columns]
+            group = block_loss.effects.places[in_columns]
             np.maximum.at(lowest, group, predictor[in_columns] - bounds[1])
             np.minimum.at(highest, group, predictor[in_columns] - bounds[0])
     return np.where(lowest <= highest, np.clip(effects, lowest, highest), effects)
@@ -521,7 +542,7 @@ def scaled_factors(program: Program, latent: LowRank, effects: Given) -> LowRank
 
     It keeps the rank and the factors' own bound, and costs no decomposition.
     """
-    if any(piece.likelihood.indicator for piece in program.loss.pieces):
+    if any(block_loss.likelihood.indicator for block_loss in program.loss.block_losses):
         return None
     sets = [(term, latent.columns(term.columns).dense()) for term in constraints_of(program)]
     scale = largest_scale(

@@ -111,10 +111,10 @@ class FPC(Solver[Program, FPCState]):
         """A fixed column needs the multipliers around this solver; its steps need a bound."""
         if not np.isfinite(program.curvature):
             return "its fixed steps need losses of bounded curvature"
-        layouts = [piece.layout for piece in program.loss.pieces]
+        layouts = [block_loss.layout for block_loss in program.loss.block_losses]
         if any(layout.size > layout.n_biases for layout in layouts):
             return "it knows biases of columns, no other free effects"
-        if any(piece.width > 1 for piece in program.loss.pieces):
+        if any(block_loss.width > 1 for block_loss in program.loss.block_losses):
             return "it knows losses of single entries, not of classes"
         n_columns = max(columns.stop for columns in program.columns)
         beside_losses = any(term.columns.start < n_columns for term in program.terms)
@@ -132,7 +132,7 @@ class FPC(Solver[Program, FPCState]):
         begin, sigma = published_start(program) if start is None else (start.latent, 0.0)
         iterate = begin.dense()
         biases = tuple(
-            np.zeros(p.layout.n_biases) if p.layout.n_biases else None for p in loss.pieces
+            np.zeros(p.layout.n_biases) if p.layout.n_biases else None for p in loss.block_losses
         )
         return FPCState(
             iterate=iterate,
@@ -246,14 +246,14 @@ def gradient_step(
 ) -> Biases:
     """b - tau_b g(b), Eq. 4 of the paper."""
     moved: list[Array | None] = []
-    for piece, bias in zip(program.loss.pieces, biases, strict=True):
+    for block_loss, bias in zip(program.loss.block_losses, biases, strict=True):
         if bias is None:
             moved.append(None)
             continue
-        gradient = evaluation.entry_gradients[piece.part]
-        total = piece.effects.sum_by_effect(gradient)
-        if piece.effects.ridge is not None:
-            total = total + piece.effects.ridge.gradient(bias)
+        gradient = evaluation.entry_gradients[block_loss.part]
+        total = block_loss.effects.sum_by_effect(gradient)
+        if block_loss.effects.ridge is not None:
+            total = total + block_loss.effects.ridge.gradient(bias)
         moved.append(bias - bias_step * total)
     return tuple(moved)
 
@@ -266,17 +266,17 @@ def published_steps(program: Program) -> tuple[float, float]:
     limits, bias_limits = [1.0 / term.curvature for term in program.terms if term.smooth], []
     # Of a weighted norm the steps are in W; the scales of cells without a loss do not count.
     stretches = program.entries.times_scales(np.ones(program.entries.size), 2)
-    for piece in program.loss.pieces:
-        fraction = 1.0 if piece.likelihood.quadratic else PUBLISHED_FRACTION
-        stretch = float(np.max(stretches[piece.part], initial=0.0)) or 1.0
+    for block_loss in program.loss.block_losses:
+        fraction = 1.0 if block_loss.likelihood.quadratic else PUBLISHED_FRACTION
+        stretch = float(np.max(stretches[block_loss.part], initial=0.0)) or 1.0
         if program.background:
             stretch = program.entries.stretch**2
-        limits.append(fraction / (piece.curvature * stretch))
-        if piece.layout.n_biases:
-            ridge = piece.effects.ridge
+        limits.append(fraction / (block_loss.curvature * stretch))
+        if block_loss.layout.n_biases:
+            ridge = block_loss.effects.ridge
             stiffness = 0.0 if ridge is None else ridge.weight
             bias_limits.append(
-                PUBLISHED_FRACTION / (piece.curvature * program.shape[0] + stiffness)
+                PUBLISHED_FRACTION / (block_loss.curvature * program.shape[0] + stiffness)
             )
     return min(limits), min(bias_limits, default=0.0)
 

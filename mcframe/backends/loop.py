@@ -381,7 +381,9 @@ def no_feasible_point(program: Program) -> str:
     """A message that no feasible point was found, with the names of the constraints."""
     names = [type(program.main).__name__] * isinstance(program.main, Constraint)
     names += [type(t.term).__name__ for t in program.terms if isinstance(t.term, Constraint)]
-    names += [type(p.likelihood).__name__ for p in program.loss.pieces if not p.likelihood.smooth]
+    names += [
+        type(p.likelihood).__name__ for p in program.loss.block_losses if not p.likelihood.smooth
+    ]
     return (
         f"no Z was found that meets all constraints at once ({', '.join(names)}), or the objective"
         " overflows there: loosen one of them, or rescale the columns of the data"

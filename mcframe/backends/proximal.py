@@ -439,7 +439,7 @@ def may_take_newton_step(program: Program, state: ProximalState) -> bool:
     penalty = program.penalty
     alone = isinstance(penalty.main, Factored) and isinstance(penalty.main.chart, Flat)
     alone = alone and not (program.terms or penalty.smooth or program.entries.sparse)
-    alone = alone and not any(piece.is_envelope for piece in program.loss.pieces)
+    alone = alone and not any(block_loss.is_envelope for block_loss in program.loss.block_losses)
     ready = state.settled >= state.patience
     return alone and program.loss.convex and ready and 0 < state.rank < min(program.shape)
 

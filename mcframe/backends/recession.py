@@ -11,7 +11,7 @@ from mcframe.backends.feasible import (
     projection_of,
 )
 from mcframe.compile import BlockTerm, Program
-from mcframe.compile.loss import BlockLoss
+from mcframe.compile.loss import BlockLossSummary
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank
 
@@ -33,14 +33,14 @@ def falls_along(program: Program, latent: LowRank, effects: dict[str, Array]) ->
     which the set goes on. An iterate far out is near such a direction. It is projected onto that
     cone, and is 0 in columns without a loss that may fall, where it could but raise the limit.
     """
-    if all(piece.bounded_below for piece in program.loss.pieces):
+    if all(block_loss.bounded_below for block_loss in program.loss.block_losses):
         return False
     length = latent.length
     if not 0.0 < length < np.inf:
         return False
     moves = tuple(
-        effects[name] / length if name in effects and moves_effects(piece) else None
-        for name, piece in zip(program.names, program.loss.pieces, strict=True)
+        effects[name] / length if name in effects and moves_effects(block_loss) else None
+        for name, block_loss in zip(program.names, program.loss.block_losses, strict=True)
     )
     receding = in_recession_cone(program, latent.multiple(1.0 / length), moves)
     if receding is None:
@@ -54,9 +54,9 @@ def falls_along(program: Program, latent: LowRank, effects: dict[str, Array]) ->
     return bool(limit < -CLEARLY * size)
 
 
-def moves_effects(piece: BlockLoss) -> bool:
+def moves_effects(block_loss: BlockLossSummary) -> bool:
     """Whether a direction may move the effects of a block: not where they have a ridge."""
-    return not piece.bounded_below and piece.effects.ridge is None
+    return not block_loss.bounded_below and block_loss.effects.ridge is None
 
 
 def in_recession_cone(
@@ -67,17 +67,17 @@ def in_recession_cone(
     None where there is none but 0. Effects without a move stay, in sums of predictors, too.
     """
     falling = np.zeros(program.shape[1], dtype=bool)
-    for piece, columns in zip(program.loss.pieces, program.columns, strict=True):
-        falling[columns] = not piece.bounded_below
+    for block_loss, columns in zip(program.loss.block_losses, program.columns, strict=True):
+        falling[columns] = not block_loss.bounded_below
     terms = []
     for attached in program.terms:
         limit = attached.recession()
         if limit is None:
             falling[attached.columns] = False
-        elif limit.piece is None or moves[limit.piece] is not None:
+        elif limit.block_index is None or moves[limit.block_index] is not None:
             terms.append(limit)
         else:
-            terms.append(attrs.evolve(limit, piece=None, layout=None))
+            terms.append(attrs.evolve(limit, block_loss=None, layout=None))
     direction = LowRank(latent.left, latent.right * falling[:, None])
     along = attrs.evolve(program, terms=tuple(terms))
     if constraints_of(along):

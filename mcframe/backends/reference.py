@@ -373,14 +373,19 @@ def as_solved(raw: Any) -> Any:
 
 def ray_of(program: Program, stated: Statement) -> tuple[LowRank, dict[str, Array]]:
     """The W and the effects of a ray, which stands in the place of an answer."""
-    pairs = zip(program.names, program.loss.pieces, strict=True)
-    effects = {name: stated.free_numbers(name) for name, piece in pairs if piece.effects.size}
+    pairs = zip(program.names, program.loss.block_losses, strict=True)
+    effects = {
+        name: stated.free_numbers(name) for name, block_loss in pairs if block_loss.effects.size
+    }
     return program.variable(LowRank.of(stated.latent())), effects
 
 
 def feasible_point(program: Program) -> tuple[Point, Certificate]:
     """A point of all constraints near 0, without a bound."""
-    zero, kinds = LowRank.zeros(program.shape), [piece.effects for piece in program.loss.pieces]
+    zero, kinds = (
+        LowRank.zeros(program.shape),
+        [block_loss.effects for block_loss in program.loss.block_losses],
+    )
     begun = tuple(np.zeros(kind.size) if kind.size else None for kind in kinds)
     effects = program.evaluate(zero, fixed=begun).effects
     latent, feasible_effects = made_feasible(program, zero, effects)
@@ -428,15 +433,17 @@ def null_size(program: Program) -> float:
     Where a loss is infinite the size of the values stands in, where all losses are 0 the weights.
     """
     total = counted = 0.0
-    for piece in program.loss.pieces:
-        z = piece.offset_part(np.zeros(program.entries.size))
-        effects = piece.solve(z, None) if piece.likelihood.smooth else None
-        losses = np.abs(piece.at(effects).value(piece.predictor(z, effects), piece.y))
-        losses = np.where(np.isfinite(losses), losses, np.abs(piece.y))
-        total += float(np.sum(piece.scale * losses))
-        counted += float(np.sum(piece.scale * np.ones(piece.y.size)))
-        if effects is not None and piece.effects.ridge is not None:
-            total += piece.effects.ridge.value(effects)
+    for block_loss in program.loss.block_losses:
+        z = block_loss.offset_part(np.zeros(program.entries.size))
+        effects = block_loss.solve(z, None) if block_loss.likelihood.smooth else None
+        losses = np.abs(
+            block_loss.at(effects).value(block_loss.predictor(z, effects), block_loss.y)
+        )
+        losses = np.where(np.isfinite(losses), losses, np.abs(block_loss.y))
+        total += float(np.sum(block_loss.scale * losses))
+        counted += float(np.sum(block_loss.scale * np.ones(block_loss.y.size)))
+        if effects is not None and block_loss.effects.ridge is not None:
+            total += block_loss.effects.ridge.value(effects)
     return total or counted
 
 
@@ -471,9 +478,9 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
         return Point(latent)
     loss, evaluation = program.loss, program.evaluate_at(LowRank.of(dense), effects)
     gradient = evaluation.entry_gradients.copy()
-    for k, piece in enumerate(loss.pieces):
+    for k, block_loss in enumerate(loss.block_losses):
         if k in stated.copies:
-            gradient[piece.part] = scale * stated.multiplier_of(k)
+            gradient[block_loss.part] = scale * stated.multiplier_of(k)
     places = {id(term): k for k, term in enumerate(problem.terms)}
     offset = len(problem.model.blocks)
     terms = []
@@ -489,7 +496,7 @@ def effects_of(
 ) -> tuple[Array | None, ...]:
     """The best effects at Z where they can be solved for, else the conic solver's."""
     stated_effects = tuple(
-        stated.free_numbers(block.name) if piece.effects.size else None
-        for block, piece in zip(problem.model.blocks, program.loss.pieces, strict=True)
+        stated.free_numbers(block.name) if block_loss.effects.size else None
+        for block, block_loss in zip(problem.model.blocks, program.loss.block_losses, strict=True)
     )
     return program.evaluate(latent, fixed=stated_effects).effects

@@ -9,14 +9,14 @@ import numpy as np
 from mcframe.backends.certificate import Dual, dual_point
 from mcframe.backends.rowwise import RowLosses, RowsAt, newton
 from mcframe.compile import (
+    BlockLoss,
     CompiledProblem,
-    Piece,
     RowPenalty,
     compile_main,
     is_quadratic,
     places_of_diverging_effects,
 )
-from mcframe.compile.loss import smoothed_piece
+from mcframe.compile.loss import smoothed_block_loss
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Proximable
@@ -298,7 +298,7 @@ LONG = 1e-7
 
 @attrs.frozen(eq=False)
 class BestRows:
-    """Scores t of new rows (n_rows x m), their effects by piece, and which are unconverged."""
+    """Scores t of new rows (n_rows x m), their effects by block, and which are unconverged."""
 
     scores: Array
     effects: tuple[Array | None, ...]
@@ -329,28 +329,31 @@ class Interval(Proximable):
 
 
 def best_rows(
-    n_rows: int, pieces: tuple[Piece, ...], columns: tuple[slice, ...], space: RowSpace
+    n_rows: int, block_losses: tuple[BlockLoss, ...], columns: tuple[slice, ...], space: RowSpace
 ) -> BestRows:
     """The scores of each row at which its losses and its own cost are least, within its bounds.
 
     Parameters
     ----------
     n_rows : int
-    pieces : tuple of Piece
+    block_losses : tuple of BlockLoss
         The losses of blocks, as in ``RowLosses``.
     columns : tuple of slices
         The columns of Z at which each of them stands.
     space : RowSpace
     """
-    kept = len(pieces)
+    kept = len(block_losses)
     for bound_columns, lower, upper in space.bounds:
-        start = pieces[-1].part.stop if pieces else 0
-        pieces = (*pieces, bounds_of(n_rows, bound_columns, Interval(lower, upper), start))
+        start = block_losses[-1].part.stop if block_losses else 0
+        block_losses = (
+            *block_losses,
+            bounds_of(n_rows, bound_columns, Interval(lower, upper), start),
+        )
         columns = (*columns, bound_columns)
     centre, loadings = space.loadings @ space.start, space.loadings @ space.directions
-    losses = RowLosses.of(n_rows, pieces, columns, centre, loadings)
+    losses = RowLosses.of(n_rows, block_losses, columns, centre, loadings)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such rows are off
-        if all(piece.likelihood.smooth for piece in pieces):
+        if all(block_loss.likelihood.smooth for block_loss in block_losses):
             solution = newton(losses)
             off = losses.unconverged(solution, LONG)
         else:
@@ -358,12 +361,12 @@ def best_rows(
     return BestRows(solution.scores, solution.effects[:kept], off)
 
 
-def bounds_of(n_rows: int, columns: slice, within: Interval, start: int) -> Piece:
-    """All cells of some columns, as a piece whose loss is 0 between the bounds."""
+def bounds_of(n_rows: int, columns: slice, within: Interval, start: int) -> BlockLoss:
+    """All cells of some columns, as losses that are 0 between the bounds."""
     width = columns.stop - columns.start
     rows, across = np.divmod(np.arange(n_rows * width), width)
     part = slice(start, start + rows.size)
-    return Piece(within, 1.0, np.zeros(rows.size), rows, across, part)
+    return BlockLoss(within, 1.0, np.zeros(rows.size), rows, across, part)
 
 
 def by_multipliers(losses: RowLosses) -> tuple[RowsAt, Mask]:
@@ -372,17 +375,23 @@ def by_multipliers(losses: RowLosses) -> tuple[RowsAt, Mask]:
     Each nonsmooth loss is replaced by its envelope (``SmoothedLoss``), whose gradient at
     the minimum is the next multiplier, and which grows stiffer from one to the next.
     """
-    nonsmooth = [k for k, piece in enumerate(losses.pieces) if not piece.likelihood.smooth]
-    multipliers: dict[int, Array] = {k: np.zeros(losses.pieces[k].n_numbers) for k in nonsmooth}
+    nonsmooth = [
+        k for k, block_loss in enumerate(losses.block_losses) if not block_loss.likelihood.smooth
+    ]
+    multipliers: dict[int, Array] = {
+        k: np.zeros(losses.block_losses[k].n_numbers) for k in nonsmooth
+    }
     first = {k: stiffness(losses, k) for k in nonsmooth}
     factor, last, current = 1.0, np.inf, None
     for _ in range(MOST_MOVES):
-        pieces: list[Any] = list(losses.pieces)
+        block_losses: list[Any] = list(losses.block_losses)
         for k in nonsmooth:
-            pieces[k] = smoothed_piece(pieces[k], multipliers[k], factor * first[k])
-        smooth = attrs.evolve(losses, pieces=tuple(pieces))
+            block_losses[k] = smoothed_block_loss(
+                block_losses[k], multipliers[k], factor * first[k]
+            )
+        smooth = attrs.evolve(losses, block_losses=tuple(block_losses))
         current = newton(smooth, current)
-        duals = {k: current.gradients[losses.pieces[k].part].copy() for k in nonsmooth}
+        duals = {k: current.gradients[losses.block_losses[k].part].copy() for k in nonsmooth}
         away = np.zeros(losses.n_rows)
         for k in nonsmooth:
             moved = np.abs(duals[k] - multipliers[k]) / (factor * first[k])
@@ -397,30 +406,32 @@ def by_multipliers(losses: RowLosses) -> tuple[RowsAt, Mask]:
 
 
 def stiffness(losses: RowLosses, k: int) -> float:
-    """The first stiffness of a nonsmooth piece; of one that no score moves in units of its own."""
-    piece, loadings = losses.pieces[k], losses.loadings[losses.slices[k]]
+    """The first stiffness of a nonsmooth block; of one that no score moves in units of its own."""
+    block_loss, loadings = losses.block_losses[k], losses.loadings[losses.slices[k]]
     squared = float(np.mean(np.sum(np.square(loadings), axis=1)))
     if squared > 0.0:
         return FIRST / squared
-    spread = float(np.std(piece.y)) or 1.0
-    return FIRST * float(np.mean(piece.scale)) / spread
+    spread = float(np.std(block_loss.y)) or 1.0
+    return FIRST * float(np.mean(block_loss.scale)) / spread
 
 
 def relative_moves(losses: RowLosses, current: RowsAt, k: int, moved: Array) -> Array:
     """The longest of some moves in each row, relative to the size of its predictors."""
-    piece = losses.pieces[k]
-    shifted = piece.offset_part(current.z)
+    block_loss = losses.block_losses[k]
+    shifted = block_loss.offset_part(current.z)
     sizes = (
-        np.abs(piece.predictor(shifted, current.effects[k])) + np.abs(shifted) + np.abs(piece.y)
+        np.abs(block_loss.predictor(shifted, current.effects[k]))
+        + np.abs(shifted)
+        + np.abs(block_loss.y)
     )
-    largest = by_rows(losses, piece, sizes)
+    largest = by_rows(losses, block_loss, sizes)
     unit = np.maximum(largest, SMALL_ROW * float(np.max(largest, initial=0.0)))
-    longest = by_rows(losses, piece, moved)
+    longest = by_rows(losses, block_loss, moved)
     return np.divide(longest, unit, out=np.zeros_like(unit), where=unit > 0.0)
 
 
-def by_rows(losses: RowLosses, piece: Piece, numbers: Array) -> Array:
+def by_rows(losses: RowLosses, block_loss: BlockLoss, numbers: Array) -> Array:
     """The largest of some numbers that are not below 0, row by row."""
     largest = np.zeros(losses.n_rows)
-    np.maximum.at(largest, piece.rows, numbers)
+    np.maximum.at(largest, block_loss.rows, numbers)
     return largest

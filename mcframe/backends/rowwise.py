@@ -9,7 +9,7 @@ import numpy as np
 
 from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Dual, Point
-from mcframe.compile import SHARES, Piece, Program, RowPenalty
+from mcframe.compile import SHARES, BlockLoss, Program, RowPenalty
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import TwiceDifferentiable
 from mcframe.contracts.rounding import EPS
@@ -50,16 +50,16 @@ class RowLosses:
 
     Attributes
     ----------
-    pieces : tuple of Piece
+    block_losses : tuple of BlockLoss
         The losses of blocks, their ``part`` one after the other, their effects those of rows or
         none.
     rows, columns : arrays of integers
         Of each number of z its row, and its row of L.
     slices : tuple of slices
-        The rows of L of each piece.
+        The rows of L of each block.
     loadings : array (n x m)
         L.
-    with_effects : array (n x (m + pieces with row effects))
+    with_effects : array (n x (m + blocks with row effects))
         L, and the indicators of the numbers that each kind of row effects is added to.
     base : array
         z at t = 0.
@@ -67,7 +67,7 @@ class RowLosses:
         The numbers of z, by rows.
     """
 
-    pieces: tuple[Piece, ...]
+    block_losses: tuple[BlockLoss, ...]
     rows: IntArray
     columns: IntArray
     slices: tuple[slice, ...]
@@ -80,29 +80,29 @@ class RowLosses:
     def of(
         cls,
         n_rows: int,
-        pieces: tuple[Piece, ...],
+        block_losses: tuple[BlockLoss, ...],
         columns: tuple[slice, ...],
         centre: Array,
         loadings: Array,
     ) -> "RowLosses":
-        """Losses of rows ``centre + loadings t`` of Z, of pieces that stand at these columns."""
+        """Losses of rows ``centre + loadings t`` of Z, of blocks that stand at these columns."""
         ends = np.cumsum([0, *(part.stop - part.start for part in columns)]).tolist()
         slices = tuple(slice(first, last) for first, last in pairwise(ends))
         nothing = np.zeros(0, dtype=np.intp)
         selected = np.concatenate(
             [nothing, *(np.arange(part.start, part.stop) for part in columns)]
         )
-        moved = np.zeros((selected.size, len(pieces)))
+        moved = np.zeros((selected.size, len(block_losses)))
         rows, places = [nothing], [nothing]
-        for k, (piece, part) in enumerate(zip(pieces, slices, strict=True)):
+        for k, (block_loss, part) in enumerate(zip(block_losses, slices, strict=True)):
             moved[part, k] = 1.0
-            numbers = piece.columns[:, None] * piece.width + np.arange(piece.width)
-            rows.append(np.repeat(piece.rows, piece.width))
+            numbers = block_loss.columns[:, None] * block_loss.width + np.arange(block_loss.width)
+            rows.append(np.repeat(block_loss.rows, block_loss.width))
             places.append(part.start + numbers.ravel())
         of_rows, of_columns = np.concatenate(rows), np.concatenate(places)
-        has_effects = [piece.effects.n_added > 0 for piece in pieces]
+        has_effects = [block_loss.effects.n_added > 0 for block_loss in block_losses]
         return cls(
-            pieces,
+            block_losses,
             of_rows,
             of_columns,
             slices,
@@ -128,7 +128,7 @@ class RowLosses:
         return self.pattern.by_rows.longest <= self.width == self.with_effects.shape[1]
 
     def images(self, scores: Array) -> Array:
-        """L t at some scores (n_rows x m), piece after piece."""
+        """L t at some scores (n_rows x m), block after block."""
         images = np.empty(self.rows.size)
         self.pattern.entries(np.ascontiguousarray(scores), self.loadings, images)
         return images
@@ -145,18 +145,18 @@ class RowLosses:
         squares: Array = 0.5 * np.einsum("ij,ij->i", scores, scores)
         objectives, sizes, solved = squares, squares, []
         with np.errstate(over="ignore", invalid="ignore"):
-            for k, piece in enumerate(self.pieces):
-                shifted = piece.offset_part(z)
-                effects = piece.solve(shifted, None if warm is None else warm.effects[k])
-                predictor = piece.predictor(shifted, effects)
-                losses, gradient_of_losses = piece.at(effects).value_and_gradient(
-                    predictor, piece.y
+            for k, block_loss in enumerate(self.block_losses):
+                shifted = block_loss.offset_part(z)
+                effects = block_loss.solve(shifted, None if warm is None else warm.effects[k])
+                predictor = block_loss.predictor(shifted, effects)
+                losses, gradient_of_losses = block_loss.at(effects).value_and_gradient(
+                    predictor, block_loss.y
                 )
-                gradients[piece.part] = np.ravel(piece.stretch * gradient_of_losses)
-                losses = piece.scale * losses
-                objectives = objectives + self.by_rows(piece, losses)
-                sizes = sizes + self.by_rows(piece, np.abs(losses))
-                ridge = piece.effects.ridge
+                gradients[block_loss.part] = np.ravel(block_loss.stretch * gradient_of_losses)
+                losses = block_loss.scale * losses
+                objectives = objectives + self.by_rows(block_loss, losses)
+                sizes = sizes + self.by_rows(block_loss, np.abs(losses))
+                ridge = block_loss.effects.ridge
                 if ridge is not None and effects is not None:
                     away = effects - ridge.towards
                     objectives = objectives + 0.5 * ridge.weight * np.square(away)
@@ -172,9 +172,9 @@ class RowLosses:
             return current
         return self.at(np.where(stays[:, None], current.scores, other.scores))
 
-    def by_rows(self, piece: Piece, numbers: Array) -> Array:
-        """The sum over each row of a piece's entries."""
-        sums: Any = np.bincount(piece.rows, weights=numbers, minlength=self.n_rows)
+    def by_rows(self, block_loss: BlockLoss, numbers: Array) -> Array:
+        """The sum over each row of a block's entries."""
+        sums: Any = np.bincount(block_loss.rows, weights=numbers, minlength=self.n_rows)
         return sums
 
     def newton_steps(self, current: RowsAt) -> Array:
@@ -188,11 +188,13 @@ class RowLosses:
         largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
         damping = DAMPING * (largest or 1.0)
         costs, images = [np.ones(self.width)], [-current.scores]
-        for piece in self.pieces:
-            if piece.effects.n_added:
-                costs.append(np.array([piece.effects.stiffness + damping]))
+        for block_loss in self.block_losses:
+            if block_loss.effects.n_added:
+                costs.append(np.array([block_loss.effects.stiffness + damping]))
                 # They are the best ones: the gradients of the entries are taken back.
-                images.append(self.by_rows(piece, current.gradients[piece.part])[:, None])
+                images.append(
+                    self.by_rows(block_loss, current.gradients[block_loss.part])[:, None]
+                )
         systems = np.diag(np.concatenate(costs))[None]
         if hessians is not None:
             systems = systems + hessians
@@ -212,8 +214,8 @@ class RowLosses:
         curvature.
         """
         alone = np.zeros(current.z.size, dtype=bool)
-        for piece in self.pieces:
-            alone[piece.part] = piece.width == 1
+        for block_loss in self.block_losses:
+            alone[block_loss.part] = block_loss.width == 1
         kept = np.where(alone, 0.0, current.gradients)
         roots = np.sqrt(np.maximum(self.curvatures(current)[0], FLATTEST))
         moved = self.images(current.scores + self.in_scores(kept))
@@ -230,39 +232,43 @@ class RowLosses:
         """
         second: Array = np.zeros(current.z.size)
         hessians: Array | None = None
-        for piece, rows, effects in zip(self.pieces, self.slices, current.effects, strict=True):
-            likelihood = piece.at(effects)
-            predictor = piece.predictor(piece.offset_part(current.z), effects)
-            if piece.width > 1:
-                added = self.hessians(piece, likelihood, predictor, self.with_effects[rows])
+        for block_loss, rows, effects in zip(
+            self.block_losses, self.slices, current.effects, strict=True
+        ):
+            likelihood = block_loss.at(effects)
+            predictor = block_loss.predictor(block_loss.offset_part(current.z), effects)
+            if block_loss.width > 1:
+                added = self.hessians(block_loss, likelihood, predictor, self.with_effects[rows])
                 hessians = added if hessians is None else hessians + added
             elif isinstance(likelihood, TwiceDifferentiable):
-                at_numbers = likelihood.second_derivative(predictor, piece.y)
-                second[piece.part] = piece.scale * at_numbers
+                at_numbers = likelihood.second_derivative(predictor, block_loss.y)
+                second[block_loss.part] = block_loss.scale * at_numbers
             else:
-                second[piece.part] = piece.scale * float(likelihood.curvature)
+                second[block_loss.part] = block_loss.scale * float(likelihood.curvature)
         return second, hessians
 
-    def hessians(self, piece: Piece, likelihood: Any, predictor: Array, loadings: Array) -> Array:
+    def hessians(
+        self, block_loss: BlockLoss, likelihood: Any, predictor: Array, loadings: Array
+    ) -> Array:
         """The sums of ``L' H L`` over each row's entries, H over the numbers of an entry.
 
         By products of H with the columns of L: H itself, K x K, is never written out.
         """
-        n_numbers, size = piece.width, loadings.shape[1]
+        n_numbers, size = block_loss.width, loadings.shape[1]
         sums: Array = np.zeros((self.n_rows, size, size))
         for column, column_loadings in enumerate(loadings.reshape(-1, n_numbers, size)):
-            in_column = piece.columns == column
+            in_column = block_loss.columns == column
             shape = (int(np.count_nonzero(in_column)), size, n_numbers)
             moves = np.broadcast_to(column_loadings.T, shape)
             if isinstance(likelihood, TwiceDifferentiable):
                 z = np.broadcast_to(predictor[in_column][:, None], shape)
-                y = np.broadcast_to(piece.y[in_column][:, None], shape[:2])
+                y = np.broadcast_to(block_loss.y[in_column][:, None], shape[:2])
                 images = likelihood.hessian_product(z, y, moves)
             else:
                 images = float(likelihood.curvature) * moves
             # Each row has one entry in a column at most.
-            scale = np.broadcast_to(piece.scale, piece.y.shape)[in_column]
-            sums[piece.rows[in_column]] += scale[:, None, None] * (images @ column_loadings)
+            scale = np.broadcast_to(block_loss.scale, block_loss.y.shape)[in_column]
+            sums[block_loss.rows[in_column]] += scale[:, None, None] * (images @ column_loadings)
         return sums
 
     def unconverged(self, current: RowsAt, share: float) -> Any:
@@ -395,7 +401,7 @@ class Rowwise(Solver[Program, RowwiseState]):
             return nonsmooth_refusal(program)
         if not program.loss.convex:
             return "a loss that is not convex is left to the other backends"
-        if any(piece.layout.size for piece in program.loss.pieces):
+        if any(block_loss.layout.size for block_loss in program.loss.block_losses):
             return (
                 "free effects and thresholds tie rows to each other; leave them out: the mean of"
                 f" {program.main.word} has the part of a bias"
@@ -420,7 +426,7 @@ class Rowwise(Solver[Program, RowwiseState]):
         # Far from Z = 0 losses may overflow, or have no curvature that Newton's steps could use.
         origin = squares.coordinates(np.zeros((1, program.shape[1])))
         total = squared = 0.0
-        classes = any(piece.width > 1 for piece in program.loss.pieces)
+        classes = any(block_loss.width > 1 for block_loss in program.loss.block_losses)
         numbers = program.entries.size / n_rows + squares.width * (squares.width if classes else 8)
         state.gradients = np.zeros(program.entries.size)
         for part in batches(n_rows, numbers):
@@ -433,8 +439,8 @@ class Rowwise(Solver[Program, RowwiseState]):
             total += float(np.sum(rows.objectives))
             squared += float(np.sum(np.square(rows.gradient)))
             gradients = losses.next_gradients(rows)
-            for piece, place in zip(losses.pieces, places, strict=True):
-                state.gradients[place] = gradients[piece.part]
+            for block_loss, place in zip(losses.block_losses, places, strict=True):
+                state.gradients[place] = gradients[block_loss.part]
         state.objective, state.residual = total, float(np.sqrt(squared))
         if before - total <= EPS * abs(total):
             state.finished = SETTLED
@@ -449,40 +455,40 @@ class Rowwise(Solver[Program, RowwiseState]):
         if state.gradients is None:
             return Point(latent)
         dual = Dual.of(program, program.evaluate(latent), ())
-        for piece in program.loss.pieces:
-            if piece.has_conjugate():
-                dual.gradient[piece.part] = state.gradients[piece.part]
+        for block_loss in program.loss.block_losses:
+            if block_loss.has_conjugate():
+                dual.gradient[block_loss.part] = state.gradients[block_loss.part]
         return Point(latent, dual)
 
 
 def losses_of(
     program: Program, part: slice, centre: Array, loadings: Array
 ) -> tuple[RowLosses, list[slice]]:
-    """Return the losses of some rows, and where the numbers of each piece stand among all.
+    """Return the losses of some rows, and where the numbers of each block stand among all.
 
-    Entries of a piece come row after row.
+    Entries of a block come row after row.
     """
-    pieces: list[Piece] = []
+    block_losses: list[BlockLoss] = []
     columns, places = [], []
     begun, n_rows = 0, part.stop - part.start
-    for piece, block_columns in zip(program.loss.pieces, program.columns, strict=True):
-        first, last = np.searchsorted(piece.rows, [part.start, part.stop])
+    for block_loss, block_columns in zip(program.loss.block_losses, program.columns, strict=True):
+        first, last = np.searchsorted(block_loss.rows, [part.start, part.stop])
         if first == last:
             continue
-        entries, n_numbers = slice(first, last), int(last - first) * piece.width
-        start = piece.part.start + int(first) * piece.width
+        entries, n_numbers = slice(first, last), int(last - first) * block_loss.width
+        start = block_loss.part.start + int(first) * block_loss.width
         cut = attrs.evolve(
-            piece,
-            scale=piece.scale[entries] if np.ndim(piece.scale) else piece.scale,
-            y=piece.y[entries],
-            rows=piece.rows[entries] - part.start,
-            columns=piece.columns[entries],
-            offset=None if piece.offset is None else piece.offset[entries],
+            block_loss,
+            scale=block_loss.scale[entries] if np.ndim(block_loss.scale) else block_loss.scale,
+            y=block_loss.y[entries],
+            rows=block_loss.rows[entries] - part.start,
+            columns=block_loss.columns[entries],
+            offset=None if block_loss.offset is None else block_loss.offset[entries],
             part=slice(begun, begun + n_numbers),
         )
         begun += n_numbers
-        pieces.append(cut)
+        block_losses.append(cut)
         columns.append(block_columns)
         places.append(slice(start, start + n_numbers))
-    losses = RowLosses.of(n_rows, tuple(pieces), tuple(columns), centre, loadings)
+    losses = RowLosses.of(n_rows, tuple(block_losses), tuple(columns), centre, loadings)
     return losses, places

@@ -77,7 +77,7 @@ class Nonsmooth:
 
 @attrs.define(eq=False)
 class SplittingState:
-    """The inner solver's state, and the nonsmooth ones of all pieces and terms, else None."""
+    """The inner solver's state, and the nonsmooth ones of all blocks and terms, else None."""
 
     inner: Any
     program: Program  # the augmented one, all smooth but the main regularizer
@@ -112,7 +112,10 @@ class SplittingState:
     def duals(self) -> list[tuple[Nonsmooth, Array]]:
         """Each nonsmooth part with the dual that the inner iterate gives it."""
         evaluation = self.inner.evaluation
-        duals = [evaluation.entry_gradients[piece.part] for piece in self.program.loss.pieces]
+        duals = [
+            evaluation.entry_gradients[block_loss.part]
+            for block_loss in self.program.loss.block_losses
+        ]
         duals += evaluation.duals
         pairs = zip(self.parts, duals, strict=True)
         return [(part, dual.copy()) for part, dual in pairs if part is not None]
@@ -159,7 +162,9 @@ class Splitting(Solver[Program, SplittingState]):
 
     def refusal(self, program: Program) -> str | None:
         """The inner solver's reason against the program made smooth, or None."""
-        smooth = [not to_multipliers(piece, program) for piece in program.loss.pieces]
+        smooth = [
+            not to_multipliers(block_loss, program) for block_loss in program.loss.block_losses
+        ]
         smooth += [term.smooth for term in program.terms]
         nothing = [None if is_smooth else Nonsmooth(np.zeros(1), 1.0, 1.0) for is_smooth in smooth]
         return self.inner.refusal(made_smooth(program, nothing))
@@ -178,12 +183,14 @@ class Splitting(Solver[Program, SplittingState]):
             dual = None
         reference = smooth_curvature(program, begin)
         parts: list[Nonsmooth | None] = []
-        for piece in program.loss.pieces:
-            if not to_multipliers(piece, program):
+        for block_loss in program.loss.block_losses:
+            if not to_multipliers(block_loss, program):
                 parts.append(None)
                 continue
-            multiplier = np.zeros(piece.n_numbers) if dual is None else dual.gradient[piece.part]
-            first = max(balanced_stiffness(piece, program), FIRST * reference)
+            multiplier = (
+                np.zeros(block_loss.n_numbers) if dual is None else dual.gradient[block_loss.part]
+            )
+            first = max(balanced_stiffness(block_loss, program), FIRST * reference)
             parts.append(Nonsmooth(multiplier.copy(), first, first))
         for k, term in enumerate(program.terms):
             if term.smooth:
@@ -329,58 +336,72 @@ def smooth_curvature(program: Program, begin: LowRank) -> float:
     """The largest curvature of smooth losses and terms at the start; without any, a stiffness."""
     loss, z = program.loss, program.entries.of(begin)
     curvatures = [term.curvature for term in program.terms if term.smooth]
-    for piece in loss.pieces:
-        if not to_multipliers(piece, program):
-            part = piece.offset_part(z)
-            curvatures.append(piece.curvature_at(part, piece.solve(part, None)))
+    for block_loss in loss.block_losses:
+        if not to_multipliers(block_loss, program):
+            part = block_loss.offset_part(z)
+            curvatures.append(block_loss.curvature_at(part, block_loss.solve(part, None)))
     highest = max(curvatures, default=0.0)
     if highest > 0.0:
         return highest
     stiffness = max(
-        (balanced_stiffness if is_stiff(piece, program) else piece_stiffness)(piece, program)
-        for piece in loss.pieces
+        (balanced_stiffness if is_stiff(block_loss, program) else loss_stiffness)(
+            block_loss, program
+        )
+        for block_loss in loss.block_losses
     )
     # Sets alone have no unit but that of Z.
-    return stiffness or 1.0 / max(predictor_spread(piece, program) for piece in loss.pieces) ** 2
+    return (
+        stiffness
+        or 1.0
+        / max(predictor_spread(block_loss, program) for block_loss in loss.block_losses) ** 2
+    )
 
 
-def to_multipliers(piece: Any, program: Program) -> bool:
+def to_multipliers(block_loss: Any, program: Program) -> bool:
     """Whether a loss gets a copy of its predictors: without a gradient, or far too stiff."""
-    return not piece.likelihood.smooth or is_stiff(piece, program)
+    return not block_loss.likelihood.smooth or is_stiff(block_loss, program)
 
 
-def is_stiff(piece: Any, program: Program) -> bool:
+def is_stiff(block_loss: Any, program: Program) -> bool:
     """Whether a loss with a prox is so much stiffer than R that gradient steps are far too short.
 
     They are made for the curvature of the loss, and unobserved entries have that of R. As of
     values whose noise is said to be next to nothing beside them.
     """
-    if piece.effects.tied and not piece.likelihood.quadratic:  # whose envelopes take Newton long
+    if (
+        block_loss.effects.tied and not block_loss.likelihood.quadratic
+    ):  # whose envelopes take Newton long
         return False
-    if not (isinstance(piece.likelihood, Proximable) and program.penalty.threshold(1.0) > 0.0):
+    if not (
+        isinstance(block_loss.likelihood, Proximable) and program.penalty.threshold(1.0) > 0.0
+    ):
         return False
-    curvature = piece.curvature
-    return bool(np.isfinite(curvature) and curvature > STIFF * balanced_stiffness(piece, program))
+    curvature = block_loss.curvature
+    return bool(
+        np.isfinite(curvature) and curvature > STIFF * balanced_stiffness(block_loss, program)
+    )
 
 
 def has_stiff_loss(program: Program) -> bool:
     """Whether a loss in memory is far stiffer than the main regularizer."""
     in_memory = isinstance(program.loss, EntryLoss) and not program.background
-    return in_memory and any(is_stiff(piece, program) for piece in program.loss.pieces)
+    return in_memory and any(
+        is_stiff(block_loss, program) for block_loss in program.loss.block_losses
+    )
 
 
-def piece_stiffness(piece: Any, program: Program) -> float:
+def loss_stiffness(block_loss: Any, program: Program) -> float:
     """The gradients of a nonsmooth loss relative to the spread of its predictors.
 
     A loss that has no gradient of its own, as an equality, has the gradients of the main
     regularizer against it: of its weight, spread over the entries of a singular vector, and of its
     ridge. 0 where it is a ball.
     """
-    spread, size = predictor_spread(piece, program), 0.0
+    spread, size = predictor_spread(block_loss, program), 0.0
     # At 0, or where all data are 0, which is at the kinks of their losses, as far as they spread.
     for far in (0.0, spread):
-        z = piece.by_entries(np.full(piece.n_numbers, far))
-        gradients = piece.scale * piece.likelihood.value_and_gradient(z, piece.y)[1]
+        z = block_loss.by_entries(np.full(block_loss.n_numbers, far))
+        gradients = block_loss.scale * block_loss.likelihood.value_and_gradient(z, block_loss.y)[1]
         size = size or root_mean_square(gradients)
     if size == 0.0:
         weight = program.main.weight if isinstance(program.main, Norm) else 0.0
@@ -388,7 +409,7 @@ def piece_stiffness(piece: Any, program: Program) -> float:
     return float(size / spread)
 
 
-def balanced_stiffness(piece: Any, program: Program) -> float:
+def balanced_stiffness(block_loss: Any, program: Program) -> float:
     """Gradients of a nonsmooth loss that the main regularizer stands against, relative to spread.
 
     At the optimum all gradients together are a matrix whose largest singular value is at most the
@@ -396,14 +417,14 @@ def balanced_stiffness(piece: Any, program: Program) -> float:
     """
     weight = program.penalty.threshold(1.0)
     if not weight:
-        return piece_stiffness(piece, program)
-    most = weight * float(np.sqrt(min(1.0, min(program.shape) / piece.y.size)))
-    return min(piece_stiffness(piece, program), most / predictor_spread(piece, program))
+        return loss_stiffness(block_loss, program)
+    most = weight * float(np.sqrt(min(1.0, min(program.shape) / block_loss.y.size)))
+    return min(loss_stiffness(block_loss, program), most / predictor_spread(block_loss, program))
 
 
-def predictor_spread(piece: Any, program: Program) -> float:
+def predictor_spread(block_loss: Any, program: Program) -> float:
     """The root mean square of the predictors that a nonsmooth loss asks for; for 0 that of all."""
-    return root_mean_square(piece.likelihood.start(piece.y)) or program.unit
+    return root_mean_square(block_loss.likelihood.start(block_loss.y)) or program.unit
 
 
 def root_mean_square(numbers: Array) -> float:

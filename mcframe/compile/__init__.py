@@ -17,7 +17,7 @@ from mcframe.compile.factor_rows import (
     scaling_costs,
 )
 from mcframe.compile.iterates import Iterates, Step, iterates_of
-from mcframe.compile.loss import EntryLoss, FenchelConjugates, Piece
+from mcframe.compile.loss import BlockLoss, EntryLoss, FenchelConjugates
 from mcframe.compile.penalty import (
     BlockTerm,
     FactoredPenalty,

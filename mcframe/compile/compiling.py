@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.effects import equations_of
-from mcframe.compile.loss import EntryLoss, Piece
+from mcframe.compile.loss import BlockLoss, EntryLoss
 from mcframe.compile.penalty import (
     BlockTerm,
     FactoredPenalty,
@@ -32,7 +32,7 @@ from mcframe.contracts.term import (
 from mcframe.model import Block, Model, Problem
 from mcframe.model.table import Table
 from mcframe.numerics.operators import Scales
-from mcframe.numerics.unlabeled import Background, UnlabeledBlock
+from mcframe.numerics.unlabeled import ImplicitLoss, UnlabeledBlock
 
 
 def demand_determined(model: Model) -> None:
@@ -131,10 +131,10 @@ def recompile_terms(program: Program, problem: Problem) -> Program:
     other effects take part in equations. ``BackendError`` where ``refusal`` finds a reason.
     """
     demand_program(problem)
-    for name, piece in zip(program.names, program.loss.pieces, strict=True):
+    for name, block_loss in zip(program.names, program.loss.block_losses, strict=True):
         equations = equations_of(problem, name)
         restrained = False if equations is None else equations.restrained
-        if np.any(piece.effects.restrained != restrained):
+        if np.any(block_loss.effects.restrained != restrained):
             return compile_problem(problem)
     entries, background = program.entries, program.background
     if entries.shape != problem.shape:  # a term that adds a column to Z is new, or gone
@@ -151,7 +151,7 @@ def demand_program(problem: Problem) -> None:
 
 
 def compile_terms(
-    problem: Problem, loss: EntryLoss, entries: Entries, background: Background
+    problem: Problem, loss: EntryLoss, entries: Entries, background: ImplicitLoss
 ) -> Program:
     """The program of compiled losses and a problem's terms."""
     main, others = split_terms(problem)
@@ -176,10 +176,10 @@ def block_term(problem: Problem, term: Term, scales: Scales | None) -> BlockTerm
     ``scales`` are those of Z in W: a term of the same share as the main one is given W itself.
     """
     columns, main = problem.columns_of_term(term), split_terms(problem)[0]
-    layout, piece = problem.effects_in_term(term), None
+    layout, block_index = problem.effects_in_term(term), None
     if layout is not None:
-        piece = [block.name for block in problem.model.blocks].index(str(term.block))
-    unscaled = BlockTerm(term, columns, piece=piece, layout=layout)
+        block_index = [block.name for block in problem.model.blocks].index(str(term.block))
+    unscaled = BlockTerm(term, columns, block_index=block_index, layout=layout)
     if main is None or term.count_share == main.count_share:
         return unscaled
     both = [s for s in (problem.scales_of(term), scales) if s is not None]
@@ -210,15 +210,15 @@ def compile_main(problem: Problem) -> Penalty:
     return SpectralPenalty(main=main, ridge=ridge)
 
 
-def compile_background(problem: Problem, loss: EntryLoss, entries: Entries) -> Background:
+def compile_background(problem: Problem, loss: EntryLoss, entries: Entries) -> ImplicitLoss:
     """The losses of unwritten cells; no parts where all are written out."""
     parts = []
-    for block, piece in zip(problem.model.blocks, loss.pieces, strict=True):
+    for block, block_loss in zip(problem.model.blocks, loss.block_losses, strict=True):
         cells: Any = problem.unwritten(block.name)
-        if cells is not None:  # whose entries stand where the piece has them
-            cells = attrs.evolve(cells, rows=piece.rows, columns=piece.columns)
-            parts.append(UnlabeledBlock(cells, problem.columns(block.name), piece.part))
-    return Background(tuple(parts), entries.columns, problem.shape)
+        if cells is not None:  # whose entries stand where the block has them
+            cells = attrs.evolve(cells, rows=block_loss.rows, columns=block_loss.columns)
+            parts.append(UnlabeledBlock(cells, problem.columns(block.name), block_loss.part))
+    return ImplicitLoss(tuple(parts), entries.columns, problem.shape)
 
 
 def compile_loss(problem: Problem, whole: bool = True) -> tuple[EntryLoss, Entries]:
@@ -226,14 +226,14 @@ def compile_loss(problem: Problem, whole: bool = True) -> tuple[EntryLoss, Entri
 
     ``whole`` says whether the problem has all entries, and not those of some rows alone.
     """
-    pieces, rows, columns = [], [], []
+    block_losses, rows, columns = [], [], []
     start = 0
     for block in problem.model.blocks:
         table, width = problem.tables[block.name], block.likelihood.width
         scale = problem.scale(block.name)
         stop = start + table.n_entries * width
         try:
-            piece = Piece.of(
+            block_loss = BlockLoss.of(
                 problem.layout(block.name),
                 problem.ridge(block.name),
                 problem.origins.get(block.name),
@@ -249,14 +249,14 @@ def compile_loss(problem: Problem, whole: bool = True) -> tuple[EntryLoss, Entri
             )
         except DataError as error:
             raise DataError(f"block {block.name!r}: {error}") from None
-        pieces.append(piece)
+        block_losses.append(block_loss)
         places = places_of(table, width, problem.columns(block.name).start)
         rows.append(places[0])
         columns.append(places[1])
         start = stop
-    values = concatenated([piece.y for piece in pieces])
+    values = concatenated([block_loss.y for block_loss in block_losses])
     entries = Entries(problem.shape, concatenated(rows), concatenated(columns), values)
-    return EntryLoss(tuple(pieces)), entries
+    return EntryLoss(tuple(block_losses)), entries
 
 
 def places_of(table: Table, width: int, first: int) -> tuple[IntArray, IntArray]:

@@ -80,7 +80,7 @@ class FactorRows:
     @cached_property
     def newton_weights(self) -> Array:
         """The second derivative for each number; one number for all where they are equal."""
-        weights_and_counts = [(w, piece.n_numbers) for piece, w in self.by_pieces]
+        weights_and_counts = [(w, block_loss.n_numbers) for block_loss, w in self.by_blocks]
         if (
             all(w.size == 1 for w, _ in weights_and_counts)
             and len({float(w[0]) for w, _ in weights_and_counts}) == 1
@@ -91,26 +91,26 @@ class FactorRows:
         )
 
     @cached_property
-    def by_pieces(self) -> list[tuple[Any, Array]]:
+    def by_blocks(self) -> list[tuple[Any, Array]]:
         """Each loss with its second derivatives."""
-        z, pieces = self.at.iterate.z, self.program.loss.pieces
-        highest = self.highest or (None,) * len(pieces)
-        triples = zip(pieces, self.at.effects, highest, strict=True)
+        z, block_losses = self.at.iterate.z, self.program.loss.block_losses
+        highest = self.highest or (None,) * len(block_losses)
+        triples = zip(block_losses, self.at.effects, highest, strict=True)
         return [
-            (p, p.newton_weights(p.offset_part(z), piece_effects, largest))
-            for p, piece_effects, largest in triples
+            (p, p.newton_weights(p.offset_part(z), block_effects, largest))
+            for p, block_effects, largest in triples
         ]
 
     @property
     def full_steps_descend(self) -> bool:
         """Whether the second derivatives are nowhere larger, so that full steps descend."""
-        bounds = [piece.curvature for piece in self.program.loss.pieces]
+        bounds = [block_loss.curvature for block_loss in self.program.loss.block_losses]
         if self.highest is not None:  # those of all rows, where there are any
             own_and_all = zip(bounds, self.highest, strict=True)
             bounds = [
                 of_all if np.isfinite(of_rows) else of_rows for of_rows, of_all in own_and_all
             ]
-        pairs = zip(bounds, self.by_pieces, strict=True)
+        pairs = zip(bounds, self.by_blocks, strict=True)
         return all(np.all(w >= bound * (1.0 - 1e-12)) for bound, (_, w) in pairs)
 
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
@@ -179,9 +179,9 @@ class FactorRows:
         places = entries.rows if by_rows else entries.columns
         moved = self.moved(updated, other, by_rows)
         tied = np.zeros(current.shape[0], dtype=bool)
-        for piece in self.program.loss.pieces:
-            if piece.width > 1 and not by_rows:
-                tied[places[piece.part]] = True
+        for block_loss in self.program.loss.block_losses:
+            if block_loss.width > 1 and not by_rows:
+                tied[places[block_loss.part]] = True
 
         def objectives(share: Array, factor: Array) -> Array:
             trial_z = z + share[places] * moved
@@ -206,10 +206,12 @@ class FactorRows:
         total = np.zeros(factor.shape[0])
         places = entries.rows if by_rows else entries.columns
         with np.errstate(over="ignore", invalid="ignore"):
-            for piece, effects in zip(self.program.loss.pieces, self.at.effects, strict=True):
-                predictor = piece.predictor(piece.offset_part(z), effects)
-                losses = piece.scale * piece.at(effects).value(predictor, piece.y)
-                lines = places[piece.part][:: piece.width]
+            for block_loss, effects in zip(
+                self.program.loss.block_losses, self.at.effects, strict=True
+            ):
+                predictor = block_loss.predictor(block_loss.offset_part(z), effects)
+                losses = block_loss.scale * block_loss.at(effects).value(predictor, block_loss.y)
+                lines = places[block_loss.part][:: block_loss.width]
                 total += np.bincount(lines, weights=losses, minlength=total.size)
         return total + background.of_lines(product(factor, other, by_rows), z, by_rows)
 
@@ -270,7 +272,7 @@ def may_be_tapered(program: Program) -> bool:
         return False
     return bool(np.isfinite(program.penalty.dual_radius)) and all(
         p.has_conjugate() and p.width == 1 and p.layout.size == p.layout.n_biases
-        for p in program.loss.pieces
+        for p in program.loss.block_losses
     )
 
 
@@ -284,6 +286,6 @@ def scaling_costs(program: Program, at: Evaluation, gradient: Any) -> ScalingCos
     rows, columns = factor_rows_near(program, at).scaling_costs(gradient)
     linear, quadratic = (np.concatenate(pair) for pair in zip(rows, columns, strict=True))
     linear = np.maximum(linear, 0.0)
-    if any(piece.layout.n_biases for piece in program.loss.pieces):
+    if any(block_loss.layout.n_biases for block_loss in program.loss.block_losses):
         linear[: program.shape[0]] = np.inf
     return ScalingCosts(linear, quadratic)

@@ -33,8 +33,8 @@ EQUAL_VALUES = 1e-28
 SMALLEST = float(np.finfo(float).tiny)
 
 
-class BlockLoss:
-    """The losses of one block as far as they are known without an entry, wherever these are.
+class BlockLossSummary:
+    """The losses of one block as far as they are known without its entries, wherever these are.
 
     ``largest_scale`` is the largest factor of a loss, ``total_scale`` the sum of all.
     """
@@ -71,7 +71,7 @@ class BlockLoss:
 
 
 @attrs.frozen(eq=False)
-class Piece(BlockLoss):
+class BlockLoss(BlockLossSummary):
     """``scale * l(z + offset + effects, y)`` for each entry of one block.
 
     ``rows``, ``columns`` and ``y`` have one element for each entry; ``scale`` is one number
@@ -99,16 +99,18 @@ class Piece(BlockLoss):
         whole: bool = True,
         equations: EffectSquares | None = None,
         **numbers: Any,
-    ) -> "Piece":
-        """The piece with the effects that its block declares; ``whole`` if it has all entries.
+    ) -> "BlockLoss":
+        """The losses with the effects that their block declares; ``whole`` if it has all entries.
 
         ``equations`` are those in which the effects take part.
         """
-        piece = cls(layout=layout, **numbers)
-        places = piece.rows, piece.columns
-        effects = described_effects(layout, piece.likelihood, *places, ridge, origin, equations)
-        effects = effects.checked(piece.likelihood, piece.y, piece.scale, whole)
-        return attrs.evolve(piece, effects=effects)
+        block_loss = cls(layout=layout, **numbers)
+        places = block_loss.rows, block_loss.columns
+        effects = described_effects(
+            layout, block_loss.likelihood, *places, ridge, origin, equations
+        )
+        effects = effects.checked(block_loss.likelihood, block_loss.y, block_loss.scale, whole)
+        return attrs.evolve(block_loss, effects=effects)
 
     @cached_property
     def largest_gradient(self) -> float:
@@ -143,14 +145,14 @@ class Piece(BlockLoss):
         return numbers.reshape(-1, self.width) if self.width > 1 else numbers
 
     def offset_part(self, z: Array) -> Array:
-        """The piece's numbers of z, offsets added: (N,) or (N, K)."""
+        """The block's numbers of z, offsets added: (N,) or (N, K)."""
         numbers = self.by_entries(z[self.part])
         return numbers if self.offset is None else numbers + self.offset
 
     def solve(
         self, z: Array, warm: Array | None, squares: SquaresAt | None = None
     ) -> Array | None:
-        """The best effects at z (an ``offset_part``); None for a piece without any.
+        """The best effects at z (an ``offset_part``); None for a block without any.
 
         With ``squares``, the best ones of the losses and of these.
         """
@@ -310,7 +312,7 @@ class Piece(BlockLoss):
     def recession(self, moved: Array, effects: Array | None) -> Array:
         """lim (losses at Z + t D) / t as t grows, and the sum of the sizes of its summands.
 
-        ``moved`` are the piece's numbers of D, ``effects`` as large moves of the effects. Infinite
+        ``moved`` are the block's numbers of D, ``effects`` as large moves of the effects. Infinite
         where the likelihood does not say.
         """
         if not self.has_conjugate() or self.width > 1:
@@ -423,8 +425,8 @@ class Piece(BlockLoss):
 # The effects of each block, None where it has none.
 BlockEffects = tuple[Array | None, ...]
 FenchelConjugates = tuple[tuple[float, float] | None, ...]
-# Sums of the dual matrices of terms of predictors over the effects of a piece, and the sums of
-# their sizes, by the number of the piece.
+# Sums of the dual matrices of terms of predictors over the effects of a block, and the sums of
+# their sizes, by the number of the block.
 SumsOfTerms = Mapping[int, tuple[Array, Array]]
 NO_SUMS: SumsOfTerms = {}
 
@@ -432,7 +434,7 @@ NO_SUMS: SumsOfTerms = {}
 def with_sums(
     of_entries: list[tuple[Array, Array]], of_terms: SumsOfTerms
 ) -> list[tuple[Array, Array]]:
-    """Sums and sizes of entries by piece and effect, with those of terms."""
+    """Sums and sizes of entries by block and effect, with those of terms."""
     totals = list(of_entries)
     for k, (sums, sizes) in of_terms.items():
         totals[k] = totals[k][0] + sums, totals[k][1] + sizes
@@ -457,24 +459,24 @@ class Loss(ABC):
     one.
     """
 
-    pieces: tuple[Any, ...]
+    block_losses: tuple[Any, ...]
 
     @property
     def smooth(self) -> bool:
-        """True if every piece has a gradient."""
-        return all(piece.likelihood.smooth for piece in self.pieces)
+        """True if every block has a gradient."""
+        return all(block_loss.likelihood.smooth for block_loss in self.block_losses)
 
     @property
     def convex(self) -> bool:
-        """True if every piece is convex."""
-        return all(piece.likelihood.convex for piece in self.pieces)
+        """True if every block is convex."""
+        return all(block_loss.likelihood.convex for block_loss in self.block_losses)
 
     def curvatures_at(self, z: Any, effects: BlockEffects) -> list[float]:
-        """Each piece's curvature: its bound, or the largest at these entries if there is none.
+        """Each block's curvature: its bound, or the largest at these entries if there is none.
 
         A first step length for backtracking, where there is no proven one.
         """
-        bounds = [piece.curvature for piece in self.pieces]
+        bounds = [block_loss.curvature for block_loss in self.block_losses]
         if np.all(np.isfinite(bounds)):
             return bounds
         pairs = zip(bounds, self.largest_curvatures(z, effects), strict=True)
@@ -496,24 +498,26 @@ class Loss(ABC):
         those of the gradients: it is the sums of both that vanish.
 
         The second number times the unit roundoff bounds the rounding error of the first. For a
-        piece without a conjugate, ``fenchel_conjugates`` has F* at S, and the gradients are
+        block without a conjugate, ``fenchel_conjugates`` has F* at S, and the gradients are
         ``scale`` c times S.
         As F* is convex, F*(c S) <= c F*(S) + (1 - c) F*(0), with F*(0) = -inf F.
         """
         total = size = 0.0
         of_entries = self.conjugates_of_entries(gradient)  # which may come with the sums
         sums = with_sums(self.sums_by_effect(gradient), of_terms)
-        for piece, pair, of_piece, by_effect in zip(
-            self.pieces, fenchel_conjugates, of_entries, sums, strict=True
+        for block_loss, pair, of_block, by_effect in zip(
+            self.block_losses, fenchel_conjugates, of_entries, sums, strict=True
         ):
             if pair is None:
-                of_effects = piece.effects.conjugate_of_sums(*by_effect, piece.largest_gradient)
+                of_effects = block_loss.effects.conjugate_of_sums(
+                    *by_effect, block_loss.largest_gradient
+                )
                 total, size = (
-                    total + of_piece[0] + of_effects[0],
-                    size + of_piece[1] + of_effects[1],
+                    total + of_block[0] + of_effects[0],
+                    size + of_block[1] + of_effects[1],
                 )
             else:
-                lowest = piece.infimum if scale < 1.0 else 0.0
+                lowest = block_loss.infimum if scale < 1.0 else 0.0
                 total += scale * pair[0] - (1.0 - scale) * lowest
                 size += pair[1] + abs(lowest)
         return total, size
@@ -523,15 +527,15 @@ class Loss(ABC):
     ) -> float:
         """Bound on the change of the objective by sums over free effects that do not vanish."""
         sums = with_sums(self.sums_by_effect(gradient), of_terms)
-        triples = zip(self.pieces, effects, sums, strict=True)
+        triples = zip(self.block_losses, effects, sums, strict=True)
         return sum(
-            piece.effects.imbalance_of_sums(sum_by_effect, piece_effects)
-            for piece, piece_effects, (sum_by_effect, _) in triples
+            block_loss.effects.imbalance_of_sums(sum_by_effect, block_effects)
+            for block_loss, block_effects, (sum_by_effect, _) in triples
         )
 
     @abstractmethod
     def largest_curvatures(self, z: Any, effects: BlockEffects) -> tuple[float, ...]:
-        """The largest second derivative of each piece at z."""
+        """The largest second derivative of each block at z."""
 
     @abstractmethod
     def recession(self, moved: Any, effects: BlockEffects) -> Array:
@@ -542,30 +546,30 @@ class Loss(ABC):
 
     @abstractmethod
     def sums_by_effect(self, gradient: Any) -> list[tuple[Array, Array]]:
-        """The sums of gradients and of their sizes over each effect, of each piece."""
+        """The sums of gradients and of their sizes over each effect, of each block."""
 
     @abstractmethod
     def conjugates_of_entries(self, gradient: Any) -> Iterable[Any]:
-        """The sums of the conjugates of entries, and of their sizes, of pieces that have them."""
+        """The sums of the conjugates of entries, and of their sizes, of blocks that have them."""
 
 
 @attrs.frozen(eq=False)
 class EntryLoss(Loss):
-    """The losses of entries in memory; z holds the numbers piece after piece."""
+    """The losses of entries in memory; z holds the numbers block after block."""
 
-    pieces: tuple[Piece, ...]
+    block_losses: tuple[BlockLoss, ...]
 
     def largest_curvatures(self, z: Array, effects: BlockEffects) -> tuple[float, ...]:
-        """The largest second derivative of each piece at z."""
-        pairs = zip(self.pieces, effects, strict=True)
+        """The largest second derivative of each block at z."""
+        pairs = zip(self.block_losses, effects, strict=True)
         return tuple(
-            piece.largest_curvature(piece.offset_part(z), piece_effects)
-            for piece, piece_effects in pairs
+            block_loss.largest_curvature(block_loss.offset_part(z), block_effects)
+            for block_loss, block_effects in pairs
         )
 
     def recession(self, moved: Array, effects: BlockEffects) -> Array:
-        """The limit and its size of all pieces that may fall."""
-        pairs = zip(self.pieces, effects, strict=True)
+        """The limit and its size of all blocks that may fall."""
+        pairs = zip(self.block_losses, effects, strict=True)
         limits = [p.recession(moved[p.part], e) for p, e in pairs if not p.bounded_below]
         return np.sum(limits, axis=0)
 
@@ -577,31 +581,31 @@ class EntryLoss(Loss):
         nearly: bool = False,
         solve: bool = True,
         squares: Mapping[int, SquaresAt] | None = None,
-        fixed_pieces: Container[int] = (),
+        fixed_blocks: Container[int] = (),
     ) -> LossAt:
         """F and its gradients at the entries' z, all effects optimal.
 
         ``warm`` are effects from a nearby point: the start of their solution, or with ``nearly``
         of one Newton step where that suffices. ``fixed`` effects are not solved for, but used as
-        they are: those of pieces without a gradient and of ``fixed_pieces``, or those of all
-        pieces unless ``solve``. By
-        the number of a piece ``squares`` has what terms of predictors add to its losses, for
+        they are: those of blocks without a gradient and of ``fixed_blocks``, or those of all
+        blocks unless ``solve``. By
+        the number of a block ``squares`` has what terms of predictors add to its losses, for
         which effects are the best ones then.
         """
         value = 0.0
         gradient = np.empty_like(z)
         solved: list[Array | None] = []
-        for k, piece in enumerate(self.pieces):
-            piece_z, out = piece.offset_part(z), gradient[piece.part]
+        for k, block_loss in enumerate(self.block_losses):
+            block_z, out = block_loss.offset_part(z), gradient[block_loss.part]
             if fixed is not None and not (
-                solve and piece.likelihood.smooth and k not in fixed_pieces
+                solve and block_loss.likelihood.smooth and k not in fixed_blocks
             ):
                 effects = fixed[k]
-                losses = piece.value_and_gradient(piece_z, effects, out)[0]
+                losses = block_loss.value_and_gradient(block_z, effects, out)[0]
             else:
                 start = None if warm is None else warm[k]
                 added = None if squares is None else squares.get(k)
-                losses, effects = piece.evaluate(piece_z, start, out, nearly, added)
+                losses, effects = block_loss.evaluate(block_z, start, out, nearly, added)
             value += losses
             solved.append(effects)
         return LossAt(value, gradient, tuple(solved))
@@ -611,33 +615,35 @@ class EntryLoss(Loss):
         return self.evaluate(z, fixed=effects, solve=False)
 
     def sums_by_effect(self, gradient: Array) -> list[tuple[Array, Array]]:
-        """The sums of gradients and of their sizes over each effect, of each piece."""
+        """The sums of gradients and of their sizes over each effect, of each block."""
         pairs = []
-        for piece in self.pieces:
-            piece_gradient, design = gradient[piece.part], piece.effects
-            sizes = design.sum_by_effect(np.abs(piece_gradient)) if design.n_added else np.zeros(0)
-            pairs.append((design.sum_by_effect(piece_gradient), sizes))
+        for block_loss in self.block_losses:
+            block_gradient, design = gradient[block_loss.part], block_loss.effects
+            sizes = design.sum_by_effect(np.abs(block_gradient)) if design.n_added else np.zeros(0)
+            pairs.append((design.sum_by_effect(block_gradient), sizes))
         return pairs
 
     def conjugates_of_entries(self, gradient: Array) -> tuple[tuple[float, float] | None, ...]:
-        """The sums of the conjugates of entries, and of their sizes, of pieces that have them."""
+        """The sums of the conjugates of entries, and of their sizes, of blocks that have them."""
         return tuple(
-            piece.conjugate_of_entries(gradient[piece.part]) if piece.has_conjugate() else None
-            for piece in self.pieces
+            block_loss.conjugate_of_entries(gradient[block_loss.part])
+            if block_loss.has_conjugate()
+            else None
+            for block_loss in self.block_losses
         )
 
     def fenchel_conjugates(self, z: Array, effects: BlockEffects) -> FenchelConjugates:
-        """F*(S) = <S, z> - F(z) by Fenchel's equality, of pieces without a conjugate.
+        """F*(S) = <S, z> - F(z) by Fenchel's equality, of blocks without a conjugate.
 
         S is their gradient at z.
 
-        Each with the size of its summands; None for a piece with a conjugate.
+        Each with the size of its summands; None for a block with a conjugate.
         """
         return tuple(
             None
-            if piece.has_conjugate() or not piece.likelihood.smooth
-            else piece.conjugate_at(z, piece_effects)
-            for piece, piece_effects in zip(self.pieces, effects, strict=True)
+            if block_loss.has_conjugate() or not block_loss.likelihood.smooth
+            else block_loss.conjugate_at(z, block_effects)
+            for block_loss, block_effects in zip(self.block_losses, effects, strict=True)
         )
 
     def nearest_gradient(
@@ -645,57 +651,70 @@ class EntryLoss(Loss):
     ) -> Array:
         """The nearest gradients with finite conjugates whose sums over effects vanish.
 
-        With those of the dual matrices of terms of predictors, by piece.
+        With those of the dual matrices of terms of predictors, by block.
         """
         nearest = gradient.copy()
-        for k, piece in enumerate(self.pieces):
-            if piece.has_conjugate():
-                piece_duals = () if duals is None else duals.get(k, ())
-                nearest[piece.part] = piece.nearest_dual(gradient[piece.part], piece_duals)
+        for k, block_loss in enumerate(self.block_losses):
+            if block_loss.has_conjugate():
+                block_duals = () if duals is None else duals.get(k, ())
+                nearest[block_loss.part] = block_loss.nearest_dual(
+                    gradient[block_loss.part], block_duals
+                )
         return nearest
 
     def clip(self, gradient: Array) -> Array:
-        """The gradients of pieces without effects moved into their domains.
+        """The gradients of blocks without effects moved into their domains.
 
         Rounding leaves some just outside. Those with effects stay, since their sums must.
         """
         clipped = gradient.copy()
-        for piece in self.pieces:
-            if piece.has_conjugate() and not piece.effects.size:
-                clipped[piece.part] = piece.nearest_gradient(gradient[piece.part])
+        for block_loss in self.block_losses:
+            if block_loss.has_conjugate() and not block_loss.effects.size:
+                clipped[block_loss.part] = block_loss.nearest_gradient(gradient[block_loss.part])
         return clipped
 
     def centre(self, gradient: Array) -> Array:
         """The gradients with what rounding left of the sums over each effect taken off."""
-        parts = [piece.effects.centre(gradient[piece.part]) for piece in self.pieces]
+        parts = [
+            block_loss.effects.centre(gradient[block_loss.part])
+            for block_loss in self.block_losses
+        ]
         return parts[0].copy() if len(parts) == 1 else np.concatenate(parts)
 
     def allowed_excess(self, gradient: Array) -> float:
         """Bound on the change of the objective by the feasibility tolerance of equalities."""
-        return sum(piece.allowed_excess(gradient[piece.part]) for piece in self.pieces)
+        return sum(
+            block_loss.allowed_excess(gradient[block_loss.part])
+            for block_loss in self.block_losses
+        )
 
     def rounding(self, z: Array, effects: BlockEffects, gradient: Array) -> float:
         """A bound on the change of the losses by rounding of the predictors at z."""
-        pairs = zip(self.pieces, effects, strict=True)
+        pairs = zip(self.block_losses, effects, strict=True)
         return sum(
-            piece.rounding(z, piece_effects, gradient[piece.part])
-            for piece, piece_effects in pairs
+            block_loss.rounding(z, block_effects, gradient[block_loss.part])
+            for block_loss, block_effects in pairs
         )
 
     def vanishes(self, z: Array, effects: BlockEffects) -> bool:
         """True if the losses of every column are negligible relative to those at one constant."""
-        pairs = zip(self.pieces, effects, strict=True)
+        pairs = zip(self.block_losses, effects, strict=True)
         unit = self.unit or float(np.max(np.abs(z), initial=0.0))
-        return all(piece.vanishes(z, piece_effects, unit) for piece, piece_effects in pairs)
+        return all(
+            block_loss.vanishes(z, block_effects, unit) for block_loss, block_effects in pairs
+        )
 
     def moved_by(self, away: float, gradient: Array) -> float:
         """A bound on the change of the losses where each predictor changes by ``away``."""
-        return sum(piece.moved_by(away, gradient[piece.part]) for piece in self.pieces)
+        return sum(
+            block_loss.moved_by(away, gradient[block_loss.part])
+            for block_loss in self.block_losses
+        )
 
     @cached_property
     def unit(self) -> float:
         """The size of predictors that fit the data roughly, as they were where centring left 0."""
-        origins = [piece.effects.origin for piece in self.pieces]
+        origins = [block_loss.effects.origin for block_loss in self.block_losses]
         farthest = [
             float(np.max(np.abs(origin), initial=0.0)) for origin in origins if origin is not None
         ]
@@ -707,7 +726,7 @@ class EntryLoss(Loss):
 
     def start(self) -> Array:
         """An approximate natural parameter for every entry: where the published FPC begins."""
-        return np.concatenate([piece.start() for piece in self.pieces])
+        return np.concatenate([block_loss.start() for block_loss in self.block_losses])
 
 
 @attrs.frozen(eq=False)
@@ -753,10 +772,14 @@ class SmoothedLoss(TwiceDifferentiable):
         return (1.0 - self.inner.prox_gradient(z + self.shift, y, self.step)) / self.step
 
 
-def smoothed_piece(piece: Piece, multiplier: Array | None, stiffness: float) -> Piece:
-    """A piece whose loss is replaced by its envelope; the same without a multiplier."""
+def smoothed_block_loss(
+    block_loss: BlockLoss, multiplier: Array | None, stiffness: float
+) -> BlockLoss:
+    """The losses of a block replaced by their envelopes; the same without a multiplier."""
     if multiplier is None:
-        return piece
-    scale = piece.scale * np.ones(piece.y.size)
-    loss = SmoothedLoss(piece.likelihood, step=scale / stiffness, shift=multiplier / stiffness)
-    return attrs.evolve(piece, likelihood=loss, scale=scale)
+        return block_loss
+    scale = block_loss.scale * np.ones(block_loss.y.size)
+    loss = SmoothedLoss(
+        block_loss.likelihood, step=scale / stiffness, shift=multiplier / stiffness
+    )
+    return attrs.evolve(block_loss, likelihood=loss, scale=scale)

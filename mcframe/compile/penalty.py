@@ -234,7 +234,7 @@ def split_rows(stacked: Array, n_rows: int) -> LowRank:
     return LowRank(stacked[:n_rows], stacked[n_rows:])
 
 
-# The free effects of each piece of the losses; None where nothing is asked of them.
+# The free effects of each block of the losses; None where nothing is asked of them.
 Effects = Sequence[Array | None] | None
 
 
@@ -248,9 +248,9 @@ class BlockTerm:
     With a ``multiplier`` it is the Moreau envelope of the term, of this ``stiffness``: see
     ``SmoothedLoss``.
 
-    A term of predictors is given the free effects of its block, too: those of the ``piece`` of
-    the losses of that number, whose ``layout`` says what they are added to. Both are None where
-    there are none.
+    A term of predictors is given the free effects of its block, too: those of the block of the
+    losses with the number ``block_index``, whose ``layout`` says what they are added to. Both are
+    None where there are none.
     """
 
     term: Term
@@ -258,14 +258,14 @@ class BlockTerm:
     factor: Array | None = None
     multiplier: Array | None = None
     stiffness: float = 0.0
-    piece: int | None = None
+    block_index: int | None = None
     layout: Layout | None = None
 
     def added(self, effects: Effects, shape: Shape) -> Array | float:
         """The sums of effects that are added to the argument of the term, in every cell."""
-        if self.piece is None or self.layout is None or effects is None:
+        if self.block_index is None or self.layout is None or effects is None:
             return 0.0
-        block_effects = effects[self.piece]
+        block_effects = effects[self.block_index]
         assert block_effects is not None
         return self.layout.of_cells(block_effects, shape)
 
@@ -350,7 +350,7 @@ class BlockTerm:
         return None if term is None else attrs.evolve(self, term=term, multiplier=None)
 
     def value(self, submatrix: Array, effects: Effects = None) -> float:
-        """The term at its submatrix and the effects of all pieces."""
+        """The term at its submatrix and the effects of all blocks."""
         return self.term.value(self.argument(submatrix, effects))
 
     def rounding(self, submatrix: Array, effects: Effects = None) -> float:

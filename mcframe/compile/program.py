@@ -8,11 +8,17 @@ import attrs
 import numpy as np
 
 from mcframe.compile.equations import EffectSquares, SquaresAt
-from mcframe.compile.loss import BlockEffects, EntryLoss, FenchelConjugates, LossAt, smoothed_piece
+from mcframe.compile.loss import (
+    BlockEffects,
+    EntryLoss,
+    FenchelConjugates,
+    LossAt,
+    smoothed_block_loss,
+)
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Scales, Sum
 from mcframe.numerics.sampled import Pattern, Sampled
-from mcframe.numerics.unlabeled import Background, BackgroundAt
+from mcframe.numerics.unlabeled import ImplicitLoss, ImplicitLossAt
 
 # Z is kept in factors if at most this share of its cells is observed, and if the table is large:
 # for solvers that work on factors from so many rows plus columns, for others from so many cells.
@@ -224,7 +230,7 @@ class Evaluation:
 
     entries: Entries
     iterate: Iterate
-    background: BackgroundAt
+    background: ImplicitLossAt
     losses_of_entries: Any
     entry_gradients: Array
     effects: tuple[Array | None, ...]
@@ -293,7 +299,7 @@ class Program:
     scales a and b of ``Z = diag(a) W diag(b)``, if any. R, the main regularizer, covers all of W:
     ``penalty``, a ``SpectralPenalty``, a ``FactoredPenalty`` or a ``RowPenalty``. ``terms`` are
     others at their columns. ``names`` and ``columns`` are the blocks' names and their columns of
-    Z, piece by piece. ``background`` is the loss of cells that are no entries: where there are
+    Z, block by block. ``background`` is the loss of cells that are no entries: where there are
     some, ``loss`` is not all of F, and W has to be in factors. ``unit`` is the size of predictors
     that fit the entries roughly; where all data are 0 it is the size of the nearest point of the
     constraints, and 1 without any.
@@ -301,7 +307,7 @@ class Program:
 
     entries: Entries
     loss: EntryLoss
-    background: Background
+    background: ImplicitLoss
     penalty: Any
     names: tuple[str, ...]
     columns: tuple[slice, ...]
@@ -329,53 +335,53 @@ class Program:
         return variable if scales is None else scales.of(variable)
 
     @cached_property
-    def terms_of_piece(self) -> Mapping[int, tuple[int, ...]]:
-        """Positions of the terms of predictors that have the effects of a piece, by piece."""
+    def terms_of_block(self) -> Mapping[int, tuple[int, ...]]:
+        """Positions of the terms of predictors that have the effects of a block, by block."""
         positions: dict[int, tuple[int, ...]] = {}
         for position, term in enumerate(self.terms):
-            if term.piece is not None:
-                positions[term.piece] = (*positions.get(term.piece, ()), position)
+            if term.block_index is not None:
+                positions[term.block_index] = (*positions.get(term.block_index, ()), position)
         return positions
 
     @cached_property
     def squares(self) -> Mapping[int, EffectSquares]:
-        """Smooth terms of predictors as squares of the effects of a piece, by piece."""
+        """Smooth terms of predictors as squares of the effects of a block, by block."""
         squares = {}
-        for k, positions in self.terms_of_piece.items():
+        for k, positions in self.terms_of_block.items():
             terms = [self.terms[position] for position in positions if self.terms[position].smooth]
             if terms:
                 directions = tuple(direction for term in terms for direction in term.directions)
-                squares[k] = EffectSquares(self.loss.pieces[k].layout, directions)
+                squares[k] = EffectSquares(self.loss.block_losses[k].layout, directions)
         return squares
 
     @cached_property
     def held(self) -> frozenset[int]:
-        """The pieces whose effects a set of predictors determines, and not the losses alone."""
+        """The blocks whose effects a set of predictors determines, and not the losses alone."""
         terms = [term for term in self.terms if not term.smooth]
-        return frozenset(term.piece for term in terms if term.piece is not None)
+        return frozenset(term.block_index for term in terms if term.block_index is not None)
 
     def squares_at(self, iterate: Iterate) -> dict[int, SquaresAt]:
-        """The squares of effects at a W, by piece."""
-        squares_of_piece = {}
+        """The squares of effects at a W, by block."""
+        squares_by_block = {}
         for k, squares in self.squares.items():
-            terms = [self.terms[position] for position in self.terms_of_piece[k]]
+            terms = [self.terms[position] for position in self.terms_of_block[k]]
             distances = [
                 distance
                 for term in terms
                 if term.smooth
                 for distance in term.distances(iterate.columns(term.columns))
             ]
-            squares_of_piece[k] = SquaresAt(squares, tuple(distances))
-        return squares_of_piece
+            squares_by_block[k] = SquaresAt(squares, tuple(distances))
+        return squares_by_block
 
     def sums_of_terms(self, duals: Sequence[Array | None]) -> dict[int, tuple[Array, Array]]:
-        """Sums of terms' known dual matrices, and of their sizes, over the effects of each piece.
+        """Sums of terms' known dual matrices, and of their sizes, over the effects of each block.
 
-        Of pieces whose effects are in a term.
+        Of blocks whose effects are in a term.
         """
         totals: dict[int, tuple[Array, Array]] = {}
-        for k, positions in self.terms_of_piece.items():
-            layout = self.loss.pieces[k].layout
+        for k, positions in self.terms_of_block.items():
+            layout = self.loss.block_losses[k].layout
             sums, sizes = np.zeros(layout.n_effects), np.zeros(layout.n_effects)
             for dual in (duals[position] for position in positions):
                 if dual is not None:
@@ -384,11 +390,11 @@ class Program:
             totals[k] = sums, sizes
         return totals
 
-    def duals_by_piece(self, duals: Sequence[Array]) -> dict[int, list[Array]]:
-        """The dual matrices of terms of predictors by the piece whose effects they speak of."""
+    def duals_by_block(self, duals: Sequence[Array]) -> dict[int, list[Array]]:
+        """The dual matrices of terms of predictors by the block whose effects they speak of."""
         return {
             k: [duals[position] for position in positions]
-            for k, positions in self.terms_of_piece.items()
+            for k, positions in self.terms_of_block.items()
         }
 
     def centred(self, gradient: Any, duals: tuple[Array, ...]) -> tuple[Any, tuple[Array, ...]]:
@@ -396,13 +402,13 @@ class Program:
 
         What rounding, or steps that have not converged, left of the sums is taken off both.
         """
-        if not self.terms_of_piece:
+        if not self.terms_of_block:
             return self.loss.centre(gradient), duals
         centred, matrices = gradient.copy(), list(duals)
-        for k, piece in enumerate(self.loss.pieces):
-            positions = self.terms_of_piece.get(k, ())
-            centred[piece.part], centred_duals = piece.effects.centred_with(
-                gradient[piece.part],
+        for k, block_loss in enumerate(self.loss.block_losses):
+            positions = self.terms_of_block.get(k, ())
+            centred[block_loss.part], centred_duals = block_loss.effects.centred_with(
+                gradient[block_loss.part],
                 [matrices[position] for position in positions],
                 [self.terms[position].equations for position in positions],
             )
@@ -422,11 +428,11 @@ class Program:
         sums = self.sums_of_terms(duals)
         conjugates = []
         for k, pair in enumerate(of_losses):
-            piece_effects = at.effects[k]
-            if pair is None or piece_effects is None or k not in sums:
+            block_effects = at.effects[k]
+            if pair is None or block_effects is None or k not in sums:
                 conjugates.append(pair)
                 continue
-            products = sums[k][0] * piece_effects[: sums[k][0].size]
+            products = sums[k][0] * block_effects[: sums[k][0].size]
             size = float(np.sum(np.abs(products)))
             conjugates.append((pair[0] - float(np.sum(products)), pair[1] + size))
         return tuple(conjugates)
@@ -439,7 +445,7 @@ class Program:
     @property
     def curvature(self) -> float:
         """An upper bound on the curvature of F and all smooth terms in Z."""
-        return self.highest([piece.curvature for piece in self.loss.pieces])
+        return self.highest([block_loss.curvature for block_loss in self.loss.block_losses])
 
     def curvature_at(self, evaluation: Evaluation) -> float:
         """The curvature where it is bounded, else at these entries: for a first step length."""
@@ -447,7 +453,9 @@ class Program:
         # Flat everywhere, as counts of 0 alone are with a bias: any positive number will do.
         curvature = self.highest(bounds)
         return (
-            curvature if curvature > 0.0 else max(float(np.max(p.scale)) for p in self.loss.pieces)
+            curvature
+            if curvature > 0.0
+            else max(float(np.max(p.scale)) for p in self.loss.block_losses)
         )
 
     def highest(self, curvatures: Sequence[float]) -> float:
@@ -495,12 +503,12 @@ class Program:
         of losses without a gradient, and those that a set determines, are the ``fixed`` ones.
         """
         iterate = at if isinstance(at, Iterate) else self.entries.iterate(at)
-        if not self.terms_of_piece:
+        if not self.terms_of_block:
             loss = self.loss.evaluate(iterate.z, warm, fixed, nearly)
         else:
             squares = self.squares_at(iterate)
             loss = self.loss.evaluate(
-                iterate.z, warm, fixed, nearly, squares=squares, fixed_pieces=self.held
+                iterate.z, warm, fixed, nearly, squares=squares, fixed_blocks=self.held
             )
         return self.add_smooth_terms(iterate, loss)
 
@@ -538,9 +546,12 @@ class Program:
         and their gradients by the second; None if the move is too long for that.
         """
         moved = iterate.z - current.iterate.z
-        if self.terms_of_piece:  # along which the losses do not rise as their gradients say
+        if self.terms_of_block:  # along which the losses do not rise as their gradients say
             return None
-        if not all(piece.keeps_curvature(moved[piece.part]) for piece in self.loss.pieces):
+        if not all(
+            block_loss.keeps_curvature(moved[block_loss.part])
+            for block_loss in self.loss.block_losses
+        ):
             return None
         change = theta * (current.entry_gradients - previous.entry_gradients)
         rise = float(np.dot(current.entry_gradients + 0.5 * change, moved))
@@ -580,19 +591,23 @@ class Program:
     def with_smooth_parts(
         self, multipliers: Sequence[Array | None], stiffness: Sequence[float]
     ) -> "Program":
-        """The program with each nonsmooth piece, then each nonsmooth term, made smooth.
+        """The program with each nonsmooth block, then each nonsmooth term, made smooth.
 
-        There is one multiplier and one stiffness for each piece and then each term; those of
+        There is one multiplier and one stiffness for each block and then each term; those of
         smooth ones are None.
         """
         envelopes = list(zip(multipliers, stiffness, strict=True))
-        n_pieces = len(self.loss.pieces)
-        pieces = tuple(
-            smoothed_piece(piece, *envelope)
-            for piece, envelope in zip(self.loss.pieces, envelopes[:n_pieces], strict=True)
+        n_blocks = len(self.loss.block_losses)
+        block_losses = tuple(
+            smoothed_block_loss(block_loss, *envelope)
+            for block_loss, envelope in zip(
+                self.loss.block_losses, envelopes[:n_blocks], strict=True
+            )
         )
         terms = tuple(
             term if envelope is None else attrs.evolve(term, multiplier=envelope, stiffness=beta)
-            for term, (envelope, beta) in zip(self.terms, envelopes[n_pieces:], strict=True)
+            for term, (envelope, beta) in zip(self.terms, envelopes[n_blocks:], strict=True)
         )
-        return attrs.evolve(self, loss=attrs.evolve(self.loss, pieces=pieces), terms=terms)
+        return attrs.evolve(
+            self, loss=attrs.evolve(self.loss, block_losses=block_losses), terms=terms
+        )

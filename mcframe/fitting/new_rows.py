@@ -8,7 +8,7 @@ import numpy as np
 
 from mcframe.backends.row_space import RowSpace, best_rows
 from mcframe.backends.rowwise import batches
-from mcframe.compile import Piece
+from mcframe.compile import BlockLoss
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.errors import (
     DataError,
@@ -72,14 +72,16 @@ class NewRows(Rows):
         of_rows = {name: np.full(n_new, value) for name, value in space.idle.items()}
         off, costs = np.zeros(n_new, dtype=bool), row_costs(problem, tables)
         for part in batches(n_new, numbers_of_a_row(problem, tables, space)):
-            found = pieces_of(problem, effects, tables, part, costs)
-            pieces = tuple(piece for piece, _ in found.values())
+            found = block_losses_of(problem, effects, tables, part, costs)
+            block_losses = tuple(block_loss for block_loss, _ in found.values())
             columns = tuple(problem.columns(name) for name in found)
-            best = best_rows(part.stop - part.start, pieces, columns, space)
+            best = best_rows(part.stop - part.start, block_losses, columns, space)
             scores[part], off[part] = best.scores, best.unconverged
-            for (name, (piece, origin)), solved in zip(found.items(), best.effects, strict=True):
+            for (name, (block_loss, origin)), solved in zip(
+                found.items(), best.effects, strict=True
+            ):
                 if solved is not None:
-                    known = np.unique(piece.rows)
+                    known = np.unique(block_loss.rows)
                     of_rows[name][part][known] = (solved + origin)[known]
         if off.any():
             report(problem, tables, off, index)
@@ -119,19 +121,19 @@ class NewRows(Rows):
         return self.problem.model.block(name).limited(means)
 
 
-def pieces_of(
+def block_losses_of(
     problem: Problem,
     effects: Mapping[str, Array],
     tables: Mapping[str, Table],
     part: slice,
     costs: Array | None,
-) -> dict[str, tuple[Piece, Array | float]]:
-    """Some new rows as losses: for each block with entries there, a piece of the effects of rows.
+) -> dict[str, tuple[BlockLoss, Array | float]]:
+    """Some new rows as losses: for each block with entries there, its losses and effects of rows.
 
     And what these are counted from. Entries of tables are in the order of their rows; biases are
     among what is known; losses are divided by the ``costs`` of scores, one for each row.
     """
-    found: dict[str, tuple[Piece, Array | float]] = {}
+    found: dict[str, tuple[BlockLoss, Array | float]] = {}
     begun, n_rows = 0, part.stop - part.start
     for name, table in tables.items():
         own = slice(*np.searchsorted(table.rows, [part.start, part.stop]))
@@ -155,7 +157,7 @@ def pieces_of(
         elif offset is not None:
             known = known + offset
         try:
-            piece = Piece.of(
+            block_loss = BlockLoss.of(
                 layout,
                 problem.ridge(name),
                 origin,
@@ -169,8 +171,8 @@ def pieces_of(
             )
         except DataError as error:
             raise DataError(f"block {name!r}: {error}") from None
-        begun = piece.part.stop
-        found[name] = piece, 0.0 if origin is None else origin
+        begun = block_loss.part.stop
+        found[name] = block_loss, 0.0 if origin is None else origin
     return found
 
 

@@ -32,7 +32,7 @@ from mcframe.model.standardising import standardised
 from mcframe.model.table import LeftBehind, Table
 from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.operators import LowRank, Scales
-from mcframe.numerics.unlabeled import Uniform, Unwritten
+from mcframe.numerics.unlabeled import ImplicitCells, QuadraticCells
 from mcframe.storage.digest import digest_of
 
 # What distinguishes the data of a block from others.
@@ -167,7 +167,7 @@ class Problem:
         """Observed entries of all blocks."""
         return sum(table.n_observed for table in self.tables.values())
 
-    def unwritten(self, name: str) -> Unwritten | None:
+    def unwritten(self, name: str) -> ImplicitCells | None:
         """The losses of a block's cells that are no entries, scale included, if there are any."""
         loss, table = self.likelihoods[name].unlabeled, self.tables[name]
         if loss is None or not table.unwritten:
@@ -176,7 +176,7 @@ class Problem:
         if loss.quadratic is None:
             return Blockwise(loss, scale, *places)
         weight, centre, constant = loss.quadratic
-        return Uniform(scale * weight, centre, scale * constant, *places)
+        return QuadraticCells(scale * weight, centre, scale * constant, *places)
 
     def written_out(self) -> "Problem":
         """Return the problem with every cell that carries loss among its entries."""

@@ -14,7 +14,7 @@ from mcframe.contracts.likelihood import UnlabeledLoss
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.kernels import add_columns_times, rows_times
 from mcframe.numerics.operators import LowRank, Operator
-from mcframe.numerics.unlabeled import Unwritten, UnwrittenAt
+from mcframe.numerics.unlabeled import ImplicitCells, ImplicitCellsAt
 from mcframe.runtime.machine import check_time, share, thread_count
 
 # Cells of a block, and cells whose losses are computed at a time, which stay in the cache.
@@ -42,7 +42,7 @@ Reduction = Callable[[slice, IntArray, Array, Array], T]
 
 
 @attrs.frozen(eq=False)
-class Blockwise(Unwritten):
+class Blockwise(ImplicitCells):
     """``scale * loss(z)`` for every cell z of U V' but the entries.
 
     A pass forms Z_b = U_b V' for a block of rows at a time, of about a million cells: it holds
@@ -185,7 +185,7 @@ class Passed:
 
 
 @attrs.frozen(eq=False)
-class BlockwiseAt(UnwrittenAt):
+class BlockwiseAt(ImplicitCellsAt):
     """The losses at a Z."""
 
     blockwise: Blockwise

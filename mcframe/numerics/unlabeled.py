@@ -12,14 +12,14 @@ from mcframe.numerics.kernels import Shared
 from mcframe.numerics.operators import LowRank, Operator, Placed, Rescaled, Scales
 
 
-class Unwritten(ABC):
+class ImplicitCells(ABC):
     """The losses of a block's cells that are no entries, all the same function of z."""
 
     #: For each column a bound on the second derivative of a cell's loss.
     weights: Array
 
     @abstractmethod
-    def at(self, latent: LowRank, z: Array) -> "UnwrittenAt":
+    def at(self, latent: LowRank, z: Array) -> "ImplicitCellsAt":
         """The losses at Z of the block, whose entries are z."""
 
     @abstractmethod
@@ -41,7 +41,7 @@ class Unwritten(ABC):
         """What a fit holds of these cells at its peak, thin factors aside."""
 
 
-class UnwrittenAt(ABC):
+class ImplicitCellsAt(ABC):
     """The losses at one Z, and their gradients T.
 
     T may have numbers where entries are, ``at_entries``, which the caller takes off.
@@ -83,7 +83,7 @@ class UnwrittenAt(ABC):
 
 
 @attrs.frozen(eq=False)
-class Uniform(Unwritten):
+class QuadraticCells(ImplicitCells):
     """``weight/2 (z - centre)^2 + constant`` for every cell z of U V' but the entries.
 
     Centring adds a column to the factors: A = [U, 1] and B = [V, -centre] have
@@ -115,9 +115,9 @@ class Uniform(Unwritten):
         """0: Gram matrices are all that it takes."""
         return 0
 
-    def at(self, latent: LowRank, z: Array) -> "UniformAt":
+    def at(self, latent: LowRank, z: Array) -> "QuadraticCellsAt":
         """The quadratics at Z, whose entries are z."""
-        return UniformAt(self, latent, z)
+        return QuadraticCellsAt(self, latent, z)
 
     def minus_centre(self, latent: LowRank) -> LowRank:
         """Z - centre."""
@@ -153,10 +153,10 @@ class Uniform(Unwritten):
 
 
 @attrs.frozen(eq=False)
-class UniformAt(UnwrittenAt):
+class QuadraticCellsAt(ImplicitCellsAt):
     """The quadratics at a Z."""
 
-    uniform: Uniform
+    uniform: QuadraticCells
     latent: LowRank
     z: Array
 
@@ -192,7 +192,7 @@ class UniformAt(UnwrittenAt):
         other = self.latent.right if by_rows else self.latent.left
         return (other.T @ other)[None], self.uniform.weight, self.uniform.weight
 
-    def curvature_along(self, after: "UniformAt", moved: LowRank, z: Array) -> float:
+    def curvature_along(self, after: "QuadraticCellsAt", moved: LowRank, z: Array) -> float:
         """The weighted squares of D but for its entries."""
         squares = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ moved.right)))
         return self.uniform.weight * (squares - float(np.dot(z, z)))
@@ -225,17 +225,17 @@ class UniformAt(UnwrittenAt):
 class UnlabeledBlock:
     """The unwritten cells of one block: its columns of Z, and its entries among all entries."""
 
-    cells: Unwritten
+    cells: ImplicitCells
     columns: slice
     entries: slice
 
-    def at(self, latent: LowRank, z: Array) -> UnwrittenAt:
+    def at(self, latent: LowRank, z: Array) -> ImplicitCellsAt:
         """The unwritten losses at Z, whose entries are z."""
         return self.cells.at(latent.columns(self.columns), z[self.entries])
 
 
 @attrs.frozen(eq=False)
-class Background:
+class ImplicitLoss:
     """The losses of all cells of some blocks but their entries; of none as a rule.
 
     ``columns`` are the entries' columns of Z, of all blocks. Where a quadratic stands for a
@@ -277,13 +277,13 @@ class Background:
         """What a fit holds of these cells at its peak, thin factors aside."""
         return sum(part.cells.held_bytes for part in self.parts)
 
-    def at(self, latent: LowRank | Array, z: Array) -> "BackgroundAt":
+    def at(self, latent: LowRank | Array, z: Array) -> "ImplicitLossAt":
         """The background at W with entries z of Z; in factors where there are such cells."""
-        points: tuple[UnwrittenAt, ...] = ()
+        points: tuple[ImplicitCellsAt, ...] = ()
         if self.parts:
             assert isinstance(latent, LowRank)
             points = tuple(part.at(self.latent(latent), z) for part in self.parts)
-        return BackgroundAt(self, latent, z, points)
+        return ImplicitLossAt(self, latent, z, points)
 
     def excess_curvature(self, curvature: Array) -> Array:
         """The entries' curvature beyond that of all cells."""
@@ -314,13 +314,13 @@ class Background:
 
 
 @attrs.frozen(eq=False)
-class BackgroundAt:
+class ImplicitLossAt:
     """The losses of unwritten cells at one W, and their gradients."""
 
-    background: Background
+    background: ImplicitLoss
     latent: LowRank | Array
     z: Array
-    points: tuple[UnwrittenAt, ...]
+    points: tuple[ImplicitCellsAt, ...]
 
     def __bool__(self) -> bool:
         """Whether there are such cells."""
@@ -392,7 +392,7 @@ class BackgroundAt:
         shared = Shared(matrices, scales, images - self.products[0 if by_rows else 1])
         return shared, curvature - held, linear - (held * self.z - self.at_entries)
 
-    def curvature_along(self, after: "BackgroundAt", moved: LowRank, z: Array) -> float:
+    def curvature_along(self, after: "ImplicitLossAt", moved: LowRank, z: Array) -> float:
         """How far F lies above its tangent after Z moves by D with entries z, twice."""
         total, moved = 0.0, self.background.latent(moved)
         pairs = zip(self.background.parts, self.points, after.points, strict=True)

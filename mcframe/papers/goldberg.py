@@ -137,7 +137,7 @@ class FixedPoint:
         iterate = values[0] * np.outer(left[:, 0], right[0])
         if ones:
             iterate[:, -1] = 1.0
-        layouts = [piece.layout for piece in program.loss.pieces]
+        layouts = [block_loss.layout for block_loss in program.loss.block_losses]
         biases = tuple(np.zeros(own.n_biases) if own.n_biases else None for own in layouts)
         evaluation = program.evaluate_at(iterate, biases)
         nuclear = nuclear_norm(iterate, exact=True)

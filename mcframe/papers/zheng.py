@@ -122,7 +122,9 @@ class SoftImputeIterations(Solver[Program, DenseState]):
 
     def refusal(self, program: Program) -> str | None:
         """Return why a program is not that of Soft-Impute; None if it is."""
-        gaussian = all(isinstance(piece.likelihood, Gaussian) for piece in program.loss.pieces)
+        gaussian = all(
+            isinstance(block_loss.likelihood, Gaussian) for block_loss in program.loss.block_losses
+        )
         if not (gaussian and program.plain and not program.terms and program.curvature == 1.0):
             return "Soft-Impute is for Gaussian entries that count 1 each, and nothing else"
         if program.main is None or not isinstance(program.penalty, SpectralPenalty):

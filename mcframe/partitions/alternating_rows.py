@@ -124,8 +124,10 @@ class PartitionedRows:
             return penalties(factor, weight) + losses
 
         tied = np.zeros(current.shape[0], dtype=bool)
-        for piece, columns in zip(self.program.loss.pieces, self.program.columns, strict=True):
-            tied[columns] = piece.width > 1
+        for block_loss, columns in zip(
+            self.program.loss.block_losses, self.program.columns, strict=True
+        ):
+            tied[columns] = block_loss.width > 1
         at_first = objectives(np.zeros(current.shape[0]), current)
         return descended(current, updated, at_first, objectives, tied)
 

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.loss import Piece
+from mcframe.compile.loss import BlockLoss
 from mcframe.compile.penalty import SpectralPenalty
 from mcframe.compile.program import Program
 from mcframe.contracts.arrays import Array, IntArray, Mask
@@ -29,16 +29,16 @@ from mcframe.model.standardising import (
 )
 from mcframe.model.table import Standard, Table, Units, affine_units_of, middles_and_sizes_of
 from mcframe.numerics.splitmix64 import MULTIPLIERS, splitmix64
-from mcframe.numerics.unlabeled import Background
+from mcframe.numerics.unlabeled import ImplicitLoss
 from mcframe.partitions.executor import Partitions
 from mcframe.partitions.part import PART, ByEffect, ElementwiseMin, Part, PartValue, Source
 from mcframe.partitions.partitioned_data import PartitionedData
 from mcframe.partitions.partitioned_effects import EffectsInParts
 from mcframe.partitions.partitioned_loss import (
-    PartitionedBackground,
+    PartitionedBlockLoss,
     PartitionedEntries,
+    PartitionedImplicitLoss,
     PartitionedLoss,
-    PartitionedPiece,
 )
 from mcframe.partitions.partitioned_problem import (
     OffsetInPartitions,
@@ -327,21 +327,21 @@ def loss_facts(part: Part) -> tuple[Any, ...]:
     each column of Z.
     """
     loss, entries = part.program.loss, part.program.entries
-    blocks = tuple(facts_of(piece) for piece in loss.pieces)
-    squares = sum(float(np.sum(np.square(piece.start()))) for piece in loss.pieces)
+    blocks = tuple(facts_of(block_loss) for block_loss in loss.block_losses)
+    squares = sum(float(np.sum(np.square(block_loss.start()))) for block_loss in loss.block_losses)
     longest = ElementwiseMin(np.asarray(-entries.pattern.by_rows.longest))
     columns = np.bincount(entries.columns, minlength=entries.shape[1])
     return blocks, squares, longest, columns
 
 
-def facts_of(piece: Piece) -> tuple[Any, ...]:
+def facts_of(block_loss: BlockLoss) -> tuple[Any, ...]:
     """Counts of entries and factors of losses by effect, and facts of the block."""
-    kind, scale = piece.effects, piece.scale * np.ones(piece.y.size)
-    stretch = kind.sum_by_effect(np.repeat(scale, piece.width))
-    by_effect = ByEffect.of(piece.layout, (kind.counts, stretch))
-    gradient = piece.largest_gradient if piece.has_conjugate() else 0.0
+    kind, scale = block_loss.effects, block_loss.scale * np.ones(block_loss.y.size)
+    stretch = kind.sum_by_effect(np.repeat(scale, block_loss.width))
+    by_effect = ByEffect.of(block_loss.layout, (kind.counts, stretch))
+    gradient = block_loss.largest_gradient if block_loss.has_conjugate() else 0.0
     largest = ElementwiseMin(-np.array([np.max(scale, initial=0.0), gradient]))
-    return by_effect, largest, piece.total_scale, piece.n_numbers
+    return by_effect, largest, block_loss.total_scale, block_loss.n_numbers
 
 
 def compiled(
@@ -349,13 +349,15 @@ def compiled(
 ) -> Program:
     """The program of all partitions."""
     blocks, squares, longest, columns = partitions.sum(loss_facts, PART)
-    pieces = []
+    block_losses = []
     for k, (by_effect, largest, total_scale, n_numbers) in enumerate(blocks):
         effects = EffectsInParts.of(problem, partitions, k, *by_effect.sums)
         scale, gradient = (float(part) for part in -largest.numbers)
         sizes = scale, total_scale, n_numbers, gradient
-        pieces.append(PartitionedPiece(effects.likelihood, effects.layout, *sizes, effects))
-    size = sum(piece.n_numbers for piece in pieces)
+        block_losses.append(
+            PartitionedBlockLoss(effects.likelihood, effects.layout, *sizes, effects)
+        )
+    size = sum(block_loss.n_numbers for block_loss in block_losses)
     unit = float(np.sqrt(squares / size)) or 1.0
     hashes = np.sum([facts.hash_sums for facts in tables], axis=0, dtype=np.uint64)
     bits = hashlib.blake2b(hashes.tobytes() + repr(problem.shape).encode(), digest_size=16)
@@ -369,10 +371,10 @@ def compiled(
         int.from_bytes(bits.digest(), "little"),
         scales=None if scales is None else scales.inverse,
     )
-    loss: Any = PartitionedLoss(partitions, tuple(pieces), unit)
-    background: Any = Background((), np.zeros(0, dtype=np.intp), problem.shape)
+    loss: Any = PartitionedLoss(partitions, tuple(block_losses), unit)
+    background: Any = ImplicitLoss((), np.zeros(0, dtype=np.intp), problem.shape)
     if any(part.reads_unlabeled for part in problem.likelihoods.values()):
-        background = PartitionedBackground(partitions)
+        background = PartitionedImplicitLoss(partitions)
     return Program(
         entries=entries,
         loss=loss,

@@ -37,7 +37,7 @@ from mcframe.partitions.part import (
     held,
 )
 from mcframe.partitions.partitioned_data import PartitionedData
-from mcframe.partitions.partitioned_effects import notes_on_pieces
+from mcframe.partitions.partitioned_effects import notes_on_blocks
 from mcframe.runtime.machine import memory_gigabytes
 from mcframe.runtime.scratch import Scratch
 from mcframe.runtime.work import in_bytes
@@ -88,10 +88,10 @@ def fit_partitions(
         settings, _ = resumed(settings, *arguments)
         fit = fit_of(run(solver, program, settings))
         loss: Any = program.loss
-        notes = (*problem.notes, *notes_on_pieces(problem, loss), *problem.partitions.notes)
+        notes = (*problem.notes, *notes_on_blocks(problem, loss), *problem.partitions.notes)
         infinite = {
-            block.name: np.flatnonzero(piece.effects.fixed)
-            for block, piece in zip(model.blocks, loss.pieces, strict=True)
+            block.name: np.flatnonzero(block_loss.effects.fixed)
+            for block, block_loss in zip(model.blocks, loss.block_losses, strict=True)
         }
         space = None
         with suppress(ModelError):  # without it a question about new rows raises an error

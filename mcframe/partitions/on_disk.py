@@ -308,7 +308,7 @@ def clear(place: Path, layout: FolderLayout) -> None:
             file.unlink(missing_ok=True)
 
 
-def publish(
+def commit(
     place: Path,
     folder: Path,
     layout: FolderLayout,

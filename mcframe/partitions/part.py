@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.compiling import compile_background, compile_loss
-from mcframe.compile.loss import EntryLoss, Piece
+from mcframe.compile.loss import BlockLoss, EntryLoss
 from mcframe.compile.program import Entries, EntryIndex, Program
 from mcframe.compile.solving import EntriesAt
 from mcframe.contracts.arrays import Array, IntArray, Mask
@@ -187,15 +187,17 @@ def predictors(size: int, latent: LowRank) -> LazyEntryValues:
     return LazyEntryValues(Entries.of, (ENTRIES, sharded_rows(latent)), size=size)
 
 
-def piece_of(k: int) -> PartValue:
-    """The piece of the loss of block k."""
-    return PartValue(operator.getitem, (PartAttribute("program.loss.pieces"), k))
+def block_loss_of(k: int) -> PartValue:
+    """The losses of block k."""
+    return PartValue(operator.getitem, (PartAttribute("program.loss.block_losses"), k))
 
 
-def entries_of(piece: Any, z: Array) -> EntriesAt:
+def entries_of(block_loss: Any, z: Array) -> EntriesAt:
     """The entries of a block at predictors of all blocks without effects."""
-    predictors = piece.offset_part(z)
-    return EntriesAt(piece.effects, piece.likelihood, predictors, piece.y, piece.scale)
+    predictors = block_loss.offset_part(z)
+    return EntriesAt(
+        block_loss.effects, block_loss.likelihood, predictors, block_loss.y, block_loss.scale
+    )
 
 
 @attrs.frozen(eq=False)
@@ -339,8 +341,10 @@ class Part:
         scales_of_term = self.problem.scales_of(self.source.model.terms[0])
         scales = None if scales_of_term is None else scales_of_term.inverse
         entries = attrs.evolve(narrowed_entries(wide), scales=scales)
-        pieces = tuple(narrowed_piece(piece, wide, entries) for piece in loss.pieces)
-        loss = EntryLoss(pieces)
+        block_losses = tuple(
+            narrowed_block_loss(block_loss, wide, entries) for block_loss in loss.block_losses
+        )
+        loss = EntryLoss(block_losses)
         names = tuple(block.name for block in self.source.model.blocks)
         return Program(
             entries=entries,
@@ -403,20 +407,20 @@ def narrowed_entries(entries: Entries) -> Entries:
     )
 
 
-def narrowed_piece(piece: Piece, wide: Entries, entries: Entries) -> Piece:
-    """The piece with rows and columns of 4 bytes: those of the entries where they are the same.
+def narrowed_block_loss(block_loss: BlockLoss, wide: Entries, entries: Entries) -> BlockLoss:
+    """The block with rows and columns of 4 bytes: those of the entries where they are the same.
 
     Without the ridge on biases, which counts once and not in each partition.
     """
-    rows = entries.rows if piece.rows is wide.rows else narrowed(piece.rows)
-    same = piece.columns is wide.columns
-    columns = entries.columns if same else narrowed(piece.columns)
-    effects = piece.effects
+    rows = entries.rows if block_loss.rows is wide.rows else narrowed(block_loss.rows)
+    same = block_loss.columns is wide.columns
+    columns = entries.columns if same else narrowed(block_loss.columns)
+    effects = block_loss.effects
     of_classes = effects.width > 1 and effects.size
     places = narrowed(effects.columns) if of_classes else columns
-    ridge = None if piece.layout.n_biases else effects.ridge
+    ridge = None if block_loss.layout.n_biases else effects.ridge
     effects = attrs.evolve(effects, rows=rows, columns=places, ridge=ridge)
-    return attrs.evolve(piece, rows=rows, columns=columns, effects=effects)
+    return attrs.evolve(block_loss, rows=rows, columns=columns, effects=effects)
 
 
 # How many answers a task on a cluster adds up, a power of 2 so that it is part of the pairwise

@@ -31,8 +31,8 @@ from mcframe.partitions.part import (
     LazyEntryValues,
     PartValue,
     RowSharded,
+    block_loss_of,
     entries_of,
-    piece_of,
     sharded_effects,
 )
 
@@ -87,14 +87,16 @@ class EffectsInParts(Effects):
 
         def signs_without(diverging: Mask) -> tuple[Array, ...]:
             return tuple(
-                effects.by_effect(asymptotic_gradient_signs, effects.piece, effects.cut(diverging))
+                effects.by_effect(
+                    asymptotic_gradient_signs, effects.block_loss, effects.cut(diverging)
+                )
             )
 
         try:
             refuse_falling(
                 likelihood,
                 name_of,
-                lambda: tuple(effects.by_effect(asymptotic_gradient_sums, effects.piece)),
+                lambda: tuple(effects.by_effect(asymptotic_gradient_sums, effects.block_loss)),
             )
         except DataError as error:
             raise DataError(f"block {block.name!r}: {error}") from None
@@ -105,14 +107,14 @@ class EffectsInParts(Effects):
         return attrs.evolve(effects, connected=effects.connected_by_entries())
 
     @property
-    def piece(self) -> PartValue:
-        """The piece of each partition."""
-        return piece_of(self.k)
+    def block_loss(self) -> PartValue:
+        """The losses of the block in each partition."""
+        return block_loss_of(self.k)
 
     def by_effect(self, question: Callable[..., Any], *question_arguments: Any) -> Array:
         """Sums by effect of what partitions answer to a question."""
         arguments = (
-            PartValue(getattr, (self.piece, "layout")),
+            PartValue(getattr, (self.block_loss, "layout")),
             PartValue(question, question_arguments),
         )
         return self.partitions.sum(ByEffect.of, *arguments).sums
@@ -123,7 +125,7 @@ class EffectsInParts(Effects):
         Columns that are connected within partitions first, by sums; then each partition answers
         for its own rows.
         """
-        at = self.piece, self.cut(self.fixed)
+        at = self.block_loss, self.cut(self.fixed)
         columns = self.partitions.sum(parts_of_columns, *at).labels
         rows: Any = self.partitions.concatenate(parts_of_rows, *at, columns)
         without_entries = rows < 0
@@ -150,7 +152,7 @@ class EffectsInParts(Effects):
 
     def entries_at(self, z: LazyEntryValues) -> PartValue:
         """The entries of each partition at predictors z."""
-        return PartValue(entries_of, (self.piece, z))
+        return PartValue(entries_of, (self.block_loss, z))
 
     def parameters(self, z: LazyEntryValues, warm: Array | None) -> Array:
         """The likelihood's own best parameters, by sums over all entries."""
@@ -164,10 +166,10 @@ class EffectsInParts(Effects):
 
     def centre(self, gradient: LazyEntryValues) -> LazyEntryValues:
         """The nearest gradients whose sums over rows and over columns vanish, of tied effects."""
-        undiverged = gradient.changed(undiverged_of, self.piece, self.cut(self.fixed))
+        undiverged = gradient.changed(undiverged_of, self.block_loss, self.cut(self.fixed))
 
         def moved(gradient: LazyEntryValues, step: Array) -> LazyEntryValues:
-            arguments = self.piece, gradient, undiverged, self.cut(step)
+            arguments = self.block_loss, gradient, undiverged, self.cut(step)
             return gradient.changed(moved_by_effects, *arguments)
 
         def sums_of(gradient: LazyEntryValues) -> tuple[Array, Array]:
@@ -176,7 +178,7 @@ class EffectsInParts(Effects):
 
         if self.fixed.any():
             gradient = moved(gradient, np.zeros(self.size))
-        ones = CurvatureInParts(self, PartValue(weighted, (self.piece, undiverged)))
+        ones = CurvatureInParts(self, PartValue(weighted, (self.block_loss, undiverged)))
         return centre_gradients(self, ones, gradient, sums_of, moved)
 
 
@@ -280,9 +282,9 @@ def curvature_of(entries: EntriesAt, effects: Array, second: Array | None) -> Cu
     return Curvature(entries.effects, lambda: second)
 
 
-def weighted(piece: Any, weights: Array) -> Curvature:
+def weighted(block_loss: Any, weights: Array) -> Curvature:
     """The curvature of quadratics with these weights."""
-    return Curvature(piece.effects, lambda: weights)
+    return Curvature(block_loss.effects, lambda: weights)
 
 
 def local_sums(entries: EntriesAt, effects: Any, second: Array | None) -> tuple[Any, ...]:
@@ -318,14 +320,18 @@ def parameter_sums(entries: EntriesAt, asked: Any) -> tuple[Any, ElementwiseMin]
     return sums, ElementwiseMin(-largest)
 
 
-def asymptotic_gradient_signs(piece: Any, diverging: Mask) -> tuple[Array, ...]:
+def asymptotic_gradient_signs(block_loss: Any, diverging: Mask) -> tuple[Array, ...]:
     """Signs of gradients far out by effect, without entries of effects found already."""
-    return piece.effects.asymptotic_gradient_signs(piece.likelihood, piece.y, diverging)
+    return block_loss.effects.asymptotic_gradient_signs(
+        block_loss.likelihood, block_loss.y, diverging
+    )
 
 
-def asymptotic_gradient_sums(piece: Any) -> tuple[Array, ...]:
+def asymptotic_gradient_sums(block_loss: Any) -> tuple[Array, ...]:
     """The sums of gradients far out over each effect, and of their sizes."""
-    return piece.effects.asymptotic_gradient_sums(piece.likelihood, piece.y, piece.scale)
+    return block_loss.effects.asymptotic_gradient_sums(
+        block_loss.likelihood, block_loss.y, block_loss.scale
+    )
 
 
 @attrs.frozen(eq=False)
@@ -342,15 +348,15 @@ class ColumnParts:
         return ColumnParts(sp.csgraph.connected_components(graph, directed=False)[1][first])
 
 
-def parts_of_columns(piece: Any, fixed: Array) -> ColumnParts:
+def parts_of_columns(block_loss: Any, fixed: Array) -> ColumnParts:
     """Labels of the columns that the entries of a partition connect by themselves."""
-    labels: IntArray = attrs.evolve(piece.effects, fixed=fixed).connected[0]
-    return ColumnParts(labels[: piece.layout.n_biases])
+    labels: IntArray = attrs.evolve(block_loss.effects, fixed=fixed).connected[0]
+    return ColumnParts(labels[: block_loss.layout.n_biases])
 
 
-def parts_of_rows(piece: Any, fixed: Array, labels: IntArray) -> IntArray:
+def parts_of_rows(block_loss: Any, fixed: Array, labels: IntArray) -> IntArray:
     """The label of the columns that each row is connected with, -1 where it stands alone."""
-    parts: IntArray = attrs.evolve(piece.effects, fixed=fixed).connected[0]
+    parts: IntArray = attrs.evolve(block_loss.effects, fixed=fixed).connected[0]
     labels_of_parts = np.full(int(np.max(parts)) + 1, -1, dtype=labels.dtype)
     labels_of_parts[parts[: labels.size]] = labels
     return labels_of_parts[parts[labels.size :]]
@@ -366,31 +372,35 @@ def second_derivatives(entries: EntriesAt, effects: Any) -> Array:
     return entries.at(effects).curvature.numbers
 
 
-def undiverged_of(piece: Any, fixed: Array) -> Array:
+def undiverged_of(block_loss: Any, fixed: Array) -> Array:
     """1 at entries none of whose effects diverges, 0 at the others."""
-    return attrs.evolve(piece.effects, fixed=fixed).undiverged
+    return attrs.evolve(block_loss.effects, fixed=fixed).undiverged
 
 
-def moved_by_effects(piece: Any, gradient: Array, weights: Array, step: Array) -> Array:
+def moved_by_effects(block_loss: Any, gradient: Array, weights: Array, step: Array) -> Array:
     """Gradients of all blocks, a block's moved by effects where weights are 1, and 0 elsewhere."""
     moved = gradient.copy()
-    moved[piece.part] = weights * (moved[piece.part] + piece.effects.at_entries(step))
+    moved[block_loss.part] = weights * (
+        moved[block_loss.part] + block_loss.effects.at_entries(step)
+    )
     return moved
 
 
 def effect_sums(loss: EntryLoss, gradient: Array) -> tuple[ByEffect, ...]:
     """The sums of gradients and of their sizes over each effect, of each block."""
-    pairs = zip(loss.pieces, loss.sums_by_effect(gradient), strict=True)
-    return tuple(ByEffect.of(piece.layout, sums) for piece, sums in pairs)
+    pairs = zip(loss.block_losses, loss.sums_by_effect(gradient), strict=True)
+    return tuple(ByEffect.of(block_loss.layout, sums) for block_loss, sums in pairs)
 
 
-def notes_on_pieces(problem: Problem, loss: Any) -> tuple[str, ...]:
+def notes_on_blocks(problem: Problem, loss: Any) -> tuple[str, ...]:
     """A note for each block with an infinite effect or parameter."""
     notes = []
-    for k, (block, piece) in enumerate(zip(problem.model.blocks, loss.pieces, strict=True)):
-        notes.append(note_on_infinite(problem, block, np.flatnonzero(piece.effects.fixed)))
-        if piece.layout.n_parameters:
-            values = values_of(loss.partitions, k, piece.likelihood)
+    for k, (block, block_loss) in enumerate(
+        zip(problem.model.blocks, loss.block_losses, strict=True)
+    ):
+        notes.append(note_on_infinite(problem, block, np.flatnonzero(block_loss.effects.fixed)))
+        if block_loss.layout.n_parameters:
+            values = values_of(loss.partitions, k, block_loss.likelihood)
             notes.append(note_on_parameters(problem, block, values))
     return tuple(note for note in notes if note is not None)
 
@@ -399,9 +409,9 @@ def values_of(partitions: Partitions, k: int, likelihood: Parametric) -> Array:
     """The values of block k, each once; none are asked for where they make no difference."""
     if type(likelihood).unbounded is Parametric.unbounded:
         return np.zeros(0)
-    return np.unique(partitions.concatenate(distinct_values, piece_of(k)))
+    return np.unique(partitions.concatenate(distinct_values, block_loss_of(k)))
 
 
-def distinct_values(piece: Any) -> Array:
+def distinct_values(block_loss: Any) -> Array:
     """The values that a partition has, each once."""
-    return np.unique(piece.y)
+    return np.unique(block_loss.y)

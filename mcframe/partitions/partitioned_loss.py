@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from mcframe.compile.effects import PROJECTIONS
-from mcframe.compile.loss import BlockLoss, EntryLoss, FenchelConjugates, Loss, LossAt
+from mcframe.compile.loss import BlockLossSummary, EntryLoss, FenchelConjugates, Loss, LossAt
 from mcframe.compile.program import Entries, Iterate
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Conjugate
@@ -17,7 +17,7 @@ from mcframe.contracts.rounding import EPS
 from mcframe.model import Layout
 from mcframe.numerics.operators import LowRank, Operator, Scales
 from mcframe.numerics.sampled import Sampled, gram_matrix_pays
-from mcframe.numerics.unlabeled import Background, BackgroundAt
+from mcframe.numerics.unlabeled import ImplicitLoss, ImplicitLossAt
 from mcframe.partitions.executor import DeferredSum, Partitions
 from mcframe.partitions.part import (
     ENTRIES,
@@ -224,7 +224,7 @@ class PartitionedSquare:
 
 
 def matrix_of(
-    entries: Entries, values: Array, background: tuple[tuple[BackgroundAt, float], ...]
+    entries: Entries, values: Array, background: tuple[tuple[ImplicitLossAt, float], ...]
 ) -> Operator:
     """The matrix with these entry values, and with shares of the gradients of unlabeled cells."""
     others = [
@@ -233,7 +233,7 @@ def matrix_of(
     return entries.matrix(values, others=others)
 
 
-def rounding_of(background: tuple[tuple[BackgroundAt, float], ...]) -> float:
+def rounding_of(background: tuple[tuple[ImplicitLossAt, float], ...]) -> float:
     """How much of the norm of products rounding can hide, of unlabeled cells."""
     return sum(
         gradient.rounding
@@ -250,12 +250,12 @@ def gram_product(matrix: Operator, block: Array) -> Array:
 def background_at(latent: LowRank, z: LazyEntryValues) -> PartValue:
     """The cells of a partition's rows that are no entries, at Z with entry values z."""
     background = PartAttribute("program.background")
-    return PartValue(Background.at, (background, sharded_rows(latent), z))
+    return PartValue(ImplicitLoss.at, (background, sharded_rows(latent), z))
 
 
 @attrs.frozen(eq=False)
-class PartitionedBackground:
-    """What ``Background`` answers, of cells whose rows are in partitions.
+class PartitionedImplicitLoss:
+    """What ``ImplicitLoss`` answers, of cells whose rows are in partitions.
 
     Each partition has the background of its own rows: losses, conjugates and curvatures are sums
     over the partitions, as are products and normal equations of columns, those of rows stay
@@ -271,17 +271,17 @@ class PartitionedBackground:
         """0 and its size: no squared loss falls, and no other one has cells in partitions."""
         return np.zeros(2)
 
-    def at(self, latent: LowRank, z: LazyEntryValues) -> "PartitionedBackgroundAt":
+    def at(self, latent: LowRank, z: LazyEntryValues) -> "PartitionedImplicitLossAt":
         """The background at Z, whose entries are z."""
-        return PartitionedBackgroundAt(self.partitions, background_at(latent, z))
+        return PartitionedImplicitLossAt(self.partitions, background_at(latent, z))
 
 
 @attrs.frozen(eq=False)
-class PartitionedBackgroundAt:
+class PartitionedImplicitLossAt:
     """The background at a point, which a program without such cells does not have."""
 
     partitions: Partitions
-    parts: PartValue  # the ``BackgroundAt`` of each partition
+    parts: PartValue  # the ``ImplicitLossAt`` of each partition
 
     @cached_property
     def value(self) -> float:
@@ -290,7 +290,7 @@ class PartitionedBackgroundAt:
 
     def excess_gradients(self, gradients: LazyEntryValues, share: float = 1.0) -> LazyEntryValues:
         """Gradients of the entries less what ``gradients`` of ``share`` times this has there."""
-        return gradients.changed(BackgroundAt.excess_gradients, self.parts, gradients, share)
+        return gradients.changed(ImplicitLossAt.excess_gradients, self.parts, gradients, share)
 
     def gradients(self, share: float = 1.0) -> list[tuple[PartValue, float]]:
         """``share`` times the gradients of all cells, those where entries are included."""
@@ -303,17 +303,17 @@ class PartitionedBackgroundAt:
         return np.concatenate(rows), backward
 
     def curvature_along(
-        self, after: "PartitionedBackgroundAt", moved: LowRank, z: LazyEntryValues
+        self, after: "PartitionedImplicitLossAt", moved: LowRank, z: LazyEntryValues
     ) -> float:
         """How far F lies above its tangent after Z moves by D with entries z, twice."""
         move = sharded_rows(moved), z
         return float(
-            self.partitions.sum(BackgroundAt.curvature_along, self.parts, after.parts, *move)
+            self.partitions.sum(ImplicitLossAt.curvature_along, self.parts, after.parts, *move)
         )
 
     def conjugate(self, share: float) -> tuple[float, float]:
         """Sum of the conjugates at ``share`` times the gradients, and a size for its rounding."""
-        total, size = self.partitions.sum(BackgroundAt.conjugate, self.parts, share)
+        total, size = self.partitions.sum(ImplicitLossAt.conjugate, self.parts, share)
         return total, size
 
 
@@ -322,7 +322,7 @@ REMEMBERED = 4
 
 
 @attrs.frozen(eq=False)
-class PartitionedPiece(BlockLoss):
+class PartitionedBlockLoss(BlockLossSummary):
     """The losses of one block, no entry of which is here."""
 
     likelihood: Any
@@ -343,23 +343,23 @@ class PartitionedLoss(Loss):
     """
 
     partitions: Partitions
-    pieces: tuple[PartitionedPiece, ...]
+    block_losses: tuple[PartitionedBlockLoss, ...]
     unit: float
     conjugates: dict[str, DeferredSum] = attrs.field(
         factory=dict
     )  # of some gradients, by their keys
 
     def for_tasks(self, effects: tuple[Array | None, ...]) -> tuple[Any, ...]:
-        """The effects of all pieces as tasks take them."""
+        """The effects of all blocks as tasks take them."""
         return tuple(
-            p.effects.cut(piece_effects)
-            for p, piece_effects in zip(self.pieces, effects, strict=True)
+            p.effects.cut(block_effects)
+            for p, block_effects in zip(self.block_losses, effects, strict=True)
         )
 
     def largest_curvatures(
         self, z: LazyEntryValues, effects: tuple[Array | None, ...]
     ) -> tuple[float, ...]:
-        """The largest second derivative of each piece at z."""
+        """The largest second derivative of each block at z."""
         asked = EntryLoss.largest_curvatures, LOSS, z, self.for_tasks(effects)
         return tuple(
             max(curvatures)
@@ -379,10 +379,12 @@ class PartitionedLoss(Loss):
         nearly: bool = False,
     ) -> LossAt:
         """F and its gradients at z, all effects optimal, those of nearby points to begin with."""
-        warm = (None,) * len(self.pieces) if warm is None else warm
-        pairs = zip(self.pieces, warm, strict=True)
-        solved = [piece.effects.solve(z, piece_effects) for piece, piece_effects in pairs]
-        effects = tuple(piece_effects for piece_effects, _ in solved)
+        warm = (None,) * len(self.block_losses) if warm is None else warm
+        pairs = zip(self.block_losses, warm, strict=True)
+        solved = [
+            block_loss.effects.solve(z, block_effects) for block_loss, block_effects in pairs
+        ]
+        effects = tuple(block_effects for block_effects, _ in solved)
         value = solved[0][1]
         if len(solved) == 1 and value is not None:  # found with the effects: no round for it
             gradients: Any = z.changed(gradient_at, LOSS, z, self.for_tasks(effects))
@@ -401,17 +403,17 @@ class PartitionedLoss(Loss):
 
     def ridges(self, effects: tuple[Array | None, ...]) -> float:
         """The ridges on biases, which the parts leave out."""
-        pairs = zip(self.pieces, effects, strict=True)
+        pairs = zip(self.block_losses, effects, strict=True)
         return sum(
-            piece.effects.cost(piece_effects)
-            for piece, piece_effects in pairs
-            if piece.layout.n_biases
+            block_loss.effects.cost(block_effects)
+            for block_loss, block_effects in pairs
+            if block_loss.layout.n_biases
         )
 
     def sums_by_effect(self, gradient: LazyEntryValues) -> list[tuple[Array, Array]]:
-        """The sums of gradients and of their sizes over each effect, of each piece."""
-        if not any(piece.layout.size for piece in self.pieces):
-            return [(np.zeros(0), np.zeros(0)) for _ in self.pieces]
+        """The sums of gradients and of their sizes over each effect, of each block."""
+        if not any(block_loss.layout.size for block_loss in self.block_losses):
+            return [(np.zeros(0), np.zeros(0)) for _ in self.block_losses]
         totals = self.partitions.sum(effect_sums, LOSS, gradient)
         return [(total.sums[0], total.sums[1]) for total in totals]
 
@@ -434,9 +436,9 @@ class PartitionedLoss(Loss):
     def fenchel_conjugates(
         self, z: LazyEntryValues, effects: tuple[Array | None, ...]
     ) -> FenchelConjugates:
-        """F*(S) = <S, z> - F(z) of the pieces without a conjugate, S their gradient at z."""
-        if all(piece.has_conjugate() for piece in self.pieces):
-            return (None,) * len(self.pieces)
+        """F*(S) = <S, z> - F(z) of the blocks without a conjugate, S their gradient at z."""
+        if all(block_loss.has_conjugate() for block_loss in self.block_losses):
+            return (None,) * len(self.block_losses)
         return self.partitions.sum(EntryLoss.fenchel_conjugates, LOSS, z, self.for_tasks(effects))
 
     def nearest_gradient(self, gradient: LazyEntryValues) -> LazyEntryValues:
@@ -446,8 +448,8 @@ class PartitionedLoss(Loss):
         a few rounds each.
         """
         inside = gradient.changed(repaired, LOSS, gradient)
-        for _ in range(PROJECTIONS if any(map(bound_by_sums, self.pieces)) else 0):
-            pairs = zip(self.pieces, self.sums_by_effect(inside), strict=True)
+        for _ in range(PROJECTIONS if any(map(bound_by_sums, self.block_losses)) else 0):
+            pairs = zip(self.block_losses, self.sums_by_effect(inside), strict=True)
             freed = [
                 p.effects.conjugate_of_sums(*sums, 0.0)[0] for p, sums in pairs if bound_by_sums(p)
             ]
@@ -457,30 +459,32 @@ class PartitionedLoss(Loss):
         return inside
 
     def clip(self, gradient: LazyEntryValues) -> LazyEntryValues:
-        """The gradients of pieces without effects moved into their domains, if these have ends."""
+        """The gradients of blocks without effects moved into their domains, if these have ends."""
         bounded = any(
-            piece.has_conjugate()
-            and not piece.layout.size
-            and type(piece.likelihood).nearest_gradient is not Conjugate.nearest_gradient
-            for piece in self.pieces
+            block_loss.has_conjugate()
+            and not block_loss.layout.size
+            and type(block_loss.likelihood).nearest_gradient is not Conjugate.nearest_gradient
+            for block_loss in self.block_losses
         )
         return gradient.changed(EntryLoss.clip, LOSS, gradient) if bounded else gradient
 
     def centre(self, gradient: LazyEntryValues) -> LazyEntryValues:
         """The gradients with what rounding left of the sums over each effect taken off."""
-        if not any(piece.layout.size for piece in self.pieces):
+        if not any(block_loss.layout.size for block_loss in self.block_losses):
             return gradient
         sums = self.sums_by_effect(gradient)
         means = tuple(
-            total / np.maximum(piece.effects.counts, 1)
-            if piece.layout.n_biases and not piece.effects.tied and piece.effects.ridge is None
+            total / np.maximum(block_loss.effects.counts, 1)
+            if block_loss.layout.n_biases
+            and not block_loss.effects.tied
+            and block_loss.effects.ridge is None
             else None
-            for piece, (total, _) in zip(self.pieces, sums, strict=True)
+            for block_loss, (total, _) in zip(self.block_losses, sums, strict=True)
         )
         moved = gradient.changed(less_means, LOSS, gradient, means)
-        for piece in self.pieces:
-            if piece.effects.tied and piece.effects.ridge is None:
-                moved = piece.effects.centre(moved)
+        for block_loss in self.block_losses:
+            if block_loss.effects.tied and block_loss.effects.ridge is None:
+                moved = block_loss.effects.centre(moved)
         return moved
 
     def rounding(
@@ -503,9 +507,13 @@ class PartitionedLoss(Loss):
         return self.partitions.later(EntryLoss.moved_by, LOSS, away, gradient)
 
 
-def bound_by_sums(piece: PartitionedPiece) -> bool:
+def bound_by_sums(block_loss: PartitionedBlockLoss) -> bool:
     """Whether conjugates are finite only where sums of gradients over columns vanish."""
-    return bool(piece.layout.n_biases) and piece.effects.ridge is None and piece.has_conjugate()
+    return (
+        bool(block_loss.layout.n_biases)
+        and block_loss.effects.ridge is None
+        and block_loss.has_conjugate()
+    )
 
 
 def gradient_at(loss: EntryLoss, z: Array, effects: tuple[Any, ...]) -> Array:
@@ -526,12 +534,14 @@ def less_means(loss: EntryLoss, gradient: Array, means: tuple[Array | None, ...]
     ``means`` has an array for each block with biases that are no ridge's, and None for others.
     """
     centred = gradient.copy()
-    for piece, mean in zip(loss.pieces, means, strict=True):
-        part = centred[piece.part]
+    for block_loss, mean in zip(loss.block_losses, means, strict=True):
+        part = centred[block_loss.part]
         if mean is not None:
-            centred[piece.part] = piece.predictor(piece.by_entries(part), -mean).ravel()
-        elif not piece.layout.n_biases:  # biases without means have a ridge
-            centred[piece.part] = piece.effects.centre(part)
+            centred[block_loss.part] = block_loss.predictor(
+                block_loss.by_entries(part), -mean
+            ).ravel()
+        elif not block_loss.layout.n_biases:  # biases without means have a ridge
+            centred[block_loss.part] = block_loss.effects.centre(part)
     return centred
 
 
@@ -541,8 +551,12 @@ def repaired(loss: EntryLoss, gradient: Array) -> Array:
     Sums over effects of rows vanish then, those over effects of columns as they do by chance.
     """
     nearest = gradient.copy()
-    for piece in loss.pieces:
-        if piece.has_conjugate():
-            nearer = piece.nearest_gradient if piece.layout.n_biases else piece.nearest_dual
-            nearest[piece.part] = nearer(gradient[piece.part])
+    for block_loss in loss.block_losses:
+        if block_loss.has_conjugate():
+            nearer = (
+                block_loss.nearest_gradient
+                if block_loss.layout.n_biases
+                else block_loss.nearest_dual
+            )
+            nearest[block_loss.part] = nearer(gradient[block_loss.part])
     return nearest

@@ -20,11 +20,11 @@ from mcframe.partitions.on_disk import (
     PARTITIONS,
     PartitionsOnDisk,
     StoredFile,
+    commit,
     file_of_entries,
     file_of_labels,
     on_disk,
     path_of,
-    publish,
     refuse_full,
     save,
     staging_directory,
@@ -377,7 +377,7 @@ def write_partitions(
             writing.read(place, name, source, (shapes or {}).get(name))
         facts, files = writing.write(place, n_partitions)
         files |= save_labels(place, labels, facts)
-        publish(place, path, PARTITIONS, facts, files)
+        commit(place, path, PARTITIONS, facts, files)
     return on_disk(path)
 
 

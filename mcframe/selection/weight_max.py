@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 
 from mcframe.backends.feasible import made_feasible
-from mcframe.backends.splitting import piece_stiffness, smooth_curvature
+from mcframe.backends.splitting import loss_stiffness, smooth_curvature
 from mcframe.compile import BlockTerm, CompiledProblem, Program
 from mcframe.compile.loss import BlockEffects
 from mcframe.contracts.arrays import Array
@@ -174,7 +174,7 @@ def curvature_of(term: Term) -> float:
 
 def norm_weight(program: Program, problem: Problem, term: Any) -> float:
     """Return the dual norm of the gradient at the trivial answer, less multipliers of others."""
-    exact = any(piece.likelihood.indicator for piece in program.loss.pieces)
+    exact = any(block_loss.likelihood.indicator for block_loss in program.loss.block_losses)
     ones = any(adds_columns(each.term) for each in program.terms)
     nonsmooth = any(each.fixed is None for each in program.terms if not each.smooth)
     # Other norms of all of Z that have no prox: their subgradients at 0 are a dual ball.
@@ -217,16 +217,16 @@ def smooth(
     Sets of predictors are left out, too, or are stiff penalties, by which they hold effects.
     """
     kept_sets = program.held if with_sets_of_predictors else frozenset()
-    terms = tuple(each for each in program.terms if each.smooth or each.piece in kept_sets)
+    terms = tuple(each for each in program.terms if each.smooth or each.block_index in kept_sets)
     kept = attrs.evolve(program, terms=terms)
-    nonsmooth = [not piece.likelihood.smooth for piece in program.loss.pieces]
+    nonsmooth = [not block_loss.likelihood.smooth for block_loss in program.loss.block_losses]
     multipliers = [
-        np.zeros(piece.n_numbers) if is_nonsmooth else None
-        for piece, is_nonsmooth in zip(program.loss.pieces, nonsmooth, strict=True)
+        np.zeros(block_loss.n_numbers) if is_nonsmooth else None
+        for block_loss, is_nonsmooth in zip(program.loss.block_losses, nonsmooth, strict=True)
     ]
     stiffness = [
-        piece_stiffness(piece, program) / width if is_nonsmooth else 1.0
-        for piece, is_nonsmooth in zip(program.loss.pieces, nonsmooth, strict=True)
+        loss_stiffness(block_loss, program) / width if is_nonsmooth else 1.0
+        for block_loss, is_nonsmooth in zip(program.loss.block_losses, nonsmooth, strict=True)
     ]
     begin = LowRank.zeros(program.shape)
     for each in terms:
@@ -249,7 +249,11 @@ def descent_directions(program: Program, begin: LowRank) -> tuple[Array, Array]:
     dense = latent.dense()
     # Effects that a set holds stay where it does.
     evaluation = rounded.evaluate_at(dense, effects) if program.held else rounded.evaluate(dense)
-    exact = [piece.part for piece in program.loss.pieces if piece.likelihood.indicator]
+    exact = [
+        block_loss.part
+        for block_loss in program.loss.block_losses
+        if block_loss.likelihood.indicator
+    ]
     for part in exact:
         evaluation.entry_gradients[part] = 0.0
     whole = -evaluation.gradient.dense() - program.penalty.ridge * dense
