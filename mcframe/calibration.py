@@ -395,6 +395,15 @@ class Calibration(Sums):
             - self.weight * float(np.vdot(outside, outside))
         )
 
+    def conjugate_size(self, dual: Array) -> float:
+        """The sum of the sizes of the products in <A'L, Z>, and of the squares beside it."""
+        size = float(np.vdot(np.abs(dual), np.abs(self.equations.solution)))
+        if self.weight is None:
+            return size
+        outside = self.equations.unreachable
+        squares = self.equations.multiplier_square(dual) / (4.0 * self.weight)
+        return size + squares + self.weight * float(np.vdot(outside, outside))
+
     def statement(self, cp: Any, latent: Any) -> tuple[Any, list[Any]]:
         """weight * sum_squares(A Z - B), or 0 under A Z == B, over the known equations."""
         residual = self.equations.residual_expression(latent)

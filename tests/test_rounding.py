@@ -345,3 +345,36 @@ def test_a_tolerance_of_0_ends_where_rounding_does(shape):
         fit = mc.fit(model, {"x": x}, tol=0.0, max_iter=5000)
     assert fit.status == "limited_by_rounding"
     assert fit.gap < 1e-10
+
+
+SMALL = RNG.standard_normal((6, 4))
+SUMS = RNG.standard_normal((1, 6))
+BESIDE = {
+    "sums that the data have": lambda u: [mc.Calibration("x", SUMS, u * SUMS @ SMALL)],
+    "other sums": lambda u: [mc.Calibration("x", SUMS, u * (SUMS @ SMALL + 1.0))],
+    "a box": lambda u: [mc.Box(-0.5 * u, u)],
+    "a residual": lambda u: [mc.ResidualNuclearNorm("x", 0.05 * u)],
+    "both": lambda u: [mc.Box(-9.0 * u, 9.0 * u), mc.Calibration("x", SUMS, u * SUMS @ SMALL)],
+}
+
+
+@pytest.mark.parametrize("unit", [2.0**-100, 2.0**100])
+@pytest.mark.parametrize("backend", ["auto", "splitting", "reference"])
+@pytest.mark.parametrize("beside", BESIDE.values(), ids=BESIDE)
+def test_no_size_of_numbers_keeps_the_gap_of_terms_open(beside, backend, unit):
+    """Constants of rounding have the unit of what they are added to."""
+    fits = []
+    for size in (1.0, unit):
+        terms = [mc.NuclearNorm(0.1 * size), *beside(size)]
+        model = mc.Model([mc.Block("x", mc.Gaussian())], terms)
+        fits.append(mc.fit(model, {"x": size * SMALL}, backend=backend, tol=1e-8))
+    assert [fit.status for fit in fits] == ["certified"] * 2
+    assert fits[1].objective / unit**2 == pytest.approx(fits[0].objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("beside", BESIDE.values(), ids=BESIDE)
+def test_the_size_of_a_conjugate_bounds_what_cancels_in_it(beside):
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1), *beside(1.0)])
+    for term in mc.Problem.bind(model, {"x": SMALL}).terms[1:]:
+        dual = term.nearest_dual(RNG.standard_normal(SMALL.shape))
+        assert abs(term.conjugate(0.01 * dual)) <= 0.01 * term.conjugate_size(dual)

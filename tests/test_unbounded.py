@@ -8,10 +8,11 @@ import pytest
 from hypothesis import Phase, given, seed, settings
 
 import mcframe as mc
-from mcframe.backends import eligibilities
+from mcframe.backends import Reference, eligibilities
+from mcframe.backends.reference import Silent
 from mcframe.compile import CompiledProblem
 
-from .strategies import ROUGH, SMOOTH, falling_models
+from .strategies import ROUGH, SMOOTH, falling_models, planted_sets
 
 RNG = np.random.default_rng(70001)
 POSITIVES = np.where(RNG.random((30, 12)) < 0.1, 1.0, np.nan)
@@ -104,3 +105,28 @@ def test_random_risks_are_unbounded_for_all_solvers_or_for_none(part, n_examples
     holds()
     record_property("unbounded", ", ".join(f"{k} {v}" for k, v in sorted(tally.items())))
     assert min(tally["unbounded"], tally["bounded"]) >= n_examples / 5
+
+
+@pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
+@pytest.mark.parametrize("status", ["unbounded", "unbounded_inaccurate", "infeasible"])
+def test_what_conic_solvers_agree_on_is_not_believed_against_a_proof(status, monkeypatch):
+    """Sets that meet in a planted point, and squared losses, which have a lower bound."""
+
+    def wrong(self, scale, stated, solver, until):
+        for variable in stated.problem().variables():  # the direction that it gives
+            variable.value = np.ones(variable.shape)
+        raise Silent(solver, status)
+
+    monkeypatch.setattr(Reference, "conic", wrong)
+
+    @seed(0)
+    @settings(max_examples=30, phases=[Phase.generate], deadline=None)
+    @given(planted_sets())
+    def holds(example):
+        model, data, _ = example
+        with pytest.raises(mc.BackendError) as raised:
+            mc.fit(model, data, backend="reference")
+        assert "agree" not in str(raised.value)
+        assert "which is no proof of anything" in str(raised.value)
+
+    holds()

@@ -142,7 +142,7 @@ class DualPoint:
         for term, dual in zip(self.program.terms, self.terms, strict=True):
             value = term.conjugate(dual)
             total += value
-            size += abs(value) + float(np.linalg.norm(dual)) * EPS
+            size += max(abs(value), term.conjugate_size(dual))
         unwritten, unsure = self.background.conjugate(self.share)
         return total + unwritten, size + unsure
 

@@ -54,11 +54,8 @@ SCS_INTERRUPTED, SCS_SOLVED = -5, 1
 CLARABEL_NUMBERS = ("x", "z", "obj_val", "iterations", "solve_time")
 # Statuses of CVXPY whose answer is a direction along which the objective falls.
 FALLS = ("unbounded", "unbounded_inaccurate")
-# What a conic solver's status says, if it is true.
-MEANT = {
-    "infeasible": "no Z meets all constraints at once: loosen one of them",
-    "unbounded": UNBOUNDED,
-}
+# Instead of these where the objective does not fall along the direction that came with them.
+NOT_FALLING = "unbounded, though the objective does not fall along its direction"
 
 
 @attrs.frozen
@@ -266,7 +263,8 @@ class Reference(Backend):
             if certificate.gap <= tol:
                 break
         if not answers:
-            raise BackendError(no_answer_message(silent, time.perf_counter() >= until))
+            late = time.perf_counter() >= until
+            raise BackendError(no_answer_message(compiled.program, silent, late))
         return answers
 
     def opinion(
@@ -291,10 +289,12 @@ class Reference(Backend):
             try:
                 cut = self.conic(scale, stated, solver, until)
             except Silent as silent:
-                if silent.status in FALLS and falls_along(program, *ray_of(program, stated)):
-                    raise Falling from silent
+                if silent.status in FALLS:
+                    if falls_along(program, *ray_of(program, stated)):
+                        raise Falling from silent
+                    silent = Silent(solver, NOT_FALLING)
                 if solved is None:
-                    raise
+                    raise silent from None
                 break
             solved = stated
             size = abs(float(stated.problem().objective.value))
@@ -408,8 +408,11 @@ def unit_of(program: Program) -> float:
     return float(2.0 ** np.clip(np.round(np.log2(program.unit)), -300, 300))
 
 
-def no_answer_message(silent: list[Silent], late: bool) -> str:
-    """The sentence where no conic solver answers: only what all of them agree on is a fact."""
+def no_answer_message(program: Program, silent: list[Silent], late: bool) -> str:
+    """The sentence where no conic solver answers.
+
+    That nothing is feasible is said where all of them agree on it and no point was found either.
+    """
     asked = list(dict.fromkeys(error.solver for error in silent))
     names, statuses = " and ".join(asked), {error.status for error in silent}
     if late:
@@ -417,8 +420,9 @@ def no_answer_message(silent: list[Silent], late: bool) -> str:
             "max_seconds were spent before a conic solver had an answer; allow more, or take"
             " another backend, see mc.explain"
         )
-    if len(asked) > 1 and len(statuses) == 1 and statuses <= set(MEANT):
-        return f"{names} agree that {MEANT[statuses.pop()]}"
+    agreed = len(asked) > 1 and statuses == {"infeasible"}
+    if agreed and not np.isfinite(feasible_point(program)[1].objective):
+        return f"{names} agree that no Z meets all constraints at once: loosen one of them"
     replies = ", ".join(f"{error.solver} says {error.status!r}" for error in silent)
     return (
         f"{names} returned no answer ({replies}), which is no proof of"

@@ -397,6 +397,10 @@ class BlockTerm:
             return self.term.inner.conjugate(dual) + self.term.pairing(dual)
         return self.term.conjugate(dual)
 
+    def conjugate_size(self, dual: Array) -> float:
+        """The sum of the sizes of its summands, 0 where none is larger than the conjugate."""
+        return float(self.term.conjugate_size(dual))
+
     def nearest_dual(self, dual: Array) -> Array:
         """The nearest dual matrix at which that is finite."""
         return self.inner.nearest_dual(dual)

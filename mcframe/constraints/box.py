@@ -79,6 +79,11 @@ class Box(Constraint, Prox):
         above, below = np.maximum(dual, 0.0), np.maximum(-dual, 0.0)
         return share(self.upper, above) + share(-self.lower, below)
 
+    def conjugate_size(self, dual: Array) -> float:
+        """The sum of the sizes of lower s or upper s over all entries."""
+        above, below = np.maximum(dual, 0.0), np.maximum(-dual, 0.0)
+        return share(abs(self.upper), above) + share(abs(self.lower), below)
+
     def nearest_dual(self, dual: Array) -> Array:
         """Entries that point to an infinite bound set to 0."""
         return np.clip(

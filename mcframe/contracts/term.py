@@ -76,6 +76,14 @@ class Term(ABC):
         What certificates add up: it must never be too small.
         """
 
+    def conjugate_size(self, dual: Array) -> float:
+        """Sum of the sizes of the conjugate's summands, if these may cancel each other.
+
+        Times the unit roundoff it bounds the rounding of the conjugate. By default 0: no summand
+        is larger than the conjugate.
+        """
+        return 0.0
+
     def rounding(self, latent: Array) -> float:
         """Bound on how far rounding moves the value at a dense Z, beyond that of a short sum.
 

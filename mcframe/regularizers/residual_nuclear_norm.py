@@ -111,6 +111,10 @@ class BoundResidualNuclearNorm(Composed, Regularizer):
         """The sum of Y * X over Omega."""
         return float(np.dot(dual[self.rows, self.columns], self.values))
 
+    def conjugate_size(self, dual: Array) -> float:
+        """The sum of |Y * X| over Omega."""
+        return float(np.dot(np.abs(dual[self.rows, self.columns]), np.abs(self.values)))
+
     def conjugate(self, dual: Array) -> float:
         """<S, X> for S that is 0 off Omega with ||S||_2 <= weight, else inf: an upper bound.
 
