@@ -17,7 +17,13 @@ from mcframe.numerics.row_mixtures import (
 )
 from mcframe.posterior.joint import NOISE as NOISE_OF_TABLES
 from mcframe.posterior.rows import powers_of, student_factors
-from mcframe.tables.rows_choice import Gaps, RowsFold, choose_rows, dealt_entries, folds_of_parts
+from mcframe.tables.rows_choice import (
+    CoMissingness,
+    RowsFold,
+    choose_rows,
+    dealt_entries,
+    folds_of_parts,
+)
 
 NOISE = 0.1
 
@@ -214,14 +220,14 @@ def test_gaps_are_those_of_columns_that_are_missing_together():
     missing = rng.random((2000, 4)) < 0.3
     missing[:, 1] = missing[:, 0]
     missing[:, 2] |= missing[:, 0] & (rng.random(2000) < 0.5)
-    gaps = Gaps.of_columns(missing, rng)
+    gaps = CoMissingness.of_columns(missing, rng)
     assert set(gaps) == {0, 1, 2}
     observed = np.flatnonzero(~missing[:, 0])
     hidden = gaps[0].hidden(observed)
     shares = (hidden | missing[observed]).mean(axis=0)
     np.testing.assert_allclose(shares[1:], missing[missing[:, 0]].mean(axis=0)[1:], atol=0.05)
     assert not hidden[:, 3].any()
-    assert not Gaps.of_columns(rng.random((2000, 4)) < 0.3, rng)
+    assert not CoMissingness.of_columns(rng.random((2000, 4)) < 0.3, rng)
 
 
 def test_many_categories_are_told_apart_by_one_gaussian():

@@ -47,9 +47,9 @@ from mcframe.tables.gaps import (
 )
 from mcframe.tables.rows_choice import (
     COMPONENTS,
+    HeldOutMoments,
     RowsChoice,
     RowsFold,
-    Told,
     choose_rows,
     dealt_entries,
     folds_of_parts,
@@ -67,21 +67,21 @@ class HeldOutPredictions:
     Attributes
     ----------
     folds : sequence of RowsFold
-    by_fold : sequence of Told
+    by_fold : sequence of HeldOutMoments
         By the fit of each fold.
-    returned : Told or None
-        By the posterior that answers, of the entries of all folds; None for factors.
+    final_moments : HeldOutMoments or None
+        By the final posterior, of the entries of all folds; None for factors.
     """
 
     folds: Sequence[RowsFold] = ()
-    by_fold: Sequence[Told] = ()
-    returned: Told | None = None
+    by_fold: Sequence[HeldOutMoments] = ()
+    final_moments: HeldOutMoments | None = None
 
     def calibrated(self, coding: Coding, codes: Array, targets: slice) -> Coding:
         """The coding of these codes (n,), which stand at ``targets`` among those of the folds.
 
         Slope and offsets are fitted to the predictions by folds, and the variance that they count
-        from is that of the posterior that answers.
+        from is that of the final posterior.
         """
         if not self.folds:
             return coding
@@ -91,14 +91,14 @@ class HeldOutPredictions:
         if not any(mask.any() for mask in held):
             return coding
         raw = joined(
-            told.of_columns(columns).at(rows)
-            for told, rows in zip(self.by_fold, held, strict=True)
+            moments.of_columns(columns).at(rows)
+            for moments, rows in zip(self.by_fold, held, strict=True)
         )
         suited = calibrated(coding, np.concatenate([codes[rows] for rows in held]), raw)
-        if self.returned is None:
+        if self.final_moments is None:
             return suited
-        returned = self.returned.of_columns(columns).at(np.logical_or.reduce(held))
-        return suited.with_reference(returned.variances)
+        final_predictions = self.final_moments.of_columns(columns).at(np.logical_or.reduce(held))
+        return suited.with_reference(final_predictions.variances)
 
 
 @attrs.define(slots=False, eq=False, repr=False)
@@ -145,18 +145,20 @@ class TableEstimator(BaseEstimator):
         refuse_no_numbers(gaps)
         marked = np.zeros(table.shape, dtype=bool)
         for place in range(table.shape[1]):
-            own = gaps.get(place, ()) + (() if names is None else gaps.get(names[place], ()))
-            if own:
+            column_gaps = gaps.get(place, ()) + (
+                () if names is None else gaps.get(names[place], ())
+            )
+            if column_gaps:
                 column = table[:, place].astype(np.float64)
-                marked[:, place] = numbers_are_gaps(column, own, table.dtype)
+                marked[:, place] = numbers_are_gaps(column, column_gaps, table.dtype)
         if marked.any():
             table = np.where(marked, table.dtype.type(np.nan), table)
         if reset:
-            found = {}
+            suspects = {}
             for place, name in enumerate(range(table.shape[1]) if names is None else names):
                 if gaps.get(place) != () and gaps.get(name) != ():
-                    found[name] = codes_among(table[:, place].astype(np.float64))
-            warn_of_suspects(found, "missing_values")
+                    suspects[name] = codes_among(table[:, place].astype(np.float64))
+            warn_of_suspects(suspects, "missing_values")
         return table
 
     def checked_numbers(self, X: Any, reset: bool, dtype: Any, copy: bool) -> Any:
@@ -266,9 +268,9 @@ class TableEstimator(BaseEstimator):
                     f" {block.name!r} has {block.likelihood}; leave likelihoods='auto', or give"
                     " terms such as [mc.NuclearNorm(1.0)]"
                 )
-        chosen, found, predictions = self.posterior_of(blocks, data, target)
-        self.keep_rows(chosen, found)
-        self.new_rows_, of_new_rows = found, predictions
+        chosen, posterior, predictions = self.posterior_of(blocks, data, target)
+        self.keep_rows(chosen, posterior)
+        self.new_rows_, of_new_rows = posterior, predictions
         if chosen.noise_of(is_target=False) is not None:
             _, self.new_rows_, of_new_rows = self.posterior_of(blocks, data, target, also=chosen)
         return predictions, of_new_rows
@@ -294,9 +296,9 @@ class TableEstimator(BaseEstimator):
             folds = folds_of_numbers(
                 values, n_targets, whole(self.cv, "cv", 2), rng, also is not None
             )
-            chosen, told = choose_rows(folds, wide, prior, self.components_tried, also)
-            options |= {"folds": folds, "told": told}
-            predictions = HeldOutPredictions(folds, told)
+            chosen, moments = choose_rows(folds, wide, prior, self.components_tried, also)
+            options |= {"folds": folds, "moments": moments}
+            predictions = HeldOutPredictions(folds, moments)
         model = chosen.model(
             [
                 attrs.evolve(
@@ -308,11 +310,11 @@ class TableEstimator(BaseEstimator):
                 for block in blocks
             ]
         )
-        found = chosen.posterior(model, data, **options)
+        posterior = chosen.posterior(model, data, **options)
         if predictions.folds and chosen.components is not None:
-            returned = chosen.returned(found.engine.rows, predictions.folds)
-            predictions = attrs.evolve(predictions, returned=returned)
-        return chosen, found, predictions
+            final_moments = chosen.final_moments(posterior.engine.rows, predictions.folds)
+            predictions = attrs.evolve(predictions, final_moments=final_moments)
+        return chosen, posterior, predictions
 
     def given_prior(self) -> float | None:
         """The given number of rows that the prior counts as, or None."""
@@ -320,10 +322,10 @@ class TableEstimator(BaseEstimator):
             return None
         return above_zero(self.weight, "weight", ": how many rows a prior counts as")
 
-    def keep_rows(self, chosen: Any, found: Posterior) -> None:
+    def keep_rows(self, chosen: Any, posterior: Posterior) -> None:
         """Keep the posterior of rows, and the choice of its prior."""
-        self.model_, self.n_iter_ = found.model, len(found.history)
-        self.completion_ = found
+        self.model_, self.n_iter_ = posterior.model, len(posterior.history)
+        self.completion_ = posterior
         self.prior_rows_ = chosen.prior_rows
         if chosen.tried:
             self.prior_search_ = chosen
@@ -333,8 +335,8 @@ class TableEstimator(BaseEstimator):
     ) -> Model:
         """The model of these blocks, with the given or the chosen weight."""
         if self.model is not None:
-            own = {block.name for block in self.model.blocks}
-            added = [block for block in blocks if block.name not in own]
+            names = {block.name for block in self.model.blocks}
+            added = [block for block in blocks if block.name not in names]
             model = attrs.evolve(self.model, blocks=(*self.model.blocks, *added))
         elif self.weight is None and self.terms is None:
             raise ModelError(
@@ -383,7 +385,7 @@ def with_nan(X: Any) -> Any:
         if any(dtype in (nw.Object, nw.Decimal) for dtype in table.schema.values()):
             columns = read_columns(read_frame(X))
             return like_frame(
-                table, table.columns, np.column_stack([own.numbers for own in columns])
+                table, table.columns, np.column_stack([column.numbers for column in columns])
             )
         return X
     with suppress(NotANumber, TypeError, ValueError, OverflowError):
@@ -435,7 +437,7 @@ def dealt_targets(
     order: IntArray = rng.permutation(len(targets))
     one = int(np.argmin(places_by_content(targets)))
     order = order[np.argsort(targets[order, one], kind="stable")]
-    known = order[some[order]]
+    observed = order[some[order]]
     of_rows = np.full(len(targets), -1)
-    of_rows[known] = np.arange(known.size) % count
+    of_rows[observed] = np.arange(observed.size) % count
     return np.where(seen, of_rows[:, None], -1)

@@ -65,10 +65,10 @@ class NumberColumns:
         kept = np.flatnonzero(~np.isnan(table).all(axis=0))
         if model is not None:
             if len(model.blocks) != 1:
-                given = ", ".join(repr(block.name) for block in model.blocks)
+                names_of_blocks = ", ".join(repr(block.name) for block in model.blocks)
                 raise ModelError(
-                    f"model has the blocks {given}; a table of numbers is one block. Give a model"
-                    " of one, or likelihoods={column: likelihood} in its place"
+                    f"model has the blocks {names_of_blocks}; a table of numbers is one block."
+                    " Give a model of one, or likelihoods={column: likelihood} in its place"
                 )
             return cls(kept, model.blocks, [np.arange(kept.size)])
         called = range(table.shape[1]) if names is None else names
@@ -85,21 +85,24 @@ class NumberColumns:
                 )
         together: dict[Any, list[int]] = {}
         for place, position in enumerate(kept.tolist()):
-            found = single.get(called[position], single.get(position, default))
-            if not isinstance(found, Likelihood):
+            column_likelihood = single.get(called[position], single.get(position, default))
+            if not isinstance(column_likelihood, Likelihood):
                 raise ModelError(
                     f"likelihoods={likelihoods!r} was given; 'auto', a likelihood such as"
                     " mc.Gaussian(), or a dict from columns to likelihoods is needed"
                 )
-            wrong = found.invalid(table[:, position]) & ~np.isnan(table[:, position])
+            wrong = column_likelihood.invalid(table[:, position]) & ~np.isnan(table[:, position])
             if wrong.any():
                 row = int(np.argmax(wrong))
                 raise DataError(
                     f"column {called[position]!r}: value {exact(table[row, position])} in row"
-                    f" {row}; {type(found).__name__} needs {found.needs}. {found.remedy}"
+                    f" {row}; {type(column_likelihood).__name__} needs "
+                    f"{column_likelihood.needs}. {column_likelihood.remedy}"
                 )
             # Thresholds that are fitted are those of one column.
-            together.setdefault((found, place if fits_parameters(found) else -1), []).append(place)
+            together.setdefault(
+                (column_likelihood, place if fits_parameters(column_likelihood) else -1), []
+            ).append(place)
         blocks = [
             Block(
                 f"{type(likelihood).__name__} {number}",
@@ -109,7 +112,9 @@ class NumberColumns:
             )
             for number, (likelihood, _) in enumerate(together)
         ]
-        return cls(kept, blocks, [np.asarray(own, dtype=np.intp) for own in together.values()])
+        return cls(
+            kept, blocks, [np.asarray(positions, dtype=np.intp) for positions in together.values()]
+        )
 
     def data(self, table: Array) -> dict[str, Array]:
         """The data of each block."""
@@ -145,7 +150,7 @@ class NumberColumns:
             answer = whole
         return answer.astype(table.dtype, copy=False)
 
-    def beside(self, answer: Array, names: Any, indicated: Array) -> Array:
+    def with_indicators(self, answer: Array, names: Any, indicated: Array) -> Array:
         """The answer with indicators behind its columns."""
         return np.hstack([answer, indicated]).astype(answer.dtype, copy=False)
 
@@ -213,10 +218,10 @@ class FrameColumns:
             return cls(Declared.of(as_numbers(columns), table, one), unseen)
         declared = declared_of(columns, table)
         wanted = sorted(block.name for block in declared.model.blocks)
-        given = wanted if model is None else sorted(block.name for block in model.blocks)
-        if given != wanted:
+        block_names = wanted if model is None else sorted(block.name for block in model.blocks)
+        if block_names != wanted:
             raise ModelError(
-                f"model has the blocks {', '.join(map(repr, given))}, and X is declared as"
+                f"model has the blocks {', '.join(map(repr, block_names))}, and X is declared as"
                 f" {', '.join(map(repr, wanted))}; change the model of mc.declare(X, types) by"
                 " attrs.evolve"
             )
@@ -230,7 +235,7 @@ class FrameColumns:
     @property
     def kept(self) -> IntArray:
         """The positions of columns with an observed entry."""
-        return np.flatnonzero([each.column.n_observed > 0 for each in self.declared.columns])
+        return np.flatnonzero([column.column.n_observed > 0 for column in self.declared.columns])
 
     def data(self, frame: Any) -> dict[str, Array]:
         """The data of each block."""
@@ -240,17 +245,17 @@ class FrameColumns:
     def marked(self, frame: Any) -> Array:
         """NaN where an entry is missing, elsewhere 0."""
         pairs = zip(read_frame(frame).iter_columns(), self.declared.columns, strict=True)
-        missing = [read_column_like(own, each.column).missing for own, each in pairs]
+        missing = [read_column_like(series, column.column).missing for series, column in pairs]
         return np.where(np.column_stack(missing), np.nan, 0.0)
 
-    def warn_of_aside(self, said: str = ASIDE, empty: bool = False) -> None:
+    def warn_of_aside(self, message: str = ASIDE, empty: bool = False) -> None:
         """A ``UserWarning`` that names columns that are set aside; empty ones if they are kept."""
         warn_of_aside(
-            said,
+            message,
             [
-                each
-                for each in aside(self.declared.columns)
-                if each.column.n_observed or (empty and each.column.form != "number")
+                column
+                for column in aside(self.declared.columns)
+                if column.column.n_observed or (empty and column.column.form != "number")
             ],
             "missing_values",
         )
@@ -267,18 +272,24 @@ class FrameColumns:
         else:
             filled = self.completed.table
         table = nw.from_native(filled, eager_only=True)
-        empty = [each for each in self.declared.columns if each.column.n_observed == 0]
+        empty = [
+            declared_column
+            for declared_column in self.declared.columns
+            if declared_column.column.n_observed == 0
+        ]
         if not keep_empty:
-            return table.drop([each.name for each in empty]).to_native()
+            return table.drop([declared_column.name for declared_column in empty]).to_native()
         changed = []
-        for each in empty:
-            column = read_column_like(table.get_column(each.name), each.column)
+        for declared_column in empty:
+            column = read_column_like(
+                table.get_column(declared_column.name), declared_column.column
+            )
             rows = np.flatnonzero(column.missing)
             if column.form == "number" and rows.size:
                 changed.append(column.filled(rows, [0] * rows.size))
         return table.with_columns(*changed).to_native()
 
-    def beside(self, answer: Any, names: Any, indicated: Array) -> Any:
+    def with_indicators(self, answer: Any, names: Any, indicated: Array) -> Any:
         """The answer with indicators behind its columns."""
         table = nw.from_native(answer, eager_only=True)
         made = [
@@ -286,5 +297,5 @@ class FrameColumns:
             for name, missing in zip(names, indicated.T, strict=True)
         ]
         if table.implementation.is_pandas():
-            made = [nw.maybe_set_index(each, index=answer.index) for each in made]
+            made = [nw.maybe_set_index(indicator, index=answer.index) for indicator in made]
         return table.with_columns(*made).to_native()

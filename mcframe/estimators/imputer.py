@@ -138,16 +138,16 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
         """The columns of a frame with the posterior of their rows, as of ``mcframe.complete``."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
-            found = fit_table(
+            completion = fit_table(
                 columns.declared.columns,
                 columns.declared.frame,
                 seed=checked_seed(self.random_state),
                 n_folds=whole(self.cv, "cv", 2),
                 prior_rows=self.given_prior(),
             )
-        self.declared_ = found.declared
-        self.keep_rows(found.chosen, found.posterior)
-        return attrs.evolve(columns, declared=found.declared, completed=found)
+        self.declared_ = completion.declared
+        self.keep_rows(completion.chosen, completion.posterior)
+        return attrs.evolve(columns, declared=completion.declared, completed=completion)
 
     def transform(self, X: Any) -> Any:
         """Fill a table of other rows, with the columns of the fit."""
@@ -162,7 +162,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
         if self.add_indicator:
             names = self.indicator_.get_feature_names_out(super().get_feature_names_out())
             indicated = self.indicator_.transform(columns.marked(table))
-            answer = columns.beside(answer, names, indicated)
+            answer = columns.with_indicators(answer, names, indicated)
         library = _get_output_config("transform", self)["dense"]
         if self.is_frame_ and library in ("pandas", "polars"):
             # scikit-learn makes one of another library's as well, but of objects.
@@ -179,12 +179,12 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
         """The lowest and the highest value of each column that may be filled in."""
         limits = []
         for name in ("min_value", "max_value"):
-            given = getattr(self, name)
+            limit = getattr(self, name)
             try:
-                numbers = floats_of(given)
+                numbers = floats_of(limit)
             except (NotANumber, TypeError, ValueError):
                 raise ModelError(
-                    f"{name}={given!r} was given; one number, or one for each feature, is needed"
+                    f"{name}={limit!r} was given; one number, or one for each feature, is needed"
                 ) from None
             if numbers.ndim > 1 or (numbers.ndim == 1 and numbers.size != n_features):
                 raise ModelError(

@@ -71,10 +71,10 @@ class Prediction(TableEstimator):
             self.new_rows_ = self.completion_
         keys = row_keys(features, len(targets))
         counts = Counter(keys)
-        known = np.array([counts[key] == 1 for key in keys])
+        unique = np.array([counts[key] == 1 for key in keys])
         if self.new_rows_ is not self.completion_:  # which then serves rows without targets, too
-            known &= ~np.isnan(targets).all(axis=1)
-        self.known_ = {keys[k]: int(k) for k in np.flatnonzero(known)}
+            unique &= ~np.isnan(targets).all(axis=1)
+        self.known_ = {keys[k]: int(k) for k in np.flatnonzero(unique)}
         return predictions
 
     def raw_predictions(
@@ -96,13 +96,15 @@ class Prediction(TableEstimator):
             rows = np.arange(np.count_nonzero(new))
             data[TARGETS] = np.full((rows.size, self.n_targets_), np.nan)
             asked.append((1, new, conditioned(self.new_rows_, data), rows))
-        found = []
+        predictions = []
         for is_new, samples, fit, rows in asked:
             columns = np.tile(np.arange(self.n_targets_), rows.size)
             cells = np.repeat(rows, self.n_targets_), columns
             raw = RawPredictions.of(fit, TARGETS, *cells, with_variances)
-            found.append((is_new, samples, raw.of_rows(slice(None), rows.size, self.n_targets_)))
-        return found
+            predictions.append(
+                (is_new, samples, raw.of_rows(slice(None), rows.size, self.n_targets_))
+            )
+        return predictions
 
     def __sklearn_tags__(self) -> Any:
         """NaN are allowed among the features."""
@@ -211,7 +213,10 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         # 1 of the second label of each output, or one column for each of several classes.
         kind = Indicator if n_classes == 2 else Indicators
         codings = [kind(places) for _ in codes.T]
-        numbers = [coding.numbers(own) for coding, own in zip(codings, codes.T, strict=True)]
+        numbers = [
+            coding.numbers(output_codes)
+            for coding, output_codes in zip(codings, codes.T, strict=True)
+        ]
         block = Block(TARGETS, Gaussian(), standardize=True)
         held_out = self.fit_targets(table, block, np.hstack(numbers))
         assert held_out is not None
@@ -227,13 +232,15 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         check_is_fitted(self, "classes_")
         if len(self.classes_) == 1:
             return np.ones((len(self.read(X, reset=False)), 1))
-        found = []
+        by_samples = []
         for is_new, samples, raw in self.raw_predictions(X, with_variances=self.gaussian_):
             codings = self.codings_[is_new]
             parts = zip(codings, raw.split(len(codings)), strict=True)
-            answers = [coding.read(own.means, own.variances) for coding, own in parts]
-            found.append((samples, np.hstack([self.of_classes(answer) for answer in answers])))
-        return in_samples(found)
+            answers = [coding.read(output.means, output.variances) for coding, output in parts]
+            by_samples.append(
+                (samples, np.hstack([self.of_classes(answer) for answer in answers]))
+            )
+        return in_samples(by_samples)
 
     def of_classes(self, answer: Array) -> Array:
         """P(1) of two classes, P of each of several."""
@@ -241,25 +248,29 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
 
     def predict(self, X: Any) -> Any:
         """The most probable label of each sample, of each output."""
-        found = self.probabilities(X)
+        probabilities = self.probabilities(X)
         if self.several_:
-            return (found > 0.5).astype(int)
-        codes = found[:, 0] > 0.5 if len(self.classes_) == 2 else np.argmax(found, axis=1)
+            return (probabilities > 0.5).astype(int)
+        codes = (
+            probabilities[:, 0] > 0.5
+            if len(self.classes_) == 2
+            else np.argmax(probabilities, axis=1)
+        )
         return self.classes_[np.asarray(codes, dtype=int)]
 
     def predict_proba(self, X: Any) -> Array:
         """P of each class (n_samples x n_classes), or P(1) of each of several outputs."""
-        found = self.probabilities(X)
+        probabilities = self.probabilities(X)
         if self.several_ or len(self.classes_) != 2:
-            return found
-        return np.hstack([1.0 - found, found])
+            return probabilities
+        return np.hstack([1.0 - probabilities, probabilities])
 
     def decision_function(self, X: Any) -> Array:
         """The logit of the second class, or of each output; logarithms of P of several classes."""
-        found = np.clip(self.probabilities(X), *ENDS)
+        probabilities = np.clip(self.probabilities(X), *ENDS)
         if not self.several_ and len(self.classes_) > 2:
-            return np.asarray(np.log(found))
-        levels = logit(found)
+            return np.asarray(np.log(probabilities))
+        levels = logit(probabilities)
         return np.asarray(levels if self.several_ else levels[:, 0])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -353,8 +364,8 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
     def predict(self, X: Any) -> Array:
         """The mean of each target (n_samples,) or (n_samples x n_targets), as y was given."""
         raw = self.raw_predictions(X)
-        found = in_samples([(samples, own.means) for _, samples, own in raw])
-        return found[:, 0] if self.flat_ else found
+        means = in_samples([(samples, predictions.means) for _, samples, predictions in raw])
+        return means[:, 0] if self.flat_ else means
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2 of the samples whose targets are all known."""
@@ -379,10 +390,10 @@ def check_lengths(table: Any, targets: Array) -> None:
 
 def in_samples(parts: Sequence[tuple[Mask, Array]]) -> Array:
     """Rows of numbers, each part at its samples (n_samples x k)."""
-    found = np.empty((parts[0][0].size, parts[0][1].shape[1]))
+    rows = np.empty((parts[0][0].size, parts[0][1].shape[1]))
     for samples, numbers in parts:
-        found[samples] = numbers
-    return found
+        rows[samples] = numbers
+    return rows
 
 
 def row_keys(features: Mapping[str, Array], n_rows: int) -> list[bytes]:
@@ -402,12 +413,12 @@ def with_known_targets(X: Any, y: Any, weights: Any) -> tuple[Any, Any, Any]:
     missing = missing_in(targets)
     if not missing.any():
         return X, y, weights
-    known = np.flatnonzero(~missing.reshape(len(targets), -1).any(axis=1))
-    if not known.size:
+    complete = np.flatnonzero(~missing.reshape(len(targets), -1).any(axis=1))
+    if not complete.size:
         raise DataError("y has no sample whose targets are all known; there is nothing to score")
-    weights = None if weights is None else np.asarray(weights)[known]
-    plain = np.asarray(targets[known].tolist())  # no objects, where numbers were among None
-    return _safe_indexing(X, known), plain, weights
+    weights = None if weights is None else np.asarray(weights)[complete]
+    plain = np.asarray(targets[complete].tolist())  # no objects, where numbers were among None
+    return _safe_indexing(X, complete), plain, weights
 
 
 def read_targets(y: Any) -> Array:
@@ -416,15 +427,15 @@ def read_targets(y: Any) -> Array:
         raise DataError(
             "requires y to be passed, but the target y is None; give a label for each row"
         )
-    given = np.asarray(y)
-    if given.dtype.kind in "mM":
-        raise DataError(f"y holds {given.dtype.name}; give numbers, such as days since a date")
+    targets = np.asarray(y)
+    if targets.dtype.kind in "mM":
+        raise DataError(f"y holds {targets.dtype.name}; give numbers, such as days since a date")
     options: dict[str, Any] = {"ensure_all_finite": "allow-nan", "input_name": "y", "copy": True}
     try:
         return check_array(y, dtype=np.float64, ensure_2d=False, **options)
     except ValueError as error:
         texts = [
-            v for v in given.ravel().tolist() if isinstance(v, str) and not reads_as_number(v)
+            v for v in targets.ravel().tolist() if isinstance(v, str) and not reads_as_number(v)
         ]
         if not texts:
             raise
@@ -440,8 +451,8 @@ def read_labels(y: Any) -> tuple[Array, Any, bool]:
     Labels are one of any kind for each sample, or 0/1 for each of several outputs, with the
     classes [0, 1]. NaN and None are missing: codes (n_samples x n_outputs) are NaN there.
     """
-    given = np.asarray(y)
-    if y is None or (given.ndim == 2 and given.shape[1] > 1):
+    labels = np.asarray(y)
+    if y is None or (labels.ndim == 2 and labels.shape[1] > 1):
         numbers = read_targets(y)
         wrong = ~(np.isnan(numbers) | (numbers == 0.0) | (numbers == 1.0))
         if wrong.any():
@@ -450,20 +461,20 @@ def read_labels(y: Any) -> tuple[Array, Any, bool]:
                 " recode each as 0 or 1, with NaN where it is missing"
             )
         return numbers, np.array([0, 1]), True
-    single = column_or_1d(y, warn=True, dtype=given.dtype)
+    single = column_or_1d(y, warn=True, dtype=labels.dtype)
     missing = missing_in(single)
-    known = single[~missing]
-    if single.dtype.kind == "f" and np.isinf(known).any():
+    observed = single[~missing]
+    if single.dtype.kind == "f" and np.isinf(observed).any():
         raise DataError(
             "Input y contains infinity or a value too large for dtype('float64'); leave such rows"
             " out"
         )
-    if not known.size:
+    if not observed.size:
         raise DataError("y holds nothing but missing values; at least one label is needed")
-    if known.dtype.kind == "O":
-        known = np.asarray(known.tolist())
-    check_classification_targets(known)
-    classes, places = np.unique(known, return_inverse=True)
+    if observed.dtype.kind == "O":
+        observed = np.asarray(observed.tolist())
+    check_classification_targets(observed)
+    classes, places = np.unique(observed, return_inverse=True)
     if classes.dtype.kind == "f" and "int" in str(getattr(y, "dtype", "")).lower():
         classes = classes.astype(np.int64)  # beside nulls, whole numbers were read as floats
     codes = np.full((single.size, 1), np.nan)

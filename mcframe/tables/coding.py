@@ -88,12 +88,12 @@ class RawPredictions:
     def split(self, count: int) -> list["RawPredictions"]:
         """So many parts of equally many columns."""
         columns = (np.hsplit(part, count) for part in self.parts)
-        return [RawPredictions(*own) for own in zip(*columns, strict=True)]
+        return [RawPredictions(*parts) for parts in zip(*columns, strict=True)]
 
 
 def joined(raw: Iterable[RawPredictions]) -> RawPredictions:
     """Raw predictions of a column, one after the other."""
-    parts = zip(*(each.parts for each in raw), strict=True)
+    parts = zip(*(prediction.parts for prediction in raw), strict=True)
     return RawPredictions(*(np.concatenate(part) for part in parts))
 
 
@@ -540,7 +540,7 @@ class Indicator(Choice):
         """
         assert self.fill is not None
         place, shares = int(self.fill), np.array(self.fill_shares)
-        at_p, at_shares = (self.leads(own, place) for own in (p, shares[None]))
+        at_p, at_shares = (self.leads(probabilities, place) for probabilities in (p, shares[None]))
         with np.errstate(invalid="ignore", divide="ignore"):
             parts = np.where(at_p < 0.0, at_shares / (at_shares - at_p), 1.0)
         kept = np.min(np.clip(parts, 0.0, 1.0), axis=1, keepdims=True)
@@ -608,11 +608,11 @@ class Discriminant:
         middle, counts = np.mean(means, axis=0), np.empty(n_classes)
         centres, residuals = np.empty((n_classes, n_classes)), np.empty_like(means)
         for k in range(n_classes):
-            own = codes == k
-            counts[k] = np.count_nonzero(own)
-            away = means[own] - middle
-            centres[k] = np.sum(away, axis=0) / (np.sum(relative[own]) + 1.0)
-            residuals[own] = away - relative[own][:, None] * centres[k]
+            members = codes == k
+            counts[k] = np.count_nonzero(members)
+            away = means[members] - middle
+            centres[k] = np.sum(away, axis=0) / (np.sum(relative[members]) + 1.0)
+            residuals[members] = away - relative[members][:, None] * centres[k]
         within = residuals.T @ residuals / np.sum(relative)
         # The K columns add up to 1, so that there is no variance in one direction.
         ridge = max(RIDGE * float(np.trace(within)) / n_classes, np.finfo(float).tiny)
@@ -650,9 +650,9 @@ class Indicators(Indicator):
 
     def numbers(self, codes: Array) -> Array:
         """1 in the column of the class, 0 in others, NaN where it is missing."""
-        found = (codes[:, None] == np.arange(self.width)).astype(np.float64)
-        found[np.isnan(codes)] = np.nan
-        return found
+        indicators = (codes[:, None] == np.arange(self.width)).astype(np.float64)
+        indicators[np.isnan(codes)] = np.nan
+        return indicators
 
     def variance_of_place(self, variances: Array) -> Array:
         """That of all indicators together, as a share of their variances."""
@@ -663,12 +663,12 @@ class Indicators(Indicator):
 
     def with_reference(self, variances: Array | None) -> Self:
         """The coding for which these are variances of held-out entries (n x width)."""
-        found = super().with_reference(variances)
+        coding = super().with_reference(variances)
         if self.discriminant is None:
-            return found
-        reference = 1.0 - found.reference_variance
+            return coding
+        reference = 1.0 - coding.reference_variance
         discriminant = attrs.evolve(self.discriminant, reference=reference)
-        return attrs.evolve(found, discriminant=discriminant)
+        return attrs.evolve(coding, discriminant=discriminant)
 
     def scores(self, means: Array, variances: Array | None = None) -> tuple[Array, Array]:
         """The logarithm of the density of each class, or its mean."""
@@ -714,15 +714,15 @@ def calibrated(coding: CodingT, codes: Array, raw: RawPredictions) -> CodingT:
         return coding
     places = codes.astype(np.intp)
     shares = tuple(coding.constant_answer(codes)[0].tolist())
-    found = attrs.evolve(coding, shares=shares, smoothing=1.0 / (codes.size + 2.0))
-    found = found.with_reference(raw.variances)
-    if isinstance(found, Indicators):
-        explained = found.explained_share(raw.variances)
-        discriminant = Discriminant.of(raw.means, explained, codes, found.width)
-        found = attrs.evolve(found, discriminant=discriminant)
-    scores, counted = found.scores(raw.means, raw.variances)
-    slope, offsets = most_likely(scores, places, counted, found.levels, found.usual_slope)
-    return attrs.evolve(found, slope=slope, offsets=offsets)
+    fitted = attrs.evolve(coding, shares=shares, smoothing=1.0 / (codes.size + 2.0))
+    fitted = fitted.with_reference(raw.variances)
+    if isinstance(fitted, Indicators):
+        explained = fitted.explained_share(raw.variances)
+        discriminant = Discriminant.of(raw.means, explained, codes, fitted.width)
+        fitted = attrs.evolve(fitted, discriminant=discriminant)
+    scores, counted = fitted.scores(raw.means, raw.variances)
+    slope, offsets = most_likely(scores, places, counted, fitted.levels, fitted.usual_slope)
+    return attrs.evolve(fitted, slope=slope, offsets=offsets)
 
 
 @limits_blas  # threads wait for one another at numbers as few as these

@@ -162,9 +162,15 @@ class Column:
             most = int(largest_decimal(*self.decimals))
             return -most, most
         if not dtype.is_integer():
-            own = getattr(self.series.to_native(), "dtype", None)
-            whole = isinstance(own, np.dtype) and own.kind in "iu"  # of another order of bytes
-            return (int(np.iinfo(own).min), int(np.iinfo(own).max)) if whole else None
+            native_dtype = getattr(self.series.to_native(), "dtype", None)
+            whole = (
+                isinstance(native_dtype, np.dtype) and native_dtype.kind in "iu"
+            )  # of another order of bytes
+            return (
+                (int(np.iinfo(native_dtype).min), int(np.iinfo(native_dtype).max))
+                if whole
+                else None
+            )
         word = str(dtype)  # Int8, UInt64, also Int128, which numpy has not
         bits = int(word.lstrip("UInt"))
         low = 0 if word.startswith("U") else -(2 ** (bits - 1))
@@ -209,15 +215,15 @@ class Bounds:
     upper: float = np.inf
 
     @classmethod
-    def of(cls, given: Any) -> "Bounds | None":
-        """The bounds that were given, None where there are none: a word, levels, a likelihood."""
-        if not isinstance(given, list | tuple) or given[:1] not in (["number"], ("number",)):
+    def of(cls, declared: Any) -> "Bounds | None":
+        """The declared bounds, None if a word, levels or a likelihood was declared."""
+        if not isinstance(declared, list | tuple) or declared[:1] not in (["number"], ("number",)):
             return None
-        if len(given) != 3:
+        if len(declared) != 3:
             return None
         lower, upper = (
             default if end is None else as_float(end)
-            for end, default in zip(given[1:], (-np.inf, np.inf), strict=True)
+            for end, default in zip(declared[1:], (-np.inf, np.inf), strict=True)
         )
         return None if lower is None or upper is None or not lower < upper else cls(lower, upper)
 
@@ -261,8 +267,8 @@ def repeated_name(frame: Any) -> DataError:
     """The error of a table with a column name that stands twice."""
     names = frame.column_names if class_offers(frame, "column_names") else frame.columns
     name, times = Counter(names).most_common(1)[0]
-    said = "no name" if absent(name) else f"the name {plain(name)!r}"
-    return DataError(f"{times} columns of the table have {said}; rename or drop all but one")
+    title = "no name" if absent(name) else f"the name {plain(name)!r}"
+    return DataError(f"{times} columns of the table have {title}; rename or drop all but one")
 
 
 def read_columns(table: Any, gaps: Mapping[Any, tuple[Any, ...]] | None = None) -> list[Column]:
@@ -330,8 +336,8 @@ def column_of_objects(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
         if value is not None and not marked:
             first.setdefault(sort_of(value), f"({plain(value)!r} in row {row})")
     if len(first) > 1:
-        told = " and ".join(f"{what} {example}" for what, example in first.items())
-        trouble = f"it mixes {told}; give it one type"
+        examples = " and ".join(f"{what} {example}" for what, example in first.items())
+        trouble = f"it mixes {examples}; give it one type"
         return Column(series.name, series, "other", trouble, gaps)
     sort = next(iter(first), "text")
     forms: dict[str, Form] = {"text": "text", "numbers": "number", "truth values": "boolean"}
@@ -342,9 +348,9 @@ def column_of_objects(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
 
 def sort_of(value: object) -> str:
     """What a Python object is, in the plural."""
-    for kinds, said in SORTS:
+    for kinds, plural in SORTS:
         if isinstance(value, kinds):
-            return said
+            return plural
     return f"{type(value).__name__} objects"
 
 
@@ -410,8 +416,8 @@ def filled_series(series: Any, rows: IntArray, values: list[Any]) -> Any:
     native = series.to_native()
     library = series.implementation
     if library.is_polars():
-        given = type(native)(native.name, values, dtype=native.dtype)
-        whole = native.clone().scatter(rows, given)
+        replacements = type(native)(native.name, values, dtype=native.dtype)
+        whole = native.clone().scatter(rows, replacements)
     elif library.is_pyarrow():
         whole = filled_arrow(series.__native_namespace__(), native, rows, values)
     elif "string_view" in str(native.dtype):  # of which pandas takes nothing
@@ -420,9 +426,9 @@ def filled_series(series: Any, rows: IntArray, values: list[Any]) -> Any:
             cells[row] = value
         whole = type(native)(cells, index=native.index, dtype=native.dtype)
     else:
-        given = type(native)(values, dtype=native.dtype)
+        replacements = type(native)(values, dtype=native.dtype)
         whole = native.copy()
-        whole.iloc[rows] = given.array
+        whole.iloc[rows] = replacements.array
     return nw.from_native(whole, series_only=True).alias(series.name)
 
 
@@ -451,10 +457,10 @@ def series_like(like: Any, table: Any, values: list[Any]) -> Any:
 
 def with_categories(series: Any, values: list[Any]) -> Any:
     """Return a ``narwhals.Series`` of categories whose dtype holds these values, too."""
-    native, known = series.to_native(), list(series.cat.get_categories())
-    more = [value for value in dict.fromkeys(values) if value not in known]
+    native, categories = series.to_native(), list(series.cat.get_categories())
+    more = [value for value in dict.fromkeys(values) if value not in categories]
     if series.implementation.is_polars():
-        native = native.cast(type(native.dtype)([*known, *more]))
+        native = native.cast(type(native.dtype)([*categories, *more]))
     elif series.implementation.is_pandas_like():
         native = native.cat.add_categories(more)
     # Those of pyarrow are added by filled_arrow.
@@ -640,8 +646,8 @@ LIMIT = re.compile(r"(<|>|<=|>=|≤|≥|=<|=>)\s*(?P<number>.+)")
 
 def is_limit(text: Any) -> bool:
     """Return whether a text is a limit of detection, such as "<0.5"."""
-    found = LIMIT.fullmatch(text.strip()) if isinstance(text, str) else None
-    return found is not None and not math.isnan(number_in(found["number"]))
+    match = LIMIT.fullmatch(text.strip()) if isinstance(text, str) else None
+    return match is not None and not math.isnan(number_in(match["number"]))
 
 
 def as_number_series(series: Any, numbers: list[Any]) -> Any:
@@ -652,39 +658,41 @@ def as_number_series(series: Any, numbers: list[Any]) -> Any:
     whole = all(isinstance(number, int) for number in numbers)
     texts = [None if number is None else repr(number) for number in numbers]
     text = filled_series(series, np.arange(len(numbers)), texts)
-    found = text.cast(nw.Int64 if whole else nw.Float64)
+    converted = text.cast(nw.Int64 if whole else nw.Float64)
     if str(getattr(series.to_native(), "dtype", "")) == "string":  # nullable text of pandas
-        native = found.to_native().astype("Int64" if whole else "Float64")
+        native = converted.to_native().astype("Int64" if whole else "Float64")
         return nw.from_native(native, series_only=True)
-    return found
+    return converted
 
 
 def with_comma(texts: Sequence[str | None]) -> int | None:
     """Return where the first comma stands, in texts that are numbers but for commas; else None."""
-    known = [text for text in texts if text is not None and not is_sign(text)]
-    n_read = np.count_nonzero(~np.isnan([number_in(text.replace(",", "")) for text in known]))
-    if n_read < SHARE * len(known):
+    observed = [text for text in texts if text is not None and not is_sign(text)]
+    n_read = np.count_nonzero(~np.isnan([number_in(text.replace(",", "")) for text in observed]))
+    if n_read < SHARE * len(observed):
         return None
     return next((row for row, text in enumerate(texts) if text and "," in text), None)
 
 
-def read_text(column: Column, given: Any) -> Column:
+def read_text(column: Column, declared: Any) -> Column:
     """Return a column of text as numbers where nearly all of it is, or where it is declared so.
 
     Text of two different values, all of them numbers, is left: it is a label.
 
     Parameters
     ----------
-    given : object
+    declared : object
         What the column was declared to be, None where nothing is said of it.
     """
     numbers = as_text_numbers(column)
     if numbers is None or not numbers.n_observed:
         return column
-    if isinstance(given, Likelihood):
-        return numbers if given.width == 1 and given.values is None else column
-    if given is not None:
-        return numbers if given in ("number", "count") or isinstance(given, Bounds) else column
+    if isinstance(declared, Likelihood):
+        return numbers if declared.width == 1 and declared.values is None else column
+    if declared is not None:
+        return (
+            numbers if declared in ("number", "count") or isinstance(declared, Bounds) else column
+        )
     n_texts = numbers.n_observed + numbers.n_texts
     signless = column.form == "text" and not numbers.texts(missing=True)
     if signless and n_texts > len(column.distinct) == 2:
@@ -734,7 +742,7 @@ def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
             " them to numbers or dates (on the command line, --dates FORMAT reads dates), or"
             " confirm by types={name: 'category'} or 'skip'"
         )
-    said = []
+    converted = []
     for column in columns:
         if isinstance(column, TextNumbers):
             signs, strange = column.texts(missing=True), column.texts(missing=False)
@@ -742,9 +750,11 @@ def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
             stays = "which stays as it is, and the column text"
             parts += [f"{strange} as no number, {stays}"] * bool(strange)
             if column.name not in declared or strange or column.words.any():
-                said.append(repr(plain(column.name)) + (f" ({'; '.join(parts)})" if parts else ""))
-    if said:
+                converted.append(
+                    repr(plain(column.name)) + (f" ({'; '.join(parts)})" if parts else "")
+                )
+    if converted:
         warn_caller(
-            f"columns of text are read as numbers: {listed(said)}; types={{name: 'number'}}"
+            f"columns of text are read as numbers: {listed(converted)}; types={{name: 'number'}}"
             " confirms this, 'category' or 'skip' prevents it",
         )

@@ -46,10 +46,10 @@ from mcframe.tables.rows_choice import (
     FEWEST_TOGETHER,
     WORK_TOGETHER,
     ColumnScores,
-    Gaps,
+    CoMissingness,
+    HeldOutMoments,
     Missingness,
     RowsFold,
-    Told,
     calibrated_and_scored,
     choose_rows,
     dealt_entries,
@@ -155,21 +155,23 @@ def complete(
     """
     if method is not None and not is_word(method, "posterior", "optimum"):
         raise ModelError(f"method={method!r} was given; 'posterior' or 'optimum' is needed")
-    given = []
+    with_likelihood = []
     if isinstance(types, Mapping):
-        given = [plain(name) for name, kind in types.items() if isinstance(kind, Likelihood)]
-    if method == "posterior" and given:
+        with_likelihood = [
+            plain(name) for name, kind in types.items() if isinstance(kind, Likelihood)
+        ]
+    if method == "posterior" and with_likelihood:
         raise ModelError(
-            f"types[{given[0]!r}] is a likelihood, which method='posterior' has no use for; take"
-            " method='optimum', or declare a kind such as 'number'"
+            f"types[{with_likelihood[0]!r}] is a likelihood, which method='posterior' has no"
+            " use for; take method='optimum', or declare a kind such as 'number'"
         )
     seed = checked_seed(random_state)
     with stage("complete", checked_progress(progress)):
         table, columns = typed_columns(frame, types, missing)
-        said = long_list(table)
-        if said and not any(each.column.missing.any() for each in columns):
-            warn_caller(f"nothing is missing, and {said}")
-        if method == "optimum" or (method is None and given):
+        long_format = long_list(table)
+        if long_format and not any(column.column.missing.any() for column in columns):
+            warn_caller(f"nothing is missing, and {long_format}")
+        if method == "optimum" or (method is None and with_likelihood):
             completed = optimum(columns, table, seed, groups)
         else:
             completed = fit_table(columns, table, seed=seed, groups=groups)
@@ -186,27 +188,29 @@ FAR, FEWEST = 20.0, 7
 def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
     """A ``UserWarning`` of constants that fill entries, and one of numbers that are far out."""
     constants = [
-        f"{plain(each.name)!r} ({plain(each.constant[0])!r})"
-        for each in columns
-        if each.constant and each.column.missing.any()
+        f"{plain(column.name)!r} ({plain(column.constant[0])!r})"
+        for column in columns
+        if column.constant and column.column.missing.any()
     ]
     if constants:
-        told = "columns with a single observed value are filled with it, which may say nothing of"
-        warn_caller(f"{told} their missing entries: {listed(constants)}")
+        message = (
+            "columns with a single observed value are filled with it, which may say nothing of"
+        )
+        warn_caller(f"{message} their missing entries: {listed(constants)}")
     far = []
-    for each in columns:
-        if isinstance(each.coding, Numbers):
-            codes = [code.value for code in each.column.suspects]  # which have a warning already
-            numbers = each.column.numbers / each.coding.unit
-            numbers[np.isin(each.column.numbers, codes)] = np.nan
+    for column in columns:
+        if isinstance(column.coding, Numbers):
+            codes = [code.value for code in column.column.suspects]  # which have a warning already
+            numbers = column.column.numbers / column.coding.unit
+            numbers[np.isin(column.column.numbers, codes)] = np.nan
             for row in (int(np.nanargmin(numbers)), int(np.nanargmax(numbers))):
                 others = numbers[(numbers != numbers[row]) & ~np.isnan(numbers)]
                 if others.size < FEWEST:
                     continue
                 low, high = np.quantile(others, [0.25, 0.75])
                 if max(low - numbers[row], numbers[row] - high) > FAR * (high - low) > 0.0:
-                    value = each.column.values[row]
-                    far.append(f"{plain(value)!r} in row {row} of column {plain(each.name)!r}")
+                    value = column.column.values[row]
+                    far.append(f"{plain(value)!r} in row {row} of column {plain(column.name)!r}")
     if far:
         warn_caller(
             f"numbers more than {FAR:g} interquartile ranges beyond the quartiles of the other"
@@ -245,8 +249,8 @@ def optimum(
         norm: Any = fit.model.terms[0]
         seen.setdefault(norm.weight, []).append((fit, held))
         ratios = [deviance(fit, held) for deviance in deviances or [HeldOutLoss()]]
-        known = [ratio for ratio in ratios if not np.isnan(ratio)]
-        return float(np.mean(known)) if known else np.nan
+        finite = [ratio for ratio in ratios if not np.isnan(ratio)]
+        return float(np.mean(finite)) if finite else np.nan
 
     with edges_unsaid():
         warnings.simplefilter("ignore", UserWarning)  # the fit at the end says it once
@@ -260,7 +264,7 @@ def optimum(
             random_state=seed,
         )
         folds = seen[chosen.best_weight]
-        scores = tuple(scores_of_fits(each, folds) for each in declared.columns)
+        scores = tuple(scores_of_fits(column, folds) for column in declared.columns)
     current().report(f"NuclearNorm({chosen.best_weight:.6g}) has the least loss")
     final = fit(chosen.best_model, declared.data, random_state=seed)
     return Completion(declared.table(final), final, declared, chosen, scores)
@@ -275,14 +279,14 @@ def scores_of_fits(
     (coding, block), codes = column.modelled, column.codes
     held, raw = list[Mask](), list[RawPredictions]()
     for fitted, entries in folds:
-        own = entries[block].columns == column.place
-        rows = entries[block].rows[own]
+        mask = entries[block].columns == column.place
+        rows = entries[block].rows[mask]
         [(_, answer)] = answers(fitted, [(column, rows)])
         answer = answer[:, None] if answer.ndim == 1 else answer
         held.append(np.zeros(codes.size, dtype=bool))
         raw.append(RawPredictions(np.full((codes.size, answer.shape[1]), np.nan)))
         held[-1][rows], raw[-1].means[rows] = True, answer
-    if not any(own.any() for own in held):
+    if not any(mask.any() for mask in held):
         return None
     alike = Missingness(None, np.ones(codes.size))
     return calibrated_and_scored(coding, codes, held, raw, alike)[1]
@@ -310,49 +314,51 @@ def folds_of_table(
         count = 1 if drawn else n_folds
         part = RowFolds(n_folds + drawn, groups=groups).parts_of_rows(len(values), rng)
         parts = np.where(np.isnan(codes), -1, part[:, None])
-    beside = Gaps.of_columns(np.isnan(codes), rng)
-    work = max(len(beside), 1) * float(owners.size) ** 3
+    co_missing = CoMissingness.of_columns(np.isnan(codes), rng)
+    work = max(len(co_missing), 1) * float(owners.size) ** 3
     most = max(FEWEST_TOGETHER, int(WORK_TOGETHER / work))
-    for column in beside:
+    for column in co_missing:
         places = np.flatnonzero((parts[:, column] >= 0) & (parts[:, column] < count))
         parts[rng.permutation(places)[most:], column] = -1
-    return folds_of_parts(values, parts, owners, count, beside=beside)
+    return folds_of_parts(values, parts, owners, count, co_missing=co_missing)
 
 
 def calibrated_columns(
     columns: Sequence[DeclaredColumn],
     codes: Array,
     held: Sequence[Mask],
-    told: Sequence[Told],
+    moments: Sequence[HeldOutMoments],
     missingness: Sequence[Missingness],
-    returned: Told | None = None,
+    final_moments: HeldOutMoments | None = None,
 ) -> tuple[list[DeclaredColumn], dict[Any, ColumnScores]]:
     """Columns with codings fitted to held-out entries, and the scores of those with any.
 
-    Codes (n x number of columns) are held out where ``held`` says so, fold by fold. ``told`` is
-    what was said of them, and ``returned`` what the fit that answers says of all of them.
+    Codes (n x number of columns) are held out where ``held`` says so, fold by fold. ``moments``
+    are their predictions, and ``final_moments`` those of the final fit for all of them.
     """
-    found, scores, first = list(columns), {}, 0
-    for k, each in enumerate(columns):
-        masks, end = [mask[:, k] for mask in held], first + each.modelled[0].width
-        own = slice(first, end)
+    calibrated, scores, first = list(columns), {}, 0
+    for k, column in enumerate(columns):
+        masks, end = [mask[:, k] for mask in held], first + column.modelled[0].width
+        numbers = slice(first, end)
         if any(mask.any() for mask in masks):
-            coding, scores[each.name] = calibrated_and_scored(
-                each.modelled[0],
+            coding, scores[column.name] = calibrated_and_scored(
+                column.modelled[0],
                 codes[:, k],
                 masks,
-                [fold.of_columns(own) for fold in told],
+                [fold.of_columns(numbers) for fold in moments],
                 missingness[k],
-                None if returned is None else returned.of_columns(own),
+                None if final_moments is None else final_moments.of_columns(numbers),
             )
-            found[k] = attrs.evolve(each, coding=coding)
+            calibrated[k] = attrs.evolve(column, coding=coding)
         first = end
-    return found, scores
+    return calibrated, scores
 
 
 def mean_loss(scores: Mapping[Any, ColumnScores]) -> float:
     """The mean over columns of the loss on held-out entries, of those that have one."""
-    losses = [each.loss for each in scores.values() if np.isfinite(each.loss)]
+    losses = [
+        column_scores.loss for column_scores in scores.values() if np.isfinite(column_scores.loss)
+    ]
     return float(np.mean(losses)) if losses else np.nan
 
 
@@ -380,18 +386,25 @@ def fit_table(
     prior_rows : float, optional
         How many rows the prior of one Gaussian counts as; by default it is chosen.
     """
+    # 1. Code the columns as numbers of one block; only those with a place in it are modelled.
     columns = as_numbers(in_content_order(columns))
-    own = [each for each in columns if each.place is not None]
-    outside = [each for each in columns if each.place is None]
-    owners = np.repeat(np.arange(len(own)), [each.modelled[0].width for each in own])
+    modelled = [column for column in columns if column.place is not None]
+    unmodelled = [column for column in columns if column.place is None]
+    widths = [column.modelled[0].width for column in modelled]
+    owners = np.repeat(np.arange(len(modelled)), widths)
     n_rows, n_kept = frame.shape[0], MOST_NUMBERS // owners.size
     rng, rows = np.random.default_rng(seed), np.arange(n_rows)
     if n_rows > n_kept:
         rows = np.sort(rng.choice(n_rows, n_kept, replace=False))
-    codes = np.column_stack([each.codes[rows] for each in own])
+    codes = np.column_stack([column.codes[rows] for column in modelled])
     values = np.column_stack(
-        [each.modelled[0].numbers(code) for each, code in zip(own, codes.T, strict=True)]
+        [
+            column.modelled[0].numbers(column_codes)
+            for column, column_codes in zip(modelled, codes.T, strict=True)
+        ]
     )
+
+    # 2. Hold entries out, or rows by their groups.
     labels = None
     if groups is not None:
         labels = np.asarray(groups)
@@ -399,33 +412,40 @@ def fit_table(
         labels = labels[rows]
     wide = takes_factors((n_rows, owners.size))
     folds = folds_of_table(values, codes, owners, labels, rng, n_folds, wide, rows.size < n_rows)
-    mixes = np.bincount(owners).max() <= MOST_CLASSES
-    chosen, told = choose_rows(folds, wide, prior_rows, COMPONENTS if mixes else ())
     masks = [fold.held for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
         part = np.arange(len(codes)) % n_folds
         masks = [masks[0] & (part == k)[:, None] for k in range(n_folds)]
+
+    # 3. Choose the prior and the number of Gaussians with the least loss on held-out entries.
+    mixes = np.bincount(owners).max() <= MOST_CLASSES
+    chosen, moments = choose_rows(folds, wide, prior_rows, COMPONENTS if mixes else ())
     missingness = Missingness.of_columns(values, owners, rng)
 
-    def scored(
-        told: Sequence[Told], returned: Told | None = None
+    def calibrate(
+        fold_moments: Sequence[HeldOutMoments], final_moments: HeldOutMoments | None = None
     ) -> tuple[list[DeclaredColumn], dict[Any, ColumnScores]]:
-        repeated = [*told] * (len(masks) // max(len(told), 1))
-        return calibrated_columns(own, codes, masks, repeated, missingness, returned)
+        repeated = [*fold_moments] * (len(masks) // max(len(fold_moments), 1))
+        return calibrated_columns(modelled, codes, masks, repeated, missingness, final_moments)
 
-    if (chosen.components or 1) > 1 and any(isinstance(c.modelled[0], Indicators) for c in own):
+    has_classes = any(isinstance(column.modelled[0], Indicators) for column in modelled)
+    if (chosen.components or 1) > 1 and has_classes:
         # Each fit of a mixture has other components, which may tell classes apart badly.
-        _, told_by_one = choose_rows(folds, prior_rows=chosen.prior_rows, components=())
-        if mean_loss(scored(told_by_one)[1]) < CLEARLY * mean_loss(scored(told)[1]):
-            chosen, told = attrs.evolve(chosen, components=1), told_by_one
+        _, moments_of_one = choose_rows(folds, prior_rows=chosen.prior_rows, components=())
+        if mean_loss(calibrate(moments_of_one)[1]) < CLEARLY * mean_loss(calibrate(moments)[1]):
+            chosen, moments = attrs.evolve(chosen, components=1), moments_of_one
     current().report(f"{chosen}: chosen")
+
+    # 4. Estimate the posterior of all rows.
     model = chosen.model([number_block(BLOCK)])
-    declared = Declared.of([*own, *outside], frame, model)
-    found = chosen.posterior(declared.model, declared.data, folds, told, random_state=seed)
-    returned = None
-    if told and chosen.components is not None:
-        returned = chosen.returned(found.engine.rows, folds)
-    columns, scores = scored(told, returned)
-    declared = Declared.of([*columns, *outside], frame, model)
-    by_column = tuple(scores.get(each.name) for each in declared.columns)
-    return Completion(declared.table(found), found, declared, chosen, by_column)
+    declared = Declared.of([*modelled, *unmodelled], frame, model)
+    posterior = chosen.posterior(declared.model, declared.data, folds, moments, random_state=seed)
+
+    # 5. Calibrate the codings, score the columns, and fill the table.
+    final_moments = None
+    if moments and chosen.components is not None:
+        final_moments = chosen.final_moments(posterior.engine.rows, folds)
+    calibrated, scores = calibrate(moments, final_moments)
+    declared = Declared.of([*calibrated, *unmodelled], frame, model)
+    column_scores = tuple(scores.get(column.name) for column in declared.columns)
+    return Completion(declared.table(posterior), posterior, declared, chosen, column_scores)

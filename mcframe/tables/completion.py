@@ -54,19 +54,21 @@ def tables_of_draws(declared: Declared[Frame], posterior: Posterior, m: int) -> 
     """m tables completed by new observations of a model of its own, drawn row by row."""
     members, tables = members_of(declared.columns), list[Frame]()
     drawn: dict[str, Array] = {}
-    with stage("draws") as here:
+    with stage("draws") as progress:
         for block in members:
-            here.begin(f"block {block!r} is drawn")
+            progress.begin(f"block {block!r} is drawn")
             drawn[block] = posterior.sample(block, m)
         for k in range(m):
             codes = {}
-            for each in chain.from_iterable(members.values()):
-                coding, block = each.modelled
-                own = drawn[block][k, each.column.missing, each.place]
+            for column in chain.from_iterable(members.values()):
+                coding, block = column.modelled
+                numbers = drawn[block][k, column.column.missing, column.place]
                 is_place = isinstance(coding, Choice)
-                codes[each.name] = own if is_place else coding.predicted(coding.read(own[:, None]))
+                codes[column.name] = (
+                    numbers if is_place else coding.predicted(coding.read(numbers[:, None]))
+                )
             tables.append(declared.with_codes(codes))
-            here.count(k + 1, m, "tables", rated=True)
+            progress.count(k + 1, m, "tables", rated=True)
     return tables
 
 
@@ -124,22 +126,22 @@ class DrawnRows(Generic[Frame]):
     def tables(self, m: int, seed: int) -> list[Frame]:
         """m draws of the completed table, in the library it came in."""
         drawn = []
-        with stage("draws") as here:
+        with stage("draws") as progress:
             for k in range(m):
                 drawn.append(self.table(np.random.default_rng((seed, k))))
-                here.count(k + 1, m, "tables", rated=True)
+                progress.count(k + 1, m, "tables", rated=True)
         return drawn
 
     def table(self, rng: np.random.Generator) -> Frame:
         """One draw of the completed table."""
-        rows, found = np.arange(len(self.values)), None
+        rows, posterior = np.arange(len(self.values)), None
         if self.chosen.components is None:
             drawn, noise = self.engine.draws(rows, rng, 1)[0], self.engine.noise
         else:
-            found = self.distribution(rng).condition(self.values, self.precisions)
-            drawn, noise = found.draws(rows, rng, 1)[0], NOISE
+            posterior = self.distribution(rng).condition(self.values, self.precisions)
+            drawn, noise = posterior.draws(rows, rng, 1)[0], NOISE
         drawn = drawn + np.sqrt(noise) * rng.standard_normal(drawn.shape)
-        return self.declared.with_codes(self.codes(found, drawn, rng))
+        return self.declared.with_codes(self.codes(posterior, drawn, rng))
 
     @property
     def precisions(self) -> Array:
@@ -154,7 +156,7 @@ class DrawnRows(Generic[Frame]):
         n_rows, width = self.values.shape
         n_drawn = min(n_rows, max(width, MOST_NUMBERS // width))
         drawn = rng.integers(n_rows, size=n_drawn)
-        found = fit_rows(
+        posterior = fit_rows(
             self.values[drawn],
             self.precisions,
             components=self.chosen.components or 1,
@@ -163,66 +165,70 @@ class DrawnRows(Generic[Frame]):
         )
         others = np.setdiff1d(np.arange(n_rows), drawn)
         others = others[:: 1 + others.size // MOST_OTHERS]  # of all of a table that is sorted
-        means, variances = found.components.left_out(self.values[others], NOISE, self.owners)
+        means, variances = posterior.components.left_out(self.values[others], NOISE, self.owners)
         squares = np.square(self.values[others] - means)
-        return attrs.evolve(found, powers=powers_of(squares, variances))
+        return attrs.evolve(posterior, powers=powers_of(squares, variances))
 
     @property
     def owners(self) -> IntArray:
         """The number of the column of the table that each number belongs to, ascending."""
-        widths = [each.modelled[0].width for _, each in sorted(self.modelled.items())]
+        widths = [column.modelled[0].width for _, column in sorted(self.modelled.items())]
         return np.repeat(np.arange(len(widths)), widths)
 
     @property
     def modelled(self) -> dict[int, DeclaredColumn]:
         """The columns of the table that stand in the block, by their places."""
         [columns] = members_of(self.declared.columns).values()
-        return {each.place: each for each in columns if each.place is not None}
+        return {column.place: column for column in columns if column.place is not None}
 
     def codes(
-        self, found: RowsPosterior | None, drawn: Array, rng: np.random.Generator
+        self, posterior: RowsPosterior | None, drawn: Array, rng: np.random.Generator
     ) -> dict[Any, Array]:
         """Codes of the missing entries of each column that stands in a block.
 
         Numbers are drawn jointly; counts are those of the observed ones, drawn with replacement,
         that have the ranks of the numbers. Then one column of labels, levels or categories after
         the other is drawn, by its probabilities given all that is observed and drawn so far; of
-        factors (``found`` is None) given what is observed.
+        factors (``posterior`` is None) given what is observed.
         """
         codes: dict[Any, Array] = {}
-        known = self.values.copy()
+        completed = self.values.copy()
         columns = self.modelled.items()
-        for place, each in sorted(columns, key=lambda own: isinstance(own[1].coding, Choice)):
-            coding, missing = each.modelled[0], np.flatnonzero(each.column.missing)
+        for place, column in sorted(columns, key=lambda item: isinstance(item[1].coding, Choice)):
+            coding, missing = column.modelled[0], np.flatnonzero(column.column.missing)
             if not missing.size:
                 continue
-            own = place + np.arange(coding.width)
-            cells = np.ix_(missing, own)
+            numbers = place + np.arange(coding.width)
+            cells = np.ix_(missing, numbers)
             if isinstance(coding, Counts):
-                seen = rng.choice(each.codes[~each.column.missing], self.values.shape[0])
-                ranks = ranks_of(found, place, drawn[cells][:, 0])
-                codes[each.name] = np.quantile(seen, ranks, method="inverted_cdf")
-                known[cells] = self.units.standard(codes[each.name][:, None], own)
+                seen = rng.choice(column.codes[~column.column.missing], self.values.shape[0])
+                ranks = ranks_of(posterior, place, drawn[cells][:, 0])
+                codes[column.name] = np.quantile(seen, ranks, method="inverted_cdf")
+                completed[cells] = self.units.standard(codes[column.name][:, None], numbers)
                 continue
             if not isinstance(coding, Choice):
-                known[cells] = drawn[cells]
-                answer = coding.predicted(coding.read(self.units.natural(drawn[cells], own)))
-                codes[each.name] = np.round(answer) if coding.is_whole else answer
+                completed[cells] = drawn[cells]
+                answer = coding.predicted(coding.read(self.units.natural(drawn[cells], numbers)))
+                codes[column.name] = np.round(answer) if coding.is_whole else answer
                 continue
-            if found is None:
+            if posterior is None:
                 at = (grid.ravel() for grid in np.broadcast_arrays(*cells))
-                mixture = [each.reshape(1, missing.size, -1) for each in self.engine.mixture(*at)]
-                noise = self.engine.noise[own]
+                mixture = [part.reshape(1, missing.size, -1) for part in self.engine.mixture(*at)]
+                noise = self.engine.noise[numbers]
             else:
-                given = found.condition(known[missing], self.precisions).cells
-                weights = given.responsibilities.T[:, :, None]
-                mixture = [weights, given.means[:, :, own], given.variances[:, :, own]]
+                conditional = posterior.condition(completed[missing], self.precisions).cells
+                weights = conditional.responsibilities.T[:, :, None]
+                mixture = [
+                    weights,
+                    conditional.means[:, :, numbers],
+                    conditional.variances[:, :, numbers],
+                ]
                 noise = NOISE
             means, variances = moments_of(*mixture)
-            answer = coding.read(self.units.natural(means, own), variances + noise)
+            answer = coding.read(self.units.natural(means, numbers), variances + noise)
             places = drawn_places(answer, rng)
-            known[cells] = self.units.standard(coding.numbers(places), own)
-            codes[each.name] = places
+            completed[cells] = self.units.standard(coding.numbers(places), numbers)
+            codes[column.name] = places
         return codes
 
 
@@ -303,7 +309,7 @@ class Completion(Generic[Frame]):
     def probabilities(self) -> dict[Any, Array]:
         """The probabilities of the values of filled entries (n_holes x n_values), by column."""
         asked = self.declared.missing_entries(Choice)
-        return {each.name: answer for each, answer in answers(self.answer, asked)}
+        return {column.name: answer for column, answer in answers(self.answer, asked)}
 
     @cached_property
     def expected_errors(self) -> dict[Any, Array]:
@@ -312,20 +318,20 @@ class Completion(Generic[Frame]):
         The standard deviation of a number, count or date; 1 minus the probability of the filled
         value of a label, level or category.
         """
-        found: dict[Any, Array] = {}
+        errors: dict[Any, Array] = {}
         if not isinstance(self.answer, Posterior):
-            return found
-        for each, _ in self.declared.missing_entries(Choice):
-            answer = self.probabilities[each.name]
-            places = each.modelled[0].predicted(answer).astype(np.intp)
-            found[each.name] = 1.0 - answer[np.arange(places.size), places]
+            return errors
+        for column, _ in self.declared.missing_entries(Choice):
+            answer = self.probabilities[column.name]
+            places = column.modelled[0].predicted(answer).astype(np.intp)
+            errors[column.name] = 1.0 - answer[np.arange(places.size), places]
         for block, members, cells in by_block(self.declared.missing_entries(Numbers)):
             sds, end = np.asarray(self.answer.sd(block, *cells)), 0
-            for each, rows in members:
-                coding, start, end = each.modelled[0], end, end + rows.size
+            for column, rows in members:
+                coding, start, end = column.modelled[0], end, end + rows.size
                 assert isinstance(coding, Numbers)
-                found[each.name] = coding.unit * sds[start:end]
-        return found
+                errors[column.name] = coding.unit * sds[start:end]
+        return errors
 
     @property
     def posterior(self) -> Posterior:
@@ -357,14 +363,14 @@ class Completion(Generic[Frame]):
         where a constant was. See ``interval`` for both ends of an interval.
         """
         self.demand_posterior("standard deviations", NoSuchAnswer)
-        found, columns = self.expected_errors, []
-        for each in self.declared.columns:
-            missing = each.column.missing
+        errors, columns = self.expected_errors, []
+        for column in self.declared.columns:
+            missing = column.column.missing
             numbers = np.where(missing, np.nan, 0.0)
-            if each.name in found:
-                numbers[missing] = found[each.name]
+            if column.name in errors:
+                numbers[missing] = errors[column.name]
             columns.append(numbers)
-        names = [each.name for each in self.declared.columns]
+        names = [column.name for column in self.declared.columns]
         return like_frame(self.declared.frame, names, np.column_stack(columns))
 
     def interval(self, level: float = 0.9) -> tuple[Frame, Frame]:
@@ -401,7 +407,7 @@ class Completion(Generic[Frame]):
         posterior = self.demand_posterior("intervals")
 
         columns = self.declared.columns
-        kept = [k for k, each in enumerate(columns) if isinstance(each.coding, Numbers)]
+        kept = [k for k, column in enumerate(columns) if isinstance(column.coding, Numbers)]
         asked = self.declared.missing_entries(Numbers)
         tables = []
         for codes in codes_of_intervals(posterior, asked, level):
@@ -501,8 +507,10 @@ class Completion(Generic[Frame]):
         posterior = self.demand_posterior("intervals")
         rows = CodedRows.of(self.declared.columns, frame, unseen)
         new = conditioned(posterior, data_of(self.declared.columns, rows.codes, rows.table))
-        numbers = [each for each in self.declared.columns if isinstance(each.coding, Numbers)]
-        names = [each.name for each in numbers]
+        numbers = [
+            column for column in self.declared.columns if isinstance(column.coding, Numbers)
+        ]
+        names = [column.name for column in numbers]
         tables = []
         for codes in codes_of_intervals(new, rows.missing_entries(numbers), level):
             table = nw.from_native(rows.filled(codes))
@@ -633,30 +641,30 @@ class Completion(Generic[Frame]):
         """The rows of the report."""
         rows = []
         sds = self.expected_errors
-        for each, scores in zip(self.declared.columns, self.scores, strict=True):
+        for column, scores in zip(self.declared.columns, self.scores, strict=True):
             row = dict.fromkeys(HEADER) | {
-                "column": str(plain(each.name)),
-                "type": each.kind,
-                "missing": each.share_missing,
+                "column": str(plain(column.name)),
+                "type": column.kind,
+                "missing": column.share_missing,
                 "weight": None if self.chosen is None else self.chosen.best_weight,
             }
-            if each.name in sds and isinstance(each.coding, Choice):
-                expected = each.coding.expected_errors(self.probabilities[each.name])
+            if column.name in sds and isinstance(column.coding, Choice):
+                expected = column.coding.expected_errors(self.probabilities[column.name])
                 row["sd"] = float(np.mean(expected))
-            elif each.name in sds:
-                largest = max(float(np.max(sds[each.name])), np.finfo(float).tiny)
-                shares = sds[each.name] / largest  # squares of sds may overflow
+            elif column.name in sds:
+                largest = max(float(np.max(sds[column.name])), np.finfo(float).tiny)
+                shares = sds[column.name] / largest  # squares of sds may overflow
                 row["sd"] = largest * float(np.sqrt(np.mean(np.square(shares))))
             if scores is not None:
                 row |= {name: getattr(scores, name) for name in SCORES}
-                row["measure"] = each.modelled[0].measure
+                row["measure"] = column.modelled[0].measure
             rows.append(row)
         return rows
 
     def __repr__(self) -> str:
         title, how = self._summary()
-        said = [f"  {line}" for line in self._remarks()]
-        return "\n".join([title, f"  {how}", *lines_of(self._cells()), *said])
+        footnotes = [f"  {line}" for line in self._remarks()]
+        return "\n".join([title, f"  {how}", *lines_of(self._cells()), *footnotes])
 
     def _repr_html_(self) -> str:
         title, how = self._summary()
@@ -665,7 +673,9 @@ class Completion(Generic[Frame]):
 
     def _summary(self) -> tuple[str, str]:
         """How many entries were filled and by what answer, and how that was chosen."""
-        missing = [each.column.missing.sum() for each in self.declared.columns if each.is_filled]
+        missing = [
+            column.column.missing.sum() for column in self.declared.columns if column.is_filled
+        ]
         answer, chosen = self.answer, self.chosen
         if isinstance(answer, Posterior):
             status, how = f"posterior {answer.status}", str(chosen)
@@ -686,21 +696,21 @@ class Completion(Generic[Frame]):
 
     def _remarks(self) -> list[str]:
         """Sentences on when the errors of the report hold."""
-        said = []
+        sentences = []
         if any(scores is not None for scores in self.scores):
             how = "no entry is missing because of its own value"
             if isinstance(self.answer, Fit):
                 how = "entries are missing completely at random"
-            said.append(f"errors assume that {how}")
+            sentences.append(f"errors assume that {how}")
         weighted = [
-            repr(plain(each.name))
-            for each, scores in zip(self.declared.columns, self.scores, strict=True)
+            repr(plain(column.name))
+            for column, scores in zip(self.declared.columns, self.scores, strict=True)
             if scores is not None and scores.weighted
         ]
         if weighted:
-            told = "held-out entries are weighted where other columns predict missingness"
-            said.append(f"{told}: {listed(weighted)}")
-        return said
+            weighting = "held-out entries are weighted where other columns predict missingness"
+            sentences.append(f"{weighting}: {listed(weighted)}")
+        return sentences
 
 
 # The scores of a column in the report, and all of its columns.

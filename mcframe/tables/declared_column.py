@@ -128,23 +128,25 @@ class DeclaredColumn:
 
 def aside(columns: Iterable[DeclaredColumn]) -> list[DeclaredColumn]:
     """Return the columns that are not filled, but for those that were declared so."""
-    return [each for each in columns if not each.is_filled and each.why != "declared"]
+    return [column for column in columns if not column.is_filled and column.why != "declared"]
 
 
-def warn_of_aside(said: str, columns: Sequence[DeclaredColumn], option: str = "missing") -> None:
+def warn_of_aside(
+    message: str, columns: Sequence[DeclaredColumn], option: str = "missing"
+) -> None:
     """A ``UserWarning`` that names columns that are set aside, each with the reason."""
-    named = [f"{plain(each.name)!r} ({each.why})" for each in columns]
+    named = [f"{plain(column.name)!r} ({column.why})" for column in columns]
     if named:
         warn_caller(
-            f"{said}: {listed(named)}; types={{name: kind}} declares them, types={{name: 'skip'}}"
-            f" confirms this{remedy_for_numbers(columns, option)}",
+            f"{message}: {listed(named)}; types={{name: kind}} declares them,"
+            f" types={{name: 'skip'}} confirms this{remedy_for_numbers(columns, option)}",
         )
 
 
 def remedy_for_numbers(columns: Iterable[DeclaredColumn], option: str) -> str:
     """The remedy where columns of text are mostly numbers; else ""."""
-    texts = {plain(each.name): mostly_numbers(each.column) for each in columns}
-    gaps = {name: [*own.obstacles] for name, own in texts.items() if own is not None}
+    texts = {plain(column.name): mostly_numbers(column.column) for column in columns}
+    gaps = {name: [*text.obstacles] for name, text in texts.items() if text is not None}
     if not gaps:
         return ""
     return (
@@ -160,11 +162,11 @@ def with_constants(columns: Sequence[DeclaredColumn]) -> tuple[DeclaredColumn, .
     """
     return placed_columns(
         attrs.evolve(
-            each, coding=Constant(each.constant), likelihood=Gaussian(), block="constants"
+            column, coding=Constant(column.constant), likelihood=Gaussian(), block="constants"
         )
-        if each.constant
-        else each
-        for each in columns
+        if column.constant
+        else column
+        for column in columns
     )
 
 
@@ -172,33 +174,33 @@ def placed_columns(columns: Iterable[DeclaredColumn]) -> tuple[DeclaredColumn, .
     """Return columns, each with its place in its block."""
     filled: dict[str, int] = {}
     placed = []
-    for each in columns:
+    for column in columns:
         place = None
-        if each.block is not None:
-            coding, block = each.modelled
+        if column.block is not None:
+            coding, block = column.modelled
             place = filled.get(block, 0)
             filled[block] = place + coding.width
-        placed.append(attrs.evolve(each, place=place))
+        placed.append(attrs.evolve(column, place=place))
     return tuple(placed)
 
 
 def as_numbers(columns: Iterable[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
     """Return the columns, all that stand in a block moved into one Gaussian block."""
-    moved = []
-    for each in columns:
-        coding = each.coding
-        if each.place is None or coding is None:
-            moved.append(each)
+    converted = []
+    for column in columns:
+        coding = column.coding
+        if column.place is None or coding is None:
+            converted.append(column)
             continue
         if isinstance(coding, Counts):
-            coding = CountedNumbers(coding.whole, bend=0.5 * float(np.nanmean(each.codes)))
+            coding = CountedNumbers(coding.whole, bend=0.5 * float(np.nanmean(column.codes)))
         elif isinstance(coding, Levels) and not isinstance(coding, Indicator):
             coding = Steps(coding.places)
         elif isinstance(coding, Choice) and not isinstance(coding, Indicator | Constant):
-            several = each.likelihood is not None and each.likelihood.width > 1
+            several = column.likelihood is not None and column.likelihood.width > 1
             coding = (Indicators if several else Indicator)(coding.places)
-        moved.append(attrs.evolve(each, coding=coding, likelihood=Gaussian(), block=BLOCK))
-    return placed_columns(moved)
+        converted.append(attrs.evolve(column, coding=coding, likelihood=Gaussian(), block=BLOCK))
+    return placed_columns(converted)
 
 
 def in_content_order(columns: Sequence[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
@@ -206,19 +208,19 @@ def in_content_order(columns: Sequence[DeclaredColumn]) -> tuple[DeclaredColumn,
 
     So that an answer does not depend, not even by rounding, on the order of a table's columns.
     """
-    inside = [each for each in columns if each.place is not None]
-    order = np.argsort(places_by_content(np.column_stack([each.codes for each in inside])))
-    outside = [each for each in columns if each.place is None]
+    inside = [column for column in columns if column.place is not None]
+    order = np.argsort(places_by_content(np.column_stack([column.codes for column in inside])))
+    outside = [column for column in columns if column.place is None]
     return placed_columns([*(inside[k] for k in order), *outside])
 
 
 def members_of(columns: Iterable[DeclaredColumn]) -> dict[str, list[DeclaredColumn]]:
     """Return the columns of each block, by their places."""
-    inside = [each for each in columns if each.place is not None]
-    found: dict[str, list[DeclaredColumn]] = {}
-    for each in sorted(inside, key=attrgetter("place")):
-        found.setdefault(each.modelled[1], []).append(each)
-    return found
+    inside = [column for column in columns if column.place is not None]
+    members: dict[str, list[DeclaredColumn]] = {}
+    for column in sorted(inside, key=attrgetter("place")):
+        members.setdefault(column.modelled[1], []).append(column)
+    return members
 
 
 def blocks_of(placed: Iterable[DeclaredColumn]) -> list[Block]:
@@ -226,13 +228,13 @@ def blocks_of(placed: Iterable[DeclaredColumn]) -> list[Block]:
 
     Thresholds that are fitted hold an offset already: no bias stands beside them.
     """
-    found: dict[str, Likelihood] = {}
-    for each in placed:
-        if each.block is not None and each.likelihood is not None:
-            found.setdefault(each.block, each.likelihood)
+    likelihoods: dict[str, Likelihood] = {}
+    for column in placed:
+        if column.block is not None and column.likelihood is not None:
+            likelihoods.setdefault(column.block, column.likelihood)
     return [
         Block(name, likelihood, bias=not fits_parameters(likelihood), standardize=True)
-        for name, likelihood in found.items()
+        for name, likelihood in likelihoods.items()
     ]
 
 
@@ -249,10 +251,13 @@ def data_of(
     """
     data: dict[str, Any] = {}
     for block, members in members_of(columns).items():
-        values = [each.modelled[0].numbers(codes[each.name]) for each in members]
+        values = [column.modelled[0].numbers(codes[column.name]) for column in members]
         data[block] = np.column_stack(values)
         if table.implementation.is_pandas():
-            native, names = table.to_native(), [name for own in members for name in names_of(own)]
+            native, names = (
+                table.to_native(),
+                [name for member in members for name in names_of(member)],
+            )
             data[block] = type(native)(data[block], index=native.index, columns=names)
     return data
 
@@ -271,9 +276,9 @@ Asked = Sequence[tuple[DeclaredColumn, IntArray]]
 
 def by_block(asked: Asked) -> Iterator[tuple[str, Asked, tuple[IntArray, IntArray]]]:
     """Blocks, what is asked of their columns, and all of these entries: rows and columns."""
-    for block in dict.fromkeys(each.modelled[1] for each, _ in asked):
-        members = [(each, rows) for each, rows in asked if each.block == block]
-        cells = [each.entries(rows) for each, rows in members]
+    for block in dict.fromkeys(column.modelled[1] for column, _ in asked):
+        members = [(column, rows) for column, rows in asked if column.block == block]
+        cells = [column.entries(rows) for column, rows in members]
         rows, columns = (np.concatenate(part) for part in zip(*cells, strict=True))
         yield block, members, (rows, columns)
 
@@ -285,20 +290,21 @@ def answers(fit: Any, asked: Asked) -> Iterator[tuple[DeclaredColumn, Array]]:
     each coding reads its own.
     """
     for block, members, cells in by_block(asked):
-        with_variances = any(each.modelled[0].reads_variances for each, _ in members)
+        with_variances = any(column.modelled[0].reads_variances for column, _ in members)
         raw, end = RawPredictions.of(fit, block, *cells, with_variances), 0
-        for each, rows in members:
-            width = each.modelled[0].width
+        for column, rows in members:
+            width = column.modelled[0].width
             start, end = end, end + rows.size * width
             part = raw.of_rows(slice(start, end), rows.size, width)
-            yield each, each.modelled[0].read(part.means, part.variances)
+            yield column, column.modelled[0].read(part.means, part.variances)
 
 
 def predicted_codes(fit: Any, asked: Asked) -> dict[Any, Array]:
     """The codes that entries are filled with, by the names of the columns that are in a block."""
-    modelled = [(each, rows) for each, rows in asked if each.place is not None]
+    modelled = [(column, rows) for column, rows in asked if column.place is not None]
     return {
-        each.name: each.modelled[0].predicted(answer) for each, answer in answers(fit, modelled)
+        column.name: column.modelled[0].predicted(answer)
+        for column, answer in answers(fit, modelled)
     }
 
 
@@ -316,10 +322,10 @@ def codes_of_intervals(
         for codes, numbers, outwards in zip(
             (lower, upper), ends, (np.floor, np.ceil), strict=True
         ):
-            for (each, _), part in zip(members, np.split(numbers, lengths), strict=True):
-                coding: Any = each.coding
+            for (column, _), part in zip(members, np.split(numbers, lengths), strict=True):
+                coding: Any = column.coding
                 answer = coding.predicted(coding.read(part[:, None]))
-                codes[each.name] = outwards(answer) if coding.is_whole else answer
+                codes[column.name] = outwards(answer) if coding.is_whole else answer
     return lower, upper
 
 
@@ -424,22 +430,22 @@ def detected_kind(column: Column) -> DeclaredColumn:
 
 def kind_of_numbers(column: Column) -> DeclaredColumn:
     """Numbers, labels 0 and 1, or an identifier."""
-    numbers, told = column.numbers, ""
+    numbers, prefix = column.numbers, ""
     observed = numbers[~np.isnan(numbers)]
     if isinstance(column, TextNumbers):
-        told = "text that reads as "
+        prefix = "text that reads as "
         if column.n_distinct == 2:
-            return label(column, f"{told}two numbers")
+            return label(column, f"{prefix}two numbers")
     if np.isin(observed, [0.0, 1.0]).all():
         return label(column, "0 and 1 alone")
     if not np.equal(np.floor(observed), observed).all():
-        return number(column, f"{told}numbers")
+        return number(column, f"{prefix}numbers")
     if numbers[0] in (0.0, 1.0) and np.all(np.diff(numbers) == 1.0):
-        return set_aside(column, f"{told}whole numbers that count the rows")
+        return set_aside(column, f"{prefix}whole numbers that count the rows")
     words = [word.lower() for word in WORDS_OF_NAME.findall(str(column.name))]
     if NAMES_OF_IDENTIFIERS & set(words):
-        return set_aside(column, f"{told}whole numbers, and its name says that they identify")
-    return number(column, f"{told}whole numbers")
+        return set_aside(column, f"{prefix}whole numbers, and its name says that they identify")
+    return number(column, f"{prefix}whole numbers")
 
 
 def kind_of_text(column: Column) -> DeclaredColumn:
@@ -485,13 +491,13 @@ def kind_of_categories(column: Column) -> DeclaredColumn:
     return category(column, "categories")
 
 
-def contradiction(column: Column, given: Any, why: str) -> DataError:
+def contradiction(column: Column, declared: Any, why: str) -> DataError:
     """The error of a column whose values do not match its declared type."""
-    said = repr(given) if isinstance(given, str) else str(given)
-    return DataError(f"column {plain(column.name)!r} was declared {said}, but {why}")
+    quoted = repr(declared) if isinstance(declared, str) else str(declared)
+    return DataError(f"column {plain(column.name)!r} was declared {quoted}, but {why}")
 
 
-def declared_kind(column: Column, given: Any) -> DeclaredColumn:
+def declared_kind(column: Column, declared: Any) -> DeclaredColumn:
     """Return a column with its declared type.
 
     Raises
@@ -499,44 +505,46 @@ def declared_kind(column: Column, given: Any) -> DeclaredColumn:
     DataError
         If its values are not that, or nothing can be said of them.
     """
-    if isinstance(given, str) and given == "skip":
+    if isinstance(declared, str) and declared == "skip":
         return set_aside(column, "declared")
-    check_form(column, given)
-    if isinstance(given, Likelihood):
-        return declared_likelihood(column, given)
-    if isinstance(given, Bounds):
+    check_form(column, declared)
+    if isinstance(declared, Likelihood):
+        return declared_likelihood(column, declared)
+    if isinstance(declared, Bounds):
         refuse_numbers(
-            column, given, Numbers(None, given.lower, given.upper).outside(column.numbers)
+            column, declared, Numbers(None, declared.lower, declared.upper).outside(column.numbers)
         )
-        return number(column, "declared", given)
-    if not isinstance(given, str):
+        return number(column, "declared", declared)
+    if not isinstance(declared, str):
         for row, value in enumerate(column.values):
-            if value is not None and value not in given:
+            if value is not None and value not in declared:
                 why = f"holds the value {plain(value)!r} in row {row}"
-                if str(plain(value)) in map(str, given):
+                if str(plain(value)) in map(str, declared):
                     why += "; text and numbers differ, so write levels as the column has them"
-                raise contradiction(column, list(given), why)
-        return ordinal(column, tuple(given), "declared")
-    if given in ("number", "date"):
+                raise contradiction(column, list(declared), why)
+        return ordinal(column, tuple(declared), "declared")
+    if declared in ("number", "date"):
         return (
-            number(column, "declared") if given == "number" else date(column, "declared, in days")
+            number(column, "declared")
+            if declared == "number"
+            else date(column, "declared, in days")
         )
-    if given == "count":
+    if declared == "count":
         counts = Counts(column.whole)
-        refuse_numbers(column, given, counts.outside(column.numbers), counts.rule)
+        refuse_numbers(column, declared, counts.outside(column.numbers), counts.rule)
         return DeclaredColumn(column, "count", "declared", counts, Poisson(), "counts")
-    if given == "label":
+    if declared == "label":
         if column.n_distinct != 2 and column.form != "boolean":
             raise contradiction(
                 column,
-                given,
+                declared,
                 f"holds {counted(column.n_distinct, 'different value')}; a label has two",
             )
         return label(column, "declared")
     if column.n_distinct < 2:
         why = f"every observed value is {plain(column.distinct[0])!r}"
-        raise contradiction(column, given, why)
-    return category(column, "declared") if given == "category" else declared_ordinal(column)
+        raise contradiction(column, declared, why)
+    return category(column, "declared") if declared == "category" else declared_ordinal(column)
 
 
 def declared_ordinal(column: Column) -> DeclaredColumn:
@@ -552,37 +560,37 @@ def declared_ordinal(column: Column) -> DeclaredColumn:
     return ordinal(column, column.distinct, "declared")
 
 
-def check_order(column: Column, given: Any) -> None:
+def check_order(column: Column, declared: Any) -> None:
     """A ``DataError`` where text or categories have no order."""
     if column.form in ("text", "category"):
         raise contradiction(
             column,
-            given,
+            declared,
             f"the order of its {column.n_distinct} values is not known; give them from the lowest"
             f" to the highest: types={{{plain(column.name)!r}: [lowest, ..., highest]}}",
         )
 
 
-def check_form(column: Column, given: Any) -> None:
+def check_form(column: Column, declared: Any) -> None:
     """A ``DataError`` where values of this form are not what the column was declared to be."""
     if column.form == "other":
-        raise contradiction(column, given, column.trouble)
+        raise contradiction(column, declared, column.trouble)
     if column.n_observed == 0:
         skip = f"types={{{plain(column.name)!r}: 'skip'}}"
         why = f"not one of its values is observed; leave it out: {skip}"
-        raise contradiction(column, given, why)
+        raise contradiction(column, declared, why)
     if column.form == "number":
         column.refuse_infinite()
-    word = "number" if isinstance(given, Bounds) else given
+    word = "number" if isinstance(declared, Bounds) else declared
     needs_numbers = word in ("number", "count")
-    if isinstance(given, Likelihood):
-        needs_numbers = not is_choice(column, given)
+    if isinstance(declared, Likelihood):
+        needs_numbers = not is_choice(column, declared)
     if (needs_numbers and column.form != "number") or (column.form == "date") != (word == "date"):
         hint = "; convert it first, as by pandas.to_datetime" * (word == "date")
         if needs_numbers and column.form == "text" and with_comma(column.values) is not None:
             hint = f"; {CONVERT}"
-        said = list(word) if isinstance(word, tuple) else word
-        raise contradiction(column, said, f"its values are {what(column)}{hint}")
+        named = list(word) if isinstance(word, tuple) else word
+        raise contradiction(column, named, f"its values are {what(column)}{hint}")
 
 
 def is_choice(column: Column, likelihood: Likelihood) -> bool:
@@ -609,7 +617,7 @@ def declared_likelihood(column: Column, likelihood: Likelihood) -> DeclaredColum
     return DeclaredColumn(column, type(likelihood).__name__, "declared", coding, likelihood, block)
 
 
-def in_block(column: Column, given: Any, block: Block) -> DeclaredColumn:
+def in_block(column: Column, declared: Any, block: Block) -> DeclaredColumn:
     """Return a column in a block of a given model, of a declared type or by the likelihood.
 
     Raises
@@ -618,19 +626,19 @@ def in_block(column: Column, given: Any, block: Block) -> DeclaredColumn:
         Where its values, or its declared type, do not suit the likelihood.
     """
     likelihood = block.likelihood
-    each = declared_kind(column, likelihood if given is None else given)
+    declared_column = declared_kind(column, likelihood if declared is None else declared)
     are_levels = likelihood.kind is ValueKind.LEVEL
-    if isinstance(each.coding, Choice):
-        suits = len(each.coding.places) == (
+    if isinstance(declared_column.coding, Choice):
+        suits = len(declared_column.coding.places) == (
             2 if likelihood.values is None else likelihood.values.size
         )
     else:
-        suits = each.coding is not None and likelihood.width == 1 and not are_levels
-    if isinstance(each.coding, Levels) != are_levels or not suits:
+        suits = declared_column.coding is not None and likelihood.width == 1 and not are_levels
+    if isinstance(declared_column.coding, Levels) != are_levels or not suits:
         why = f"it stands in block {block.name!r}, which has the likelihood {likelihood}"
-        raise contradiction(column, likelihood if given is None else given, why)
-    why = each.why.replace("declared", f"in block {block.name!r}", 1)
-    return attrs.evolve(each, block=block.name, why=why)
+        raise contradiction(column, likelihood if declared is None else declared, why)
+    why = declared_column.why.replace("declared", f"in block {block.name!r}", 1)
+    return attrs.evolve(declared_column, block=block.name, why=why)
 
 
 def places_of(column: Column, likelihood: Likelihood) -> tuple[Any, ...]:
@@ -650,12 +658,12 @@ def places_of(column: Column, likelihood: Likelihood) -> tuple[Any, ...]:
     return places
 
 
-def refuse_numbers(column: Column, given: Any, wrong: Mask, rule: str = "") -> None:
+def refuse_numbers(column: Column, declared: Any, wrong: Mask, rule: str = "") -> None:
     """A ``DataError`` that names the first wrong number, and what numbers are allowed."""
     rows = np.flatnonzero(wrong & ~column.missing)
     if rows.size:
         why = f"holds the value {exact(column.numbers[rows[0]])} in row {rows[0]}{rule}"
-        raise contradiction(column, given, why)
+        raise contradiction(column, declared, why)
 
 
 def what(column: Column) -> str:

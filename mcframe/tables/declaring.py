@@ -96,7 +96,7 @@ class CodedRows:
         The columns of the declared table.
     table : narwhals.DataFrame
         The new rows as they were given.
-    given : dict from name to Column
+    columns : dict from name to Column
         Their columns.
     codes : dict from name to array (n_new,)
         Of each column that stands in a block, NaN where it is missing or was never seen.
@@ -104,7 +104,7 @@ class CodedRows:
 
     declared: tuple[DeclaredColumn, ...]
     table: Any
-    given: Mapping[Any, Column]
+    columns: Mapping[Any, Column]
     codes: Mapping[Any, Array]
 
     @classmethod
@@ -118,37 +118,45 @@ class CodedRows:
         """
         check_unseen(unseen)
         table = read_frame(frame)
-        known = {each.name: each.column for each in declared}
-        given = {
-            series.name: read_column_like(series, known[series.name])
-            if series.name in known
+        training_columns = {
+            declared_column.name: declared_column.column for declared_column in declared
+        }
+        new_columns = {
+            series.name: read_column_like(series, training_columns[series.name])
+            if series.name in training_columns
             else read_column(series)
             for series in table.iter_columns()
         }
-        strange = [name for name in given if name not in known]
+        strange = [name for name in new_columns if name not in training_columns]
         if strange:
-            others = [name for name in known if name not in given]
+            others = [name for name in training_columns if name not in new_columns]
             near = meant_column(strange[0], others) if others else ""
             strangers = listed([repr(plain(name)) for name in strange])
             raise DataError(
                 f"the new rows have columns that the declared table has not: {strangers};"
                 f" {f'{near} Otherwise ' * near.endswith('?')}drop or rename them"
             )
-        modelled = [each for each in declared if each.place is not None]
-        absent = [repr(plain(each.name)) for each in modelled if each.name not in given]
-        said = []
+        modelled = [
+            declared_column for declared_column in declared if declared_column.place is not None
+        ]
+        absent = [
+            repr(plain(declared_column.name))
+            for declared_column in modelled
+            if declared_column.name not in new_columns
+        ]
+        messages = []
         if absent:
-            said.append(
+            messages.append(
                 f"columns that the new rows do not have count as missing: {listed(absent)}"
             )
         codes, never = {}, list[str]()
-        for each in modelled:
-            column = given.get(each.name)
+        for declared_column in modelled:
+            column = new_columns.get(declared_column.name)
             if column is None:
-                codes[each.name] = np.full(table.shape[0], np.nan)
+                codes[declared_column.name] = np.full(table.shape[0], np.nan)
                 continue
-            codes[each.name] = codes_of(each, column)
-            places = np.flatnonzero(np.isnan(codes[each.name]) & ~column.missing)
+            codes[declared_column.name] = codes_of(declared_column, column)
+            places = np.flatnonzero(np.isnan(codes[declared_column.name]) & ~column.missing)
             never += [
                 f"{plain(value)!r} in column {plain(column.name)!r}"
                 for value in dict.fromkeys(column.cells[row] for row in places)
@@ -157,10 +165,10 @@ class CodedRows:
             unknown = f"values that the model does not know: {listed(never)}"
             if unseen == "error":
                 raise DataError(f"{unknown}; unseen='missing' takes them as missing")
-            said.append(f"{unknown}; they count as missing there, and stay as they are")
-        for message in said:
+            messages.append(f"{unknown}; they count as missing there, and stay as they are")
+        for message in messages:
             warn_caller(message)
-        return cls(declared, table, given, codes)
+        return cls(declared, table, new_columns, codes)
 
     def completed(self, fit: Any) -> Any:
         """The rows as a table of their library, filled as ``Declared.complete_rows`` says.
@@ -174,35 +182,47 @@ class CodedRows:
     ) -> list[tuple[DeclaredColumn, IntArray]]:
         """Columns that are filled and have missing entries in these rows, and those rows."""
         asked, n_rows = [], self.table.shape[0]
-        for each in columns:
-            column = self.given.get(each.name)
+        for declared_column in columns:
+            column = self.columns.get(declared_column.name)
             missing = np.arange(n_rows) if column is None else np.flatnonzero(column.missing)
-            if each.is_filled and missing.size:
-                asked.append((each, missing))
+            if declared_column.is_filled and missing.size:
+                asked.append((declared_column, missing))
         return asked
 
     def filled(self, codes: Mapping[Any, Array]) -> Any:
         """The rows with codes at their missing entries, by name; constants are filled."""
         changed = []
-        asked = {each.name: rows for each, rows in self.missing_entries(self.declared)}
-        for each in self.declared:
-            column, missing = self.given.get(each.name), asked.get(each.name, np.arange(0))
-            converted = each.is_filled and column is not None and column.is_converted
+        asked = {
+            declared_column.name: rows
+            for declared_column, rows in self.missing_entries(self.declared)
+        }
+        for declared_column in self.declared:
+            column, missing = (
+                self.columns.get(declared_column.name),
+                asked.get(declared_column.name, np.arange(0)),
+            )
+            converted = declared_column.is_filled and column is not None and column.is_converted
             if not (missing.size or converted):
                 continue
-            if missing.size and each.place is not None and each.name not in codes:
+            if (
+                missing.size
+                and declared_column.place is not None
+                and declared_column.name not in codes
+            ):
                 continue
-            coding = each.coding
+            coding = declared_column.coding
             if isinstance(coding, Numbers) and column is not None and column.form == "number":
                 # Numbers within what the dtype of the new rows holds.
                 coding = attrs.evolve(coding, whole=column.whole or coding.whole)
-            values = list(each.constant) * missing.size
+            values = list(declared_column.constant) * missing.size
             if coding is not None and missing.size:
-                values = coding.values(codes[each.name])
+                values = coding.values(codes[declared_column.name])
             if column is None:
-                changed.append(each.column.like(self.table, values))
+                changed.append(declared_column.column.like(self.table, values))
             else:
-                changed.append(completed_column(each, column, missing, values, self.table))
+                changed.append(
+                    completed_column(declared_column, column, missing, values, self.table)
+                )
         return with_columns(self.table, changed)
 
 
@@ -212,9 +232,9 @@ def check_unseen(unseen: Any) -> None:
         raise ModelError(f"unseen={unseen!r} was given; 'missing' or 'error' is needed")
 
 
-def codes_of(each: DeclaredColumn, column: Column) -> Array:
+def codes_of(declared: DeclaredColumn, column: Column) -> Array:
     """The codes of a column of new rows, or a ``DataError`` where they are of another form."""
-    coding = each.modelled[0]
+    coding = declared.modelled[0]
     if column.n_observed == 0:
         return np.full(column.missing.size, np.nan)
     if column.form == "number":
@@ -223,10 +243,12 @@ def codes_of(each: DeclaredColumn, column: Column) -> Array:
     if isinstance(coding, Choice):
         wanted = {"boolean", "number", "text", "category", "ordered"}
     if column.form not in wanted:
-        raise contradiction(column, each.kind, column.trouble or f"its values are {what(column)}")
+        raise contradiction(
+            column, declared.kind, column.trouble or f"its values are {what(column)}"
+        )
     if isinstance(coding, Numbers) and column.form == "number":
         bounds = Bounds(coding.lower, coding.upper)
-        kind = each.kind if bounds == Bounds() else bounds
+        kind = declared.kind if bounds == Bounds() else bounds
         refuse_numbers(column, kind, coding.outside(column.numbers), coding.rule)
     return coding.codes(column)
 
@@ -237,7 +259,7 @@ def conditioned(fit: Any, data: Mapping[str, Any]) -> Any:
 
 
 def completed_column(
-    each: DeclaredColumn, column: Column, missing: IntArray, values: list[Any], table: Any
+    declared: DeclaredColumn, column: Column, missing: IntArray, values: list[Any], table: Any
 ) -> Any:
     """A column of new rows with values at its missing places, as a ``narwhals.Series``.
 
@@ -249,22 +271,22 @@ def completed_column(
     values : list
         For every one of ``missing``.
     """
-    untyped = column.form != each.column.form or column.series.dtype == nw.Unknown
+    untyped = column.form != declared.column.form or column.series.dtype == nw.Unknown
     untyped |= column.is_converted  # text of which nothing is known has the dtype of the table
     untyped &= column.n_observed == 0
     if not untyped and holds(column, values):
         return column.filled(missing, values)
     seen = np.flatnonzero(~column.missing)
-    if holds(each.column, [column.values[row] for row in seen]):
+    if holds(declared.column, [column.values[row] for row in seen]):
         whole = list(column.values)
         for row, value in zip(missing, values, strict=True):
             whole[row] = value
-        return each.column.like(table, whole)
+        return declared.column.like(table, whole)
     if column.form in ("category", "ordered"):
         return filled_series(with_categories(column.series, values), missing, values)
     raise contradiction(
         column,
-        each.kind,
+        declared.kind,
         column.trouble
         or f"its values are {what(column)}, beside which no {plain(values[0])!r} can stand",
     )
@@ -277,7 +299,7 @@ def holds(column: Column, values: list[Any]) -> bool:
         form = "text"  # its list of categories is open
     if form in ("category", "ordered"):
         return set(values) <= set(series.cat.get_categories())
-    return form in TYPES and all(isinstance(each, TYPES[form]) for each in values)
+    return form in TYPES and all(isinstance(value, TYPES[form]) for value in values)
 
 
 # How many rows are printed; the rest is counted.
@@ -311,10 +333,10 @@ class Declared(Generic[Frame]):
     @classmethod
     def of(cls, columns: Sequence[DeclaredColumn], table: Any, model: Model) -> "Declared[Frame]":
         """A table whose columns have their places, in any order, and a model of their blocks."""
-        codes = {each.name: each.codes for each in columns if each.place is not None}
+        codes = {column.name: column.codes for column in columns if column.place is not None}
         data = data_of(columns, codes, table)
         position = {name: k for k, name in enumerate(table.columns)}
-        ordered = sorted(columns, key=lambda each: position[each.name])
+        ordered = sorted(columns, key=lambda column: position[column.name])
         return cls(model, data, tuple(ordered), table)
 
     def __iter__(self) -> Iterator[Any]:
@@ -338,9 +360,9 @@ class Declared(Generic[Frame]):
     def missing_entries(self, sort: type = Coded) -> list[tuple[DeclaredColumn, IntArray]]:
         """Columns in a block with missing entries, by this sort of coding, and their rows."""
         return [
-            (each, np.flatnonzero(each.column.missing))
-            for each in self.columns
-            if isinstance(each.coding, sort) and each.column.missing.any()
+            (column, np.flatnonzero(column.column.missing))
+            for column in self.columns
+            if isinstance(column.coding, sort) and column.column.missing.any()
         ]
 
     def checked(self, fit: Any) -> Any:
@@ -350,22 +372,22 @@ class Declared(Generic[Frame]):
                 f"fit is {a_type(fit)}; a Fit or a Posterior of declared.model and"
                 " declared.data is needed"
             )
-        own = {name: np.shape(values) for name, values in self.data.items()}
+        expected = {name: np.shape(values) for name, values in self.data.items()}
         shapes = {name: table.shape for name, table in fit.problem.tables.items()}
-        if own != shapes:
+        if expected != shapes:
             raise DataError(
-                f"the fit is one of blocks of the shapes {shapes}, and this table has {own}; give"
-                " a fit of declared.model to declared.data"
+                f"the fit is one of blocks of the shapes {shapes}, and this table has {expected};"
+                " give a fit of declared.model to declared.data"
             )
         return fit
 
     def with_codes(self, codes: Mapping[Any, Array]) -> Frame:
         """The table with the given codes at its missing entries; constants are filled."""
         changed = [
-            each.filled_with(codes.get(each.name, np.zeros(0)))
-            for each in self.columns
-            if each.is_changed
-            and (each.place is None or each.name in codes or not each.column.missing.any())
+            column.filled_with(codes.get(column.name, np.zeros(0)))
+            for column in self.columns
+            if column.is_changed
+            and (column.place is None or column.name in codes or not column.column.missing.any())
         ]
         return with_columns(self.frame, changed)
 
@@ -507,14 +529,14 @@ class Declared(Generic[Frame]):
 
     def predicted(self, fit: Any, name: Any, table: Any) -> Any:
         """Predictions of a column in the rows of a ``narwhals.DataFrame``."""
-        each, table = self.column(name), read_frame(table)
-        if each.place is None:
+        column, table = self.column(name), read_frame(table)
+        if column.place is None:
             raise ModelError(
                 f"column {plain(name)!r} stands in no block, so that nothing is predicted of it:"
-                f" {each.why}"
+                f" {column.why}"
             )
-        coding = each.modelled[0]
-        [(_, answer)] = answers(fit, [(each, np.arange(table.shape[0]))])
+        coding = column.modelled[0]
+        [(_, answer)] = answers(fit, [(column, np.arange(table.shape[0]))])
         if isinstance(coding, Choice):
             return like_frame(table, [plain(value) for value in coding.places], answer)
         return like_frame(table, [name], (answer * coding.unit)[:, None])
@@ -562,11 +584,11 @@ class Declared(Generic[Frame]):
 
     def column(self, name: Any) -> DeclaredColumn:
         """The column of that name; a ``ModelError`` if there is none."""
-        for each in self.columns:
-            if isinstance(name, Hashable) and each.name == name:
-                return each
-        known = meant_column(name, [each.name for each in self.columns])
-        raise ModelError(f"there is no column {plain(name)!r} in the table; {known}")
+        for declared_column in self.columns:
+            if isinstance(name, Hashable) and declared_column.name == name:
+                return declared_column
+        hint = meant_column(name, [declared_column.name for declared_column in self.columns])
+        raise ModelError(f"there is no column {plain(name)!r} in the table; {hint}")
 
     def __repr__(self) -> str:
         return "\n".join([self._title(), *lines_of(self._cells())])
@@ -577,27 +599,27 @@ class Declared(Generic[Frame]):
 
     def _title(self) -> str:
         n_rows, n_columns = self.frame.shape
-        modelled = sum(each.place is not None for each in self.columns)
+        modelled = sum(column.place is not None for column in self.columns)
         blocks = counted(len(self.model.blocks), "block")
         return f"Declared: {n_rows} rows, {modelled} of {n_columns} columns in {blocks}"
 
     def _cells(self) -> list[tuple[str, ...]]:
         """A header, and a row for each column of the table."""
         rows = [
-            (str(plain(each.name)), percent(each.share_missing), each.kind, each.why)
-            for each in self.columns
+            (str(plain(column.name)), percent(column.share_missing), column.kind, column.why)
+            for column in self.columns
         ]
         return [("column", "missing", "taken for", "why"), *rows]
 
 
 def with_columns(table: Any, changed: Sequence[Any]) -> Any:
     """A table in its library with some columns replaced or added, and its labels of columns."""
-    given = table.to_native()
+    native = table.to_native()
     if not changed:
-        return given
+        return native
     made = table.with_columns(*changed).to_native()
-    if table.implementation.is_pandas() and made.shape[1] == given.shape[1]:
-        made.columns = given.columns  # narwhals keeps neither their names nor None
+    if table.implementation.is_pandas() and made.shape[1] == native.shape[1]:
+        made.columns = native.columns  # narwhals keeps neither their names nor None
     if table.implementation.is_pyarrow():
         return with_pandas_types(made)
     return made
@@ -629,13 +651,13 @@ def with_pandas_types(table: Any) -> Any:
 def like_frame(table: Any, names: list[Any], numbers: Array) -> Any:
     """Return numbers (n_rows x names) as a table of the library of another, with its index."""
     pandas = table.implementation.is_pandas()
-    told = range(len(names)) if pandas else names
-    columns = {str(name): own for name, own in zip(told, numbers.T, strict=True)}
+    labels = range(len(names)) if pandas else names
+    columns = {str(name): values for name, values in zip(labels, numbers.T, strict=True)}
     made = nw.from_dict(columns, backend=table.implementation).to_native()
     if pandas:
-        given = table.to_native()
-        made.columns = given.columns if list(given.columns) == names else names
-        made.index = given.index
+        native = table.to_native()
+        made.columns = native.columns if list(native.columns) == names else names
+        made.index = native.index
     return made
 
 
@@ -760,13 +782,13 @@ def declare(
     if model is not None or columns is not None:
         return declared_by(model, columns, frame, types, missing)
     table, read = typed_columns(frame, types, missing)
-    mostly = [each for each in aside(read) if mostly_numbers(each.column) is not None]
+    mostly = [column for column in aside(read) if mostly_numbers(column.column) is not None]
     warn_of_aside("columns that are mostly numbers are set aside", mostly)
-    found = declared_of(read, table)
+    declared = declared_of(read, table)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
-        weight = starting_weight(found.model, found.data)
-    return attrs.evolve(found, model=Model(found.model.blocks, [NuclearNorm(weight)]))
+        weight = starting_weight(declared.model, declared.data)
+    return attrs.evolve(declared, model=Model(declared.model.blocks, [NuclearNorm(weight)]))
 
 
 def declared_by(
@@ -776,18 +798,18 @@ def declared_by(
     if not isinstance(model, Model):
         raise ModelError(f"model={model!r} was given with columns; a Model is needed")
     table = read_frame(frame)
-    given = checked_types(types, table.columns)
-    gaps = checked_gaps(missing, given, table.columns)
+    declared_types = checked_types(types, table.columns)
+    gaps = checked_gaps(missing, declared_types, table.columns)
     places = checked_blocks(model, columns, table.columns)
-    read = {own.name: own for own in read_columns(table, gaps)}
+    read = {column.name: column for column in read_columns(table, gaps)}
     placed = []
     for block in model.blocks:
         for name in columns[block.name]:
-            read[name] = read_text(read[name], given.get(name, block.likelihood))
-            placed.append(in_block(read[name], given.get(name), block))
+            read[name] = read_text(read[name], declared_types.get(name, block.likelihood))
+            placed.append(in_block(read[name], declared_types.get(name), block))
     why = "in no block of the model"
-    outside = [set_aside(own, why) for name, own in read.items() if name not in places]
-    warn_of_text([read[name] for name in places], {**given, **places})
+    outside = [set_aside(column, why) for name, column in read.items() if name not in places]
+    warn_of_text([read[name] for name in places], {**declared_types, **places})
     warn_of_codes(placed, gaps, "missing")
     blocks = [
         attrs.evolve(block, likelihood=block.likelihood.from_zero()) for block in model.blocks
@@ -804,26 +826,26 @@ def checked_blocks(model: Model, columns: Any, names: Sequence[Any]) -> dict[Any
             f"columns={columns!r} was given; a dict with a list of column names for each of the"
             f" blocks {listed([repr(name) for name in blocks])} is needed"
         )
-    found: dict[Any, str] = {}
+    block_of: dict[Any, str] = {}
     for block in blocks:
-        given = columns[block]
-        if isinstance(given, str) or not isinstance(given, Iterable) or not len(list(given)):
+        members = columns[block]
+        if isinstance(members, str) or not isinstance(members, Iterable) or not len(list(members)):
             raise ModelError(
                 f"columns[{block!r}] is {columns[block]!r}; a list of column names is needed"
             )
         for name in columns[block]:
             if name not in names:
-                known = meant_column(name, names)
+                hint = meant_column(name, names)
                 raise ModelError(
-                    f"columns[{block!r}] names {plain(name)!r}, which is no column; {known}"
+                    f"columns[{block!r}] names {plain(name)!r}, which is no column; {hint}"
                 )
-            if name in found:
+            if name in block_of:
                 raise ModelError(
-                    f"column {name!r} is in block {found[name]!r} and again in {block!r}; a column"
-                    " belongs to one block"
+                    f"column {name!r} is in block {block_of[name]!r} and again in {block!r}; a"
+                    " column belongs to one block"
                 )
-            found[name] = block
-    return found
+            block_of[name] = block
+    return block_of
 
 
 def declared_of(columns: Sequence[DeclaredColumn], table: Any) -> Declared[Any]:
@@ -847,31 +869,49 @@ def typed_columns(
     ``option`` is what ``missing`` is called where warnings name it.
     """
     table = read_frame(frame)
-    given = checked_types(types, table.columns)
-    gaps = checked_gaps(missing, given, table.columns, option)
-    columns = [read_text(own, given.get(own.name)) for own in read_columns(table, gaps)]
+    declared_types = checked_types(types, table.columns)
+    gaps = checked_gaps(missing, declared_types, table.columns, option)
+    columns = [
+        read_text(column, declared_types.get(column.name)) for column in read_columns(table, gaps)
+    ]
     placed = placed_columns(
-        declared_kind(own, given[own.name]) if own.name in given else detected_kind(own)
-        for own in columns
+        declared_kind(column, declared_types[column.name])
+        if column.name in declared_types
+        else detected_kind(column)
+        for column in columns
     )
-    if all(each.place is None for each in placed):
+    if all(declared_column.place is None for declared_column in placed):
         placed = with_constants(placed)
-    if all(each.place is None for each in placed):
-        said = listed([f"{plain(each.name)!r}: {each.why}" for each in placed], between="; ")
+    if all(declared_column.place is None for declared_column in placed):
+        reasons = listed(
+            [
+                f"{plain(declared_column.name)!r}: {declared_column.why}"
+                for declared_column in placed
+            ],
+            between="; ",
+        )
         raise DataError(
-            f"no column is left for a model ({said}); give a column with observed values, or"
+            f"no column is left for a model ({reasons}); give a column with observed values, or"
             " declare what a column holds by types={name: kind}"
         )
-    warn_of_text(columns, given)
-    warn_of_words([each for each in placed if each.name not in given], option)
+    warn_of_text(columns, declared_types)
+    warn_of_words(
+        [
+            declared_column
+            for declared_column in placed
+            if declared_column.name not in declared_types
+        ],
+        option,
+    )
     warn_of_codes(placed, gaps, option)
-    for each in placed:
-        if isinstance(each.coding, Choice) and len(each.coding.places) < each.column.n_distinct:
-            n_rare = np.count_nonzero(np.isnan(each.codes) & ~each.column.missing)
+    for column in placed:
+        coding = column.coding
+        if isinstance(coding, Choice) and len(coding.places) < column.column.n_distinct:
+            n_rare = np.count_nonzero(np.isnan(column.codes) & ~column.column.missing)
             warn_caller(
-                f"column {plain(each.name)!r} has {each.column.n_distinct} categories: the"
-                f" {MOST_CLASSES} most frequent are classes, and the {n_rare} entries of others"
-                " count as missing for the model, and stay as they are",
+                f"column {plain(column.name)!r} has {column.column.n_distinct} categories:"
+                f" the {MOST_CLASSES} most frequent are classes, and the {n_rare} entries of"
+                " others count as missing for the model, and stay as they are",
             )
     return table, placed
 
@@ -903,27 +943,27 @@ def warn_of_words(columns: Iterable[DeclaredColumn], option: str) -> None:
 
     Of columns that are set aside the reason says it.
     """
-    modelled = [each for each in columns if each.place is not None or each.constant]
-    numbers = {each.name: mostly_numbers(each.column) for each in modelled}
+    modelled = [column for column in columns if column.place is not None or column.constant]
+    numbers = {column.name: mostly_numbers(column.column) for column in modelled}
     mostly = [
-        f"{plain(name)!r} ({own.what_is_unread})"
-        for name, own in numbers.items()
-        if own is not None
+        f"{plain(name)!r} ({text.what_is_unread})"
+        for name, text in numbers.items()
+        if text is not None
     ]
     if mostly:
         remedy = remedy_for_numbers(modelled, option)
         warn_caller(f"columns of text are taken for categories: {listed(mostly)}{remedy}")
     words, gaps = [], dict[Any, list[str]]()
-    for each in modelled:
-        if each.column.form == "number" or numbers[each.name] is not None:
+    for column in modelled:
+        if column.column.form == "number" or numbers[column.name] is not None:
             continue
-        counts = Counter(each.column.values)
-        for value in each.column.distinct:
+        counts = Counter(column.column.values)
+        for value in column.column.distinct:
             sign = is_sign(value) and value.strip().lower() not in MEANT
             if sign or is_phrase(value):
-                named = f"in column {plain(each.name)!r}"
+                named = f"in column {plain(column.name)!r}"
                 words.append(f"{plain(value)!r} {named} ({counts[value]}x)")
-                gaps.setdefault(plain(each.name), []).append(value)
+                gaps.setdefault(plain(column.name), []).append(value)
     if words:
         warn_caller(
             f"text that usually stands for missing entries is taken for a value: {listed(words)};"
@@ -938,12 +978,12 @@ def warn_of_codes(
 
     Not of columns for which an empty list of gaps was declared.
     """
-    found = {
-        plain(each.name): each.column.suspects
-        for each in columns
-        if each.place is not None and gaps.get(each.name) != ()
+    suspects = {
+        plain(column.name): column.column.suspects
+        for column in columns
+        if column.place is not None and gaps.get(column.name) != ()
     }
-    warn_of_suspects(found, option)
+    warn_of_suspects(suspects, option)
 
 
 def checked_types(types: Any, names: Sequence[Any]) -> dict[Any, Any]:
@@ -956,33 +996,33 @@ def checked_types(types: Any, names: Sequence[Any]) -> dict[Any, Any]:
             ' types={"visits": "count"}'
         )
     checked = {}
-    for name, given in types.items():
+    for name, declared in types.items():
         if name not in names:
-            known = meant_column(name, names)
-            raise ModelError(f"types names {plain(name)!r}, which is no column; {known}")
-        checked[name] = Bounds.of(given) or given
+            hint = meant_column(name, names)
+            raise ModelError(f"types names {plain(name)!r}, which is no column; {hint}")
+        checked[name] = Bounds.of(declared) or declared
         needed = needed_instead(checked[name])
         if needed:
-            raise ModelError(f"types[{name!r}] is {given!r}; {needed}")
+            raise ModelError(f"types[{name!r}] is {declared!r}; {needed}")
     return checked
 
 
-def needed_instead(given: Any) -> str:
-    """What a column can be declared instead of what was given; "" where that is right."""
-    if isinstance(given, Likelihood | Bounds) or is_word(given, *KINDS):
+def needed_instead(declared: Any) -> str:
+    """What a column can be declared instead; "" where the declared type is right."""
+    if isinstance(declared, Likelihood | Bounds) or is_word(declared, *KINDS):
         return ""
-    if isinstance(given, type) and issubclass(given, Likelihood):
-        return f"write {given.__name__}() with parentheses"
-    if isinstance(given, list | tuple) and len(given) > 1:
-        if given[0] in KINDS and not all(isinstance(value, str) for value in given):
+    if isinstance(declared, type) and issubclass(declared, Likelihood):
+        return f"write {declared.__name__}() with parentheses"
+    if isinstance(declared, list | tuple) and len(declared) > 1:
+        if declared[0] in KINDS and not all(isinstance(value, str) for value in declared):
             return (
                 "bounds are ['number', lower, upper], with lower below upper; give None (in JSON"
                 " null) where there is none"
             )
-        twice = [value for k, value in enumerate(given) if value in given[:k]]
+        twice = [value for k, value in enumerate(declared) if value in declared[:k]]
         if twice:
             return f"the level {plain(twice[0])!r} stands twice; give each level once"
-        if None not in given:
+        if None not in declared:
             return ""
     return (
         f"one of {', '.join(map(repr, KINDS))}, bounds of a number such as ['number', 0, 100], a"

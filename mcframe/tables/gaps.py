@@ -165,20 +165,20 @@ def gaps_of(
     return {name: values_in(values, f"{option}[{name!r}]") for name, values in missing.items()}
 
 
-def values_in(given: Any, what: str) -> tuple[Any, ...]:
+def values_in(declared: Any, what: str) -> tuple[Any, ...]:
     """Return one or several values as a tuple; a ``ModelError`` names a wrong one."""
-    values = [given] if is_value(given) else given
+    values = [declared] if is_value(declared) else declared
     if not isinstance(values, Iterable) or isinstance(values, bytes | Mapping):
-        values = [given]
-    found = tuple(plain(value) for value in values)
-    for value in found:
+        values = [declared]
+    plain_values = tuple(plain(value) for value in values)
+    for value in plain_values:
         if not is_value(value):
             raise ModelError(
                 f"{what}: the value {value!r} is {a_type(value)}; give numbers, texts, dates or"
                 " truth values that stand for missing ones, as a list, or by column, such as"
                 ' {"age": [-99, "unknown"]}'
             )
-    return found
+    return plain_values
 
 
 def is_value(value: Any) -> bool:

@@ -88,7 +88,7 @@ class Pooled:
         """A header, and a row for each estimate; the first cell is its name, if it has one."""
         lower, upper = self.interval(0.95)
         numbers = (self.estimate, self.sd, lower, upper, self.degrees_of_freedom)
-        columns = [np.atleast_1d(each) for each in (*numbers, self.fraction_missing)]
+        columns = [np.atleast_1d(quantity) for quantity in (*numbers, self.fraction_missing)]
         rows = [[f"{value:.4g}" for value in row] for row in zip(*columns, strict=True)]
         labelled = is_labelled(self.estimate)
         names = map(str, self.estimate.index) if labelled else [""] * len(rows)
@@ -181,21 +181,23 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
             inverse = inverse + 1.0 / observed
         freedom = 1.0 / inverse
     missing = share + (1.0 - share) * 2.0 / (freedom + 3.0)
-    found: list[Any] = [scalar(each) for each in (estimate, np.sqrt(total), freedom, missing)]
+    quantities: list[Any] = [
+        scalar(quantity) for quantity in (estimate, np.sqrt(total), freedom, missing)
+    ]
     first_class: Any = type(first)
     if is_labelled(first):
-        found = [first_class(values, index=first.index) for values in found]
-    return Pooled(found[0], found[1], found[2], found[3], m)
+        quantities = [first_class(values, index=first.index) for values in quantities]
+    return Pooled(quantities[0], quantities[1], quantities[2], quantities[3], m)
 
 
-def rows_of(given: Any) -> Any:
+def rows_of(estimates: Any) -> Any:
     """The rows of a DataFrame of pandas, so that columns are matched by their labels."""
-    return [row for _, row in given.iterrows()] if is_labelled_table(given) else given
+    return [row for _, row in estimates.iterrows()] if is_labelled_table(estimates) else estimates
 
 
-def in_order_of(first: Any, given: Any, what: str) -> list[Any]:
+def in_order_of(first: Any, estimates: Any, what: str) -> list[Any]:
     """Estimates of each table in the order of the first one's labels, or a ``DataError``."""
-    rows = list(given)
+    rows = list(estimates)
     for k, row in enumerate(rows):
         if is_labelled(row):
             other = [
@@ -211,15 +213,15 @@ def in_order_of(first: Any, given: Any, what: str) -> list[Any]:
     return rows
 
 
-def checked(given: Any, what: str) -> Array:
+def checked(numbers: Any, what: str) -> Array:
     """One row of finite numbers for each completed table, or a ``DataError``."""
     try:
-        values = floats_of(given)
+        values = floats_of(numbers)
     except (NotANumber, TypeError, ValueError) as error:
-        found = f" with {error.value!r}" if isinstance(error, NotANumber) else ""
+        example = f" with {error.value!r}" if isinstance(error, NotANumber) else ""
         raise DataError(
-            f"{what} of type {type(given).__name__}{found} were given; a number, or an array of"
-            " one length, for each completed table is needed"
+            f"{what} of type {type(numbers).__name__}{example} were given; a number, or an array"
+            " of one length, for each completed table is needed"
         ) from None
     if values.ndim not in (1, 2):
         raise DataError(

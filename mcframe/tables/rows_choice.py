@@ -60,8 +60,8 @@ TOLERANCE = 1e-4
 
 
 @attrs.frozen(eq=False)
-class Told:
-    """What is said of held-out numbers, NaN elsewhere.
+class HeldOutMoments:
+    """Predictive means and variances of held-out numbers, NaN elsewhere.
 
     Attributes
     ----------
@@ -69,16 +69,16 @@ class Told:
         The standard deviations of the columns.
     means : array (n x d)
     variances : array (n x d)
-        In standard units: 1 where nothing is known.
+        In standard units: 1 without any information.
     """
 
     spread: Array
     means: Array
     variances: Array
 
-    def of_columns(self, own: slice) -> RawPredictions:
-        """What is said of some columns."""
-        return RawPredictions(self.means[:, own], self.variances[:, own])
+    def of_columns(self, columns: slice) -> RawPredictions:
+        """The raw predictions of some columns."""
+        return RawPredictions(self.means[:, columns], self.variances[:, columns])
 
 
 # Other columns are hidden beside a held-out entry if they are missing that much more often, with
@@ -90,7 +90,7 @@ MOST_TOGETHER = 2_000_000
 
 
 @attrs.frozen(eq=False)
-class Gaps:
+class CoMissingness:
     """What else is missing where a column is, beyond what is missing where it is observed.
 
     An entry that is held out is observed, and so may be all that goes missing together with its
@@ -120,26 +120,33 @@ class Gaps:
         return hidden
 
     @classmethod
-    def of_columns(cls, missing: Mask, rng: np.random.Generator) -> dict[int, "Gaps"]:
+    def of_columns(cls, missing: Mask, rng: np.random.Generator) -> dict[int, "CoMissingness"]:
         """Those of all columns that are missing together with others."""
         n, numbers, counts = len(missing), missing.astype(np.float32), missing.sum(axis=0)
-        found, shares = {}, counts / n
+        by_column, shares = {}, counts / n
         # One pair of all that are compared is expected to differ as far by chance.
         deviations = max(DEVIATIONS, float(scipy.special.ndtri(1.0 - 1.0 / (counts.size**2 + 1))))
         for column in np.flatnonzero((counts > 0) & (counts < n)):
             n_missing = counts[column]
             both = (numbers.T @ numbers[:, column]).astype(np.float64)
-            there, here = both / n_missing, (counts - both) / (n - n_missing)
+            share_if_missing, share_if_observed = (
+                both / n_missing,
+                (counts - both) / (n - n_missing),
+            )
             sds = np.sqrt(shares * (1.0 - shares) * (1.0 / n_missing + 1.0 / (n - n_missing)))
-            together = there - here > np.maximum(LEAST_EXCESS, deviations * sds)
+            together = share_if_missing - share_if_observed > np.maximum(
+                LEAST_EXCESS, deviations * sds
+            )
             together[column] = False
             if together.any():
                 chances = np.zeros(together.size)
-                excess = (there - here)[together]
-                chances[together] = excess / (there * (1.0 - here))[together]
+                excess = (share_if_missing - share_if_observed)[together]
+                chances[together] = (
+                    excess / (share_if_missing * (1.0 - share_if_observed))[together]
+                )
                 donors = rng.choice(np.flatnonzero(missing[:, column]), n)
-                found[int(column)] = cls(missing, donors, chances, rng.random(n))
-        return found
+                by_column[int(column)] = cls(missing, donors, chances, rng.random(n))
+        return by_column
 
 
 @attrs.define(eq=False)
@@ -159,7 +166,7 @@ class RowsFold:
         The number of first columns, from which the others, the targets, are to be predicted; 0
         where none are targets. Held-out targets are predicted from ``seen`` alone, as where all
         targets of a row are held out; otherwise from all other numbers of their row.
-    beside : dict from column to Gaps
+    co_missing : dict from column to CoMissingness
         Of the columns whose entries are missing together with others.
     """
 
@@ -168,12 +175,12 @@ class RowsFold:
     held: Mask
     owners: IntArray
     n_features: int = 0
-    beside: Mapping[int, Gaps] = attrs.field(factory=dict)
+    co_missing: Mapping[int, CoMissingness] = attrs.field(factory=dict)
     last: RowsPosterior | None = None
 
-    def hidden_beside(self, column: int, rows: IntArray) -> Mask:
+    def co_masked(self, column: int, rows: IntArray) -> Mask:
         """What is hidden beside held-out entries of a column (len(rows) x d), these included."""
-        hidden = self.beside[column].hidden(rows)
+        hidden = self.co_missing[column].hidden(rows)
         hidden[:, column] = True
         return hidden[:, self.owners]
 
@@ -183,8 +190,8 @@ class RowsFold:
         return student_factors(np.count_nonzero(~np.isnan(self.seen), axis=0))
 
     @property
-    def tells_of_targets(self) -> bool:
-        """Whether held-out targets have others beside them in their rows that are seen."""
+    def targets_inform_targets(self) -> bool:
+        """True if rows with held-out targets have targets that are seen."""
         if not self.n_features:
             return False
         held, seen = self.held[:, self.n_features :], ~np.isnan(self.seen[:, self.n_features :])
@@ -201,7 +208,7 @@ class RowsFold:
     ) -> RowsPosterior:
         """The posterior of the rows by ``seen``; it starts from the last one of one Gaussian."""
         fitted = ~np.all(np.isnan(self.seen), axis=1)
-        found = fit_rows(
+        posterior = fit_rows(
             standardized(self.seen)[fitted],
             self.precisions(feature_noise),
             components=components,
@@ -210,37 +217,46 @@ class RowsFold:
             start=self.last,
         )
         if components == 1:
-            self.last = found
-        return found
+            self.last = posterior
+        return posterior
 
-    def predictions(self, found: RowsPosterior, feature_noise: float = NOISE) -> "Told":
-        """What is said of the held-out numbers."""
-        return self.told(found, standard_units(self.seen), feature_noise)
+    def predictions(
+        self, posterior: RowsPosterior, feature_noise: float = NOISE
+    ) -> "HeldOutMoments":
+        """The moments of the held-out numbers."""
+        return self.moments_in_units(posterior, standard_units(self.seen), feature_noise)
 
-    def told(self, found: RowsPosterior, units: AffineUnits, feature_noise: float) -> "Told":
-        """What is said of the held-out numbers by a posterior in these units."""
+    def moments_in_units(
+        self, posterior: RowsPosterior, units: AffineUnits, feature_noise: float
+    ) -> "HeldOutMoments":
+        """The moments of the held-out numbers under a posterior in these units."""
         rows, columns = np.flatnonzero(self.held.any(axis=1)), np.arange(self.owners.size)
         if self.n_features:
             standard = units.standard(self.seen[rows], columns)
-            cells = found.condition(standard, self.precisions(feature_noise)).cells
+            cells = posterior.condition(standard, self.precisions(feature_noise)).cells
             weights = cells.responsibilities.T[:, :, None]
             predicted, variances = moments_of(weights, cells.means, cells.variances)
             variances += NOISE
         else:
             standard = units.standard(self.values[rows], columns)
-            predicted, variances = found.components.left_out(standard, NOISE, self.owners)
-            self.hide_beside(found, standard, rows, predicted, variances)
+            predicted, variances = posterior.components.left_out(standard, NOISE, self.owners)
+            self.predict_co_masked(posterior, standard, rows, predicted, variances)
         held = self.held[np.ix_(rows, self.owners)]
-        told = Told(units.spread, *np.full((2, *self.values.shape), np.nan))
-        told.means[rows] = np.where(held, units.natural(predicted, columns), np.nan)
-        told.variances[rows] = np.where(held, variances, np.nan)
-        return told
+        moments = HeldOutMoments(units.spread, *np.full((2, *self.values.shape), np.nan))
+        moments.means[rows] = np.where(held, units.natural(predicted, columns), np.nan)
+        moments.variances[rows] = np.where(held, variances, np.nan)
+        return moments
 
-    def hide_beside(
-        self, found: RowsPosterior, standard: Array, rows: IntArray, means: Array, variances: Array
+    def predict_co_masked(
+        self,
+        posterior: RowsPosterior,
+        standard: Array,
+        rows: IntArray,
+        means: Array,
+        variances: Array,
     ) -> None:
-        """Set what is said of entries beside which others are hidden (all but rows n_held x d)."""
-        pairs = [(column, np.flatnonzero(self.held[rows, column])) for column in self.beside]
+        """Set the moments of entries with co-masked ones (all but rows n_held x d)."""
+        pairs = [(column, np.flatnonzero(self.held[rows, column])) for column in self.co_missing]
         if not pairs:
             return
         columns = np.concatenate([np.full(places.size, column) for column, places in pairs])
@@ -250,13 +266,13 @@ class RowsFold:
             part = slice(first, first + size)
             hidden = np.vstack(
                 [
-                    self.hidden_beside(column, rows[places[part][columns[part] == column]])
+                    self.co_masked(column, rows[places[part][columns[part] == column]])
                     for column in np.unique(columns[part])
                 ]
             )
             seen = np.where(hidden, np.nan, standard[places[part]])
-            table = Incomplete.of(seen, self.precisions(), found.table.variances)
-            cells = found.components.conditionals(table)
+            table = Incomplete.of(seen, self.precisions(), posterior.table.variances)
+            cells = posterior.components.conditionals(table)
             moments = moments_of(
                 cells.responsibilities.T[:, :, None], cells.means, cells.variances
             )
@@ -265,29 +281,29 @@ class RowsFold:
             means[at], variances[at] = (moment[cell, number] for moment in moments)
             variances[at] += NOISE
 
-    def predictions_by_factors(self) -> "Told":
-        """The same under Gaussian factors, from ``seen``."""
+    def predictions_by_factors(self) -> "HeldOutMoments":
+        """The moments of the held-out numbers under Gaussian factors, from ``seen``."""
         model, seen = RowsChoice().model([number_block(BLOCK)]), self.seen.copy()
-        for column in self.beside:
+        for column in self.co_missing:
             rows = np.flatnonzero(self.held[:, column])
-            seen[rows] = np.where(self.hidden_beside(column, rows), np.nan, seen[rows])
+            seen[rows] = np.where(self.co_masked(column, rows), np.nan, seen[rows])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
-            found = posterior(model, {BLOCK: seen}, random_state=0)
+            fitted = posterior(model, {BLOCK: seen}, random_state=0)
         cells = np.nonzero(self.held[:, self.owners])
         spread = standard_units(self.seen).spread
-        told = Told(spread, *np.full((2, *self.values.shape), np.nan))
-        told.means[cells] = found.predict(BLOCK, *cells)
-        told.variances[cells] = np.square(found.sd(BLOCK, *cells) / spread[cells[1]])
-        return told
+        moments = HeldOutMoments(spread, *np.full((2, *self.values.shape), np.nan))
+        moments.means[cells] = fitted.predict(BLOCK, *cells)
+        moments.variances[cells] = np.square(fitted.sd(BLOCK, *cells) / spread[cells[1]])
+        return moments
 
     def loss(self, predictions: Array) -> float:
         """The mean over columns of the squared errors of held-out numbers, over the variance."""
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             squares = np.square(self.values - predictions)
-            known = ~np.isnan(squares)
-            counts = np.count_nonzero(known, axis=0)
-            errors = np.sum(np.where(known, squares, 0.0), axis=0) / counts
+            scored = ~np.isnan(squares)
+            counts = np.count_nonzero(scored, axis=0)
+            errors = np.sum(np.where(scored, squares, 0.0), axis=0) / counts
             variances = np.zeros(counts.size)
             variances[counts > 0] = np.nanvar(self.values[:, counts > 0], axis=0)
             errors = np.bincount(self.owners, np.where(counts > 0, errors, 0.0))
@@ -345,49 +361,49 @@ class RowsChoice:
         model: Model,
         data: Any,
         folds: Sequence[RowsFold] = (),
-        told: Sequence[Told] = (),
+        moments: Sequence[HeldOutMoments] = (),
         **options: Any,
     ) -> Posterior:
         """The posterior of that model, with the options of ``mc.posterior``.
 
         Its variances have the powers with the largest likelihood of what was held out in the
-        folds, and of which this was told, and the factors of columns with few observed numbers.
+        folds and has these moments, and the factors of columns with few observed numbers.
         """
         if self.components is None:
             return posterior(model, data, **options)
-        found = posterior(model, data, tol=FINAL_TOLERANCE, **options)
-        rows, powers = found.engine.rows, None
-        if told:
-            variances = errors_of(*self.told_by_all(rows, folds))[1]
-            powers = powers_of(errors_of(folds, told)[0], variances)
+        fitted = posterior(model, data, tol=FINAL_TOLERANCE, **options)
+        rows, exponents = fitted.engine.rows, None
+        if moments:
+            variances = errors_of(*self.predict_held_out(rows, folds))[1]
+            exponents = powers_of(errors_of(folds, moments)[0], variances)
         factors = student_factors(np.count_nonzero(rows.table.precisions, axis=0))
-        rows = attrs.evolve(rows, powers=powers, factors=factors)
-        return attrs.evolve(found, engine=attrs.evolve(found.engine, rows=rows))
+        rows = attrs.evolve(rows, powers=exponents, factors=factors)
+        return attrs.evolve(fitted, engine=attrs.evolve(fitted.engine, rows=rows))
 
-    def told_by_all(
+    def predict_held_out(
         self, rows: RowsPosterior, folds: Sequence[RowsFold]
-    ) -> tuple[Sequence[RowsFold], list[Told]]:
-        """What the posterior of all rows says of what was held out; of tables it is one fold."""
+    ) -> tuple[Sequence[RowsFold], list[HeldOutMoments]]:
+        """Moments of held-out numbers under one posterior; of tables it is one fold."""
         if not folds[0].n_features:  # what else is held out does not matter
             held = np.logical_or.reduce([fold.held for fold in folds])
             folds = [attrs.evolve(folds[0], held=held)]
         units = standard_units(folds[0].values)
-        return folds, [fold.told(rows, units, self.feature_noise) for fold in folds]
+        return folds, [fold.moments_in_units(rows, units, self.feature_noise) for fold in folds]
 
-    def returned(self, rows: RowsPosterior, folds: Sequence[RowsFold]) -> Told:
-        """What the posterior that answers says of all that was held out, with its own variances.
+    def final_moments(self, rows: RowsPosterior, folds: Sequence[RowsFold]) -> HeldOutMoments:
+        """Moments of all held-out numbers under the final posterior, with its variances.
 
         No number is held out in two folds.
         """
         without_scales = attrs.evolve(rows, powers=None, factors=None)
-        told_by_fold = self.told_by_all(without_scales, folds)[1]
+        moments_by_fold = self.predict_held_out(without_scales, folds)[1]
         means, variances = np.full((2, *folds[0].values.shape), np.nan)
-        for told in told_by_fold:
-            held = ~np.isnan(told.variances)
-            means[held], variances[held] = told.means[held], told.variances[held]
+        for moments in moments_by_fold:
+            held = ~np.isnan(moments.variances)
+            means[held], variances[held] = moments.means[held], moments.variances[held]
         variances -= NOISE
         variances = np.square(rows.scales(variances)) * variances + NOISE
-        return Told(told_by_fold[0].spread, means, variances)
+        return HeldOutMoments(moments_by_fold[0].spread, means, variances)
 
     def __str__(self) -> str:
         if self.components is None:
@@ -408,7 +424,7 @@ class PriorSearch:
     priors: Sequence[float]
     tried: list[tuple[int, float, float]] = attrs.field(factory=list)
     losses: list[list[float]] = attrs.field(factory=list)
-    predictions: list[Told] = attrs.field(factory=list)
+    predictions: list[HeldOutMoments] = attrs.field(factory=list)
     one_gaussian: list[RowsPosterior | None] = attrs.field(factory=list)
 
     @property
@@ -416,8 +432,8 @@ class PriorSearch:
         """The number of Gaussians, the strength of the prior and the noise with the least loss."""
         return self.tried[int(np.argmin(np.mean(self.losses, axis=1)))]
 
-    def improves(self, components: int, prior: float, noise: float) -> bool:
-        """Whether these, which were not tried before, have the least loss so far."""
+    def try_candidate(self, components: int, prior: float, noise: float) -> bool:
+        """Compute the losses of a candidate; True if it is new and has the least loss so far."""
         if (components, prior, noise) in self.tried:
             return False
         with np.errstate(over="ignore", invalid="ignore"):  # of a held-out number of 1e300
@@ -427,7 +443,7 @@ class PriorSearch:
             ]
         self.tried.append((components, prior, noise))
         pairs = zip(self.folds, predictions, strict=True)
-        self.losses.append([fold.loss(told.means) for fold, told in pairs])
+        self.losses.append([fold.loss(moments.means) for fold, moments in pairs])
         tried_now = f"{counted(components, 'Gaussian')}, prior of {counted(prior, 'row')}"
         current().report(f"{tried_now}: loss {np.mean(self.losses[-1]):.4g}")
         if len(self.tried) > 1 and self.best != self.tried[-1]:
@@ -437,17 +453,17 @@ class PriorSearch:
             self.one_gaussian = [fold.last for fold in self.folds]
         return True
 
-    def over_priors(self, first: float, noise: float) -> None:
+    def search_priors(self, first: float, noise: float) -> None:
         """Try strengths of the prior of one Gaussian, from this one on."""
-        walk(self.priors, first, lambda prior: self.improves(1, prior, noise))
+        line_search(self.priors, first, lambda prior: self.try_candidate(1, prior, noise))
 
-    def over_noise(self, first: float) -> None:
+    def search_noise(self, first: float) -> None:
         """Try noises of features, from this one on, with the best prior of one Gaussian."""
         prior = self.best[1]
-        walk(FEATURE_NOISES, first, lambda noise: self.improves(1, prior, noise))
+        line_search(FEATURE_NOISES, first, lambda noise: self.try_candidate(1, prior, noise))
 
 
-def walk(values: Sequence[float], first: float, is_better: Callable[[float], bool]) -> None:
+def line_search(values: Sequence[float], first: float, is_better: Callable[[float], bool]) -> None:
     """Try the first value, then larger ones while they are better, or else smaller ones."""
     is_better(first)
     at = values.index(first)
@@ -463,8 +479,8 @@ def choose_rows(
     prior_rows: float | None = None,
     components: Sequence[int] = COMPONENTS,
     also: RowsChoice | None = None,
-) -> tuple[RowsChoice, list[Told]]:
-    """Return the choice with the least loss on held-out numbers, and what it says of each fold.
+) -> tuple[RowsChoice, list[HeldOutMoments]]:
+    """Return the choice with the least loss on held-out numbers, and its moments of each fold.
 
     With one Gaussian, the prior first counts as half as many rows as there are columns, then as
     more rows while the loss falls, or else as fewer. Where targets of a row tell of each other,
@@ -481,37 +497,41 @@ def choose_rows(
     width = folds[0].owners.size
     search = PriorSearch(folds, PRIORS if prior_rows is None else (prior_rows,))
     half = np.abs(np.log(search.priors) - np.log(0.5 * width))
-    search.over_priors(search.priors[int(np.argmin(half))], NOISE)
+    search.search_priors(search.priors[int(np.argmin(half))], NOISE)
     if also is not None and also.prior_rows is not None:
-        search.improves(1, also.prior_rows, also.feature_noise)
-    if folds[0].tells_of_targets:
-        search.over_priors(search.best[1], FIRST_FEATURE_NOISE)
-        search.over_noise(search.best[2])
-        search.over_priors(*search.best[1:])
+        search.try_candidate(1, also.prior_rows, also.feature_noise)
+    if folds[0].targets_inform_targets:
+        search.search_priors(search.best[1], FIRST_FEATURE_NOISE)
+        search.search_noise(search.best[2])
+        search.search_priors(*search.best[1:])
     if prior_rows is None and components:
         _, prior, noise = search.best
         for fold, posterior_of_one in zip(folds, search.one_gaussian, strict=True):
             fold.last = posterior_of_one
         for number in components:
-            if number * width > MOST_COLUMNS or not search.improves(number, prior, noise):
+            if number * width > MOST_COLUMNS or not search.try_candidate(number, prior, noise):
                 break
-    powers = powers_of(*errors_of(folds, search.predictions))
+    exponents = powers_of(*errors_of(folds, search.predictions))
     predictions = [
-        attrs.evolve(told, variances=fold.factors * np.minimum(told.variances, 1.0) ** powers)
-        for fold, told in zip(folds, search.predictions, strict=True)
+        attrs.evolve(
+            moments, variances=fold.factors * np.minimum(moments.variances, 1.0) ** exponents
+        )
+        for fold, moments in zip(folds, search.predictions, strict=True)
     ]
     return RowsChoice(*search.best, tuple(search.tried), np.array(search.losses)), predictions
 
 
-def errors_of(folds: Sequence[RowsFold], told: Sequence[Told]) -> tuple[Array, Array]:
+def errors_of(
+    folds: Sequence[RowsFold], predictions: Sequence[HeldOutMoments]
+) -> tuple[Array, Array]:
     """Squares of held-out errors over the factors of their columns, and variances, else NaN."""
     squares, variances = np.full((2, *folds[0].values.shape), np.nan)
-    for fold, own in zip(folds, told, strict=True):
-        held = ~np.isnan(own.variances)
+    for fold, moments in zip(folds, predictions, strict=True):
+        held = ~np.isnan(moments.variances)
         with np.errstate(over="ignore", invalid="ignore"):  # of a held-out number of 1e300
-            errors = (fold.values - own.means) / own.spread
+            errors = (fold.values - moments.means) / moments.spread
             squares[held] = (np.square(errors) / fold.factors)[held]
-        variances[held] = own.variances[held]
+        variances[held] = moments.variances[held]
     return squares, variances
 
 
@@ -761,13 +781,13 @@ def calibrated_and_scored(
     held: Sequence[Mask],
     raw: Sequence[RawPredictions],
     holes: Missingness,
-    returned: RawPredictions | None = None,
+    final_predictions: RawPredictions | None = None,
 ) -> tuple[Coding, ColumnScores]:
     """Return the coding of a column, fitted to its held-out entries, and the losses at these.
 
     The losses of a fold are those of a coding that was fitted to the other folds; the constant is
-    the best one of what the fold has left. The fit that answers at the end is another one than
-    those of the folds: its own answers at the same entries lose no less than is said. If
+    the best one of what the fold has left. The final fit is another one than those of the
+    folds: the losses are at least those of its predictions at the same entries. If
     probabilities lose more than constant ones, the constant ones are taken; if values are farther
     off than the best constant, probabilities are drawn to it as far as it is the best value.
 
@@ -779,26 +799,33 @@ def calibrated_and_scored(
     raw : sequence of RawPredictions (n x width of the coding)
         Of each fold, NaN where nothing is held out.
     holes : Missingness
-    returned : RawPredictions, optional
-        Those of the fit that answers, each held-out entry from the rest of its row.
+    final_predictions : RawPredictions, optional
+        Those of the final fit, each held-out entry from the rest of its row.
     """
-    folds, known, all_held = range(len(held)), observed(codes), np.logical_or.reduce(held)
+    folds, observed_codes, all_held = range(len(held)), observed(codes), np.logical_or.reduce(held)
 
     def fitted(to: Iterable[int]) -> Coding:
-        own = [(codes[held[k]], raw[k].at(held[k])) for k in to]
-        if not own:
+        pairs = [(codes[held[k]], raw[k].at(held[k])) for k in to]
+        if not pairs:
             return coding
-        return calibrated(coding, np.concatenate([c for c, _ in own]), joined(r for _, r in own))
+        return calibrated(
+            coding, np.concatenate([c for c, _ in pairs]), joined(r for _, r in pairs)
+        )
 
-    def losses(own: Coding, said: RawPredictions, hidden: Array, left: Array) -> Array:
+    def losses(
+        fold_coding: Coding, predictions: RawPredictions, hidden: Array, left: Array
+    ) -> Array:
         """Losses and errors of the answers and of a constant (4 x n_hidden)."""
-        answer, constant = own.read(said.means, said.variances), own.constant(left)
-        answers = np.repeat(own.constant_answer(left), hidden.size, axis=0)
+        answer, constant = (
+            fold_coding.read(predictions.means, predictions.variances),
+            fold_coding.constant(left),
+        )
+        answers = np.repeat(fold_coding.constant_answer(left), hidden.size, axis=0)
         lost = (
-            own.losses(answer, hidden),
-            own.losses(answers, hidden),
-            own.errors(own.predicted(answer), hidden),
-            own.errors(np.full(hidden.size, constant), hidden),
+            fold_coding.losses(answer, hidden),
+            fold_coding.losses(answers, hidden),
+            fold_coding.errors(fold_coding.predicted(answer), hidden),
+            fold_coding.errors(np.full(hidden.size, constant), hidden),
         )
         return np.array(lost)
 
@@ -808,32 +835,42 @@ def calibrated_and_scored(
         for k in folds:
             hidden, left = codes[held[k]], observed(np.where(held[k], np.nan, codes))
             left = left if left.size else hidden
-            said = raw[k].at(held[k])
-            own = change(of_others[k].with_reference(said.variances), left)
-            sums += losses(own, said, hidden, left) @ holes.weights[held[k]]
-        if returned is not None:
-            own, hidden = change(found, known), codes[all_held]
-            at_end = losses(own, returned.at(all_held), hidden, known) @ holes.weights[all_held]
+            predictions = raw[k].at(held[k])
+            fold_coding = change(of_others[k].with_reference(predictions.variances), left)
+            sums += losses(fold_coding, predictions, hidden, left) @ holes.weights[held[k]]
+        if final_predictions is not None:
+            fold_coding, hidden = change(final_coding, observed_codes), codes[all_held]
+            at_end = (
+                losses(fold_coding, final_predictions.at(all_held), hidden, observed_codes)
+                @ holes.weights[all_held]
+            )
             sums[[0, 2]] = np.maximum(sums, at_end)[[0, 2]]
         return sums
 
     of_others = [fitted(other for other in folds if other != k) for k in folds]
-    found = fitted(folds)
-    if returned is not None:
-        found = found.with_reference(returned.at(all_held).variances)
-    sums = sums_of(lambda own, _: own)
-    if isinstance(found, Indicator):
+    final_coding = fitted(folds)
+    if final_predictions is not None:
+        final_coding = final_coding.with_reference(final_predictions.at(all_held).variances)
+    sums = sums_of(lambda fitted_coding, _: fitted_coding)
+    if isinstance(final_coding, Indicator):
         if sums[0] <= sums[1] and sums[2] > sums[3]:
-            found, sums = found.filling(known), sums_of(lambda own, left: own.filling(left))
+            final_coding, sums = (
+                final_coding.filling(observed_codes),
+                sums_of(lambda fitted_coding, left: fitted_coding.filling(left)),
+            )
             sums[2] = sums[3]
         if sums[0] > sums[1]:  # the same probabilities everywhere
-            found, sums[0], sums[2] = found.as_constant(known), sums[1], sums[3]
-    weight = sum(float(np.sum(holes.weights[here])) for here in held)
-    return found, ColumnScores(
+            final_coding, sums[0], sums[2] = (
+                final_coding.as_constant(observed_codes),
+                sums[1],
+                sums[3],
+            )
+    weight = sum(float(np.sum(holes.weights[mask])) for mask in held)
+    return final_coding, ColumnScores(
         loss=float(sums[0] / sums[1]) if sums[1] > 0.0 else np.nan,
         error=coding.error(float(sums[2] / weight)),
         error_of_constant=coding.error(float(sums[3] / weight)),
-        n_held=sum(int(np.count_nonzero(here)) for here in held),
+        n_held=sum(int(np.count_nonzero(mask)) for mask in held),
         auc_of_holes=holes.auc,
         weighted=bool(np.ptp(holes.weights) > 0.0),
     )
