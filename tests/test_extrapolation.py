@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.backends import alternating as solver
-from mcframe.backends.alternating import LONGEST, align, extrapolate, lowest
+from mcframe.backends.alternating import LONGEST, align, extrapolate, parabola_minimiser
 from mcframe.compile import compile_problem
 
 
@@ -30,14 +30,14 @@ def test_the_lowest_point_of_a_parabola(place, bend, height):
     def value(share):
         return bend * (share - place) ** 2 + height
 
-    found = lowest(value(-1.0), value(0.0), value(1.0))
+    found = parabola_minimiser(value(-1.0), value(0.0), value(1.0))
     assert found == pytest.approx(max(place, 0.0), abs=1e-6)
 
 
 def test_where_there_is_no_parabola():
-    assert lowest(3.0, 2.0, 1.0) == LONGEST
-    assert 0.0 < lowest(3.0, 2.0, np.inf) < 1.0
-    assert lowest(1e6, 0.0, -1e6 + 1.0) == LONGEST
+    assert parabola_minimiser(3.0, 2.0, 1.0) == LONGEST
+    assert 0.0 < parabola_minimiser(3.0, 2.0, np.inf) < 1.0
+    assert parabola_minimiser(1e6, 0.0, -1e6 + 1.0) == LONGEST
 
 
 @settings(max_examples=25)
@@ -86,7 +86,7 @@ def test_a_first_step_has_nothing_to_follow():
 
 def test_what_is_not_lower_is_not_taken(monkeypatch):
     """A parabola may lead anywhere."""
-    monkeypatch.setattr(solver, "lowest", lambda *values: 1e4)
+    monkeypatch.setattr(solver, "parabola_minimiser", lambda *values: 1e4)
     program = program_of(mc.Gaussian())
     backend = solver.Alternating()
     state = backend.init(program, None, np.random.default_rng(0))

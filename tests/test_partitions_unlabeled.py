@@ -131,7 +131,7 @@ def test_values_gradients_and_curvatures_are_those_of_the_table(programs):
     found = []
     for program in (whole, parts):
         at = program.evaluate(latent)
-        after = program.evaluate(there, given=at.effects)
+        after = program.evaluate(there, fixed=at.effects)
         found.append((at, at.curvature_along(after, moved)))
     (at, curved), (of_parts, curved_parts) = found
     assert of_parts.losses == pytest.approx(at.losses, rel=1e-12)
