@@ -17,6 +17,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.data_forms import class_offers
 from mcframe.contracts.errors import DataError, McframeError, ModelError
 from mcframe.contracts.showing import cut
+from mcframe.contracts.stored import STORED
 from mcframe.contracts.validators import a_type, meant
 from mcframe.storage import stored_frames
 
@@ -257,6 +258,11 @@ class Reader:
         kind = class_of(name)
         if name is None:
             raise DataError(f"{parts} does not say what it is; add is = ..., a word of mcframe")
+        if kind is None and "." in str(name):
+            raise DataError(
+                f"is = {name!r} is a class from outside of mcframe; import its module, where"
+                " @mcframe.contracts.stored declares it, before the file is read"
+            )
         if kind is None:
             words = [each for own in WORDS for each in import_module(f"mcframe.{own}").__all__]
             known = meant(str(name), words, "words")
@@ -376,6 +382,8 @@ def in_words(hint: Any) -> str:
 
 def class_of(name: str) -> Any:
     """The class of the package that is stored under a name; None where there is none."""
+    if name in STORED:
+        return STORED[name]
     if name in HOMES:
         return getattr(import_module(f"mcframe.{HOMES[name]}"), name)
     for package in WORDS:
@@ -392,6 +400,9 @@ def name_of(kind: type) -> str | None:
     """
     if not attrs.has(kind):
         return None
+    full_name = f"{kind.__module__}.{kind.__qualname__}"
+    if STORED.get(full_name) is kind:
+        return full_name
     for base in kind.__mro__:
         if base.__module__ == kind.__module__ and class_of(base.__name__) is base:
             return base.__name__
@@ -401,8 +412,10 @@ def name_of(kind: type) -> str | None:
 def refusal(value: Any, place: str) -> ModelError:
     """The error of a value that cannot be stored, with the remedy."""
     name = type(value).__name__
-    own = "files hold mcframe's own classes, numbers, texts, arrays and frames alone"
+    own = "files hold mcframe's classes, numbers, texts, arrays and frames alone"
     remedy = "keep what you need of the answer as arrays, or of a column as text"
+    if attrs.has(type(value)):
+        remedy = f"declare {name} by @mcframe.contracts.stored, or {remedy}"
     reason = getattr(value, "why_not_stored", f"{own}; {remedy}")
     return ModelError(f"{place.lstrip('.')} is a {name}: {reason}")
 

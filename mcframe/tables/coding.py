@@ -102,8 +102,7 @@ def probabilities_of_levels(fit: Any, block: str, rows: IntArray, columns: IntAr
     if isinstance(fit, Posterior):
         return fit.probabilities(block, rows, columns)
     likelihood, z = fit.likelihood(block), np.asarray(fit.natural(block, rows, columns))
-    levels = likelihood.lowest + np.arange(float(likelihood.levels))
-    losses = [likelihood.value(z, np.full(z.shape, level)) for level in levels]
+    losses = [likelihood.value(z, np.full(z.shape, level)) for level in likelihood.values]
     return np.exp(-np.column_stack(losses))
 
 
