@@ -20,9 +20,9 @@ from mcframe.numerics.operators import LowRank
 from mcframe.partitions import alternating_rows
 from mcframe.partitions.binding_rounds import bind_partitions
 from mcframe.partitions.executor import (
-    KeptParts,
     OneByOne,
-    added,
+    PartCache,
+    add_answers,
     bytes_of,
     tree_sum,
 )
@@ -139,7 +139,7 @@ def test_parts_that_are_dropped_and_made_again_change_no_bit(kind):
         model, x = model_of(kind, "biases"), table(kind)
     data, kept = RowsInMemory({"x": x}, 3), []
     for most, scratch in ((np.inf, None), (20_000, None), (20_000, Scratch()), (0, Scratch())):
-        executor = OneByOne(Source(data, model), KeptParts(most, scratch))
+        executor = OneByOne(Source(data, model), PartCache(most, scratch))
         with closing(executor):
             kept.append(bits_of_fit(model, data, executor))
     assert kept[0] == kept[1] == kept[2] == kept[3]
@@ -421,7 +421,7 @@ def test_gradients_are_centred_class_by_class_over_all_partitions():
     """Weights of entries and gradients far from the best biases: sums are not small before."""
     model, y = model_of_classes({}), classes_of()
     data = RowsInMemory({"x": mc.Observations(y, weights=np.full(y.shape, 0.3))}, 3)
-    with closing(OneByOne(Source(data, model), KeptParts(np.inf))) as executor:
+    with closing(OneByOne(Source(data, model), PartCache(np.inf))) as executor:
         loss = bind_partitions(model, executor)[1].loss
         size, counts = loss.block_losses[0].n_numbers, loss.block_losses[0].effects.counts
         nowhere = predictors(size, LowRank.zeros((16, 15)))
@@ -556,7 +556,7 @@ def test_systems_that_are_written_out_are_those_of_rounds(monkeypatch):
         model, x = model_of("bernoulli", effects), table("bernoulli", n_rows=20, n_columns=6)
         (written,) = fits_of(model, {"x": x}, [2])
         with monkeypatch.context() as context:
-            context.setattr("mcframe.partitions.partitioned_effects.WRITTEN_OUT", 0)
+            context.setattr("mcframe.partitions.partitioned_effects.EXPLICIT_COLUMNS", 0)
             (fit,) = fits_of(model, {"x": x}, [2])
         assert fit.status == "certified"
         assert fit.objective == pytest.approx(written.objective, rel=2e-6)
@@ -787,7 +787,7 @@ def test_sums_are_taken_neighbours_first():
                 for k in range(0, len(groups), REDUCTION_ARITY)
             ]
         assert str(groups[0]) == str(tree_sum(values))
-    assert added((1, None, (2.0,)), (3, None, (4.0,))) == (4, None, (6.0,))
+    assert add_answers((1, None, (2.0,)), (3, None, (4.0,))) == (4, None, (6.0,))
 
 
 def test_rows_in_memory_are_partitions_and_a_dict_is_none():
@@ -974,8 +974,8 @@ def test_slabs_of_columns_change_no_bit_and_keep_answers_small(monkeypatch):
 
     monkeypatch.setattr(OneByOne, "answer", noted)
     fits = []
-    for limit in (alternating_rows.EQUATIONS, 1_000, 1):
-        monkeypatch.setattr(alternating_rows, "EQUATIONS", limit)
+    for limit in (alternating_rows.EQUATION_BYTES, 1_000, 1):
+        monkeypatch.setattr(alternating_rows, "EQUATION_BYTES", limit)
         sizes.clear()
         fits.append(mc.fit(model, data, tol=1e-3))
         assert sizes
@@ -998,4 +998,4 @@ def test_the_answer_to_a_slab_fits(n_columns, width, n_slabs):
     assert sizes.min() > 0
     assert sizes.max() - sizes.min() <= 1
     each = 8 * (width * (width + 1) // 2 + width)
-    assert sizes.max() * each <= alternating_rows.EQUATIONS or sizes.max() == 1
+    assert sizes.max() * each <= alternating_rows.EQUATION_BYTES or sizes.max() == 1

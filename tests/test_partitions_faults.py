@@ -69,10 +69,10 @@ def threads():
 def impatient(monkeypatch):
     """Looks that follow each other closely, and little patience."""
     for name, seconds in {
-        "PATIENCE": 0.05,
-        "POLL_SECONDS": 0.05,
-        "DESERTED": 0.4,
-        "IDLE": 0.8,
+        "ROUND_POLL_SECONDS": 0.05,
+        "CLUSTER_POLL_SECONDS": 0.05,
+        "NO_WORKER_SECONDS": 0.4,
+        "IDLE_SECONDS": 0.8,
     }.items():
         monkeypatch.setattr(gathering, name, seconds)
 
@@ -132,7 +132,7 @@ def test_partitions_that_are_lost_together_are_all_named(mute):
 
 def test_an_error_tells_by_its_task_which_partitions_are_lost_below_a_sum(mute, monkeypatch):
     """The sum fails with it, which alone is held."""
-    monkeypatch.setattr(gathering, "DEATHS", 1)
+    monkeypatch.setattr(gathering, "MAX_WORKER_DEATHS", 1)
     monkeypatch.setattr(gathering, "ended_for_memory", lambda client, since: set())
     gathered = gathering_of(mute, KilledWorker("no more"))
     gathered.futures[0].error.task = key_of("dot", 2, 3, fresh_key())
@@ -179,7 +179,7 @@ def test_tasks_whose_workers_died_are_repeated_as_long_as_memory_is_not_the_caus
     mute, impatient, monkeypatch, full, repeated, said
 ):
     asked = []
-    monkeypatch.setattr(gathering, "PATIENCE", 0.01)
+    monkeypatch.setattr(gathering, "ROUND_POLL_SECONDS", 0.01)
     monkeypatch.setattr(gathering, "ended_for_memory", lambda client, since: full)
     monkeypatch.setattr(gathering, "repeat_tasks", lambda client, keys: asked.append(keys))
     with pytest.raises(mc.BackendError, match=f"partition 1 was lost in a round: Killed.*{said}"):
@@ -274,7 +274,7 @@ def test_workers_may_die_more_often_than_dask_allows(unforgiving, tmp_path, monk
     data = Deadly(data_of().data, 4, tmp_path, 1)
     assert bits(mc.fit(model_of(*KIND), data, **BUDGET, client=unforgiving)) == alone
     assert len(list(tmp_path.iterdir())) == 1
-    monkeypatch.setattr(gathering, "DEATHS", 1)
+    monkeypatch.setattr(gathering, "MAX_WORKER_DEATHS", 1)
     lost = r"partitions 0 to 1 were lost in .*KilledWorker.* 1 worker died at it"
     with pytest.raises(mc.BackendError, match=lost):
         mc.fit(model_of(*KIND), attrs.evolve(data, times=9), client=unforgiving)
@@ -294,7 +294,7 @@ def test_two_fits_at_once_share_a_cluster(threads):
     assert compiled_so_far() - before == 2 * n_partitions
 
 
-def compiled_so_far(kept=on_dask.KEPT):
+def compiled_so_far(kept=on_dask.CACHES):
     """How often partitions were compiled, of the fits that a process knows."""
     return sum(fit.compiled for fit in kept.fits.values())
 
@@ -313,15 +313,15 @@ def test_fits_share_the_memory_that_a_worker_has_for_parts(monkeypatch):
     """Who comes later has parts in a file; who asks no more for long makes room."""
     totals = Totals({"x": 1.0}, {}, {"x": mc.Gaussian()}, {})
     early, late, last = (Source(data_of(), model_of("gaussian"), totals) for _ in range(3))
-    kept = on_dask.KeptByFit()
-    size = asked_of(kept, early, np.inf).held
+    kept = on_dask.CachesByFit()
+    size = asked_of(kept, early, np.inf).held_bytes
     first, second = asked_of(kept, early, 2.5 * size), asked_of(kept, late, 2.5 * size)
     assert (len(first.parts), len(first.stored)) == (4, 0)
     assert (len(second.parts), len(second.stored)) == (1, 3)
     assert compiled_so_far(kept) == 8
     first.close()
-    assert asked_of(kept, early, 2.5 * size).held == 0, "a fit that is over keeps no more"
-    monkeypatch.setattr(on_dask, "FORGOTTEN", 0.0)
+    assert asked_of(kept, early, 2.5 * size).held_bytes == 0, "a fit that is over keeps no more"
+    monkeypatch.setattr(on_dask, "UNUSED_SECONDS", 0.0)
     third = asked_of(kept, last, 2.5 * size)
     assert list(kept.fits) == [last.key_of_tables]
     assert len(third.parts) == 4
@@ -358,7 +358,7 @@ def test_data_of_dask_are_fitted_by_the_current_client(monkeypatch):
     x = da.from_array(table(KIND[0]).toarray(), chunks=(24, -1))
     begun = []
     with monkeypatch.context() as patched:
-        patched.setattr(OnDask, "begin", lambda self, task: begun.append(self) or 1 / 0)
+        patched.setattr(OnDask, "submit_round", lambda self, task: begun.append(self) or 1 / 0)
         with cluster_of(1, processes=False) as local, distributed.Client(local) as client:
             collections = mc.datasets.from_dask({"x": x})
             with pytest.raises(ZeroDivisionError):
@@ -689,7 +689,7 @@ def test_workers_of_another_processor_are_said_once(threads, monkeypatch):
         there = {} if dask_worker is None or dask_worker.name == 0 else {"BLAS kernel": "Haswell"}
         return {**here, **there}
 
-    monkeypatch.setattr(on_dask, "REFRESHED", 2)
+    monkeypatch.setattr(on_dask, "REFRESH_ROUNDS", 2)
     fit = mc.fit(model_of(*KIND), data_of(), max_iter=0, client=threads)
     assert fit.notes == ()
     monkeypatch.setattr(clusters, "local_arithmetic", arithmetic)

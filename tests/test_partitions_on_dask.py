@@ -80,7 +80,7 @@ def test_any_number_of_workers_gives_the_bits_of_the_fit_in_one_process(cluster,
 
 def test_effects_of_columns_and_of_rows_have_the_same_bits_on_workers(client, monkeypatch):
     """Those of columns go to every worker, those of rows to their partitions: as futures here."""
-    monkeypatch.setattr("mcframe.partitions.on_dask.SMALL", 0)
+    monkeypatch.setattr("mcframe.partitions.on_dask.INLINE_BYTES", 0)
     model, budget = model_of("gaussian", "both kinds"), {"tol": 1e-3, "max_iter": 1}
     for n_partitions in (1, 4):
         fit = mc.fit(model, data_of(n_partitions), **budget, client=client)
@@ -88,7 +88,7 @@ def test_effects_of_columns_and_of_rows_have_the_same_bits_on_workers(client, mo
 
 
 def test_unlabeled_cells_have_the_same_bits_on_workers(client, monkeypatch):
-    monkeypatch.setattr("mcframe.partitions.on_dask.SMALL", 0)
+    monkeypatch.setattr("mcframe.partitions.on_dask.INLINE_BYTES", 0)
     risk = mc.RiskMixture(pu=1.0, missing_rate=0.7, likelihood=mc.Gaussian())
     model = mc.Model([mc.Block("x", risk)], [mc.NuclearNorm(1.0)])
     data, budget = RowsInMemory({"x": table("bernoulli")}, 3), {"tol": 1e-3, "max_iter": 2}
@@ -99,7 +99,7 @@ def test_unlabeled_cells_have_the_same_bits_on_workers(client, monkeypatch):
 @pytest.mark.parametrize("kind", ["classes", "levels"])
 def test_what_is_tied_by_losses_has_the_same_bits_on_workers(client, monkeypatch, kind):
     """Biases of classes, and thresholds: what is asked travels as futures here."""
-    monkeypatch.setattr("mcframe.partitions.on_dask.SMALL", 0)
+    monkeypatch.setattr("mcframe.partitions.on_dask.INLINE_BYTES", 0)
     model, y = {
         "classes": (model_of_classes({}), classes_of()),
         "levels": (model_of_levels(), levels_of()),
@@ -360,9 +360,9 @@ def keep_nothing_in_memory(share):
 
 
 def kept_here():
-    from mcframe.partitions.on_dask import KEPT
+    from mcframe.partitions.on_dask import CACHES
 
-    fits = KEPT.fits.values()
+    fits = CACHES.fits.values()
     counts = [(len(kept.parts), len(kept.stored), kept.scratch is not None) for kept in fits]
     return tuple(map(sum, zip(*counts, strict=True)))
 
@@ -450,8 +450,8 @@ def test_a_worker_that_joins_late(cluster, client, alone, monkeypatch, same):
         return futures
 
     at_step(monkeypatch, 2, join)
-    monkeypatch.setattr(OnDask, "begin", begin_and_note)
-    monkeypatch.setattr(on_dask, "REFRESHED", 5)
+    monkeypatch.setattr(OnDask, "submit_round", begin_and_note)
+    monkeypatch.setattr(on_dask, "REFRESH_ROUNDS", 5)
     try:
         if same:
             fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)

@@ -25,7 +25,7 @@ import mcframe as mc
 from mcframe import datasets
 from mcframe.partitions import on_disk as folders
 from mcframe.partitions import writing
-from mcframe.partitions.on_disk import PARTITIONS, WORKSHOP, checksum_of_facts
+from mcframe.partitions.on_disk import PARTITIONS, STAGING, checksum_of_facts
 from mcframe.partitions.partitioned_data import PartitionedData, RowsInMemory
 from mcframe.partitions.writing import cuts_of_rows
 
@@ -212,7 +212,7 @@ def test_sums_do_not_depend_on_the_order(folder):
 
 
 def test_parquet_is_read_in_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr("mcframe.partitions.parquet.BATCH", 2)
+    monkeypatch.setattr("mcframe.partitions.parquet.ROWS_PER_BATCH", 2)
     frame = pd.DataFrame(TRIPLES, columns=["user", "film", "stars"])
     (tmp_path / "files").mkdir()
     for k in range(2):
@@ -241,7 +241,7 @@ def test_frames_are_chunks_of_triples(folder, library):
 def test_a_table_is_read_once_and_never_held(folder, monkeypatch):
     """Of 40 chunks one is alive when the next is asked for, and no table is as long as all."""
     monkeypatch.setattr(writing, "ENTRIES_PER_PARTITION", 100)
-    monkeypatch.setattr(writing, "AT_ONCE", 64)
+    monkeypatch.setattr(writing, "ENTRIES_PER_BATCH", 64)
     longest, alive = [], []
     save = writing.save_table
 
@@ -456,7 +456,7 @@ import numpy as np
 import mcframe as mc
 from mcframe.partitions import writing
 
-writing.MEMORY, batches = "32MB", writing.Spool.sorted_batches
+writing.SORT_MEMORY, batches = "32MB", writing.EntryBuffer.sorted_batches
 cells = np.random.default_rng(0).permutation(2_000_000)
 
 def limit():
@@ -468,7 +468,7 @@ def limited(*arguments):
 
 if sys.argv[2] == "entries":
     limit()
-writing.Spool.sorted_batches = limited
+writing.EntryBuffer.sorted_batches = limited
 try:
     mc.datasets.write_partitions({"y": [(cells // 100, cells % 100, cells * 0.1)]}, sys.argv[1])
 except mc.DataError as error:
@@ -501,7 +501,7 @@ def test_too_small_a_disk_is_seen_before_the_sorting(folder, monkeypatch):
 
 def test_what_does_not_fit_into_memory_is_sorted_on_the_disk(folder, monkeypatch):
     """Less memory than the entries take; nothing of the engine stays in the folder."""
-    monkeypatch.setattr(writing, "MEMORY", "32MB")
+    monkeypatch.setattr(writing, "SORT_MEMORY", "32MB")
     cells = np.random.default_rng(0).permutation(2_000_000)
     table = datasets.write_partitions(
         {"y": [(cells // 1000, cells % 1000, cells * 0.1)]}, folder, n_partitions=3
@@ -659,7 +659,7 @@ def test_a_second_writer_is_refused_and_the_first_one_ends_whole(folder):
         table = datasets.write_partitions({"y": triples()}, folder, overwrite=True)
         assert datasets.on_disk(folder, verify=True).fingerprint == table.fingerprint
         assert table.n_entries(0) == len(TRIPLES)
-        assert not (folder / WORKSHOP).exists()
+        assert not (folder / STAGING).exists()
     assert f"another write_partitions is at work in folder {str(folder)!r}" in found[0]
     assert "rest of an unfinished writing" in found[1]
 
@@ -692,7 +692,7 @@ def test_a_writer_that_is_killed_leaves_nothing_that_looks_whole(folder):
         datasets.write_partitions({"y": TRIPLES}, folder)
     table = datasets.write_partitions({"y": TRIPLES}, folder, overwrite=True)
     assert datasets.on_disk(folder, verify=True).fingerprint == table.fingerprint
-    assert not (folder / WORKSHOP).exists()
+    assert not (folder / STAGING).exists()
 
 
 def test_another_version_and_damaged_manifests_are_told(folder):
@@ -778,7 +778,7 @@ def classes():
 
 @pytest.mark.parametrize("name", ["dates", "kinds"])
 def test_answers_to_parquet_are_those_of_impute(tmp_path, classes, name, monkeypatch):
-    monkeypatch.setattr("mcframe.partitions.parquet.AT_ONCE", 6)
+    monkeypatch.setattr("mcframe.partitions.parquet.CELLS_PER_WRITE", 6)
     data, fit = classes
     sources = {key: [block] for key, block in data.items()}
     table = datasets.write_partitions(sources, tmp_path / "table", n_partitions=3)

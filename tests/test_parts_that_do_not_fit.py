@@ -17,8 +17,8 @@ import scipy.sparse as sp
 
 import mcframe as mc
 from mcframe.partitions.binding_rounds import bind_partitions
-from mcframe.partitions.executor import KeptParts, OneByOne, StoredPart
-from mcframe.partitions.part import BYTES_PER_ENTRY, KEPT, Part, Source
+from mcframe.partitions.executor import OneByOne, PartCache, StoredPart
+from mcframe.partitions.part import ARRAYS_KEPT, BYTES_PER_ENTRY, Part, Source
 from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.runtime import machine as memory
 from mcframe.runtime.scratch import Scratch, packed
@@ -33,7 +33,7 @@ def data_of(kind="gaussian", n_partitions=3):
 
 
 def fitted(model, data, most, scratch):
-    with closing(OneByOne(Source(data, model), KeptParts(most, scratch))) as executor:
+    with closing(OneByOne(Source(data, model), PartCache(most, scratch))) as executor:
         return bits_of_fit(model, data, executor)
 
 
@@ -111,7 +111,7 @@ def test_a_part_takes_the_bytes_that_are_said():
     x = table("gaussian", n_rows=2000, n_columns=20, share=0.5)
     source, part = bound_part(RowsInMemory({"x": x}), model_of("gaussian", "biases"))
     assert "tables" not in part.__dict__, "they were forgotten"
-    per_entry = packed(part.program, source.words).n_bytes / x.nnz + 8 * KEPT
+    per_entry = packed(part.program, source.words).n_bytes / x.nnz + 8 * ARRAYS_KEPT
     assert per_entry == pytest.approx(BYTES_PER_ENTRY, abs=2.0)
 
 
@@ -144,7 +144,7 @@ def test_explain_tells_what_parts_take_of_classes_weights_and_offsets(case):
     blocks, given = list(sizes())[case]
     model, data = mc.Model(blocks, [mc.NuclearNorm(20.0)]), RowsInMemory(given, 2)
     source, part = bound_part(data, model)
-    took = packed(part.program, source.words).n_bytes + 8 * KEPT * part.program.entries.size
+    took = packed(part.program, source.words).n_bytes + 8 * ARRAYS_KEPT * part.program.entries.size
     told = mc.explain(model, data).partition_bytes[0]
     assert told == pytest.approx(took, abs=2.0 * data.n_entries(0))
     assert told <= mc.explain(model, Silent(data)).partition_bytes[0]
@@ -172,7 +172,7 @@ def test_room_is_asked_for_all_classes_of_the_parts_ahead():
     asked = []
     model = mc.Model([mc.Block("y", mc.Multinomial(4))], [mc.NuclearNorm(20.0)])
     data = RowsInMemory({"y": classes_of(600, 20, 4)}, 3)
-    with closing(OneByOne(Source(data, model), KeptParts(0, Asked()))) as executor:
+    with closing(OneByOne(Source(data, model), PartCache(0, Asked()))) as executor:
         bind_partitions(model, executor)
     for (_, ahead), (after, further) in pairwise(asked):
         assert ahead == pytest.approx(after + further, rel=0.02)
@@ -186,19 +186,21 @@ def test_tables_are_read_once_where_they_find_room_until_they_are_compiled(share
     class Counted(RowsInMemory):
         def part(self, p):
             read.append(p)
-            assert kept.held + kept.read <= kept.most
+            assert kept.held_bytes + kept.table_bytes <= kept.max_bytes
             return super().part(p)
 
     x, read = table("gaussian"), []
     model = mc.Model(
         [mc.Block("x", mc.Huber(), bias=True, standardize=True)], [mc.NuclearNorm(2.0)]
     )
-    kept = KeptParts(share * BYTES_PER_ENTRY * x.nnz, Scratch())
+    kept = PartCache(share * BYTES_PER_ENTRY * x.nnz, Scratch())
     with closing(OneByOne(Source(Counted({"x": x}, 4), model), kept)) as executor:
         bind_partitions(model, executor)
         rounds = executor.work.rounds
         assert len(kept.parts) + len(kept.stored) == 4
-        assert kept.read == 24 * sum(own["x"].n_entries for own in kept.tables.values()) == 0
+        assert (
+            kept.table_bytes == 24 * sum(own["x"].n_entries for own in kept.tables.values()) == 0
+        )
     assert not kept.tables
     if share == np.inf:
         assert sorted(read) == [0, 1, 2, 3]
@@ -210,7 +212,7 @@ def test_tables_are_read_once_where_they_find_room_until_they_are_compiled(share
 
 def test_tables_of_other_data_are_read():
     """What is kept of one source is not taken for that of the next."""
-    kept = KeptParts()
+    kept = PartCache()
     for seed in (0, 1):
         x = table("gaussian", seed=seed)
         source = Source(RowsInMemory({"x": x}, 2), model_of("gaussian"))
@@ -253,9 +255,9 @@ def test_an_interrupt_while_numbers_are_written_leaves_no_wrong_ones(monkeypatch
     with closing(Scratch()) as scratch:
         source, part = bound_part(data_of(n_partitions=1), model_of("gaussian"))
         size = part.program.entries.size
-        place = scratch.put(packed(part.program, source.words), spare=8 * KEPT * size)
+        place = scratch.put(packed(part.program, source.words), spare=8 * ARRAYS_KEPT * size)
         stored = StoredPart(scratch, 0, place)
-        part.kept = {f"old {k}": np.full(size, float(k)) for k in range(KEPT)}
+        part.kept = {f"old {k}": np.full(size, float(k)) for k in range(ARRAYS_KEPT)}
         stored.keep(part)
         part.kept = {"old 3": part.kept["old 3"], "new": np.full(size, 9.0), "cut": np.zeros(size)}
         write = StoredPart.write

@@ -28,7 +28,7 @@ def test_workers_give_the_bits_of_one_process(client, word, monkeypatch):
     effects = {} if isinstance(word, mc.Ordinal) else {"bias": True, "row_effects": True}
     model, data = model_of(word, **effects), RowsInMemory({"x": table(word)}, 4)
     alone = mc.posterior(model, data, **BUDGET)
-    monkeypatch.setattr(on_dask, "SMALL", 0)
+    monkeypatch.setattr(on_dask, "INLINE_BYTES", 0)
     forget, left = on_dask.OnDask.forget, []
 
     def counted(self, value):

@@ -15,7 +15,7 @@ import mcframe as mc
 from mcframe.contracts import ExpectedLogLikelihood, GaussianBound
 from mcframe.fitting import checkpoints as keeping
 from mcframe.partitions import fit_partitions as partitions
-from mcframe.partitions.executor import KeptParts, OneByOne
+from mcframe.partitions.executor import OneByOne, PartCache
 from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.posterior import estimation
 from mcframe.posterior import factors as engine
@@ -186,7 +186,7 @@ def test_parts_that_forget_never_lower_the_bound_and_end_where_others_do(word, m
     kept = mc.posterior(model, data, **options)
 
     def forgetful(source, *given):
-        return OneByOne(source, KeptParts(most=0.0))
+        return OneByOne(source, PartCache(max_bytes=0.0))
 
     monkeypatch.setattr(partitions, "OneByOne", forgetful)
     found = mc.posterior(model, data, **options)

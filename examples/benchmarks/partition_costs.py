@@ -2,7 +2,12 @@
 
 import attrs
 
-from mcframe.partitions.part import DRIVER_SUM_BYTES, REDUCTION_ARITY, brought, bytes_of_equations
+from mcframe.partitions.part import (
+    DRIVER_SUM_BYTES,
+    REDUCTION_ARITY,
+    bytes_of_equations,
+    bytes_to_driver,
+)
 
 # Bytes of a number, and the columns of a block of Lanczos steps.
 NUMBER, BLOCK = 8, 4
@@ -92,7 +97,7 @@ class Costs:
 
     def brought(self, answer: int) -> int:
         """The bytes that come to the driver for the sum of answers of so many bytes."""
-        return brought(self.n_partitions, answer)
+        return bytes_to_driver(self.n_partitions, answer)
 
     def passed_on(self, answer: int) -> int:
         """The bytes of sums that one worker after the other has to fetch before there is one."""

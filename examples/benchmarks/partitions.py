@@ -32,7 +32,7 @@ from mcframe.backends import Point
 from mcframe.backends.alternating import half_sweep
 from mcframe.backends.certificate import certify
 from mcframe.numerics.operators import LowRank
-from mcframe.partitions.alternating_rows import EQUATIONS
+from mcframe.partitions.alternating_rows import EQUATION_BYTES
 from mcframe.partitions.binding_rounds import bind_partitions
 from mcframe.partitions.fit_partitions import executor_for
 from mcframe.partitions.part import DRIVER_SUM_BYTES, REDUCTION_ARITY
@@ -214,7 +214,7 @@ def projected(n_entries, n_workers, n_columns, speed, task, width=20):
     n_rows = n_entries // 100
     costs = Costs(n_entries, n_rows, n_columns, width, max(n_workers, n_entries // 10**8))
     n_partitions, equations = costs.n_partitions, costs.equations
-    slabs = -(-equations // EQUATIONS)
+    slabs = -(-equations // EQUATION_BYTES)
     arithmetic = costs.sweep_operations / speed / n_workers
     waiting = 5 * round_seconds(costs, task, 0) + slabs * round_seconds(costs, task, equations)
     network = costs.sweep_sent + costs.sweep_received + costs.passed_on(equations)

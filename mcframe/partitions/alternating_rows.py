@@ -24,7 +24,7 @@ from mcframe.partitions.partitioned_loss import PartitionedEntries, background_a
 # Bytes of normal equations of columns that a partition answers in one round, and that their sum
 # has. A worker that adds up ``REDUCTION_ARITY`` of them holds these and four sums, a process that
 # adds up all those of P partitions log2 P + 3 at most: a dozen of a thousand partitions.
-EQUATIONS = 64_000_000
+EQUATION_BYTES = 64_000_000
 
 
 @attrs.frozen(eq=False)
@@ -61,7 +61,7 @@ class PartitionedRows:
 
     @cached_property
     def full_steps_descend(self) -> bool:
-        """Whether the second derivatives are nowhere larger, so that full steps descend."""
+        """True where second derivatives are nowhere larger, so that full steps descend."""
         return self.unsure.value == 0.0
 
     @cached_property
@@ -141,12 +141,12 @@ def rows_in_partitions(
 
 
 def cuts_of_columns(n_columns: int, width: int) -> list[int]:
-    """Cut columns into slabs such that the answer to one slab fits ``EQUATIONS``.
+    """Cut columns into slabs such that the answer to one slab fits ``EQUATION_BYTES``.
 
     By the sizes of the right factor alone, and evenly: the same sums whoever computes them. A
     slab has one column at least.
     """
-    n_slabs = -(-n_columns // max(1, EQUATIONS // max(bytes_of_equations(width), 1)))
+    n_slabs = -(-n_columns // max(1, EQUATION_BYTES // max(bytes_of_equations(width), 1)))
     return [n_columns * k // n_slabs for k in range(n_slabs + 1)]
 
 

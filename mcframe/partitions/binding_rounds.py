@@ -52,7 +52,7 @@ HASHES = (MULTIPLIERS, (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))
 
 
 def refusal_of_partitions(model: Model) -> str | None:
-    """Why a model is not fitted to rows in partitions, as a sentence; None if it is."""
+    """The reason why a model is not fitted to rows in partitions, or None."""
     terms = model.terms
     alone = len(terms) == 1 and terms[0].block is None and isinstance(terms[0], Regularizer)
     if not (alone and isinstance(terms[0], Spectral) and isinstance(terms[0], Factored)):
@@ -65,7 +65,7 @@ def refusal_of_partitions(model: Model) -> str | None:
 
 
 def refusal_of_block(block: Block) -> str | None:
-    """Why a block is not fitted to rows in partitions, as a clause; None if it is."""
+    """The reason why a block is not fitted to rows in partitions, as a clause, or None."""
     likelihood, word = block.likelihood, type(block.likelihood).__name__
     if not likelihood.smooth:
         return f"{word} has no gradient, and takes multipliers with a number an entry in one place"
@@ -75,7 +75,7 @@ def refusal_of_block(block: Block) -> str | None:
 
 
 def refusal_of_reading(block: Block) -> str | None:
-    """Why a block cannot be read from rows in partitions, as a clause; None if it can."""
+    """The reason why a block is not read from rows in partitions, as a clause, or None."""
     likelihood, word = block.likelihood, type(block.likelihood).__name__
     if likelihood.reads_unlabeled:
         reason = refusal_of_unlabeled(block)
@@ -97,7 +97,7 @@ def refusal_of_reading(block: Block) -> str | None:
 
 
 def refusal_of_unlabeled(block: Block) -> str | None:
-    """Why the unlabeled cells of a block are too many in partitions, as a clause; None if not."""
+    """The reason why the unlabeled cells of a block are too many, as a clause, or None."""
     loss = block.likelihood.unlabeled
     if loss is None or loss.quadratic is None:
         return "only those of a squared loss, mc.Gaussian(), are summed without reading each one"
@@ -140,7 +140,7 @@ def problem_of_partitions(
         for k, facts in enumerate(added_up)
     )
     totals = totals_of(model, partitions, seen)
-    tables = tables_left_behind(model, partitions.source, seen, totals)
+    tables = tables_without_data(model, partitions.source, seen, totals)
     bound = partitions.bound_to(partitions.source.bound_with(totals))
     counts = {
         block.name: block_facts.column_counts
@@ -193,7 +193,7 @@ def check_data(model: Model, data: PartitionedData) -> None:
 
 @attrs.frozen(eq=False)
 class TableFacts:
-    """What is known of all rows of a block before it is bound."""
+    """Counts and sums over all rows of a block, before it is bound."""
 
     row_counts: IntArray  # observed entries of each row
     column_counts: IntArray
@@ -205,7 +205,7 @@ class TableFacts:
 
 
 def table_facts(part: Part) -> tuple[tuple[IntArray, ...], tuple[tuple[Any, ...], ...]]:
-    """What has to be known of all rows before any is bound: by rows, and what is added up."""
+    """Counts and sums that binding needs: counts by rows, and sums over all rows."""
     source = part.source
     first = source.data.rows(part.p)[0]
     tables = [(block, part.tables[block.name]) for block in source.model.blocks]
@@ -216,7 +216,7 @@ def table_facts(part: Part) -> tuple[tuple[IntArray, ...], tuple[tuple[Any, ...]
 
 
 def summed_facts(block: Block, table: Table, first: int, k: int) -> tuple[Any, ...]:
-    """What is added up of block ``k``, of a table of rows from ``first`` on."""
+    """The sums of block ``k`` over a table whose rows begin with ``first``."""
     n_columns, likelihood = table.shape[1], block.likelihood
     to_bind: Array = np.zeros(0)
     if isinstance(likelihood, BoundBySums):
@@ -295,7 +295,7 @@ def totals_of(model: Model, partitions: Partitions, seen: tuple[TableFacts, ...]
     return Totals(weights, centres, likelihoods, standards, counts)
 
 
-def tables_left_behind(
+def tables_without_data(
     model: Model, source: Source, seen: tuple[TableFacts, ...], totals: Totals
 ) -> Mapping[str, Any]:
     """Tables without entries, which know shapes and which rows have any."""
@@ -321,7 +321,7 @@ def tables_left_behind(
 
 
 def loss_facts(part: Part) -> tuple[Any, ...]:
-    """What is known of losses once they are bound.
+    """Sums and largest numbers of the losses of bound blocks.
 
     The facts of each block, squares of nonsmooth predictors, entries of the longest row, and of
     each column of Z.
@@ -398,21 +398,21 @@ def standard_of_partitions(
     units = None
     if block.likelihood.location:
         pivot, size = middles_and_sizes_of(lowest, highest)
-        nothing = np.zeros(lowest.size)
-        total, sums, _ = partitions.sum(moments, PART, block.name, pivot, size, nothing)
+        zeros = np.zeros(lowest.size)
+        total, sums, _ = partitions.sum(moments, PART, block.name, pivot, size, zeros)
         mean = sums / np.where(total > 0.0, total, 1.0)
         total, _, squares = partitions.sum(moments, PART, block.name, pivot, size, mean)
         spread = np.sqrt(squares / np.where(total > 0.0, total, 1.0))
         units = affine_units_of(pivot, size, mean, spread)
         lowest, highest = ranges_in(units, lowest, highest)
-    alone = Standard(units, np.ones(lowest.size))
+    unweighted = Standard(units, np.ones(lowest.size))
     if block.likelihood.undetermined is not None:
-        return alone  # a variance that is learned weighs each column by itself
-    arguments = PART, block.name, alone, lowest < highest
+        return unweighted  # a variance that is learned weighs each column by itself
+    arguments = PART, block.name, unweighted, lowest < highest
     sums_at = SumsAtConstants(partitions, PartValue(at_constants, arguments))
     z = best_constants(block.likelihood, sums_at, lowest.size)
     losses = mean_losses(*sums_at.lost_at(z))
-    return attrs.evolve(alone, weights=1.0 / np.where(losses > 0.0, losses, 1.0))
+    return attrs.evolve(unweighted, weights=1.0 / np.where(losses > 0.0, losses, 1.0))
 
 
 def ranges_in(units: Units, lowest: Array, highest: Array) -> tuple[Array, Array]:

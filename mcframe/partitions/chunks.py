@@ -95,17 +95,21 @@ def check_chunk(name: str, chunk: Chunk) -> Chunk:
     )
     for what, numbers in {"value": chunk.values, **chunk.additions}.items():
         needed = "finite" + remedy * (what == "value")
-        refuse(name, chunk, what, numbers, ~np.isfinite(numbers), needed)
+        refuse_numbers(name, chunk, what, numbers, ~np.isfinite(numbers), needed)
         if what == "weight":
-            refuse(name, chunk, what, numbers, numbers < 0.0, "0 or above; 0 leaves it out")
+            refuse_numbers(
+                name, chunk, what, numbers, numbers < 0.0, "0 or above; 0 leaves it out"
+            )
         if what == "exposure":
-            refuse(name, chunk, what, numbers, numbers <= 0.0, "above 0")
+            refuse_numbers(name, chunk, what, numbers, numbers <= 0.0, "above 0")
     if "weight" in chunk.additions:
         return chunk.select(chunk.additions["weight"] > 0.0)
     return chunk
 
 
-def refuse(name: str, chunk: Chunk, what: str, numbers: Array, wrong: Mask, needed: str) -> None:
+def refuse_numbers(
+    name: str, chunk: Chunk, what: str, numbers: Array, wrong: Mask, needed: str
+) -> None:
     """Raise a ``DataError`` that shows the first entry with a wrong number, if there is one."""
     if not wrong.any():
         return
@@ -171,7 +175,7 @@ def arrays_of(name: str, chunk: Chunk, start: int, shape: tuple[int, int]) -> Ar
         )
     ends = np.searchsorted(chunk.rows[order] - start, np.arange(shape[0] + 1))
     numbers = {"value": chunk.values, **chunk.additions}
-    places = type_of_places(order.size)
+    places = index_type(order.size)
     return {
         "indptr": ends.astype(places),
         "columns": chunk.columns[order].astype(places),
@@ -179,15 +183,15 @@ def arrays_of(name: str, chunk: Chunk, start: int, shape: tuple[int, int]) -> Ar
     }
 
 
-def type_of_places(n_entries: int) -> type:
+def index_type(n_entries: int) -> type:
     """Return the type of ``indptr`` and ``columns``: SciPy copies both where they differ."""
     return np.int32 if n_entries <= np.iinfo(np.int32).max else np.int64
 
 
 # The names of the place and the value of an entry in triples.
-PLACES = ("row", "column", "value")
+TRIPLE_COLUMNS = ("row", "column", "value")
 # The number of triples given one by one that form a chunk.
-TOGETHER = 65536
+TRIPLES_PER_CHUNK = 65536
 # Numbers of columns are below this.
 MOST_COLUMNS = 2**31
 
@@ -255,11 +259,11 @@ def elements_of(name: str, source: Any) -> Iterator[Any]:
             " give an iterable of blocks of rows, or of triples (row, column, value)"
         ) from None
     for element in elements:
-        if is_single(element):
-            rest = chain([element], islice(elements, TOGETHER - 1))
-            yield taken_together(name, rest)
-            while some := list(islice(elements, TOGETHER)):
-                yield taken_together(name, some)
+        if is_single_triple(element):
+            rest = chain([element], islice(elements, TRIPLES_PER_CHUNK - 1))
+            yield joined_triples(name, rest)
+            while some := list(islice(elements, TRIPLES_PER_CHUNK)):
+                yield joined_triples(name, some)
             return
         yield element
 
@@ -267,7 +271,7 @@ def elements_of(name: str, source: Any) -> Iterator[Any]:
 def refuse_wide(where: str, frame: Any) -> None:
     """Raise a ``DataError`` for a frame with a column for each column of the block."""
     names = list(nw.from_native(frame).columns)
-    if set(map(str, names)) & set(PLACES):
+    if set(map(str, names)) & set(TRIPLE_COLUMNS):
         return
     shown = some_in_words(names)
     raise DataError(
@@ -283,16 +287,16 @@ def is_rows(data: Any) -> bool:
     return array or sp.issparse(data) or isinstance(data, Observations)
 
 
-def is_single(element: Any) -> bool:
+def is_single_triple(element: Any) -> bool:
     """Return True for one triple of numbers, and not three sequences of them."""
     return isinstance(element, tuple) and all(np.ndim(part) == 0 for part in element)
 
 
-def taken_together(name: str, triples: Iterable[Any]) -> tuple[list[Any], ...]:
+def joined_triples(name: str, triples: Iterable[Any]) -> tuple[list[Any], ...]:
     """Return three sequences for a sequence of triples."""
     rows, columns, values = [], [], []
     for triple in triples:
-        if not is_single(triple) or len(triple) != len(PLACES):
+        if not is_single_triple(triple) or len(triple) != len(TRIPLE_COLUMNS):
             raise DataError(
                 f"block {name!r}: {triple!r} was given among triples; each is a tuple (row,"
                 " column, value) of three numbers. Weights, offsets and exposures are given in"
@@ -318,12 +322,12 @@ def refuse_unlike(name: str, first: Chunk, chunk: Chunk) -> None:
         )
     if first.names != chunk.names:
         raise DataError(
-            f"block {name!r}: {first.label} has {in_words(first)} with its values and"
-            f" {chunk.label} has {in_words(chunk)}; give the same with every chunk"
+            f"block {name!r}: {first.label} has {additions_in_words(first)} with its values and"
+            f" {chunk.label} has {additions_in_words(chunk)}; give the same with every chunk"
         )
 
 
-def in_words(chunk: Chunk) -> str:
+def additions_in_words(chunk: Chunk) -> str:
     """Return the additions to the values of a chunk in words."""
     return " and ".join(chunk.names) or "nothing"
 
@@ -395,32 +399,32 @@ def chunk_of_triples(name: str, triples: Any, label: str) -> Chunk:
         if key not in ("row", "column")
     }
     values = numbers.pop("value")
-    rows, columns = (places_in(where, key, named[key]) for key in ("row", "column"))
+    rows, columns = (indices_in(where, key, named[key]) for key in ("row", "column"))
     return Chunk(label, rows, columns, values, numbers)
 
 
 def columns_by_name(where: str, triples: Any) -> dict[str, Any]:
     """Return the columns of a chunk of triples by their names."""
-    if isinstance(triples, tuple | list) and len(triples) == len(PLACES):
+    if isinstance(triples, tuple | list) and len(triples) == len(TRIPLE_COLUMNS):
         if any(np.ndim(part) == 0 for part in triples):
             raise DataError(
                 f"{where} is {triples!r}; one triple is a tuple (row, column, value), and rows of"
                 " a table are given as a matrix, numpy.array(rows), in a list"
             )
-        return dict(zip(PLACES, triples, strict=True))
+        return dict(zip(TRIPLE_COLUMNS, triples, strict=True))
     if isinstance(triples, Mapping):
-        missing = [key for key in PLACES if key not in triples]
-        unknown = [key for key in triples if key not in (*PLACES, *ADDITIONS)]
+        missing = [key for key in TRIPLE_COLUMNS if key not in triples]
+        unknown = [key for key in triples if key not in (*TRIPLE_COLUMNS, *ADDITIONS)]
         if missing or unknown:
             raise DataError(
                 f"{where} has {', '.join(map(repr, triples))}; triples have 'row', 'column',"
                 f" 'value' and, or not, {', '.join(map(repr, ADDITIONS))}"
             )
-        return {key: triples[key] for key in (*PLACES, *ADDITIONS) if key in triples}
+        return {key: triples[key] for key in (*TRIPLE_COLUMNS, *ADDITIONS) if key in triples}
     if is_frame(triples):
         refuse_wide(where, triples)
         columns = set(map(str, nw.from_native(triples).columns))
-        names = [*PLACES, *(key for key in ADDITIONS if key in columns)]
+        names = [*TRIPLE_COLUMNS, *(key for key in ADDITIONS if key in columns)]
         return dict(zip(names, columns_of_frame(triples, names, where)[1], strict=True))
     raise DataError(
         f"{where} is {a_type(triples)}; a matrix of rows, a tuple (rows, columns, values),"
@@ -439,7 +443,7 @@ def numbers_in(where: str, key: str, column: Any) -> Array:
         ) from None
 
 
-def places_in(where: str, key: str, column: Any) -> IntArray:
+def indices_in(where: str, key: str, column: Any) -> IntArray:
     """Return the rows or the columns of a chunk of triples: whole numbers from 0."""
     numbers = column.to_numpy() if class_offers(column, "to_numpy") else np.asarray(column)
     if numbers.size == 0:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future as Asked
+from concurrent.futures import Future as ConcurrentFuture
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from typing import Any
@@ -26,7 +26,7 @@ distributed: Any = Deferred("distributed", "a Dask cluster")
 # What computes the numbers and what carries them: one version each on all workers.
 PACKAGES = ("numpy", "scipy", "numba", "dask", "distributed")
 # Seconds in which a scheduler answers, and in which all workers do.
-ANSWER_SECONDS, MEANWHILE = 10.0, 60.0
+ANSWER_SECONDS, ALL_WORKERS_SECONDS = 10.0, 60.0
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def checked_client(client: Any) -> Any:
             " event loop, for example by asyncio.to_thread"
         )
     leave_thread_pool(client)
-    reason = environment_refused(client)
+    reason = refusal_of_environment(client)
     if reason is not None:
         raise BackendError(reason)
     return client
@@ -101,7 +101,7 @@ def leave_thread_pool(client: Any) -> None:
 
 @cache
 def local_environment() -> dict[str, str]:
-    """What computes in this process: versions by name, as far as packages are installed."""
+    """The versions of Python and of the packages that compute in this process, by name."""
     versions = {
         "mcframe": sys.modules["mcframe"].__version__,  # imported with this file
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
@@ -114,7 +114,7 @@ def local_environment() -> dict[str, str]:
 
 @cache
 def local_arithmetic() -> dict[str, str]:
-    """What decides the last bits of this process: the processor that its loops are made for.
+    """The CPU and BLAS targets of this process, which decide the last bits of its results.
 
     Of Numba, of the BLAS libraries, and of NumPy's own loops, whatever chose them: the machine, or
     variables of the environment.
@@ -139,9 +139,9 @@ def local_arithmetic() -> dict[str, str]:
 
 
 def arithmetic_of(client: Any, workers: Iterable[str]) -> dict[str, dict[str, str]]:
-    """What decides the last bits of workers, by their addresses, as far as they answer."""
-    asked = {"workers": list(workers), "on_error": "ignore"}
-    return soon(client, client.run, local_arithmetic, **asked) or {}
+    """The CPU and BLAS targets of workers by their addresses, of those that answer."""
+    options = {"workers": list(workers), "on_error": "ignore"}
+    return call_in_time(client, client.run, local_arithmetic, **options) or {}
 
 
 def note_on_arithmetic(by_worker: Mapping[str, Mapping[str, str]]) -> str | None:
@@ -163,15 +163,16 @@ def note_on_arithmetic(by_worker: Mapping[str, Mapping[str, str]]) -> str | None
     )
 
 
-def environment_refused(client: Any) -> str | None:
-    """Why the workers that there are cannot compute together, or None."""
+def refusal_of_environment(client: Any) -> str | None:
+    """The reason why the workers cannot compute together, or None."""
     try:
-        asked = {"on_error": "return", "callback_timeout": MEANWHILE}
-        environments = client.sync(client.run, local_environment, **asked)
+        options = {"on_error": "return", "callback_timeout": ALL_WORKERS_SECONDS}
+        environments = client.sync(client.run, local_environment, **options)
     except TimeoutError:
         return (
-            f"workers of {client!r}, or its scheduler, have not answered for {MEANWHILE:.0f} s;"
-            " look at the dashboard whether one of them hangs, and restart it"
+            f"workers of {client!r}, or its scheduler, have not answered for"
+            f" {ALL_WORKERS_SECONDS:.0f} s; look at the dashboard"
+            " whether one of them hangs, and restart it"
         )
     except OSError as error:
         return (
@@ -188,7 +189,7 @@ def environment_refused(client: Any) -> str | None:
                 f" {type(remote).__name__}: {remote}; install one environment on all workers"
             )
         if remote != local:
-            return difference(f"worker {worker}", remote, local)
+            return environment_difference(f"worker {worker}", remote, local)
     return None
 
 
@@ -198,10 +199,14 @@ def refuse_another_environment(expected: Mapping[str, str]) -> None:
     if local != expected:
         from distributed import get_worker
 
-        raise BackendError(difference(f"worker {get_worker().address}", local, expected))
+        raise BackendError(
+            environment_difference(f"worker {get_worker().address}", local, expected)
+        )
 
 
-def difference(worker: str, remote: Mapping[str, str], local: Mapping[str, str]) -> str:
+def environment_difference(
+    worker: str, remote: Mapping[str, str], local: Mapping[str, str]
+) -> str:
     """Say in what a worker's environment differs from that of the process that fits."""
     names = [name for name in local if remote.get(name) != local[name]]
     remote_versions = ", ".join(f"{name} {remote.get(name, 'none')}" for name in names)
@@ -222,14 +227,14 @@ def demand_connection(client: Any, doing: str) -> None:
 
 
 def workers_of(client: Any) -> Mapping[str, Any] | None:
-    """What the scheduler knows of each worker, by address; None where it does not answer."""
-    identity = soon(client, client.scheduler.identity)
+    """The scheduler's record of each worker, by address; None where it does not answer."""
+    identity = call_in_time(client, client.scheduler.identity)
     return None if identity is None else identity["workers"]
 
 
 def ended_for_memory(client: Any, since: float) -> set[str]:
     """The addresses of workers that Dask has ended, from a moment on, for their full memory."""
-    events = soon(client, client.scheduler.events, topic="worker-restart-memory") or ()
+    events = call_in_time(client, client.scheduler.events, topic="worker-restart-memory") or ()
     return {event["worker"] for moment, event in events if moment >= since}
 
 
@@ -238,30 +243,30 @@ def repeat_tasks(client: Any, keys: list[str]) -> None:
 
     ``Client.retry`` fails where a task that they need is known to the scheduler alone.
     """
-    soon(client, client.scheduler.retry, keys=keys, client=client.id)
+    call_in_time(client, client.scheduler.retry, keys=keys, client=client.id)
 
 
-def soon(client: Any, call: Any, /, *args: Any, **options: Any) -> Any:
-    """What a client's coroutine returns within ``SOON``, or None."""
+def call_in_time(client: Any, call: Any, /, *args: Any, **options: Any) -> Any:
+    """The result of a client's coroutine within ``ANSWER_SECONDS``, or None."""
     with suppress(TimeoutError, OSError):
         return client.sync(call, *args, callback_timeout=ANSWER_SECONDS, **options)
     return None
 
 
 # Seconds between two checks of a round, and between two checks of the cluster.
-PATIENCE, POLL_SECONDS = 1.0, 5.0
+ROUND_POLL_SECONDS, CLUSTER_POLL_SECONDS = 1.0, 5.0
 # Seconds without a worker, or without a word of the scheduler, until a round is given up; and
 # seconds in which no worker runs anything, as when all are paused since their memory is full.
-DESERTED, IDLE = 60.0, 300.0
+NO_WORKER_SECONDS, IDLE_SECONDS = 60.0, 300.0
 # How many workers may go with one task that was never done, and how often answers may fail to
 # arrive.
-DEATHS, ATTEMPTS = 20, 10
+MAX_WORKER_DEATHS, MAX_GATHER_ATTEMPTS = 20, 10
 # Seconds by which the clocks of this machine and of others may differ.
-SKEW = 60.0
+CLOCK_SKEW_SECONDS = 60.0
 # How many of the tasks that are lost an error names.
-NAMED = 5
+TASKS_SHOWN = 5
 # States of tasks on a worker in which something goes on: the work, or what it needs is on its way.
-AT_WORK = ("executing", "flight")
+BUSY_STATES = ("executing", "flight")
 
 
 @attrs.define(eq=False)
@@ -283,33 +288,34 @@ class Gathering:
     failures: int = 0  # to bring answers here
     repeated: Counter[str] = attrs.field(factory=Counter)  # tasks whose workers died, by key
     started: float = attrs.field(factory=time.time)
-    looked: float = attrs.field(factory=time.monotonic)
-    peopled: float = attrs.field(factory=time.monotonic)  # when a worker was last seen
-    worked: float = attrs.field(factory=time.monotonic)  # when something was last seen to go on
+    checked_at: float = attrs.field(factory=time.monotonic)
+    worker_seen_at: float = attrs.field(factory=time.monotonic)  # when a worker was last seen
+    # When something was last seen to go on.
+    progress_seen_at: float = attrs.field(factory=time.monotonic)
 
     def answers(self) -> list[Any]:
         """The answers of the tasks, or an error that says what was lost."""
-        asked = None
+        pending = None
         try:
             while True:
                 check_time()
                 demand_connection(self.client, self.doing)
                 self.demand_success()
-                asked = asked or self.ask()
+                pending = pending or self.ask()
                 try:
-                    answers: list[Any] = asked.result(timeout=PATIENCE)
+                    answers: list[Any] = pending.result(timeout=ROUND_POLL_SECONDS)
                 except Exception as error:
-                    if asked.done():
-                        asked = None
+                    if pending.done():
+                        pending = None
                         self.note_failure(error)
-                    self.look()
+                    self.check_cluster()
                 else:
                     return answers
         finally:
-            if asked is not None:
-                asked.cancel()
+            if pending is not None:
+                pending.cancel()
 
-    def ask(self) -> "Asked[Any]":
+    def ask(self) -> "ConcurrentFuture[Any]":
         """Ask for all answers, in the client's own thread: a large one may take long to come."""
 
         async def gathered() -> Any:
@@ -333,7 +339,7 @@ class Gathering:
         errors = {}
         for future in self.failed():
             with suppress(TimeoutError):  # it is under way again meanwhile
-                errors[future.key] = future.exception(timeout=PATIENCE)
+                errors[future.key] = future.exception(timeout=ROUND_POLL_SECONDS)
         errors = {key: error for key, error in errors.items() if error is not None}
         for error in errors.values():
             if isinstance(error, McframeError):
@@ -342,31 +348,35 @@ class Gathering:
             return
         demand_connection(self.client, self.doing)
         # A sum fails with the task below it, which only the error names.
-        killed = {error.task: error for error in errors.values() if is_of_deaths(error)}
-        others = {key: error for key, error in errors.items() if not is_of_deaths(error)}
+        killed = {error.task: error for error in errors.values() if is_killed_worker(error)}
+        others = {key: error for key, error in errors.items() if not is_killed_worker(error)}
         full = {error.last_worker.address for error in killed.values()}
-        full &= ended_for_memory(self.client, since=self.started - SKEW)
+        full &= ended_for_memory(self.client, since=self.started - CLOCK_SKEW_SECONDS)
         died = [e.allowed_failures + 1 + self.repeated[key] for key, e in killed.items()]
         deaths = max(died, default=0)
-        if not others and not full and deaths < DEATHS:
+        if not others and not full and deaths < MAX_WORKER_DEATHS:
             self.repeated.update(killed.keys())
             repeat_tasks(self.client, list(errors))
-            time.sleep(PATIENCE)  # until it is known here that they are under way
+            time.sleep(ROUND_POLL_SECONDS)  # until it is known here that they are under way
             return
-        raise self.lost(others or killed, deaths, full) from next(iter(errors.values()))
+        raise self.error_of_lost_tasks(others or killed, deaths, full) from next(
+            iter(errors.values())
+        )
 
-    def lost(self, errors: Mapping[str, Any], deaths: int, full: set[str]) -> BackendError:
+    def error_of_lost_tasks(
+        self, errors: Mapping[str, Any], deaths: int, full: set[str]
+    ) -> BackendError:
         """The error about tasks that failed, by their keys, at which so many workers have died."""
-        reason = environment_refused(self.client)
+        reason = refusal_of_environment(self.client)
         if reason is not None:
             return BackendError(reason)
         cause = next(iter(errors.values()))
         names = sorted(map(partitions_of, errors))
-        shown = ", ".join(names[:NAMED]) + ", ..." * (len(names) > NAMED)
+        shown = ", ".join(names[:TASKS_SHOWN]) + ", ..." * (len(names) > TASKS_SHOWN)
         were = "were" if len(names) > 1 or "partitions" in shown else "was"
         description = f"{type(cause).__name__}: {str(cause).rstrip('.')}"
         reason = f"{shown} {were} lost in {self.doing}: {description}"
-        if not is_of_deaths(cause):
+        if not is_killed_worker(cause):
             return BackendError(reason)
         takes = f"a partition is estimated to take up to {in_bytes(self.size())} of one"
         why = (
@@ -384,38 +394,38 @@ class Gathering:
             return
         demand_connection(self.client, self.doing)
         self.failures += 1
-        if self.failures > ATTEMPTS:
+        if self.failures > MAX_GATHER_ATTEMPTS:
             raise BackendError(
-                f"the answers of {self.doing} could not be brought here in {ATTEMPTS} attempts:"
-                f" {type(error).__name__}: {error}"
+                f"the answers of {self.doing} could not be brought here in"
+                f" {MAX_GATHER_ATTEMPTS} attempts: {type(error).__name__}: {error}"
             ) from error
-        time.sleep(PATIENCE)
+        time.sleep(ROUND_POLL_SECONDS)
 
-    def look(self) -> None:
+    def check_cluster(self) -> None:
         """Look at the cluster now and then; a ``BackendError`` where nothing goes on."""
         now = time.monotonic()
-        if now - self.looked < min(POLL_SECONDS, DESERTED / 4):
+        if now - self.checked_at < min(CLUSTER_POLL_SECONDS, NO_WORKER_SECONDS / 4):
             return
-        self.looked, workers = now, workers_of(self.client)
+        self.checked_at, workers = now, workers_of(self.client)
         done = sum(future.status == "finished" for future in self.futures)
         states = (workers or {}).values()
-        if done > self.done or any(map(is_at_work, states)):
-            self.worked = self.peopled = now
+        if done > self.done or any(map(is_busy, states)):
+            self.progress_seen_at = self.worker_seen_at = now
         elif states:
-            self.peopled = now
+            self.worker_seen_at = now
         self.done = max(done, self.done)
         current().begin(f"{self.doing}, {done} of {len(self.futures)} tasks done")
-        if now - self.peopled > DESERTED:
+        if now - self.worker_seen_at > NO_WORKER_SECONDS:
             silent = "the scheduler has not answered"
             clause = silent if workers is None else "the cluster has had no worker"
-            self.give_up(clause, DESERTED)
-        if now - self.worked > IDLE:
+            self.give_up(clause, NO_WORKER_SECONDS)
+        if now - self.progress_seen_at > IDLE_SECONDS:
             paused = any(worker.get("status") == "paused" for worker in states)
             why = (
                 ", and some are paused, as they are while their memory is nearly full (give them"
                 " more, or the data more partitions),"
             )
-            self.give_up(f"no worker has run anything{why * paused}", IDLE)
+            self.give_up(f"no worker has run anything{why * paused}", IDLE_SECONDS)
 
     def give_up(self, clause: str, seconds: float) -> None:
         """Raise the error of a round in which nothing went on for so long."""
@@ -425,8 +435,8 @@ class Gathering:
         )
 
 
-def is_of_deaths(error: Any) -> bool:
-    """Whether an error is Dask's about a task at which workers have died."""
+def is_killed_worker(error: Any) -> bool:
+    """Return True for Dask's error about a task at which workers have died."""
     return type(error).__name__ == "KilledWorker"
 
 
@@ -444,7 +454,7 @@ def partitions_of(key: str) -> str:
     return f"partition {first}" if first == last else f"partitions {first} to {last}"
 
 
-def is_at_work(worker: Mapping[str, Any]) -> bool:
-    """Whether a worker's last heartbeat says that it runs or fetches something."""
+def is_busy(worker: Mapping[str, Any]) -> bool:
+    """Return True where a worker's last heartbeat says that it runs or fetches something."""
     counts = worker.get("metrics", {}).get("task_counts", {})
-    return any(counts.get(state, 0) > 0 for state in AT_WORK)
+    return any(counts.get(state, 0) > 0 for state in BUSY_STATES)

@@ -39,7 +39,7 @@ class RowsInParts:
         return without_entries(problem)
 
     def rows(self, observed: Observed) -> PartitionedPosteriorRows:
-        """What a sweep asks about the rows."""
+        """The rows of the factors, as a sweep needs them."""
         return PartitionedPosteriorRows(self.partitions)
 
 
@@ -71,7 +71,7 @@ def estimate_partitions(
 
 
 def refusal_of_posterior(model: Model) -> str | None:
-    """Why a model with a posterior has none of rows in partitions, as a clause; None if it has."""
+    """The reason why a model has no posterior of rows in partitions, or None."""
     if model.terms[0].prior is not Prior.FACTORS:
         word = type(model.terms[0]).__name__
         return f"{word} is estimated from all rows in one place; take NuclearNorm()"

@@ -14,7 +14,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.model.table import Table
 from mcframe.partitions.part import (
-    KEPT,
+    ARRAYS_KEPT,
     Distributed,
     Part,
     PartValue,
@@ -28,9 +28,9 @@ from mcframe.runtime.scratch import Scratch, Stored, packed
 from mcframe.runtime.work import Work
 
 # What a task or an answer takes in addition to its arrays is not counted: a number counts as this.
-NUMBER = 8
+NUMBER_BYTES = 8
 # Why a file holds none of the rows, and what to do instead.
-ROWS_STAY = (
+WHY_NOT_STORED = (
     "its rows are in partitions, which stay where they are; give checkpoint= to mc.posterior,"
     " which goes on from it with the same data"
 )
@@ -48,14 +48,14 @@ def bytes_of(value: Any) -> int:
             return sum(map(visit, part))
         if attrs.has(type(part)):
             return sum(visit(getattr(part, field.name)) for field in attrs.fields(type(part)))
-        return NUMBER * isinstance(part, bool | int | float | np.number)
+        return NUMBER_BYTES * isinstance(part, bool | int | float | np.number)
 
     numbers = visit(value)
     return numbers + sum(arrays.values())
 
 
 @attrs.define(eq=False)
-class KeptParts:
+class PartCache:
     """Compiled partitions of the source asked for last: the first in memory, others in a file.
 
     Tables that were read before all was known that compiling needs stay in memory until then, as
@@ -63,23 +63,23 @@ class KeptParts:
 
     Attributes
     ----------
-    most : float
+    max_bytes : float
         The bytes of those that stay in memory.
     scratch : Scratch or None
         The file of the others; None where these are read and compiled anew in each round.
     """
 
-    most: float = np.inf
+    max_bytes: float = np.inf
     scratch: Scratch | None = None
     key: str = ""
     parts: dict[int, Part] = attrs.field(factory=dict)
     stored: dict[int, "StoredPart"] = attrs.field(factory=dict)
-    held: int = 0
+    held_bytes: int = 0
     compiled: int = 0  # how often a partition was
-    key_of_tables: str = ""
+    table_key: str = ""
     tables: dict[int, Mapping[str, Table]] = attrs.field(factory=dict)
-    read: int = 0  # the bytes of these tables
-    asked: float = 0.0  # a moment of ``time.monotonic``, of those that a worker keeps
+    table_bytes: int = 0  # the bytes of these tables
+    last_used: float = 0.0  # a moment of ``time.monotonic``, of those that a worker keeps
 
     @contextmanager
     def borrowed(self, source: Source, p: int, n_ahead: int = 0) -> Iterator[Part]:
@@ -88,56 +88,57 @@ class KeptParts:
         What it has found by then is kept with it. ``n_ahead`` are the entries of partitions that
         are known to come here after it: space is left for them, too.
         """
-        self.turn_to(source)
+        self.switch_to(source)
         if source.totals is None:
             looked_at = source.part(p, self.tables.get(p))
             yield looked_at
-            self.take_tables(looked_at)
+            self.keep_tables(looked_at)
             return
         stored = self.stored.get(p)
         part = self.parts.get(p) or (None if stored is None else stored.part(source))
         if part is None:
-            part = source.part(p, self.tables_given_up(p))
+            part = source.part(p, self.pop_tables(p))
             self.compiled += 1
         yield part
-        part.leave_tables()
+        part.drop_tables()
         if stored is not None:
             stored.keep(part)
         elif p not in self.parts:
             self.take(part, n_ahead)
 
-    def turn_to(self, source: Source) -> None:
+    def switch_to(self, source: Source) -> None:
         """Drop what was kept of another source, but for tables that are those of this one."""
         if self.key == source.key:
             return
-        tables, read = self.tables, self.read
+        tables, read = self.tables, self.table_bytes
         self.forget()
-        if self.key_of_tables == source.key_of_tables:
-            self.tables, self.read = tables, read
-        self.key, self.key_of_tables = source.key, source.key_of_tables
+        if self.table_key == source.key_of_tables:
+            self.tables, self.table_bytes = tables, read
+        self.key, self.table_key = source.key, source.key_of_tables
 
-    def take_tables(self, part: Part) -> None:
+    def keep_tables(self, part: Part) -> None:
         """Keep the tables of a part where memory allows."""
         size = bytes_of_tables(part.tables)
-        if part.p not in self.tables and self.read + size <= self.most:
-            self.tables[part.p], self.read = part.tables, self.read + size
+        if part.p not in self.tables and self.table_bytes + size <= self.max_bytes:
+            self.tables[part.p], self.table_bytes = part.tables, self.table_bytes + size
 
-    def tables_given_up(self, p: int) -> Mapping[str, Table] | None:
+    def pop_tables(self, p: int) -> Mapping[str, Table] | None:
         """The tables of partition p if they were kept, which they are no more."""
         tables = self.tables.pop(p, None)
-        self.read -= 0 if tables is None else bytes_of_tables(tables)
+        self.table_bytes -= 0 if tables is None else bytes_of_tables(tables)
         return tables
 
     def take(self, part: Part, n_ahead: int) -> None:
         """Keep a part that was compiled just now."""
         packed_program = packed(part.program, part.source.words)
         n_entries = part.source.data.n_entries(part.p)
-        numbers = 8 * KEPT * part.program.n_numbers
+        numbers = 8 * ARRAYS_KEPT * part.program.n_numbers
         size = packed_program.n_bytes + numbers
-        if self.held + size <= self.most:
-            while self.held + size + self.read > self.most:  # tables that are wanted last go first
-                self.tables_given_up(next(reversed(self.tables)))
-            self.parts[part.p], self.held = part, self.held + size
+        if self.held_bytes + size <= self.max_bytes:
+            # Tables that are wanted last go first.
+            while self.held_bytes + size + self.table_bytes > self.max_bytes:
+                self.pop_tables(next(reversed(self.tables)))
+            self.parts[part.p], self.held_bytes = part, self.held_bytes + size
         elif self.scratch is not None:
             ahead = size * n_ahead // max(n_entries, 1)
             place = self.scratch.put(packed_program, spare=numbers, ahead=ahead)
@@ -147,15 +148,15 @@ class KeptParts:
 
     def forget(self) -> None:
         """Drop all parts, and free their memory."""
-        self.parts, self.stored, self.held = {}, {}, 0
-        self.tables, self.read = {}, 0
+        self.parts, self.stored, self.held_bytes = {}, {}, 0
+        self.tables, self.table_bytes = {}, 0
         if self.scratch is not None:
             self.scratch.close()
 
     def close(self) -> None:
         """Drop all parts; those that are asked for from now on are not kept."""
         self.forget()
-        self.most, self.scratch = 0.0, None
+        self.max_bytes, self.scratch = 0.0, None
 
 
 def bytes_of_tables(tables: Mapping[str, Table]) -> int:
@@ -187,7 +188,7 @@ class StoredPart:
         Interrupted anywhere, no name stands for a place that holds other numbers.
         """
         self.slots = {key: slot for key, slot in self.slots.items() if key in part.kept}
-        free = sorted(set(range(KEPT)) - set(self.slots.values()))
+        free = sorted(set(range(ARRAYS_KEPT)) - set(self.slots.values()))
         for key, numbers in part.kept.items():
             if key not in self.slots:
                 slot = free.pop(0)
@@ -203,7 +204,7 @@ class StoredPart:
 
 @attrs.frozen(eq=False)
 class Round(Distributed):
-    """What all partitions are asked at once: one question, and sums that waited for a round.
+    """The questions to all partitions in one round: one, and sums that waited for a round.
 
     Of the former's answers those of all partitions stand ``apart``, or their first "halves", or
     "nothing". What else there is, is added up.
@@ -219,7 +220,7 @@ class Round(Distributed):
         return "+".join(question.name for question in (*self.waiting, self.asked))
 
     def at(self, part: Part) -> tuple[list[Any], Any]:
-        """What stands apart of the answers of a partition, in a list, and its summand."""
+        """The part of a partition's answer that is not added up, in a list, and its summand."""
         sums, answer = values_at((self.waiting, self.asked), part)
         if self.apart == "nothing":
             return [], (sums, answer)
@@ -242,7 +243,7 @@ class DeferredSum:
 
     @property
     def value(self) -> Any:
-        """What is made of the sum."""
+        """The sum, after ``change``."""
         if not self.computed:
             if self in self.partitions.waiting:
                 self.partitions.waiting.remove(self)
@@ -278,7 +279,7 @@ class Partitions(ABC):
 
     source: Source
     work: Work
-    why_not_stored: ClassVar[str] = ROWS_STAY
+    why_not_stored: ClassVar[str] = WHY_NOT_STORED
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -292,7 +293,7 @@ class Partitions(ABC):
 
     @cached_property
     def waiting(self) -> list[DeferredSum]:
-        """What is asked with the next round."""
+        """The sums that come with the next round."""
         return []
 
     def later(
@@ -324,7 +325,7 @@ class Partitions(ABC):
     def ask(
         self, apart: str, question: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> tuple[list[Any], Any]:
-        """What stands apart of the answers to a question, and the sum, in a round with others."""
+        """The answers to a question that are not added up, and the sum of the others."""
         waiting = list(self.waiting)
         self.waiting.clear()
         asked = tuple(deferred.asked for deferred in waiting)
@@ -335,7 +336,7 @@ class Partitions(ABC):
 
     @abstractmethod
     def answers_to(self, task: Round) -> tuple[list[Any], Any]:
-        """What stands apart, in the order of the partitions, and the sum of all summands."""
+        """The answers that are not added up, by partitions, and the sum of all summands."""
 
     @abstractmethod
     def forget(self, value: Any) -> None:
@@ -347,11 +348,11 @@ class Partitions(ABC):
 
     def alone(self) -> "OneByOne":
         """The executor of the same source in this process, which keeps no part and no cluster."""
-        return OneByOne(self.source, KeptParts(most=0.0))
+        return OneByOne(self.source, PartCache(max_bytes=0.0))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the source alone: parts are made again, and a cluster is left behind."""
-        return OneByOne, (self.source, KeptParts(most=0.0))
+        return OneByOne, (self.source, PartCache(max_bytes=0.0))
 
     @abstractmethod
     def close(self) -> None:
@@ -363,11 +364,11 @@ class OneByOne(Partitions):
     """Parts in this process, one after the other; ``kept`` says which of them stay, and where."""
 
     source: Source
-    kept: KeptParts = attrs.field(factory=KeptParts)
+    kept: PartCache = attrs.field(factory=PartCache)
     work: Work = attrs.field(factory=Work)
 
     def answers_to(self, task: Round) -> tuple[list[Any], Any]:
-        """What stands apart, and the sum, added as answers come: some log2 P sums are held."""
+        """The answers and the sum, added as answers come: some log2 P sums are held."""
         compiled, began = self.kept.compiled, time.perf_counter()
         total = tree_sum(self.answer(task, p) for p in range(len(self.rows)))
         took = time.perf_counter() - began
@@ -411,17 +412,17 @@ def tree_sum(values: Iterable[Any]) -> Any:
     for value in values:
         level = 0
         while sums and sums[-1][0] == level:
-            value, level = added(sums.pop()[1], value), level + 1
+            value, level = add_answers(sums.pop()[1], value), level + 1
         sums.append((level, value))
     total = sums.pop()[1]
     while sums:
-        total = added(sums.pop()[1], total)
+        total = add_answers(sums.pop()[1], total)
     return total
 
 
-def added(first: Any, second: Any) -> Any:
+def add_answers(first: Any, second: Any) -> Any:
     """The sum of two answers, tuples part by part."""
     if isinstance(first, tuple):
-        return tuple(added(a, b) for a, b in zip(first, second, strict=True))
+        return tuple(add_answers(a, b) for a, b in zip(first, second, strict=True))
     with np.errstate(over="ignore", invalid="ignore"):  # far from where a loss is finite
         return None if first is None else first + second

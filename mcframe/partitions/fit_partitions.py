@@ -17,7 +17,7 @@ from mcframe.fitting.fit import resumed
 from mcframe.fitting.fit_answer import Fit, Kept
 from mcframe.model import Model
 from mcframe.model.binding import check_model, worth_a_warning
-from mcframe.partitions.alternating_rows import EQUATIONS
+from mcframe.partitions.alternating_rows import EQUATION_BYTES
 from mcframe.partitions.binding_rounds import (
     bind_partitions,
     check_blocks,
@@ -25,16 +25,16 @@ from mcframe.partitions.binding_rounds import (
     refusal_of_partitions,
 )
 from mcframe.partitions.cluster import checked_client, connected
-from mcframe.partitions.executor import KeptParts, OneByOne, Partitions
+from mcframe.partitions.executor import OneByOne, PartCache, Partitions
 from mcframe.partitions.from_dask import tables_from_dask
 from mcframe.partitions.on_dask import OnDask
 from mcframe.partitions.part import (
     Part,
     Source,
-    brought,
     bytes_compiled,
     bytes_of_equations,
-    held,
+    bytes_to_driver,
+    sums_in_memory,
 )
 from mcframe.partitions.partitioned_data import PartitionedData
 from mcframe.partitions.partitioned_effects import notes_on_blocks
@@ -112,7 +112,7 @@ def executor_of(
     scratch: str | os.PathLike[str] | None,
     form: Callable[[Part], Any] | None = None,
 ) -> Iterator[Partitions]:
-    """Who computes with data in partitions, or collections of Dask, until parts are given back."""
+    """The executor for data in partitions or collections of Dask, closed at the end."""
     check_blocks(model, data if isinstance(data, Mapping) else data.blocks)
     with connected(client) as cluster:
         executor = executor_for(model, read_partitions(data), cluster, scratch, form)
@@ -141,7 +141,7 @@ def executor_for(
     scratch: str | os.PathLike[str] | None = None,
     form: Callable[[Part], Any] | None = None,
 ) -> Partitions:
-    """Who computes: the workers of a client, or this process, one partition after the other.
+    """The executor: the workers of a client, or this process, one partition after the other.
 
     Data that live on a cluster bring their ``client`` themselves; one that is given is checked.
     ``form`` is that of a ``Source``.
@@ -157,7 +157,7 @@ def executor_for(
         return OnDask(source, client)
     file = Scratch(source.scratch)
     file.check()
-    return OneByOne(source, KeptParts(KEPT_SHARE * 1e9 * memory_gigabytes(), file))
+    return OneByOne(source, PartCache(KEPT_SHARE * 1e9 * memory_gigabytes(), file))
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -229,12 +229,12 @@ def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplana
     )
     lines = data.n_items + n_columns
     lanczos = 600 * min(data.n_items, n_columns)
-    slab = min(n_columns * bytes_of_equations(WIDTH), EQUATIONS)
-    sums = brought(n_partitions, slab)
+    slab = min(n_columns * bytes_of_equations(WIDTH), EQUATION_BYTES)
+    sums = bytes_to_driver(n_partitions, slab)
     return PartitionsExplanation(
         refusal_of_partitions(model),
         n_partitions,
         tuple(bytes_compiled(model, data, p) for p in range(n_partitions)),
-        8 * (12 * lines * WIDTH + lanczos) + max(held(n_partitions) * slab, sums),
+        8 * (12 * lines * WIDTH + lanczos) + max(sums_in_memory(n_partitions) * slab, sums),
         8 * WIDTH * (data.n_items + n_partitions * n_columns) + sums,
     )

@@ -17,7 +17,7 @@ from mcframe.model.forms import may_list_entries, numbers_of
 from mcframe.partitions.chunks import (
     ADDITIONS,
     MOST_ROWS,
-    PLACES,
+    TRIPLE_COLUMNS,
     Chunk,
     arrays_of,
     check_chunk,
@@ -25,7 +25,7 @@ from mcframe.partitions.chunks import (
     chunk_of_triples,
     data_of,
 )
-from mcframe.partitions.partitioned_data import ADDED, CountedPartitions, changed, values_of
+from mcframe.partitions.partitioned_data import ADDED, CountedPartitions, map_arrays, values_of
 from mcframe.storage.digest import digest_of
 
 dask: Any = Deferred("dask", "reading Dask's collections")
@@ -65,13 +65,13 @@ def chunk_of(name: str, partition: Any, p: int, start: int, rows_given: bool) ->
         return check_chunk(name, chunk_of_rows(name, in_scipy(partition), label, start))
     if "row" not in partition.columns and partition.index.name == "row":  # as set_index leaves it
         partition = partition.reset_index()
-    named = [what for what in (*PLACES, *ADDITIONS) if what in partition.columns]
+    named = [what for what in (*TRIPLE_COLUMNS, *ADDITIONS) if what in partition.columns]
     return check_chunk(name, chunk_of_triples(name, partition[named], label))
 
 
 def in_scipy(chunk: Any) -> Any:
     """Return a block of rows whose ``sparse.COO`` is a matrix of SciPy."""
-    return changed(
+    return map_arrays(
         chunk,
         lambda array: array.to_scipy_sparse() if class_offers(array, "to_scipy_sparse") else array,
     )
@@ -166,7 +166,7 @@ def is_triples(collection: Any) -> bool:
     if not is_dask_frame(collection):
         return False
     frame = in_columns(collection)
-    return {*PLACES} <= {*frame.columns, frame.index.name}
+    return {*TRIPLE_COLUMNS} <= {*frame.columns, frame.index.name}
 
 
 def array_of(name: str, what: str, collection: Any) -> Any:
@@ -270,7 +270,7 @@ def in_common_chunks(blocks: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[i
     def cut(data: Any) -> Any:
         return data.rechunk((rows, -1)) if is_chunked_array(data) else data
 
-    return {name: changed(data, cut) for name, data in blocks.items()}, tuple(map(int, rows))
+    return {name: map_arrays(data, cut) for name, data in blocks.items()}, tuple(map(int, rows))
 
 
 def refuse_unlike_numbers(tasks: Mapping[str, tuple[Any, ...]]) -> None:

@@ -26,7 +26,7 @@ from mcframe.partitions.cluster import (
     workers_of,
 )
 from mcframe.partitions.executor import (
-    KeptParts,
+    PartCache,
     Partitions,
     Round,
     answer_of,
@@ -50,14 +50,14 @@ from mcframe.runtime.scratch import Scratch
 from mcframe.runtime.work import Work
 
 # Arrays of fewer bytes travel with their tasks. Of larger ones so many stay with the workers.
-SMALL, STAYING = 4_096, 48
+INLINE_BYTES, ARRAYS_PER_PARTITION = 4_096, 48
 # Rounds after which it is asked anew which workers there are, for those that joined late.
-REFRESHED = 25
+REFRESH_ROUNDS = 25
 # Seconds that workers are given to drop their parts at the end of a fit.
 LEAVE_SECONDS = 5.0
 # The share of a worker's memory that compiled partitions may take, of all fits together; and the
 # seconds after which those of a fit that asks no more are dropped: its process may be killed.
-KEPT_SHARE, FORGOTTEN = 0.5, 600.0
+KEPT_SHARE, UNUSED_SECONDS = 0.5, 600.0
 
 
 @attrs.frozen
@@ -79,14 +79,14 @@ class OnDask(Partitions):
     source: Source
     client: Any
     sent: dict[tuple[int, int], tuple[Array, Any]] = attrs.field(factory=dict)
-    begun: Any = None  # its environment and its source, as a future
+    shared_source: Any = None  # its environment and its source, as a future
     preferred_workers: list[str] = attrs.field(factory=list)  # the workers that partitions prefer
     arithmetic: dict[str, dict[str, str]] = attrs.field(factory=dict)  # of workers seen so far
     summands: dict[str, int] = attrs.field(factory=dict)  # bytes of a sum, by its questions
     work: Work = attrs.field(factory=Work)
 
     def answers_to(self, task: Round) -> tuple[list[Any], Any]:
-        """What stands apart, and the sum of ``tree_sum``: by tasks, or of small ones here.
+        """The answers that are not added up, and the sum by ``tree_sum``, in tasks or here.
 
         The first time that no one knows how large summands are, tasks take the sum. What comes
         back then is as large as each of them.
@@ -95,7 +95,7 @@ class OnDask(Partitions):
         current().begin(f"round {self.work.rounds + 1} on the cluster")
         demand_connection(self.client, doing)
         try:
-            futures = self.begin(task)
+            futures = self.submit_round(task)
             n, size = len(futures), self.summands.get(task.name, np.inf)
             by_tasks = (
                 n > 1 and n * size > DRIVER_SUM_BYTES and (task.apart != "answers" or task.waiting)
@@ -118,15 +118,15 @@ class OnDask(Partitions):
         took = time.perf_counter() - began
         self.work += Work(rounds=1, received=bytes_of(answers), seconds=took)
         self.summands[task.name] = bytes_of(total)
-        while len(self.sent) > STAYING * max(len(self.rows), 1):
+        while len(self.sent) > ARRAYS_PER_PARTITION * max(len(self.rows), 1):
             del self.sent[next(iter(self.sent))]
         return aligned(rows), aligned(total)
 
-    def begin(self, task: Round) -> list[Any]:
+    def submit_round(self, task: Round) -> list[Any]:
         """The answers of all groups of partitions, as futures."""
-        if self.begun is None:
-            self.begun = self.submitted((local_environment(), self.source))
-        if not self.preferred_workers or self.work.rounds % REFRESHED == 0:
+        if self.shared_source is None:
+            self.shared_source = self.submit_value((local_environment(), self.source))
+        if not self.preferred_workers or self.work.rounds % REFRESH_ROUNDS == 0:
             self.refresh_preferred_workers()
         n, preferred_workers, futures = len(self.rows), self.preferred_workers, []
         length = length_of_groups(n, len(preferred_workers))
@@ -136,21 +136,21 @@ class OnDask(Partitions):
             rows = self.rows[first][0], self.rows[last][1]
             cut = with_arrays(task, partial(self.slot, arrays=arrays, group=first, rows=rows))
             self.work += Work(sent=bytes_of(cut))
-            home = (
+            preferred_worker = (
                 preferred_workers[first * len(preferred_workers) // n]
                 if preferred_workers
                 else None
             )
             future = self.client.submit(
                 answer_in_environment,
-                self.begun,
+                self.shared_source,
                 range(first, last + 1),
                 cut,
                 arrays,
                 pure=False,
                 key=key_of(task.name, first, last, fresh_key()),
-                workers=None if home is None else [home],
-                allow_other_workers=home is not None,
+                workers=None if preferred_worker is None else [preferred_worker],
+                allow_other_workers=preferred_worker is not None,
             )
             futures.append(future)
         return futures
@@ -170,10 +170,12 @@ class OnDask(Partitions):
 
     def sum_of(self, summands: list[Any]) -> Any:
         """The sum of a few answers, before any other partition begins on its worker."""
-        return self.client.submit(sum_in_environment, self.begun, summands, pure=False, priority=1)
+        return self.client.submit(
+            sum_in_environment, self.shared_source, summands, pure=False, priority=1
+        )
 
     def slot(self, array: Any, arrays: list[Any], group: int, rows: tuple[int, int]) -> Any:
-        """What a group is given of an array: that, or its place among those that are futures."""
+        """The rows of an array for a group, or their place among those that are futures."""
         if isinstance(array, RowSharded):
             shard = self.slot_of(array.array, array.of(*rows), arrays, group)
             return attrs.evolve(array, array=shard, start=rows[0])
@@ -183,11 +185,11 @@ class OnDask(Partitions):
 
     def slot_of(self, array: Any, shard: Any, arrays: list[Any], group: int) -> Any:
         """A group's own part of an array, or its place among those that come as futures."""
-        if shard.nbytes <= SMALL:
+        if shard.nbytes <= INLINE_BYTES:
             return shard
         key = (id(array), group)
         if key not in self.sent:
-            self.sent[key] = (array, self.submitted(shard))
+            self.sent[key] = (array, self.submit_value(shard))
             self.work += Work(sent=shard.nbytes)
         else:  # asked for again: among those that stay
             self.sent[key] = self.sent.pop(key)
@@ -203,7 +205,7 @@ class OnDask(Partitions):
             for name in field_names(kind):
                 self.forget(getattr(value, name))
 
-    def submitted(self, value: Any) -> Any:
+    def submit_value(self, value: Any) -> Any:
         """A value on the cluster, which the scheduler can make again."""
         return self.client.submit(identity, value, pure=False)
 
@@ -221,7 +223,7 @@ class OnDask(Partitions):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a fit says of the workers."""
+        """Notes of a fit on its workers."""
         note = note_on_arithmetic(self.arithmetic)
         return () if note is None else (note,)
 
@@ -239,9 +241,7 @@ class OnDask(Partitions):
         if self.client.status == "running":
             with suppress(Exception):
                 key = self.source.key_of_tables
-                self.client.run(
-                    leave_worker, key, on_error="ignore", callback_timeout=LEAVE_SECONDS
-                )
+                self.client.run(drop_cache, key, on_error="ignore", callback_timeout=LEAVE_SECONDS)
 
 
 def identity(value: Any) -> Any:
@@ -292,38 +292,38 @@ def aligned(value: Any) -> Any:
 
 
 @attrs.define(eq=False)
-class KeptByFit:
+class CachesByFit:
     """The parts that a process keeps as a worker, those of each fit by themselves.
 
     All together they take a share of its memory: who comes later finds what others leave, and has
     the rest of its parts in a file.
     """
 
-    fits: dict[str, KeptParts] = attrs.field(factory=dict)
+    fits: dict[str, PartCache] = attrs.field(factory=dict)
 
-    def of(self, source: Source, worker: Any) -> KeptParts:
+    def of(self, source: Source, worker: Any) -> PartCache:
         """The parts of the fit that a source belongs to, with the memory that they have now."""
         key, now = source.key_of_tables, time.monotonic()
         if key not in self.fits:
             scratch = Scratch(source.scratch or worker.local_directory)
             scratch.check(f" on worker {worker.address}")
-            self.fits[key] = KeptParts(scratch=scratch)
+            self.fits[key] = PartCache(scratch=scratch)
         kept = self.fits[key]
-        kept.asked = now
-        for other in [k for k, fit in self.fits.items() if now - fit.asked > FORGOTTEN]:
+        kept.last_used = now
+        for other in [k for k, fit in self.fits.items() if now - fit.last_used > UNUSED_SECONDS]:
             self.fits.pop(other).close()
         if kept.scratch is not None:  # which one that is closed has no more
             limit = worker.memory_manager.memory_limit or np.inf
-            others = sum(f.held + f.read for f in self.fits.values() if f is not kept)
-            kept.most = KEPT_SHARE * limit - others
+            others = sum(f.held_bytes + f.table_bytes for f in self.fits.values() if f is not kept)
+            kept.max_bytes = KEPT_SHARE * limit - others
         return kept
 
 
-KEPT, ONE_AT_A_TIME = KeptByFit(), threading.Lock()
+CACHES, PARTITION_LOCK = CachesByFit(), threading.Lock()
 
 
 def answer_in_environment(
-    begun: tuple[dict[str, str], Source], group: range, task: Round, arrays: list[Array]
+    shared_source: tuple[dict[str, str], Source], group: range, task: Round, arrays: list[Array]
 ) -> Any:
     """The answers of neighbouring partitions, and their sum.
 
@@ -332,16 +332,16 @@ def answer_in_environment(
     """
     from distributed import get_worker
 
-    environment, source = begun
+    environment, source = shared_source
     refuse_another_environment(environment)
     worker, filled_task = get_worker(), filled(task, arrays)
 
     def answer(p: int) -> Any:
         try:
             with (
-                ONE_AT_A_TIME,
+                PARTITION_LOCK,
                 thread_limit(worker.state.nthreads),
-                KEPT.of(source, worker).borrowed(source, p) as part,
+                CACHES.of(source, worker).borrowed(source, p) as part,
             ):
                 return answer_of(for_rows(filled_task, *source.data.rows(p)), part)
         except McframeError:
@@ -355,16 +355,16 @@ def answer_in_environment(
     return tree_sum(map(answer, group))
 
 
-def sum_in_environment(begun: tuple[dict[str, str], Source], answers: list[Any]) -> Any:
+def sum_in_environment(shared_source: tuple[dict[str, str], Source], answers: list[Any]) -> Any:
     """The sum of answers, of a worker that computes with what the fit computes with."""
-    refuse_another_environment(begun[0])
+    refuse_another_environment(shared_source[0])
     return tree_sum(map(aligned, answers))
 
 
-def leave_worker(key: str) -> None:
+def drop_cache(key: str) -> None:
     """Drop the parts of a fit that this process has kept as a worker, unless it works for long."""
-    if key in KEPT.fits and ONE_AT_A_TIME.acquire(timeout=LEAVE_SECONDS):
+    if key in CACHES.fits and PARTITION_LOCK.acquire(timeout=LEAVE_SECONDS):
         try:
-            KEPT.fits[key].close()
+            CACHES.fits[key].close()
         finally:
-            ONE_AT_A_TIME.release()
+            PARTITION_LOCK.release()

@@ -19,7 +19,7 @@ from mcframe import __version__
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.model.labels import AxisLabels
-from mcframe.partitions.chunks import data_of, type_of_places
+from mcframe.partitions.chunks import data_of, index_type
 from mcframe.partitions.partitioned_data import CountedPartitions
 from mcframe.runtime.machine import held
 from mcframe.storage import archive as storage
@@ -27,11 +27,11 @@ from mcframe.storage import archive as storage
 # 3 since entries are Parquet files.
 FORMAT = 3
 # Where files are until all of them are there, and the file that their writer holds.
-WORKSHOP, LOCK = "mcframe-writing", "lock"
+STAGING, LOCK = "mcframe-writing", "lock"
 # The errors of a full disk, a full quota and a limit of the size of files.
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # How many files that are not ours a message shows.
-SHOWN = 3
+FILES_SHOWN = 3
 
 
 @attrs.frozen
@@ -46,7 +46,7 @@ class FolderLayout:
 
     def is_ours(self, path: Path) -> bool:
         """Return True for a path inside a folder that the function has written."""
-        if path.name == WORKSHOP and not path.is_file():
+        if path.name == STAGING and not path.is_file():
             return all(file.name == LOCK or self.is_ours(file) for file in path.iterdir())
         named = path.name == self.manifest or re.fullmatch(self.files, path.name) is not None
         return named and not path.is_dir()
@@ -62,7 +62,7 @@ class StoredFile:
 
 @attrs.frozen(eq=False)
 class Folder:
-    """A folder that was written by ``publish``: what its manifest says.
+    """A folder that was written by ``commit``: what its manifest says.
 
     Attributes
     ----------
@@ -97,12 +97,14 @@ class Folder:
         try:
             facts = json.loads((path / layout.manifest).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise without_manifest(path, layout) from None
+            raise error_of_missing_manifest(path, layout) from None
         except (OSError, ValueError, RecursionError) as error:
             how = f"its manifest {layout.manifest} cannot be read: {error}"
-            raise damaged(path, layout, how) from None
+            raise error_of_damage(path, layout, how) from None
         if not isinstance(facts, dict) or facts.pop("kind", None) != layout.kind:
-            raise damaged(path, layout, f"its manifest {layout.manifest} says no {layout.kind}")
+            raise error_of_damage(
+                path, layout, f"its manifest {layout.manifest} says no {layout.kind}"
+            )
         if facts.get("format") != FORMAT:
             raise DataError(
                 f"folder {str(path)!r} was written by mcframe {facts.get('version')}: its manifest"
@@ -112,7 +114,7 @@ class Folder:
             )
         if facts.pop("checksum", None) != checksum_of_facts(facts):
             how = f"its manifest {layout.manifest} does not agree with itself"
-            raise damaged(path, layout, how)
+            raise error_of_damage(path, layout, how)
         del facts["format"]
         version, stored = facts.pop("version"), facts.pop("files")
         files = {name: StoredFile(**file) for name, file in stored.items()}
@@ -129,12 +131,14 @@ class Folder:
         try:
             size = (self.path / name).stat().st_size
         except FileNotFoundError:
-            raise damaged(self.path, self.layout, f"its file {name} is not there") from None
+            raise error_of_damage(
+                self.path, self.layout, f"its file {name} is not there"
+            ) from None
         except OSError as error:
             raise self.unreadable(name, error) from None
         if size != self.files[name].size:
             how = f"its file {name} has {size} bytes and should have {self.files[name].size}"
-            raise damaged(self.path, self.layout, how)
+            raise error_of_damage(self.path, self.layout, how)
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file, which are those that were written.
@@ -154,13 +158,13 @@ class Folder:
             raise self.unreadable(name, error) from None
         if hashlib.sha256(content).hexdigest() != self.files[name].sha256:
             how = f"its file {name} holds other bytes than were written"
-            raise damaged(self.path, self.layout, how)
+            raise error_of_damage(self.path, self.layout, how)
         return content
 
     def unreadable(self, name: str, error: OSError) -> DataError:
         """Return the error about a file that is there and cannot be read."""
         how = f"its file {name} cannot be read ({error.strerror})"
-        return damaged(self.path, self.layout, how)
+        return error_of_damage(self.path, self.layout, how)
 
 
 def path_of(path: str | os.PathLike[str]) -> Path:
@@ -173,9 +177,9 @@ def checksum_of_facts(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def without_manifest(folder: Path, layout: FolderLayout) -> DataError:
+def error_of_missing_manifest(folder: Path, layout: FolderLayout) -> DataError:
     """Return the error about a folder without a manifest."""
-    if (folder / WORKSHOP).is_dir():
+    if (folder / STAGING).is_dir():
         return DataError(
             f"folder {str(folder)!r} is not finished: {layout.writer} is still at work there, or"
             " was stopped; write it again with overwrite=True"
@@ -186,7 +190,7 @@ def without_manifest(folder: Path, layout: FolderLayout) -> DataError:
     )
 
 
-def damaged(folder: Path, layout: FolderLayout, how: str) -> DataError:
+def error_of_damage(folder: Path, layout: FolderLayout, how: str) -> DataError:
     """Return the error about a damaged folder."""
     return DataError(
         f"folder {str(folder)!r} is damaged: {how}. Write it again with {layout.writer}"
@@ -226,7 +230,7 @@ def staging_directory(
         If the folder cannot be written into, as ``check_folder`` says, or another writer is at
         work there; where the disk is full, with how many bytes were needed.
     """
-    fresh, place = not folder.exists(), folder / WORKSHOP
+    fresh, place = not folder.exists(), folder / STAGING
     with ExitStack() as stack:
         try:
             check_folder(folder, layout, overwrite)
@@ -243,11 +247,11 @@ def staging_directory(
             ) from None
         try:
             if not overwrite and any(file != place for file in folder.iterdir()):
-                raise taken(folder, layout)  # since the check above
-            clear(place, layout)
+                raise error_of_occupied_folder(folder, layout)  # since the check above
+            clear_staging(place, layout)
             yield place
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in DISK_FULL_ERRORS:
                 raise
             raise DataError(
                 f"the disk of folder {str(folder)!r} is full ({error.strerror}): {needed()}"
@@ -255,7 +259,7 @@ def staging_directory(
                 " deleted; free some space, or give a folder on another disk"
             ) from error
         finally:
-            clear(place, layout)
+            clear_staging(place, layout)
             with suppress(OSError):  # where another writer has just come
                 (place / LOCK).unlink()
                 place.rmdir()
@@ -277,17 +281,17 @@ def check_folder(folder: Path, layout: FolderLayout, overwrite: bool) -> None:
         return
     foreign = sorted(file.name for file in folder.iterdir() if not layout.is_ours(file))
     if foreign:
-        shown = ", ".join(map(repr, foreign[:SHOWN]))
-        more = f" and {len(foreign) - SHOWN} more" if len(foreign) > SHOWN else ""
+        shown = ", ".join(map(repr, foreign[:FILES_SHOWN]))
+        more = f" and {len(foreign) - FILES_SHOWN} more" if len(foreign) > FILES_SHOWN else ""
         raise DataError(
             f"folder {str(folder)!r} holds {shown}{more}, not written by {layout.writer} and not"
             " deleted by it either; give an empty folder or a new one"
         )
     if any(folder.iterdir()) and not overwrite:
-        raise taken(folder, layout)
+        raise error_of_occupied_folder(folder, layout)
 
 
-def taken(folder: Path, layout: FolderLayout) -> DataError:
+def error_of_occupied_folder(folder: Path, layout: FolderLayout) -> DataError:
     """Return the error about a folder that holds files of ours."""
     return DataError(
         f"folder {str(folder)!r} holds {layout.contents} already, or the rest of an unfinished"
@@ -301,8 +305,8 @@ def refuse_full(place: Path, n_bytes: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def clear(place: Path, layout: FolderLayout) -> None:
-    """Delete our files in a workshop."""
+def clear_staging(place: Path, layout: FolderLayout) -> None:
+    """Delete our files in a staging directory."""
     for file in place.iterdir():
         if layout.is_ours(file):
             file.unlink(missing_ok=True)
@@ -315,7 +319,7 @@ def commit(
     facts: Mapping[str, Any],
     files: Mapping[str, StoredFile],
 ) -> None:
-    """Move finished files from the workshop into the folder; the manifest comes last.
+    """Move finished files from the staging directory into the folder; the manifest comes last.
 
     What the folder held before goes now, when the new files are all written: a reader finds
     the old content, no manifest, or the new content.
@@ -419,7 +423,7 @@ class PartitionsOnDisk(CountedPartitions):
             return numbers
 
         counts = np.bincount(array("row") - start, minlength=stop - start)
-        places = type_of_places(file.metadata.num_rows)
+        places = index_type(file.metadata.num_rows)
         arrays = {what: array(what) for what in ("value", *self.additions(name))}
         arrays["columns"] = array("column").astype(places, copy=False)
         arrays["indptr"] = np.concatenate([[0], np.cumsum(counts)]).astype(places)
@@ -478,7 +482,7 @@ def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> Partitio
     ...     table.n_partitions, table.shape("x"), table.n_entries(0)
     (1, (2, 2), 3)
     """
-    table = opened(path_of(folder))
+    table = open_partitions(path_of(folder))
     for name in table.stored.files:
         if verify:
             table.stored.read(name)
@@ -487,7 +491,7 @@ def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> Partitio
     return table
 
 
-def opened(path: Path) -> PartitionsOnDisk:
+def open_partitions(path: Path) -> PartitionsOnDisk:
     """Open a folder by its manifest alone."""
     stamp, stored = stamp_of(path), Folder.open(path, PARTITIONS)
     blocks = stored.facts["blocks"]
@@ -502,7 +506,7 @@ def opened(path: Path) -> PartitionsOnDisk:
 
 def reopen(folder: str, fingerprint: str) -> PartitionsOnDisk:
     """Open a folder in another process, or raise a ``DataError`` where it holds another table."""
-    table = opened(Path(folder))
+    table = open_partitions(Path(folder))
     if table.fingerprint != fingerprint:
         raise DataError(
             f"folder {folder!r} holds another table here than where the work began; was it"

@@ -23,7 +23,7 @@ from mcframe.partitions.partitioned_problem import PartitionedProblem
 from mcframe.partitions.store import is_partitioned
 
 # Rows of a file that are in memory at a time.
-BATCH = 1 << 18
+ROWS_PER_BATCH = 1 << 18
 
 
 @attrs.frozen
@@ -43,11 +43,11 @@ class ParquetTriples:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for path in self.files:
             try:
-                for batch in opened(path, self.columns).iter_batches(
-                    BATCH, columns=list(self.columns.values())
+                for batch in open_parquet(path, self.columns).iter_batches(
+                    ROWS_PER_BATCH, columns=list(self.columns.values())
                 ):
                     yield {
-                        what: numbers(path, name, batch.column(name))
+                        what: numbers_of_column(path, name, batch.column(name))
                         for what, name in self.columns.items()
                     }
             except DataError:
@@ -109,11 +109,11 @@ def parquet_triples(
     additions = {"weight": weight, "offset": offset, "exposure": exposure}
     columns = named | {what: name for what, name in additions.items() if name is not None}
     for file in files:
-        opened(file, columns)
+        open_parquet(file, columns)
     return ParquetTriples(files, columns)
 
 
-def opened(path: Path, columns: dict[str, str]) -> Any:
+def open_parquet(path: Path, columns: dict[str, str]) -> Any:
     """Open a Parquet file that has these columns, or raise a ``DataError``."""
     if not path.is_file():
         raise DataError(f"there is no file {str(path)!r}; check the path")
@@ -138,7 +138,7 @@ def unreadable(path: Path, error: Exception) -> DataError:
     )
 
 
-def numbers(path: Path, name: str, column: Any) -> Any:
+def numbers_of_column(path: Path, name: str, column: Any) -> Any:
     """Return a column of a batch as an array, or raise a ``DataError`` where some are null."""
     if column.null_count:
         raise DataError(
@@ -151,7 +151,7 @@ def numbers(path: Path, name: str, column: Any) -> Any:
 CELLS = ("missing", "all")
 CELLS_WRITTEN = FolderLayout("mcframe cells", "cells", "impute_to", "", r"part-\d+\.parquet")
 # The number of cells that are in memory at a time.
-AT_ONCE = 1 << 18
+CELLS_PER_WRITE = 1 << 18
 
 
 def impute_to(
@@ -292,7 +292,7 @@ def write_cells(
     table = read_values(fit.model.block(name), values)
     kinds = {"row": pa.int64(), "column": pa.int32(), "value": pa.float64()}
     schema = pa.schema(kinds | ({"observed": pa.bool_()} if with_observed else {}))
-    height = max(1, AT_ONCE // n_columns)
+    height = max(1, CELLS_PER_WRITE // n_columns)
     with pq.ParquetWriter(file, schema) as writer:
         for low in range(0, stop - start, height):
             high = min(low + height, stop - start)

@@ -25,7 +25,7 @@ from mcframe.numerics.operators import LowRank
 from mcframe.partitions.partitioned_data import PartitionedData
 
 # What holds no array, which is most of what a question consists of.
-PLAIN = frozenset({int, float, bool, str, type(None)})
+SCALAR_TYPES = frozenset({int, float, bool, str, type(None)})
 
 
 @attrs.frozen(eq=False)
@@ -41,7 +41,7 @@ class RowSharded:
     start: int = 0  # the first row that the array has
 
     def of(self, first: int, last: int) -> Any:
-        """What the partition with these rows is given.
+        """The rows of one partition, and the numbers that all partitions get.
 
         Row by row in memory, as rows arrive that have travelled: of columns BLAS adds up in
         another order.
@@ -83,7 +83,7 @@ def field_names(kind: Any) -> tuple[str, ...]:
 
 def with_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
     """A distributed value or a tuple, its arrays, which may be ``RowSharded``, changed."""
-    if type(value) in PLAIN:
+    if type(value) in SCALAR_TYPES:
         return value
     if isinstance(value, tuple):
         return tuple(with_arrays(part, change) for part in value)
@@ -95,7 +95,7 @@ def with_arrays(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def for_rows(value: Any, first: int, last: int) -> Any:
-    """What a partition with these rows is given of a distributed value, a tuple or an array."""
+    """A distributed value, a tuple or an array, cut to the rows of a partition."""
     return with_arrays(
         value, lambda array: array.of(first, last) if isinstance(array, RowSharded) else array
     )
@@ -110,7 +110,7 @@ def values_at(value: Any, part: "Part") -> Any:
 
 @attrs.frozen(eq=False)
 class PartAttribute(Distributed):
-    """What a partition has under a dotted name; the partition itself without one."""
+    """An attribute of a partition by its dotted name; the partition itself without one."""
 
     path: str = ""
 
@@ -125,7 +125,7 @@ LOSS, ENTRIES = PartAttribute("program.loss"), PartAttribute("program.entries")
 
 @attrs.frozen(eq=False)
 class PartValue(Distributed):
-    """What a function, or a method of what a partition has, returns there: a question to it.
+    """A function, or a method, and its arguments: each partition computes the result of its own.
 
     Of the arguments distributed values are those of the partition.
     """
@@ -161,12 +161,12 @@ class LazyEntryValues(PartValue):
         """The values of a partition, found now or kept from before."""
         return part.entry_values(self)
 
-    def find(self, part: "Part") -> Any:
+    def compute(self, part: "Part") -> Any:
         """The values of a partition, found now."""
         return PartValue.at(self, part)
 
     def changed(self, function: Callable[..., Array], *arguments: Any) -> "LazyEntryValues":
-        """What a function makes of its arguments, as many numbers as these."""
+        """The result of a function, as many numbers as these."""
         return LazyEntryValues(function, arguments, size=self.size)
 
     def __add__(self, other: "LazyEntryValues") -> "LazyEntryValues":
@@ -241,10 +241,10 @@ class ByEffect:
 
 # How many arrays of numbers a partition keeps. With one less a fit finds 1.7 to 2 times as many of
 # them anew, with twice as many 3 to 7 % fewer: of all kinds of losses, with effects or not.
-KEPT = 4
+ARRAYS_KEPT = 4
 # What a compiled partition holds of an entry: 8 bytes of its row and column, 12 of its two orders
 # besides, 8 of its value, and the numbers above.
-BYTES_PER_ENTRY = 28 + 8 * KEPT
+BYTES_PER_ENTRY = 28 + 8 * ARRAYS_KEPT
 # What a process holds of an entry of the one partition that it reads, compiles or asks, at most.
 BYTES_AT_WORK = 110
 
@@ -269,7 +269,7 @@ class Source:
 
     @property
     def words(self) -> tuple[Likelihood, ...]:
-        """What all parts share, and no part stores."""
+        """The likelihoods, which all parts share and no part stores."""
         likelihoods = tuple(block.likelihood for block in self.model.blocks)
         if self.totals is None:
             return likelihoods
@@ -321,7 +321,7 @@ class Part:
                 raise DataError(f"block {name!r} is {table.shape} here, and {wanted} is needed")
         return tables
 
-    def leave_tables(self) -> None:
+    def drop_tables(self) -> None:
         """Forget the tables, which the program needs no more; they are read anew if asked for."""
         for name in ("tables", "problem"):
             self.__dict__.pop(name, None)
@@ -340,9 +340,9 @@ class Part:
         loss, wide = compile_loss(self.problem, whole=False)
         scales_of_term = self.problem.scales_of(self.source.model.terms[0])
         scales = None if scales_of_term is None else scales_of_term.inverse
-        entries = attrs.evolve(narrowed_entries(wide), scales=scales)
+        entries = attrs.evolve(compact_entries(wide), scales=scales)
         block_losses = tuple(
-            narrowed_block_loss(block_loss, wide, entries) for block_loss in loss.block_losses
+            compact_block_loss(block_loss, wide, entries) for block_loss in loss.block_losses
         )
         loss = EntryLoss(block_losses)
         names = tuple(block.name for block in self.source.model.blocks)
@@ -362,14 +362,14 @@ class Part:
         numbers = self.kept.pop(values.key, None)
         if numbers is None:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                numbers = values.find(self)
+                numbers = values.compute(self)
         self.keep(values.key, numbers)
         return numbers
 
     def keep(self, key: str, numbers: Array) -> None:
         """Keep what was found, and forget what was asked for longest ago."""
         self.kept[key] = numbers
-        while len(self.kept) > KEPT:
+        while len(self.kept) > ARRAYS_KEPT:
             del self.kept[next(iter(self.kept))]
 
 
@@ -384,22 +384,22 @@ def read_part(block: Block, data: Any) -> Table:
     return read_table(block, data, unwritten_beyond=0)
 
 
-def narrowed(places: IntArray) -> Any:
+def as_uint32(places: IntArray) -> Any:
     """Rows or columns with 4 bytes each, as patterns hold them."""
     return places.astype(np.uint32)
 
 
-def narrowed_entries(entries: Entries) -> Entries:
+def compact_entries(entries: Entries) -> Entries:
     """The entries with rows and columns of 4 bytes, their columns once, and no values.
 
     Values count for the seed of the pattern alone, which is known then.
     """
     pattern = entries.with_form(sparse=True, random_state=0).pattern
     lines = pattern.by_rows
-    columns: Any = lines.across if lines.as_given else narrowed(entries.columns)
+    columns: Any = lines.across if lines.as_given else as_uint32(entries.columns)
     return Entries(
         entries.shape,
-        narrowed(entries.rows),
+        as_uint32(entries.rows),
         columns,
         np.zeros(0),
         sparse=True,
@@ -407,17 +407,17 @@ def narrowed_entries(entries: Entries) -> Entries:
     )
 
 
-def narrowed_block_loss(block_loss: BlockLoss, wide: Entries, entries: Entries) -> BlockLoss:
+def compact_block_loss(block_loss: BlockLoss, wide: Entries, entries: Entries) -> BlockLoss:
     """The block with rows and columns of 4 bytes: those of the entries where they are the same.
 
     Without the ridge on biases, which counts once and not in each partition.
     """
-    rows = entries.rows if block_loss.rows is wide.rows else narrowed(block_loss.rows)
+    rows = entries.rows if block_loss.rows is wide.rows else as_uint32(block_loss.rows)
     same = block_loss.columns is wide.columns
-    columns = entries.columns if same else narrowed(block_loss.columns)
+    columns = entries.columns if same else as_uint32(block_loss.columns)
     effects = block_loss.effects
     of_classes = effects.width > 1 and effects.size
-    places = narrowed(effects.columns) if of_classes else columns
+    places = as_uint32(effects.columns) if of_classes else columns
     ridge = None if block_loss.layout.n_biases else effects.ridge
     effects = attrs.evolve(effects, rows=rows, columns=places, ridge=ridge)
     return attrs.evolve(block_loss, rows=rows, columns=columns, effects=effects)
@@ -437,13 +437,13 @@ def bytes_of_equations(width: int) -> int:
     return 8 * (width * (width + 1) // 2 + width)
 
 
-def brought(n_partitions: int, answer: int) -> int:
+def bytes_to_driver(n_partitions: int, answer: int) -> int:
     """The bytes that come to the driver for the sum of answers of so many bytes."""
     return answer if n_partitions * answer > DRIVER_SUM_BYTES else n_partitions * answer
 
 
-def held(n_partitions: int) -> int:
-    """How many answers a process holds at most that adds all of them up as they come.
+def sums_in_memory(n_partitions: int) -> int:
+    """The largest number of answers that a process holds while it adds them up as they come.
 
     A sum for each level of the tree, the next answer, and one more where two are added.
     """
@@ -451,11 +451,11 @@ def held(n_partitions: int) -> int:
 
 
 # What an entry has once; all else it has for each number of z.
-VALUE = 8
+VALUE_BYTES = 8
 # Of entries of several blocks: their order by columns, and the rows and columns of their block.
-ORDER, PLACES = 4, 8
+ORDER_BYTES, PLACE_BYTES = 4, 8
 # The places of the effects of classes, each; factors of losses; offsets in the predictor.
-PLACE_OF_CLASS, FACTOR, OFFSET = 4, 8, 8
+CLASS_PLACE_BYTES, FACTOR_BYTES, OFFSET_BYTES = 4, 8, 8
 
 
 def bytes_compiled(model: Model, data: PartitionedData, p: int) -> int:
@@ -482,12 +482,12 @@ def bytes_of_entry(block: Block, data: PartitionedData, several: bool) -> int:
     additions_of, width = getattr(data, "additions", None), block.likelihood.width
     added = ("weight", "offset") if additions_of is None else additions_of(block.name)
     shifted = "offset" in added or "exposure" in added
-    size = VALUE + width * (BYTES_PER_ENTRY - VALUE)
-    size += width * ORDER * several + PLACES * (several or width > 1)
-    size += width * PLACE_OF_CLASS * (width > 1 and bool(block.bias))
-    size += FACTOR * ("weight" in added or bool(block.standardize))
+    size = VALUE_BYTES + width * (BYTES_PER_ENTRY - VALUE_BYTES)
+    size += width * ORDER_BYTES * several + PLACE_BYTES * (several or width > 1)
+    size += width * CLASS_PLACE_BYTES * (width > 1 and bool(block.bias))
+    size += FACTOR_BYTES * ("weight" in added or bool(block.standardize))
     # Offsets of a location are taken off its values.
-    return size + width * OFFSET * (shifted and not block.likelihood.location)
+    return size + width * OFFSET_BYTES * (shifted and not block.likelihood.location)
 
 
 def bytes_at_work(model: Model, data: PartitionedData, p: int) -> int:

@@ -74,7 +74,7 @@ class PartitionedData(Protocol):
 
 @attrs.frozen(eq=False, repr=False, kw_only=True)
 class CountedPartitions:
-    """What partitions answer about their sizes, by counts of all rows, columns and entries.
+    """The sizes of partitions, from counts of all rows, columns and entries.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class RowsInMemory:
     @cached_property
     def matrices(self) -> Mapping[str, Any]:
         """The values of each block, of which rows can be taken."""
-        return {name: rows_at_hand(values_of(block)) for name, block in self.data.items()}
+        return {name: row_matrix(values_of(block)) for name, block in self.data.items()}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -208,7 +208,7 @@ class RowsInMemory:
     def block_entries(self, name: str, p: int) -> int:
         """The stored entries of a block in partition p."""
         first, last = self.rows(p)
-        return count_of(self.matrices[name][first:last])
+        return count_entries(self.matrices[name][first:last])
 
     def additions(self, name: str) -> tuple[str, ...]:
         """Names of the additions to the values of a block."""
@@ -226,7 +226,7 @@ class RowsInMemory:
         block = self.data[name]
         if isinstance(block, Observations):
             block = attrs.evolve(block, values=self.matrices[name])
-            return changed(block, lambda array: rows_of(array, rows, self.n_items))
+            return map_arrays(block, lambda array: rows_of(array, rows, self.n_items))
         return self.matrices[name][rows]
 
 
@@ -235,7 +235,7 @@ def values_of(data: Any) -> Any:
     return data.values if isinstance(data, Observations) else data
 
 
-def changed(data: Any, change: Callable[[Any], Any]) -> Any:
+def map_arrays(data: Any, change: Callable[[Any], Any]) -> Any:
     """A block whose matrix is changed, and of ``Observations`` all else that is given."""
     if not isinstance(data, Observations):
         return change(data)
@@ -244,7 +244,7 @@ def changed(data: Any, change: Callable[[Any], Any]) -> Any:
     return Observations(change(data.values), **added)
 
 
-def rows_at_hand(matrix: Any) -> Any:
+def row_matrix(matrix: Any) -> Any:
     """A matrix of which rows can be taken without a pass over all of it."""
     return sp.csr_array(matrix) if sp.issparse(matrix) else np.asarray(matrix, dtype=float)
 
@@ -257,7 +257,7 @@ def bits_of(numbers: Any) -> Any:
     return compressed.shape, compressed.indptr, compressed.indices, compressed.data
 
 
-def count_of(matrix: Any) -> int:
+def count_entries(matrix: Any) -> int:
     """The stored entries of a matrix: of an array those that are not NaN."""
     return int(matrix.nnz if sp.issparse(matrix) else np.count_nonzero(~np.isnan(matrix)))
 
@@ -266,5 +266,5 @@ def rows_of(numbers: Any, rows: slice, n_items: int) -> Any:
     """Return some rows of weights or offsets; those common to all rows stay as they are."""
     if np.ndim(numbers) == 0 and not sp.issparse(numbers):
         return numbers
-    matrix = rows_at_hand(numbers)
+    matrix = row_matrix(numbers)
     return matrix[rows] if matrix.shape[0] == n_items and matrix.ndim == 2 else matrix

@@ -38,7 +38,7 @@ from mcframe.partitions.part import (
 
 # Up to so many effects of columns partitions send their part of the system, 0.5 MB: a product is
 # then no round.
-WRITTEN_OUT = 256
+EXPLICIT_COLUMNS = 256
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -231,7 +231,7 @@ class EntriesInParts:
 
 @attrs.frozen(eq=False)
 class CurvatureInParts:
-    """What ``Curvature`` answers, of all partitions: each question is a round."""
+    """The ``Curvature`` of all partitions together: each question is a round."""
 
     effects: EffectsInParts
     parts: PartValue  # the ``Curvature`` of each partition
@@ -245,9 +245,9 @@ class CurvatureInParts:
         [total] = self.effects.by_effect(diagonal, self.parts)
         return total
 
-    def sum(self, question: Callable[..., Array], *given: Any) -> Array:
+    def sum(self, question: Callable[..., Array], *arguments: Any) -> Array:
         """The sum of the partitions' answers."""
-        return np.asarray(self.effects.partitions.sum(question, self.parts, *given))
+        return np.asarray(self.effects.partitions.sum(question, self.parts, *arguments))
 
     def blocks(self) -> Array:
         """The second derivatives in the effects of the classes of each column."""
@@ -269,7 +269,7 @@ class CurvatureInParts:
     def elimination(self, rows: Array) -> Callable[[Array], Array]:
         """The product x -> N' D N x: a round each, or one that writes the matrix out."""
         sharded = RowSharded(rows)
-        if self.effects.size - rows.size > WRITTEN_OUT:
+        if self.effects.size - rows.size > EXPLICIT_COLUMNS:
             return lambda others: self.sum(Curvature.eliminated, sharded, others)
         matrix = self.sum(Curvature.written_out, sharded)
         return lambda others: matrix @ others
@@ -313,7 +313,7 @@ def row_effects(entries: EntriesAt, warm: Array | None) -> Array | None:
 
 
 def parameter_sums(entries: EntriesAt, asked: Any) -> tuple[Any, ElementwiseMin]:
-    """What entries answer to a question for the parameters; negated of what the largest counts."""
+    """Sums over entries for the parameters, and the negated largest numbers."""
     weights = entries.weights * np.ones(entries.y.size)
     answers = entries.likelihood.parameter_sums(entries.z, entries.y, weights)
     sums, largest = answers(asked)

@@ -37,7 +37,7 @@ from mcframe.runtime.work import Work
 
 @attrs.frozen(eq=False)
 class PartitionedEntries:
-    """What ``Entries`` answer, of entries that no process holds all of.
+    """``Entries`` that no process holds all of.
 
     Numbers at them are ``LazyEntryValues``; Z is in factors, whose rows go to their partitions.
     ``longest`` is the largest number of entries in a row or a column.
@@ -59,7 +59,7 @@ class PartitionedEntries:
 
     @property
     def work(self) -> Work:
-        """What was asked of partitions until now."""
+        """The counts of rounds and bytes until now."""
         return self.partitions.work
 
     @property
@@ -100,7 +100,7 @@ class PartitionedEntries:
         return float(np.sqrt(self.dot(numbers, numbers)))
 
     def finite(self, numbers: LazyEntryValues) -> bool:
-        """Whether all numbers here are finite."""
+        """True where all numbers here are finite."""
         return all(self.partitions.map_partitions(Entries.finite, ENTRIES, numbers))
 
 
@@ -234,7 +234,7 @@ def matrix_of(
 
 
 def rounding_of(background: tuple[tuple[ImplicitLossAt, float], ...]) -> float:
-    """How much of the norm of products rounding can hide, of unlabeled cells."""
+    """The rounding error in the norm of products of unlabeled cells, at most."""
     return sum(
         gradient.rounding
         for unlabeled, share in background
@@ -255,7 +255,7 @@ def background_at(latent: LowRank, z: LazyEntryValues) -> PartValue:
 
 @attrs.frozen(eq=False)
 class PartitionedImplicitLoss:
-    """What ``ImplicitLoss`` answers, of cells whose rows are in partitions.
+    """``ImplicitLoss`` of cells whose rows are in partitions.
 
     Each partition has the background of its own rows: losses, conjugates and curvatures are sums
     over the partitions, as are products and normal equations of columns, those of rows stay
@@ -305,7 +305,7 @@ class PartitionedImplicitLossAt:
     def curvature_along(
         self, after: "PartitionedImplicitLossAt", moved: LowRank, z: LazyEntryValues
     ) -> float:
-        """How far F lies above its tangent after Z moves by D with entries z, twice."""
+        """Twice the height of F above its tangent after Z moves by D with entries z."""
         move = sharded_rows(moved), z
         return float(
             self.partitions.sum(ImplicitLossAt.curvature_along, self.parts, after.parts, *move)
@@ -318,7 +318,7 @@ class PartitionedImplicitLossAt:
 
 
 # At so many gradients the sums of conjugates are remembered: those of a certificate.
-REMEMBERED = 4
+CONJUGATES_KEPT = 4
 
 
 @attrs.frozen(eq=False)
@@ -429,7 +429,7 @@ class PartitionedLoss(Loss):
             EntryLoss.conjugates_of_entries, LOSS, gradient
         )
         self.conjugates[gradient.key] = deferred
-        while len(self.conjugates) > REMEMBERED:
+        while len(self.conjugates) > CONJUGATES_KEPT:
             del self.conjugates[next(iter(self.conjugates))]
         return deferred
 
@@ -447,15 +447,17 @@ class PartitionedLoss(Loss):
         Into the domains of the losses, and to gradients whose sums over effects of columns vanish:
         a few rounds each.
         """
-        inside = gradient.changed(repaired, LOSS, gradient)
-        for _ in range(PROJECTIONS if any(map(bound_by_sums, self.block_losses)) else 0):
+        inside = gradient.changed(projected_gradients, LOSS, gradient)
+        for _ in range(PROJECTIONS if any(map(needs_zero_sums, self.block_losses)) else 0):
             pairs = zip(self.block_losses, self.sums_by_effect(inside), strict=True)
             freed = [
-                p.effects.conjugate_of_sums(*sums, 0.0)[0] for p, sums in pairs if bound_by_sums(p)
+                p.effects.conjugate_of_sums(*sums, 0.0)[0]
+                for p, sums in pairs
+                if needs_zero_sums(p)
             ]
             if np.all(np.isfinite(freed)):
                 break
-            inside = gradient.changed(repaired, LOSS, self.centre(inside))
+            inside = gradient.changed(projected_gradients, LOSS, self.centre(inside))
         return inside
 
     def clip(self, gradient: LazyEntryValues) -> LazyEntryValues:
@@ -481,7 +483,7 @@ class PartitionedLoss(Loss):
             else None
             for block_loss, (total, _) in zip(self.block_losses, sums, strict=True)
         )
-        moved = gradient.changed(less_means, LOSS, gradient, means)
+        moved = gradient.changed(centred_gradients, LOSS, gradient, means)
         for block_loss in self.block_losses:
             if block_loss.effects.tied and block_loss.effects.ridge is None:
                 moved = block_loss.effects.centre(moved)
@@ -490,7 +492,7 @@ class PartitionedLoss(Loss):
     def rounding(
         self, z: LazyEntryValues, effects: tuple[Array | None, ...], gradient: LazyEntryValues
     ) -> Any:
-        """How far rounding of the predictors may move the losses at z."""
+        """The largest change of the losses at z by rounding of the predictors."""
         asked = EntryLoss.rounding, LOSS, z, self.for_tasks(effects), gradient
         return self.partitions.later(*asked)
 
@@ -503,11 +505,11 @@ class PartitionedLoss(Loss):
         return False
 
     def moved_by(self, away: float, gradient: LazyEntryValues) -> Any:
-        """How far the losses move at most where each predictor is off by ``away``."""
+        """The largest change of the losses where each predictor changes by ``away``."""
         return self.partitions.later(EntryLoss.moved_by, LOSS, away, gradient)
 
 
-def bound_by_sums(block_loss: PartitionedBlockLoss) -> bool:
+def needs_zero_sums(block_loss: PartitionedBlockLoss) -> bool:
     """Whether conjugates are finite only where sums of gradients over columns vanish."""
     return (
         bool(block_loss.layout.n_biases)
@@ -528,7 +530,7 @@ def value_of(part: Part, z: Array, effects: tuple[Any, ...], key: str) -> float:
     return loss.value
 
 
-def less_means(loss: EntryLoss, gradient: Array, means: tuple[Array | None, ...]) -> Array:
+def centred_gradients(loss: EntryLoss, gradient: Array, means: tuple[Array | None, ...]) -> Array:
     """Gradients less a mean for each effect of the columns, or, in a partition, of its rows.
 
     ``means`` has an array for each block with biases that are no ridge's, and None for others.
@@ -545,7 +547,7 @@ def less_means(loss: EntryLoss, gradient: Array, means: tuple[Array | None, ...]
     return centred
 
 
-def repaired(loss: EntryLoss, gradient: Array) -> Array:
+def projected_gradients(loss: EntryLoss, gradient: Array) -> Array:
     """The nearest gradients inside of the domains of losses.
 
     Sums over effects of rows vanish then, those over effects of columns as they do by chance.

@@ -12,7 +12,7 @@ from mcframe.model import Model, Problem
 from mcframe.model.binding import Totals, layout_of
 from mcframe.model.table import LeftBehind, OffsetLeftBehind, Table
 from mcframe.numerics.operators import LowRank
-from mcframe.partitions.executor import ROWS_STAY, Partitions
+from mcframe.partitions.executor import WHY_NOT_STORED, Partitions
 from mcframe.partitions.part import PART, Part, Source, sharded_effects, sharded_rows
 from mcframe.storage.digest import digest_of
 
@@ -26,7 +26,7 @@ class PartitionedProblem(Problem):
 
     partitions: Partitions = attrs.field(kw_only=True)
     rows_elsewhere: ClassVar[bool] = True
-    why_not_stored: ClassVar[str] = ROWS_STAY
+    why_not_stored: ClassVar[str] = WHY_NOT_STORED
 
     def without_data(self) -> Problem:
         """Return the problem without its partitions, as ``Problem.without_data``."""
@@ -69,7 +69,7 @@ def loss_of(part: Part, latent: LowRank, effects: tuple[Any, ...]) -> float:
 
 
 def origins_of_rows(part: Part) -> tuple[Array, ...]:
-    """What the effects of rows are counted from, 0 where a block has none."""
+    """The origins of the effects of rows, 0 where a block has none."""
     problem, origins = part.problem, []
     for block in part.source.model.blocks:
         layout = problem.layout(block.name)
@@ -81,7 +81,7 @@ def origins_of_rows(part: Part) -> tuple[Array, ...]:
 def gathered_origins(
     model: Model, tables: Mapping[str, Table], totals: Totals, partitions: Partitions
 ) -> dict[str, Array]:
-    """What effects are counted from, for those blocks that are far from 0."""
+    """The origins of effects, of blocks whose effects are far from 0."""
     if not any(block.row_effects for block in model.blocks):
         return dict(totals.centres)
     origins, answers = {}, partitions.map_partitions(origins_of_rows, PART)
@@ -103,7 +103,7 @@ class TableInPartitions(LeftBehind):
 
     @property
     def why(self) -> str:
-        """Why there are no entries, and what to do, as a clause."""
+        """The reason why there are no entries, and the remedy, as a clause."""
         return (
             "no process holds those of all partitions; ask for some entries, fit.predict(name,"
             " rows, columns) and fit.losses_at(name, rows, columns, values)"

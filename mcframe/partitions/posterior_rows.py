@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.model import Problem
-from mcframe.partitions.executor import ROWS_STAY, Partitions
+from mcframe.partitions.executor import WHY_NOT_STORED, Partitions
 from mcframe.partitions.part import PART, PROGRAM, ElementwiseMin, Part
 from mcframe.posterior.factor_state import FactorState, Gaussians
 from mcframe.posterior.observed import Observed, ObservedBlock, Summary, nothing, summarized
@@ -23,7 +23,7 @@ class PartitionedPosteriorRows:
     given the columns then.
     """
 
-    why_not_stored: ClassVar[str] = ROWS_STAY
+    why_not_stored: ClassVar[str] = WHY_NOT_STORED
 
     partitions: Partitions
     latest: tuple[FactorState, int, RowPass] | None = None  # the part asked for rows last
@@ -74,8 +74,8 @@ def without_entries(problem: Problem) -> Observed:
 def observed_in_parts(partitions: Partitions, problem: Problem) -> Observed:
     """The blocks without an entry, their summaries of all rows, and thresholds at z = 0."""
 
-    def total(question: Any, *given: Any) -> Any:
-        return partitions.sum(question, PROGRAM, *given)
+    def total(question: Any, *arguments: Any) -> Any:
+        return partitions.sum(question, PROGRAM, *arguments)
 
     return fitted_in_parts(partitions, summarized(without_entries(problem), total), None)
 
@@ -91,12 +91,12 @@ def fitted_in_parts(
         parametric: Any = block.unfitted
         arguments = PART, observed.summaries, state, b
 
-        def tell(asked: Any, arguments: Any = arguments) -> tuple[Any, Array]:
-            sums, negated = partitions.sum(parameter_sums, *arguments, asked)
+        def answer_of_entries(question: Any, arguments: Any = arguments) -> tuple[Any, Array]:
+            sums, negated = partitions.sum(parameter_sums, *arguments, question)
             return sums, -negated.numbers
 
         start = block.known.parameters
-        blocks[b] = block.with_parameters(parametric.parameters_by_sums(tell, start))
+        blocks[b] = block.with_parameters(parametric.parameters_by_sums(answer_of_entries, start))
         if state is not None:
             both = block.known, blocks[b].known
             before, after = partitions.sum(parameter_bounds, *arguments, both)
@@ -107,7 +107,7 @@ def fitted_in_parts(
 def parameter_sums(
     part: Part, summaries: tuple[Summary, ...], state: FactorState | None, b: int, asked: Any
 ) -> tuple[Any, ElementwiseMin]:
-    """What the entries of a block answer to a question for its parameters; see ``ElementwiseMin``.
+    """Sums over the entries of a block for its parameters, and the negated largest numbers.
 
     Predictors have the moments that rows and columns give them, or are 0. They are kept.
     """

@@ -25,13 +25,13 @@ class PartitionStore:
     """Data in partitions and collections of Dask: a ``FittingStore`` and ``EstimatingStore``."""
 
     def holds(self, data: object) -> bool:
-        """Whether the rows are in partitions, or blocks are collections of Dask."""
+        """True where the rows are in partitions, or blocks are collections of Dask."""
         if isinstance(data, Mapping):
             return any(map(is_collection, data.values()))
         return is_partitioned(data)
 
     def refusal(self, values: object) -> str | None:
-        """Why rows in partitions are not taken where all are needed, and what to give."""
+        """The reason why rows in partitions are refused where all are needed, and the remedy."""
         return refusal_of_rows(values)
 
     def fit(
@@ -64,26 +64,26 @@ def is_partitioned(data: object) -> TypeGuard[PartitionedData]:
     return {"part", "rows", "n_entries", "fingerprint"}.issubset(dir(type(data)))
 
 
-def is_collection(given: object) -> bool:
+def is_collection(data: object) -> bool:
     """Return True for a collection of Dask, or ``Observations`` with one."""
     parts = (
-        (given.values, *(getattr(given, what) for what in ADDED))
-        if isinstance(given, Observations)
-        else (given,)
+        (data.values, *(getattr(data, what) for what in ADDED))
+        if isinstance(data, Observations)
+        else (data,)
     )
     return any("__dask_graph__" in dir(type(part)) for part in parts)
 
 
-def refusal_of_rows(given: object) -> str | None:
-    """Why rows in partitions are not taken where all are needed in this process; else None."""
+def refusal_of_rows(data: object) -> str | None:
+    """The reason why rows in partitions are refused where all are needed, or None."""
     taken = "here all rows are needed in this process"
-    if is_partitioned(given):
+    if is_partitioned(data):
         return (
-            f"{type(given).__name__} was given, rows in partitions, which mc.fit and"
+            f"{type(data).__name__} was given, rows in partitions, which mc.fit and"
             f" mc.explain take in the place of all data; {taken}. Give arrays, for example of a"
             " sample of the rows"
         )
-    if is_collection(given):
+    if is_collection(data):
         return (
             f"a collection of Dask was given; mc.fit and mc.explain take a dict from the"
             f" name of each block to one. But {taken}: give collection.compute()"

@@ -35,9 +35,9 @@ pq: Any = Deferred("pyarrow.parquet", "writing a table to a folder (mcframe[disk
 duckdb: Any = Deferred("duckdb", "writing a table to a folder (mcframe[disk])")
 
 # What the engine has while it sorts; beyond that it goes on in files.
-MEMORY, THREADS = "128MB", 2
+SORT_MEMORY, SORT_THREADS = "128MB", 2
 # The number of entries that are passed on at a time.
-AT_ONCE = 1 << 18
+ENTRIES_PER_BATCH = 1 << 18
 
 
 @attrs.define
@@ -103,7 +103,7 @@ class BlockShape:
         return self.n_rows if self.rows_given is None else self.rows_given
 
 
-def common_rows(extents: Iterable[BlockShape]) -> int:
+def common_rows(shapes: Iterable[BlockShape]) -> int:
     """Return the number of rows of all blocks.
 
     Raises
@@ -111,28 +111,31 @@ def common_rows(extents: Iterable[BlockShape]) -> int:
     DataError
         If blocks have different ones, no block has an entry, or cells cannot be counted.
     """
-    extents = list(extents)
-    for extent in extents:
-        if extent.rows_given is not None and extent.n_rows not in (None, extent.rows_given):
+    shapes = list(shapes)
+    for shape in shapes:
+        if shape.rows_given is not None and shape.n_rows not in (
+            None,
+            shape.rows_given,
+        ):
             raise DataError(
-                f"block {extent.name!r}: {extent.rows_given} rows were given and shapes says"
-                f" {extent.n_rows}"
+                f"block {shape.name!r}: {shape.rows_given} rows were given and shapes says"
+                f" {shape.n_rows}"
             )
-        if extent.last_row < 0:
+        if shape.last_row < 0:
             raise DataError(
-                f"block {extent.name!r}: not one entry was given; leave the block out, or check"
+                f"block {shape.name!r}: not one entry was given; leave the block out, or check"
                 " that its missing values and only those are left out"
             )
-    measured = [extent for extent in extents if extent.height is not None]
-    for extent in measured[1:]:
-        if extent.height != measured[0].height:
+    measured = [shape for shape in shapes if shape.height is not None]
+    for shape in measured[1:]:
+        if shape.height != measured[0].height:
             raise DataError(
                 f"block {measured[0].name!r} has {measured[0].height} rows but block"
-                f" {extent.name!r} has {extent.height}; rows are items, so every block needs"
+                f" {shape.name!r} has {shape.height}; rows are items, so every block needs"
                 " the same ones"
             )
     n_rows = measured[0].height if measured else None
-    largest = max(extents, key=lambda extent: extent.last_row)
+    largest = max(shapes, key=lambda shape: shape.last_row)
     if n_rows is None:
         n_rows = largest.last_row + 1
     elif largest.last_row >= n_rows:
@@ -141,10 +144,10 @@ def common_rows(extents: Iterable[BlockShape]) -> int:
             f" {measured[0].name!r} has {n_rows} rows; rows are items, so every block needs the"
             " same ones"
         )
-    for extent in extents:
-        if n_rows > np.iinfo(np.int64).max // extent.width:
+    for shape in shapes:
+        if n_rows > np.iinfo(np.int64).max // shape.width:
             raise DataError(
-                f"block {extent.name!r}: {n_rows} rows of {extent.width} columns are more cells"
+                f"block {shape.name!r}: {n_rows} rows of {shape.width} columns are more cells"
                 " than can be counted in 64 bits"
             )
     return n_rows
@@ -160,47 +163,51 @@ class EntryBuffer:
     additions : tuple of str
         The additions to the values of entries: some of weight, offset and exposure.
     n_entries : int
-    single : dict from name to bool
+    fits_float32 : dict from name to bool
         Which numbers are all the same in single precision.
     """
 
     path: Path
     additions: tuple[str, ...]
     n_entries: int = 0
-    single: dict[str, bool] = attrs.field(init=False)
+    fits_float32: dict[str, bool] = attrs.field(init=False)
     writer: Any = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.single = dict.fromkeys(("value", *self.additions), True)
+        self.fits_float32 = dict.fromkeys(("value", *self.additions), True)
         self.writer = pa.ipc.new_stream(str(self.path), self.schema)
 
     @property
     def schema(self) -> Any:
         """The columns of the file."""
-        numbers = [(name, pa.float64()) for name in self.single]
+        numbers = [(name, pa.float64()) for name in self.fits_float32]
         return pa.schema([("row", pa.int64()), ("column", pa.int32()), *numbers])
 
     @property
     def kept_schema(self) -> Any:
         """The columns that are kept: in single precision what is the same there."""
         return pa.schema(
-            field.with_type(pa.float32()) if self.single.get(field.name) else field
+            field.with_type(pa.float32()) if self.fits_float32.get(field.name) else field
             for field in self.schema
         )
 
     @property
     def n_bytes(self) -> int:
         """The size of the entries in the file."""
-        return self.n_entries * (12 + 8 * len(self.single))
+        return self.n_entries * (12 + 8 * len(self.fits_float32))
 
     def add(self, chunk: Chunk) -> None:
         """Append the entries of a chunk."""
         self.n_entries += chunk.values.size
         numbers = {"value": chunk.values, **chunk.additions}
-        for name in self.single:
-            self.single[name] = self.single[name] and is_single(numbers[name])
-        columns = [chunk.rows, chunk.columns.astype(np.int32), *(numbers[n] for n in self.single)]
-        self.writer.write_table(pa.table(columns, schema=self.schema), AT_ONCE)
+        for name in self.fits_float32:
+            self.fits_float32[name] = self.fits_float32[name] and fits_float32(numbers[name])
+        columns = [
+            chunk.rows,
+            chunk.columns.astype(np.int32),
+            *(numbers[n] for n in self.fits_float32),
+        ]
+        self.writer.write_table(pa.table(columns, schema=self.schema), ENTRIES_PER_BATCH)
 
     def partitions(self, cuts: IntArray, by_value: bool) -> Iterator[Any]:
         """Yield the sorted entries of each range of rows as an Arrow table.
@@ -230,15 +237,15 @@ class EntryBuffer:
         """
         order = '"row", "column"' + (', "value"' if by_value else "")
         settings = {
-            "memory_limit": MEMORY,
-            "threads": THREADS,
+            "memory_limit": SORT_MEMORY,
+            "threads": SORT_THREADS,
             "temp_directory": str(self.path.parent),
         }
         try:
             with pa.OSFile(str(self.path)) as file, duckdb.connect(config=settings) as engine:
                 engine.execute("SET enable_progress_bar = false")
                 entries = engine.from_arrow(pa.ipc.open_stream(file))
-                yield from entries.order(order).to_arrow_reader(AT_ONCE)
+                yield from entries.order(order).to_arrow_reader(ENTRIES_PER_BATCH)
         except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
             raise OSError(errno.ENOSPC, str(error).partition("\n")[0]) from error
         except RuntimeError as error:
@@ -247,7 +254,7 @@ class EntryBuffer:
             raise
 
 
-def is_single(numbers: Array) -> bool:
+def fits_float32(numbers: Array) -> bool:
     """Return True for numbers that single precision represents exactly."""
     with np.errstate(over="ignore", under="ignore"):
         return bool(np.all(numbers.astype(np.float32) == numbers))
@@ -504,22 +511,22 @@ class Writing:
     duplicates : str
     counts : array
         The entries of each row of all blocks, perhaps longer than there are rows.
-    spools : dict from block name to Spool
-    extents : dict from block name to Extent
+    buffers : dict from block name to EntryBuffer
+    block_shapes : dict from block name to BlockShape
     """
 
     duplicates: str
     counts: IntArray = attrs.field(factory=lambda: np.zeros(1024, dtype=np.int64))
-    spools: dict[str, EntryBuffer] = attrs.field(factory=dict)
-    extents: dict[str, BlockShape] = attrs.field(factory=dict)
+    buffers: dict[str, EntryBuffer] = attrs.field(factory=dict)
+    block_shapes: dict[str, BlockShape] = attrs.field(factory=dict)
 
     def needed(self) -> str:
         """Say how many bytes the entries take that were read so far.
 
         All are there as they came, and those of one block two times more while they are sorted.
         """
-        sizes = [spool.n_bytes for spool in self.spools.values()]
-        n_entries = sum(spool.n_entries for spool in self.spools.values())
+        sizes = [buffer.n_bytes for buffer in self.buffers.values()]
+        n_entries = sum(buffer.n_entries for buffer in self.buffers.values())
         return (
             f"{n_entries} entries were read, which need {sum(sizes) + 2 * max(sizes, default=0)}"
             " bytes there while they are sorted"
@@ -527,34 +534,34 @@ class Writing:
 
     def read(self, place: Path, name: str, source: Any, shape: tuple[int, int] | None) -> None:
         """Put the entries of a block on the disk, and count them by rows."""
-        extent = self.extents[name] = BlockShape(name, *(shape or ()))
+        block_shape = self.block_shapes[name] = BlockShape(name, *(shape or ()))
         for chunk in chunks_of(name, source):
-            extent.take(chunk)
-            if name not in self.spools:
-                path = place / f"b{len(self.spools)}.entries.arrow"
-                self.spools[name] = EntryBuffer(path, chunk.names)
-            self.spools[name].add(chunk)
-            if extent.last_row >= self.counts.size:
-                size = max(extent.last_row + 1, 2 * self.counts.size)
+            block_shape.take(chunk)
+            if name not in self.buffers:
+                path = place / f"b{len(self.buffers)}.entries.arrow"
+                self.buffers[name] = EntryBuffer(path, chunk.names)
+            self.buffers[name].add(chunk)
+            if block_shape.last_row >= self.counts.size:
+                size = max(block_shape.last_row + 1, 2 * self.counts.size)
                 longer = np.zeros(size, dtype=np.int64)
                 longer[: self.counts.size] = self.counts
                 self.counts = longer
             np.add.at(self.counts, chunk.rows, 1)
-        spool = self.spools[name]
-        spool.writer.close()
+        buffer = self.buffers[name]
+        buffer.writer.close()
         if self.duplicates == "sum":
-            spool.single["value"] = False  # of sums nothing is known before they are taken
-            if spool.additions:
+            buffer.fits_float32["value"] = False  # of sums nothing is known before they are taken
+            if buffer.additions:
                 raise DataError(
-                    f"block {name!r}: its entries have {' and '.join(spool.additions)}, which have"
-                    " no sum; give each cell one entry"
+                    f"block {name!r}: its entries have {' and '.join(buffer.additions)}, which"
+                    " have no sum; give each cell one entry"
                 )
 
     def write(
         self, place: Path, n_partitions: int | None
     ) -> tuple[dict[str, Any], dict[str, StoredFile]]:
         """Sort the entries into partitions, and return the facts of the manifest and the files."""
-        n_items = common_rows(self.extents.values())
+        n_items = common_rows(self.block_shapes.values())
         counts = np.zeros(n_items, dtype=np.int64)
         counts[: self.counts.size] = self.counts[:n_items]
         occupied = int(np.count_nonzero(counts))
@@ -569,11 +576,11 @@ class Writing:
         files: dict[str, StoredFile] = {}
         blocks = {
             name: {
-                "columns": self.extents[name].width,
-                "beside": list(spool.additions),
+                "columns": self.block_shapes[name].width,
+                "beside": list(buffer.additions),
                 "entries": self.write_block(place, name, cuts, files),
             }
-            for name, spool in self.spools.items()
+            for name, buffer in self.buffers.items()
         }
         return {"starts": cuts.tolist(), "blocks": blocks}, files
 
@@ -587,10 +594,10 @@ class Writing:
         DataError
             If cells have several entries that are not to be summed, with how many there are.
         """
-        spool, position = self.spools[name], list(self.spools).index(name)
-        refuse_full(place, 2 * spool.n_bytes)
+        buffer, position = self.buffers[name], list(self.buffers).index(name)
+        refuse_full(place, 2 * buffer.n_bytes)
         counts, n_repeated, place_of_first = [], 0, (0, 0)
-        for p, entries in enumerate(spool.partitions(cuts, by_value=self.duplicates == "sum")):
+        for p, entries in enumerate(buffer.partitions(cuts, by_value=self.duplicates == "sum")):
             # Whether an entry is in another cell than the one before it.
             first = np.ones(entries.num_rows, dtype=bool)
             first[1:] = np.diff(entries["row"]) != 0
@@ -606,8 +613,8 @@ class Writing:
             counts.append(entries.num_rows)
             if not n_repeated:  # else nothing will be kept, and the rest is only counted
                 file = file_of_entries(p, position)
-                files[file] = save_table(place / file, entries.cast(spool.kept_schema))
-        spool.path.unlink()
+                files[file] = save_table(place / file, entries.cast(buffer.kept_schema))
+        buffer.path.unlink()
         if n_repeated:
             raise DataError(
                 f"block {name!r}: {n_repeated} entries stand in a cell that has another one, the"
