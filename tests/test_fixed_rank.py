@@ -112,7 +112,7 @@ def test_leaps_spare_steps(monkeypatch, shape, likelihood):
     if isinstance(likelihood, mc.Bernoulli):
         table = np.where(np.isnan(table), np.nan, table > 0.0)
     leaping = light_fit(table, likelihood)
-    monkeypatch.setattr(proximal, "may_leap", lambda program, state: False)
+    monkeypatch.setattr(proximal, "may_take_newton_step", lambda program, state: False)
     plain = light_fit(table, likelihood)
     assert leaping.status == plain.status == "certified"
     assert leaping.objective == pytest.approx(plain.objective, rel=2e-8)

@@ -148,7 +148,7 @@ def test_steps_evaluate_once_where_they_are_short(monkeypatch):
         return inner(*arguments, **options)
 
     monkeypatch.setattr(Program, "evaluate", counted)
-    monkeypatch.setattr(proximal, "may_leap", lambda program, state: False)
+    monkeypatch.setattr(proximal, "may_take_newton_step", lambda program, state: False)
     x, y = sparse_data(60, 40)
     fit = mc.fit(mixed_model(mc.NuclearNorm(1.0)), {"x": x, "y": y}, backend="proximal", tol=1e-9)
     assert fit.status == "certified"

@@ -280,7 +280,7 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
     objective = state.objective
     state.earlier = (*end, objective)
     best, lowest_value = (further, beyond) if beyond < objective else (begun, objective)
-    share = lowest(earlier[2], objective, beyond)
+    share = parabola_minimiser(earlier[2], objective, beyond)
     if share > SHORTEST:
         state.move_to(program, end[0] + share * moves[0], end[1] + share * moves[1])
         if state.objective < lowest_value:
@@ -299,7 +299,7 @@ def align(left: Array, right: Array, like_left: Array, like_right: Array) -> tup
     return left @ rotation, right @ rotation
 
 
-def lowest(before: float, current: float, beyond: float) -> float:
+def parabola_minimiser(before: float, current: float, beyond: float) -> float:
     """The minimiser of a parabola through values at -1, 0 and 1, clipped to [0, ``LONGEST``]."""
     if not np.isfinite(beyond):
         return 0.5
