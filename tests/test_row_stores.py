@@ -8,7 +8,7 @@ import mcframe as mc
 from mcframe.contracts import row_stores
 from mcframe.posterior.observed import Observed
 from mcframe.posterior.row_pass import PosteriorRows
-from mcframe.storage.serializing import put_together, taken_apart
+from mcframe.storage.serializing import deserialize, serialize
 
 MODEL = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1)])
 
@@ -82,10 +82,10 @@ def test_rows_of_a_posterior_of_version_0_2_are_read():
     """They say that they have no partitions, which a class of its own has now."""
     problem = mc.Problem.bind(MODEL, {"x": np.eye(3)})
     rows = PosteriorRows(Observed.of(problem))
-    arrays, facts = taken_apart(rows, "rows")
+    arrays, facts = serialize(rows, "rows")
     assert "partitions" not in facts
-    again = put_together(arrays, facts | {"partitions": None})
+    again = deserialize(arrays, facts | {"partitions": None})
     assert isinstance(again, PosteriorRows)
     np.testing.assert_array_equal(again.program.by_rows.across, rows.program.by_rows.across)
     with pytest.raises(mc.DataError, match="has no 'partitions'"):
-        put_together(arrays, facts | {"partitions": 1})
+        deserialize(arrays, facts | {"partitions": 1})

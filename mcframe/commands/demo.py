@@ -143,14 +143,14 @@ def patients() -> DemoTable:
 TABLES: dict[str, Callable[[], DemoTable]] = {"cells": cells, "wine": wine, "patients": patients}
 
 
-def run_demo(given: argparse.Namespace) -> int:
+def run_demo(arguments: argparse.Namespace) -> int:
     """Run the demo; the exit code says whether its fit is certified and verified."""
-    check_picture(given.picture)
-    table = TABLES[given.table]()
-    rng = np.random.default_rng(given.seed)
+    check_picture(arguments.picture)
+    table = TABLES[arguments.table]()
+    rng = np.random.default_rng(arguments.seed)
     n_rows = len(table.values)
-    if given.rows is not None and given.rows < n_rows:
-        rows = np.sort(rng.choice(n_rows, size=given.rows, replace=False))
+    if arguments.rows is not None and arguments.rows < n_rows:
+        rows = np.sort(rng.choice(n_rows, size=arguments.rows, replace=False))
         numbers = {name: values[rows] for name, values in table.numbers.items()}
         table = attrs.evolve(table, numbers=numbers, values=table.values[rows])
     shape = len(table.values), len(table.columns)
@@ -163,23 +163,25 @@ def run_demo(given: argparse.Namespace) -> int:
     headline("The table")
     print(table.what)
     count = sum(int(np.count_nonzero(mask)) for mask in hidden.values())
-    print(f"{shape[0]} rows, {shape[1]} columns; {count} entries are hidden (seed {given.seed})")
+    print(
+        f"{shape[0]} rows, {shape[1]} columns; {count} entries are hidden (seed {arguments.seed})"
+    )
 
     headline("mc.complete(frame)")
     began = time.perf_counter()
-    completed = complete(frame, random_state=given.seed)
+    completed = complete(frame, random_state=arguments.seed)
     seconds = {OURS: time.perf_counter() - began}
     print(completed)
     filled = {OURS: columns_of(completed.table)}
-    for name, imputer in peers(given.seed).items():
+    for name, imputer in peers(arguments.seed).items():
         began = time.perf_counter()
         filled[name] = filled_by(imputer, table, hidden)
         seconds[name] = time.perf_counter() - began
     errors = {name: errors_of(answer, table, hidden) for name, answer in filled.items()}
     compare(errors, seconds, table)
-    print(intervals_said(completed, table, hidden))
-    draw(given.picture, errors, filled, completed, table, hidden)
-    return certify(frame, given)
+    print(interval_report(completed, table, hidden))
+    draw(arguments.picture, errors, filled, completed, table, hidden)
+    return certify(frame, arguments)
 
 
 def check_picture(picture: str) -> None:
@@ -276,10 +278,13 @@ def compare(
     longest = max(len(name) for name in table.columns) + 8
     print(" " * longest + "".join(f"{name:>13}" for name in errors))
     for column in table.numbers:
-        print(f"{column:<{longest}}" + "".join(f"{own[column]:>13.2f}" for own in errors.values()))
-    means = {name: average(own, table) for name, own in errors.items()}
+        print(
+            f"{column:<{longest}}"
+            + "".join(f"{answer_errors[column]:>13.2f}" for answer_errors in errors.values())
+        )
+    means = {name: average(answer_errors, table) for name, answer_errors in errors.items()}
     print(f"{'mean of numbers':<{longest}}" + "".join(f"{mean:>13.2f}" for mean in means.values()))
-    wrong = [f"{own[table.category]:>13.1%}" for own in errors.values()]
+    wrong = [f"{answer_errors[table.category]:>13.1%}" for answer_errors in errors.values()]
     print(f"{f'{table.category}, wrong':<{longest}}" + "".join(wrong))
     spent = "".join(f"{seconds[name]:>11.1f} s" for name in errors)
     print(f"{'time':<{longest}}{spent}")
@@ -295,7 +300,7 @@ def average(errors: Mapping[str, float], table: DemoTable) -> float:
     return float(np.mean([errors[name] for name in table.numbers]))
 
 
-def intervals_said(completed: Completion, table: DemoTable, hidden: Mapping[str, Mask]) -> str:
+def interval_report(completed: Completion, table: DemoTable, hidden: Mapping[str, Mask]) -> str:
     """Say how many hidden numbers lie in their intervals, and how wide these are."""
     lower, upper = (columns_of(ends) for ends in completed.interval(LEVEL))
     inside, widths = [], []
@@ -311,14 +316,14 @@ def intervals_said(completed: Completion, table: DemoTable, hidden: Mapping[str,
     )
 
 
-def certify(frame: Any, given: argparse.Namespace) -> int:
+def certify(frame: Any, arguments: argparse.Namespace) -> int:
     """Print a model of the table, its fit, and the verification of some rows."""
     headline("A model with a certificate: mc.fit(*mc.declare(frame))")
     model, data = declare(frame)
     print(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCertifiedWarning)  # printed as the status
-        answer = fit(model, data, tol=given.tol, random_state=given.seed)
+        answer = fit(model, data, tol=arguments.tol, random_state=arguments.seed)
         print(f"\n{answer}")
         print("the bound is computed: no Z whatever has an objective below it")
         first = declare(nw.from_native(frame).head(VERIFIED_ROWS).to_native())
@@ -350,10 +355,19 @@ def draw(
     ours = errors[OURS]
     order = [table.category, *sorted(table.numbers, key=lambda name: -ours[name])]
     places = np.arange(len(order))
-    left.hlines(places, 0.0, [max(own[name] for own in errors.values()) for name in order], "0.9")
-    for name, own in errors.items():
+    left.hlines(
+        places,
+        0.0,
+        [max(answer_errors[name] for answer_errors in errors.values()) for name in order],
+        "0.9",
+    )
+    for name, answer_errors in errors.items():
         left.plot(
-            [own[column] for column in order], places, MARKS[name], color=COLOURS[name], label=name
+            [answer_errors[column] for column in order],
+            places,
+            MARKS[name],
+            color=COLOURS[name],
+            label=name,
         )
     labels = [f"{name} (share wrong)" if name == table.category else name for name in order]
     left.set_yticks(places, labels)

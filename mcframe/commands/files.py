@@ -21,7 +21,7 @@ from mcframe.contracts.validators import a_type, counted
 from mcframe.datasets.readers import MISSING, find_file
 from mcframe.model import Model
 from mcframe.runtime.machine import held
-from mcframe.storage.serializing import FORMAT, put_together, said
+from mcframe.storage.serializing import FORMAT, deserialize, message_of
 from mcframe.tables.columns import read_column
 
 # What is missing if it is not installed, and how to get it.
@@ -103,8 +103,8 @@ def read_table(
         )
     try:
         if kind == "csv":
-            given = delimiter, decimal, encoding
-            return read_csv(file, *given, missing, dates, like or {})
+            dialect = delimiter, decimal, encoding
+            return read_csv(file, *dialect, missing, dates, like or {})
         table = read_arrow(file, kind)
         if any(EXTENSION in (field.metadata or {}) for field in table.schema):
             with suppress(ModuleNotFoundError):  # without pandas its periods are numbers
@@ -254,7 +254,7 @@ def typed(cells: Any, like: Any, decimal: str = ".", dates: str | None = None) -
     """
     text = compute.utf8_trim_whitespace(cells)
     blank = compute.equal(text, "")
-    cells, text = (compute.if_else(blank, None, each) for each in (cells, text))
+    cells, text = (compute.if_else(blank, None, column) for column in (cells, text))
     if like in (nw.String, nw.Categorical, nw.Enum, nw.Object) or text.null_count == len(text):
         return cells
     if dates is not None:
@@ -369,12 +369,12 @@ def read_document(path: str) -> dict[str, Any]:
     file = find_file(path)
     try:
         text = file.read_text(encoding="utf-8-sig")
-        told: Any = tomllib.loads(text) if file.suffix.lower() == ".toml" else json.loads(text)
+        document: Any = tomllib.loads(text) if file.suffix.lower() == ".toml" else json.loads(text)
     except (OSError, ValueError) as error:  # of which errors of TOML and JSON are a kind
         raise DataError(f"{path} cannot be read as TOML or JSON: {error}") from None
-    if not isinstance(told, dict):
-        raise DataError(f"{path} holds {a_type(told)}; names with values are needed")
-    return told
+    if not isinstance(document, dict):
+        raise DataError(f"{path} holds {a_type(document)}; names with values are needed")
+    return document
 
 
 def is_document(text: str) -> bool:
@@ -382,12 +382,12 @@ def is_document(text: str) -> bool:
     return "=" not in text and text.lower().endswith((".toml", ".json"))
 
 
-def word(told: Any) -> Any:
+def word(description: Any) -> Any:
     """Return what is stored of a word: ``"Huber"`` is ``{"is": "Huber"}``."""
-    return {"is": told} if isinstance(told, str) else told
+    return {"is": description} if isinstance(description, str) else description
 
 
-def read_types(given: Sequence[str]) -> dict[str, Any] | None:
+def read_types(texts: Sequence[str]) -> dict[str, Any] | None:
     """Return the types of columns from arguments NAME=KIND and from files.
 
     Raises
@@ -397,7 +397,7 @@ def read_types(given: Sequence[str]) -> dict[str, Any] | None:
     """
     types: dict[str, Any] = {}
     named = set()
-    for text in given:
+    for text in texts:
         if is_document(text):
             types |= read_document(text)
             continue
@@ -431,11 +431,11 @@ def read_model(path: str) -> tuple[Model, dict[str, Any]]:
     DataError
         Where it holds no model.
     """
-    told, columns = read_document(path), dict[str, Any]()
+    document, columns = read_document(path), dict[str, Any]()
     try:
-        if told.get("format", FORMAT) != FORMAT:
-            raise DataError(f"its format is {told['format']!r}, and {FORMAT} is read")
-        facts = told.get("model", told)
+        if document.get("format", FORMAT) != FORMAT:
+            raise DataError(f"its format is {document['format']!r}, and {FORMAT} is read")
+        facts = document.get("model", document)
         if not isinstance(facts.get("blocks"), list) or not isinstance(facts.get("terms"), list):
             raise DataError("a list of blocks and a list of terms are needed")
         unknown = sorted({*facts} - {"is", "format", "blocks", "terms"})
@@ -454,15 +454,15 @@ def read_model(path: str) -> tuple[Model, dict[str, Any]]:
             likelihood = made(f"block {name!r}", word(block.get("likelihood")))
             block |= {"is": "Block", "likelihood": likelihood}
         terms = [word(term) for term in facts["terms"]]
-        model = put_together({}, {"is": "Model", "blocks": blocks, "terms": terms})
+        model = deserialize({}, {"is": "Model", "blocks": blocks, "terms": terms})
     except Exception as error:  # whatever other hands have written into it
-        raise DataError(f"{path} holds no model: {said(error)}") from None
+        raise DataError(f"{path} holds no model: {message_of(error)}") from None
     return model, columns
 
 
-def made(what: str, told: Any) -> Any:
+def made(what: str, description: Any) -> Any:
     """Return a value from what a file says of it; errors name what it is of."""
     try:
-        return put_together({}, told)
+        return deserialize({}, description)
     except Exception as error:  # whatever other hands have written
-        raise DataError(f"{what}: {said(error)}") from None
+        raise DataError(f"{what}: {message_of(error)}") from None

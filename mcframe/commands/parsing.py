@@ -44,17 +44,17 @@ class Parser(argparse.ArgumentParser):
     def refuse(self, strange: Sequence[str]) -> NoReturn:
         """Complain of arguments that the command does not have."""
         options = [text for text in strange if text.startswith("-")]
-        said = f"unrecognized arguments: {' '.join(strange)}"
+        message = f"unrecognized arguments: {' '.join(strange)}"
         if options and self.names:
-            said += f"; {meant(options[0].partition('=')[0], self.names, 'options')}"
-        self.error(said)
+            message += f"; {meant(options[0].partition('=')[0], self.names, 'options')}"
+        self.error(message)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Complain of a word that is none of the choices."""
         if action.choices is not None and value not in action.choices:
             what = "commands" if action.dest == "command" else "choices"
-            known = meant(str(value), list(action.choices), what)
-            raise argparse.ArgumentError(action, f"{value!r} was given; {known}")
+            hint = meant(str(value), list(action.choices), what)
+            raise argparse.ArgumentError(action, f"{value!r} was given; {hint}")
 
 
 def whole(text: str) -> int:
@@ -97,7 +97,7 @@ Report = tuple[int, str, Mapping[str, Any]]
 def reporting(work: Callable[[argparse.Namespace], Report]) -> Callable[[Any], int]:
     """Return a command that prints a report, and warnings as lines on standard error."""
 
-    def run(given: argparse.Namespace) -> int:
+    def run(arguments: argparse.Namespace) -> int:
         warned: list[str] = []
 
         def show(message: Warning | str, *_: Any) -> None:
@@ -107,9 +107,9 @@ def reporting(work: Callable[[argparse.Namespace], Report]) -> Callable[[Any], i
         with warnings.catch_warnings():
             warnings.filterwarnings("always", category=UserWarning)
             warnings.showwarning = show  # type: ignore[assignment]
-            code, text, told = work(given)
-        if given.json:
-            facts = {"command": given.command, "exit_code": code, **told}
+            code, text, details = work(arguments)
+        if arguments.json:
+            facts = {"command": arguments.command, "exit_code": code, **details}
             print(json.dumps(as_json({**facts, "warnings": warned})))
         else:
             print(text)
@@ -141,38 +141,38 @@ def in_one_line(message: object) -> str:
     return "\n\n".join([text, *others])
 
 
-def word_of_file(told: re.Match[str]) -> str:
+def word_of_file(match: re.Match[str]) -> str:
     """A word of a model with its arguments, as Python writes it, in the way of files.
 
     Arguments without a value are left out, and names of arguments alone stay names.
     """
-    parts = [f'"is": "{told[1]}"']
-    for part in filter(None, told[2].split(", ")):
+    parts = [f'"is": "{match[1]}"']
+    for part in filter(None, match[2].split(", ")):
         name, is_given, value = part.partition("=")
         if is_given and value != "None":
             parts.append(f'"{name}": {value_of_file(re.fullmatch(".*", value))}')
         elif not is_given and not name.isidentifier():
-            return told[0]  # a formula, such as NuclearNorm(0.5)
+            return match[0]  # a formula, such as NuclearNorm(0.5)
         elif not is_given:
             parts.append(f'"{name}": ...')
     return f"{{{', '.join(parts)}}}"
 
 
-def value_of_file(told: re.Match[str] | None) -> str:
+def value_of_file(match: re.Match[str] | None) -> str:
     """A value as Python writes it in the way of JSON; what is none stays as it is."""
-    text = told[0] if told else ""
+    text = match[0] if match else ""
     with suppress(ValueError, SyntaxError, TypeError):
         return json.dumps(ast.literal_eval(text))
     return text
 
 
-def missing_in_words(found: re.Match[str]) -> str:
+def missing_in_words(match: re.Match[str]) -> str:
     """Arguments ``--missing`` for a dict from column to values, as Python writes it."""
     try:
-        gaps = ast.literal_eval(found[1])
-        pairs = [(name, value) for name, own in gaps.items() for value in own or [""]]
+        gaps = ast.literal_eval(match[1])
+        pairs = [(name, value) for name, values in gaps.items() for value in values or [""]]
     except (ValueError, SyntaxError, AttributeError, TypeError):
-        return found[0]
+        return match[0]
     return " ".join(f"--missing {shlex.quote(f'{name}={value}')}" for name, value in pairs)
 
 
@@ -194,14 +194,14 @@ def run_command(commands: Parser, arguments: Sequence[str] | None = None) -> int
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal without mathematical signs shows question marks instead of a traceback.
         sys.stdout.reconfigure(errors="replace")
-    given, strange = commands.parse_known_args(arguments)
+    parsed, strange = commands.parse_known_args(arguments)
     if strange:
-        given.parser.refuse(strange)
-    if "run" not in given:
+        parsed.parser.refuse(strange)
+    if "run" not in parsed:
         commands.print_help()
         return DONE
     try:
-        code: int = given.run(given)
+        code: int = parsed.run(parsed)
         sys.stdout.flush()
         return code
     except McframeError as error:
@@ -219,7 +219,7 @@ def run_command(commands: Parser, arguments: Sequence[str] | None = None) -> int
         print(f"mcframe: the output cannot be written ({reason})", file=sys.stderr)
         return MISTAKE
     except KeyboardInterrupt:
-        print(f"\nmcframe: {given.interrupted}", file=sys.stderr)
+        print(f"\nmcframe: {parsed.interrupted}", file=sys.stderr)
         return INTERRUPTED
 
 

@@ -139,15 +139,15 @@ def add_verbs(commands: Any) -> None:
     add_model(command)
 
 
-def added(commands: Any, work: Callable[[argparse.Namespace], Report], told: str) -> Any:
+def added(commands: Any, work: Callable[[argparse.Namespace], Report], summary: str) -> Any:
     """The parser of a command, which is described by its docstring."""
     name = work.__name__.removesuffix("_table")
     parser = commands.add_parser(
-        name, help=told, description=work.__doc__, epilog=NOTES, formatter_class=LAYOUT
+        name, help=summary, description=work.__doc__, epilog=NOTES, formatter_class=LAYOUT
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object, not text")
-    said = "interrupted before there was an answer; nothing was written"
-    parser.set_defaults(run=reporting(work), interrupted=said)
+    interrupted = "interrupted before there was an answer; nothing was written"
+    parser.set_defaults(run=reporting(work), interrupted=interrupted)
     return parser
 
 
@@ -189,8 +189,8 @@ def add_csv(command: Any) -> None:
 
 def add_model(command: Any, tol: float | None = None) -> None:
     """Declare the model, and the limits of its fit where there is one."""
-    told = "a model (default: a likelihood for each type of column, and one nuclear norm)"
-    command.add_argument("--model", metavar="FILE", help=told)
+    summary = "a model (default: a likelihood for each type of column, and one nuclear norm)"
+    command.add_argument("--model", metavar="FILE", help=summary)
     if tol is not None:
         command.add_argument(
             "--tol",
@@ -204,9 +204,9 @@ def add_model(command: Any, tol: float | None = None) -> None:
         )
 
 
-def add_output(command: Any, told: str) -> None:
+def add_output(command: Any, summary: str) -> None:
     """Declare where the answer is written."""
-    command.add_argument("--out", metavar="FILE", required=True, help=told)
+    command.add_argument("--out", metavar="FILE", required=True, help=summary)
     command.add_argument(
         "--overwrite", action="store_true", help="replace outputs that exist, never an input"
     )
@@ -240,117 +240,123 @@ def one_character(text: str) -> str:
     return text
 
 
-def impute(given: argparse.Namespace) -> Report:
+def impute(arguments: argparse.Namespace) -> Report:
     """Fill the missing entries of a table with the posterior of its rows, or by a model."""
-    method = given.method or ("optimum" if given.model else "posterior")
-    if method == "optimum" and (given.intervals or given.draws):
+    method = arguments.method or ("optimum" if arguments.model else "posterior")
+    if method == "optimum" and (arguments.intervals or arguments.draws):
         raise ModelError(
             "--intervals and --draws need a posterior, and this is an optimum; add --method"
             " posterior"
         )
-    out = output(given, given.out)
-    names = ["lower", "upper"] * bool(given.intervals)
-    names += [f"draw{k + 1}" for k in range(given.draws or 0)]
-    beside = outputs_beside(given, out, names)
-    saved = None if given.save is None else output(given, given.save, SAVED)
-    if given.model:
-        declared = declared_of(given)
+    out = output(arguments, arguments.out)
+    names = ["lower", "upper"] * bool(arguments.intervals)
+    names += [f"draw{k + 1}" for k in range(arguments.draws or 0)]
+    further = named_outputs(arguments, out, names)
+    saved = None if arguments.save is None else output(arguments, arguments.save, SAVED)
+    if arguments.model:
+        declared = declared_of(arguments)
         read = posterior if method == "posterior" else fit
         completed = Completion.of(
-            declared, read(declared.model, declared.data, random_state=given.seed)
+            declared, read(declared.model, declared.data, random_state=arguments.seed)
         )
     else:
-        table = table_of(given)
+        table = table_of(arguments)
         completed = complete(
             table,
-            types_of(given, table),
-            missing=gaps_by_name(given.missing, table.column_names),
-            method=given.method,
-            random_state=given.seed,
+            types_of(arguments, table),
+            missing=gaps_by_name(arguments.missing, table.column_names),
+            method=arguments.method,
+            random_state=arguments.seed,
         )
-    identifiers = identifiers_of(completed.declared, given.id)
+    identifiers = identifiers_of(completed.declared, arguments.id)
     tables = [completed.table]
-    if given.intervals:
-        ends = completed.interval(given.intervals)
+    if arguments.intervals:
+        ends = completed.interval(arguments.intervals)
         tables += [with_identifiers(end, completed.table, identifiers) for end in ends]
-    tables += completed.draws(given.draws, random_state=given.seed) if given.draws else []
-    write_tables(dict(zip([out, *beside], tables, strict=True)))
+    tables += (
+        completed.draws(arguments.draws, random_state=arguments.seed) if arguments.draws else []
+    )
+    write_tables(dict(zip([out, *further], tables, strict=True)))
     kept = [] if saved is None else [completed.save(saved)]
-    said = [completed, *([completed.fit] if isinstance(completed.answer, Fit) else [])]
-    return report_of(completed, "\n".join(map(str, said)), [out, *beside, *kept])
+    parts = [completed, *([completed.fit] if isinstance(completed.answer, Fit) else [])]
+    return report_of(completed, "\n".join(map(str, parts)), [out, *further, *kept])
 
 
-def fit_table(given: argparse.Namespace) -> Report:
+def fit_table(arguments: argparse.Namespace) -> Report:
     """Fit a model to a table, print its certificate, and save the fit for predict."""
-    out = output(given, given.out, SAVED)
-    declared = declared_of(given)
+    out = output(arguments, arguments.out, SAVED)
+    declared = declared_of(arguments)
     answer = fit(
         declared.model,
         declared.data,
-        tol=given.tol,
-        max_seconds=given.max_seconds,
-        random_state=given.seed,
-        checkpoint=given.checkpoint,
+        tol=arguments.tol,
+        max_seconds=arguments.max_seconds,
+        random_state=arguments.seed,
+        checkpoint=arguments.checkpoint,
     )
     completed = Completion.of(declared, answer)
     completed.save(out)
     return report_of(completed, f"{declared}\n\n{answer.model}\n\n{answer}", [out])
 
 
-def predict(given: argparse.Namespace) -> Report:
+def predict(arguments: argparse.Namespace) -> Report:
     """Fill the missing entries of new rows by a saved fit, or predict one column of them."""
-    out = output(given, given.out)
-    completed = load(find_file(given.fit))
+    out = output(arguments, arguments.out)
+    completed = load(find_file(arguments.fit))
     if not isinstance(completed, Completion):
         raise DataError(
-            f"{given.fit} holds {a_type(completed)} without the columns of a table; give"
+            f"{arguments.fit} holds {a_type(completed)} without the columns of a table; give"
             " what mcframe fit, mcframe impute --save or completed.save has written"
         )
-    if given.intervals and not isinstance(completed.answer, Posterior):
+    if arguments.intervals and not isinstance(completed.answer, Posterior):
         raise ModelError(
-            f"--intervals need a posterior, and {given.fit} holds an optimum; save a posterior by"
-            " mcframe impute --save"
+            f"--intervals need a posterior, and {arguments.fit} holds an optimum; save a"
+            " posterior by mcframe impute --save"
         )
-    name, declared = given.column, completed.declared
-    names = ["lower", "upper"] * bool(given.intervals and name is None)
-    beside = outputs_beside(given, out, names)
+    name, declared = arguments.column, completed.declared
+    names = ["lower", "upper"] * bool(arguments.intervals and name is None)
+    further = named_outputs(arguments, out, names)
     rows = declared.frame.to_native()
-    if given.rows is not None:
-        known = {each.name: each.column.series.dtype for each in declared.columns}
-        rows = table_of(given, given.rows, known)
-    tables = predicted_tables(completed, given, rows)
-    identifiers = identifiers_of(declared, given.id)
+    if arguments.rows is not None:
+        dtypes = {column.name: column.column.series.dtype for column in declared.columns}
+        rows = table_of(arguments, arguments.rows, dtypes)
+    tables = predicted_tables(completed, arguments, rows)
+    identifiers = identifiers_of(declared, arguments.id)
     tables = [with_identifiers(table, rows, identifiers) for table in tables]
-    written = [out, *beside]
+    written = [out, *further]
     write_tables(dict(zip(written, tables, strict=True)))
     n_rows = len(nw.from_native(tables[0]))
     facts = {"status": completed.answer.status, "rows": n_rows, "outputs": written}
-    return DONE, f"{counted(n_rows, 'row')} predicted\n{files_said(written)}", facts
+    return DONE, f"{counted(n_rows, 'row')} predicted\n{list_of_files(written)}", facts
 
 
 def predicted_tables(
-    completed: Completion[Any], given: argparse.Namespace, rows: Any
+    completed: Completion[Any], arguments: argparse.Namespace, rows: Any
 ) -> list[Any]:
     """The tables that ``predict`` writes: the filled rows and intervals, or one column's."""
-    name, level, own = given.column, given.intervals, given.rows is None
+    name, level, is_fitted_table = arguments.column, arguments.intervals, arguments.rows is None
     if name is None:
         ends: Any = ()
         if level:
-            ends = completed.interval(level) if own else completed.interval_rows(rows, level)
-        return [completed.table if own else completed.complete_rows(rows), *ends]
+            ends = (
+                completed.interval(level)
+                if is_fitted_table
+                else completed.interval_rows(rows, level)
+            )
+        return [completed.table if is_fitted_table else completed.complete_rows(rows), *ends]
     if not level:
-        return [completed.predict(name) if own else completed.predict_rows(name, rows)]
+        return [completed.predict(name) if is_fitted_table else completed.predict_rows(name, rows)]
     return [completed.declared.predict_interval(completed.posterior, name, rows, level)]
 
 
-def outputs_beside(given: argparse.Namespace, out: Path, names: Iterable[str]) -> list[Path]:
+def named_outputs(arguments: argparse.Namespace, out: Path, names: Iterable[str]) -> list[Path]:
     """The paths of outputs with further names beside one, checked."""
-    return [output(given, out.with_name(f"{out.stem}.{name}{out.suffix}")) for name in names]
+    return [output(arguments, out.with_name(f"{out.stem}.{name}{out.suffix}")) for name in names]
 
 
-def types_of(given: argparse.Namespace, table: Any) -> dict[str, Any] | None:
+def types_of(arguments: argparse.Namespace, table: Any) -> dict[str, Any] | None:
     """The types of columns; those that name rows are set aside where nothing else is said."""
-    types, identifiers = read_types(given.types) or {}, vars(given).get("id", ())
+    types, identifiers = read_types(arguments.types) or {}, vars(arguments).get("id", ())
     for name in identifiers:
         if name not in table.column_names:
             remedy = meant(name, table.column_names, "columns")
@@ -364,12 +370,12 @@ def identifiers_of(declared: Declared[Any], names: Sequence[str]) -> list[str]:
         return [declared.column(name).name for name in names]
     n_rows = declared.frame.shape[0]
     return [
-        each.name
-        for each in declared.columns
-        if each.place is None
-        and each.column.form != "other"  # whose values may be lists
-        and each.column.n_distinct == n_rows
-        and not each.constant
+        column.name
+        for column in declared.columns
+        if column.place is None
+        and column.column.form != "other"  # whose values may be lists
+        and column.column.n_distinct == n_rows
+        and not column.constant
     ]
 
 
@@ -382,63 +388,67 @@ def with_identifiers(table: Any, rows: Any, names: Sequence[str]) -> Any:
     return nw.concat([source.select(absent), read], how="horizontal").to_native()
 
 
-def verify_table(given: argparse.Namespace) -> Report:
+def verify_table(arguments: argparse.Namespace) -> Report:
     """Solve a small problem twice, by a fast solver and exactly by CVXPY, and compare."""
-    declared = declared_of(given)
+    declared = declared_of(arguments)
     data = {name: np.asarray(codes) for name, codes in declared.data.items()}
     n_items = declared.frame.shape[0]
-    if given.rows is not None and given.rows < n_items:
-        chosen = np.random.default_rng(given.seed).choice(n_items, given.rows, replace=False)
+    if arguments.rows is not None and arguments.rows < n_items:
+        chosen = np.random.default_rng(arguments.seed).choice(
+            n_items, arguments.rows, replace=False
+        )
         data = {name: codes[np.sort(chosen)] for name, codes in data.items()}
-    found = verify(declared.model, data, tol=given.tol, max_seconds=given.max_seconds)
+    verification = verify(
+        declared.model, data, tol=arguments.tol, max_seconds=arguments.max_seconds
+    )
     facts = {
-        "status": found.verdict,
-        "difference": found.difference,
-        "note": found.note,
-        "fast": certificate_of(found.fast),
-        "reference": certificate_of(found.reference),
+        "status": verification.verdict,
+        "difference": verification.difference,
+        "note": verification.note,
+        "fast": certificate_of(verification.fast),
+        "reference": certificate_of(verification.reference),
     }
-    return DONE if found.agrees else UNFINISHED, f"{declared}\n\n{found}", facts
+    return DONE if verification.agrees else UNFINISHED, f"{declared}\n\n{verification}", facts
 
 
-def explain_table(given: argparse.Namespace) -> Report:
+def explain_table(arguments: argparse.Namespace) -> Report:
     """Check a table against a model, and list the solvers that can run it, without solving."""
-    declared = declared_of(given)
-    found: Any = explain(declared.model, declared.data)
+    declared = declared_of(arguments)
+    explanation: Any = explain(declared.model, declared.data)
     facts = {
-        "status": "can run" if found.chosen else "cannot run",
+        "status": "can run" if explanation.chosen else "cannot run",
         "columns": columns_of(declared),
-        "chosen": found.chosen,
-        "why": found.why,
+        "chosen": explanation.chosen,
+        "why": explanation.why,
         "backends": [
-            {"name": each.name, "can_run": each.can_run, "said": str(each)}
-            for each in found.eligibilities
+            {"name": verdict.name, "can_run": verdict.can_run, "said": str(verdict)}
+            for verdict in explanation.eligibilities
         ],
     }
-    return DONE if found.chosen else UNFINISHED, f"{declared}\n\n{found}", facts
+    return DONE if explanation.chosen else UNFINISHED, f"{declared}\n\n{explanation}", facts
 
 
-def output(given: argparse.Namespace, path: Any, endings: Iterable[str] = KINDS) -> Path:
+def output(arguments: argparse.Namespace, path: Any, endings: Iterable[str] = KINDS) -> Path:
     """The path of an output, checked: none of the files that the command reads."""
-    told = [vars(given).get(name) for name in ("table", "model", "fit", "rows")]
-    told += [text for text in vars(given).get("types", ()) if is_document(text)]
-    inputs = [find_file(name) for name in told if name is not None]
-    return checked_output(Path(path), endings, inputs, given.overwrite)
+    named = [vars(arguments).get(name) for name in ("table", "model", "fit", "rows")]
+    named += [text for text in vars(arguments).get("types", ()) if is_document(text)]
+    inputs = [find_file(name) for name in named if name is not None]
+    return checked_output(Path(path), endings, inputs, arguments.overwrite)
 
 
-def table_of(given: argparse.Namespace, path: str = "", like: Any = None) -> Any:
+def table_of(arguments: argparse.Namespace, path: str = "", like: Any = None) -> Any:
     """The table that a command is about, read from its file."""
     table = read_table(
-        path or given.table,
-        delimiter=given.delimiter,
-        decimal=given.decimal,
-        encoding=given.encoding,
-        missing=given.missing,
-        dates=given.dates,
+        path or arguments.table,
+        delimiter=arguments.delimiter,
+        decimal=arguments.decimal,
+        encoding=arguments.encoding,
+        missing=arguments.missing,
+        dates=arguments.dates,
         like=like,
     )
     if like is None:  # new rows may lack columns
-        for text in given.missing:
+        for text in arguments.missing:
             name, equals, _ = text.partition("=")
             if name and equals and gaps_named(text, table.column_names) is None:
                 remedy = meant(name, table.column_names, "columns")
@@ -448,18 +458,18 @@ def table_of(given: argparse.Namespace, path: str = "", like: Any = None) -> Any
     return table
 
 
-def declared_of(given: argparse.Namespace) -> Declared[Any]:
+def declared_of(arguments: argparse.Namespace) -> Declared[Any]:
     """The table with its model: the one of a file, or one nuclear norm over all columns."""
-    table = table_of(given)
-    types = types_of(given, table)
-    gaps = gaps_by_name(given.missing, table.column_names)
-    if given.model is None:
+    table = table_of(arguments)
+    types = types_of(arguments, table)
+    gaps = gaps_by_name(arguments.missing, table.column_names)
+    if arguments.model is None:
         return declare(table, types, missing=gaps)
-    model, wanted = read_model(given.model)
+    model, wanted = read_model(arguments.model)
     names = list(table.column_names)
     columns = {
-        block: choose_columns(Path(given.model), names, block, told)
-        for block, told in wanted.items()
+        block: choose_columns(Path(arguments.model), names, block, names_in_block)
+        for block, names_in_block in wanted.items()
     }
     return declare(table, types, missing=gaps, model=model, columns=columns)
 
@@ -477,13 +487,13 @@ def report_of(completed: Completion[Any], text: str, written: Sequence[Path]) ->
     else:
         facts["certificate"] = certificate_of(answer)
     code = DONE if answer.status in ("certified", "converged") else UNFINISHED
-    return code, f"{text}\n{files_said(written)}", facts
+    return code, f"{text}\n{list_of_files(written)}", facts
 
 
-def files_said(written: Sequence[Path]) -> str:
+def list_of_files(written: Sequence[Path]) -> str:
     """Lines that name the files that were written, without the folder that one is in."""
-    here = Path.cwd()
-    names = [path.relative_to(here) if path.is_relative_to(here) else path for path in written]
+    folder = Path.cwd()
+    names = [path.relative_to(folder) if path.is_relative_to(folder) else path for path in written]
     return "\n".join(f"written: {name}" for name in names)
 
 
@@ -496,6 +506,11 @@ def certificate_of(answer: Fit) -> dict[str, Any]:
 def columns_of(declared: Declared[Any]) -> list[dict[str, Any]]:
     """The detected types of columns."""
     return [
-        {"column": each.name, "type": each.kind, "why": each.why, "missing": each.share_missing}
-        for each in declared.columns
+        {
+            "column": column.name,
+            "type": column.kind,
+            "why": column.why,
+            "missing": column.share_missing,
+        }
+        for column in declared.columns
     ]

@@ -225,8 +225,10 @@ def hide(entries: Array, share: float, random_state: RandomState = 0) -> Mask:
     if not (isinstance(share, int | float) and 0.0 <= share < 1.0):
         raise DataError(f"share={share!r} was given; a share from 0 up to 1, without 1, is needed")
     values = as_matrix(entries)
-    known = np.flatnonzero(~np.isnan(values))
-    chosen = generator(random_state).choice(known, size=round(share * known.size), replace=False)
+    observed = np.flatnonzero(~np.isnan(values))
+    chosen = generator(random_state).choice(
+        observed, size=round(share * observed.size), replace=False
+    )
     hidden: Mask = np.zeros(values.shape, dtype=bool)
     hidden.ravel()[chosen] = True
     return hidden
@@ -521,14 +523,18 @@ def label_column(attribute: Attribute, cells: Array, file: Path) -> Array:
     if attribute.values is None:
         numbers = cells
         wrong = cells[~np.isnan(cells) & (cells != 0.0) & (cells != 1.0)]
-        given = [exact(value) for value in wrong[:1]]
+        wrong_values = [exact(value) for value in wrong[:1]]
     else:
-        given = [value for value in attribute.values if value not in ("0", "1")]
-        numbers = cells if given else codes_of(cells, [float(value) for value in attribute.values])
-    if given:
+        wrong_values = [value for value in attribute.values if value not in ("0", "1")]
+        numbers = (
+            cells
+            if wrong_values
+            else codes_of(cells, [float(value) for value in attribute.values])
+        )
+    if wrong_values:
         raise DataError(
-            f"{file}: the label {attribute.name!r} has the value {given[0]!r}; declare it as"
-            " {0,1} and write 0, 1, or ? where it is missing"
+            f"{file}: the label {attribute.name!r} has the value {wrong_values[0]!r}; declare it"
+            " as {0,1} and write 0, 1, or ? where it is missing"
         )
     return numbers
 

@@ -52,21 +52,21 @@ def find_file(path: str | os.PathLike[str]) -> Path:
     DataError
         If neither is a file; it names the places that were searched.
     """
-    given = path_of(path, "path").expanduser()
-    if given.is_file():
-        return given
-    if given.is_dir():
-        raise DataError(f"{str(given)!r} is a folder; the path of a file is needed")
-    named = None if given.is_absolute() else folder()
-    if named is not None and (named / given).is_file():
-        return named / given
-    if given.is_absolute():
+    file = path_of(path, "path").expanduser()
+    if file.is_file():
+        return file
+    if file.is_dir():
+        raise DataError(f"{str(file)!r} is a folder; the path of a file is needed")
+    named = None if file.is_absolute() else folder()
+    if named is not None and (named / file).is_file():
+        return named / file
+    if file.is_absolute():
         remedy = "check the path"
     elif named is None:
         remedy = f"give its full path, or name its folder in {VARIABLE}"
     else:
         remedy = f"nor is it in {str(named)!r}, the folder of {VARIABLE}; give its full path"
-    raise DataError(f"there is no file {str(given)!r}; {remedy}")
+    raise DataError(f"there is no file {str(file)!r}; {remedy}")
 
 
 def read_text(file: Path, encoding: str) -> str:
@@ -104,16 +104,16 @@ def read_arrays(
         raise DataError(f"{str(file)!r} is not an npz file; {recipe}")
     try:
         with np.load(file, allow_pickle=False) as archive:
-            found = {key: archive[key] for key in (*needed, *optional) if key in archive}
+            arrays = {key: archive[key] for key in (*needed, *optional) if key in archive}
             held = ", ".join(map(repr, archive.files)) or "nothing"
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(
             f"{str(file)!r} cannot be read as arrays of numbers and strings ({error}); {recipe}"
         ) from None
     for key in needed:
-        if key not in found:
+        if key not in arrays:
             raise DataError(f"{str(file)!r} has no array {key!r}, it holds {held}; {recipe}")
-    return found
+    return arrays
 
 
 def as_number(text: str) -> float | None:
@@ -252,8 +252,8 @@ def choose_columns(
     else:
         names = [wanted]
     if not names:  # that fit a pattern
-        known = meant(str(wanted), header, "columns")
-        raise DataError(f"{file}: no column fits block {block!r}, {wanted!r}; {known}")
+        hint = meant(str(wanted), header, "columns")
+        raise DataError(f"{file}: no column fits block {block!r}, {wanted!r}; {hint}")
     for name in names:
         if name not in header:
             raise DataError(

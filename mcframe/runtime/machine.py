@@ -75,21 +75,21 @@ def memory_gigabytes() -> float:
 
 def limits() -> list[int]:
     """The limits on this process that can be read, in bytes."""
-    found = []
+    sizes = []
     with suppress(OSError):
         for line in GROUPS.read_text().splitlines():
             _, controllers, group = line.split(":", 2)
             for file in limit_files(controllers.split(","), group.lstrip("/")):
                 with suppress(OSError, ValueError):  # not there, or "max"
-                    found.append(int(file.read_text()))
+                    sizes.append(int(file.read_text()))
     with suppress(ImportError):  # not on every system
         import resource
 
         for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
             limit = resource.getrlimit(kind)[0]
             if limit != resource.RLIM_INFINITY:
-                found.append(limit)
-    return found
+                sizes.append(limit)
+    return sizes
 
 
 def limit_files(controllers: list[str], group: str) -> list[Path]:
@@ -305,9 +305,9 @@ def limits_blas(function: FunctionT) -> FunctionT:
     """Return a function that runs with one thread of BLAS."""
 
     @wraps(function)
-    def limited(*given: Any, **options: Any) -> Any:
+    def limited(*arguments: Any, **options: Any) -> Any:
         with blas_alone():
-            return function(*given, **options)
+            return function(*arguments, **options)
 
     return cast("FunctionT", limited)
 

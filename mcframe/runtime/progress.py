@@ -138,8 +138,12 @@ class Progress:
         """Report that so many of the units, such as "paths", are done, and at what rate."""
         rate = ""
         if rated and done and self.seconds > 0.0:
-            each = self.seconds / done
-            rate = f", {duration(each)} each" if each >= 1.0 else f", {1.0 / each:.3g} a second"
+            seconds_per_unit = self.seconds / done
+            rate = (
+                f", {duration(seconds_per_unit)} each"
+                if seconds_per_unit >= 1.0
+                else f", {1.0 / seconds_per_unit:.3g} a second"
+            )
         self.report(f"{done} of {total} {unit}{rate}", done / max(total, 1))
 
     def fall(self, value: float, target: float) -> float:
@@ -161,10 +165,10 @@ class Progress:
         return left if left > 0.0 else None
 
     def __str__(self) -> str:
-        said = ", ".join(filter(None, [self.text, self.step]))
-        said = f"{self.title}: {said}" if said else self.title
+        state = ", ".join(filter(None, [self.text, self.step]))
+        state = f"{self.title}: {state}" if state else self.title
         ahead = "" if self.left is None else f", about {duration(self.left)} to go"
-        return f"{said} after {duration(self.seconds)}{ahead}"
+        return f"{state} after {duration(self.seconds)}{ahead}"
 
     def write_line(self, line: str, on_paper: bool) -> None:
         """Write a line to the log, and ``on_paper`` to standard error if ``progress`` is True."""
@@ -205,21 +209,21 @@ def stage(title: str, shown: bool | None = None) -> Iterator[Progress]:
     if outer is not NOWHERE:
         title, shown = f"{outer.title} / {title}", outer.shown if shown is None else shown
         whole = outer.outermost
-    own = Progress(title, shown, whole)
-    if own.shown and own.outer:
-        own.next_line = 0.0
-    elif own.shown is None and not LOGGER.isEnabledFor(logging.INFO):
-        own.next_line = PAUSE
-    token = STAGE.set(own)
+    inner = Progress(title, shown, whole)
+    if inner.shown and inner.outer:
+        inner.next_line = 0.0
+    elif inner.shown is None and not LOGGER.isEnabledFor(logging.INFO):
+        inner.next_line = PAUSE
+    token = STAGE.set(inner)
     try:
-        if own.has_bar:
-            the_board(os.getpid()).add(own)
-        yield own
-        own.marks, own.step = [(0.0, 1.0)], ""  # nothing is left to do
+        if inner.has_bar:
+            the_board(os.getpid()).add(inner)
+        yield inner
+        inner.marks, inner.step = [(0.0, 1.0)], ""  # nothing is left to do
     finally:
         STAGE.reset(token)
-        own.hide()
-    own.end()
+        inner.hide()
+    inner.end()
 
 
 def surface() -> str:
@@ -243,18 +247,18 @@ class Board:
     watcher: Thread | None = None
     lock: Any = attrs.field(factory=RLock)
 
-    def add(self, own: Progress) -> None:
+    def add(self, progress: Progress) -> None:
         """Watch a stage, whose bar appears after its delay."""
         with self.lock:
-            self.stages.append(own)
+            self.stages.append(progress)
             if self.watcher is None:
                 self.watcher = Thread(target=self.watch, name="mcframe-progress", daemon=True)
                 self.watcher.start()
 
-    def remove(self, own: Progress) -> None:
+    def remove(self, progress: Progress) -> None:
         """Stop to show a stage."""
         with self.lock:
-            self.stages = [each for each in self.stages if each is not own]
+            self.stages = [watched for watched in self.stages if watched is not progress]
             if self.bars is not None:
                 self.draw()
 
@@ -270,7 +274,7 @@ class Board:
 
     def draw(self) -> None:
         """Draw the bars of the stages that have taken long enough, or none."""
-        due = [own for own in self.stages if own.seconds >= own.delay]
+        due = [progress for progress in self.stages if progress.seconds >= progress.delay]
         with suppress(OSError, ValueError):  # a terminal that is closed ends no computation
             if due and self.bars is None:
                 self.bars = NotebookBars() if surface() == "notebook" else TerminalBars()
@@ -317,15 +321,19 @@ class TerminalBars:
         table = Table.grid(padding=(0, 1))
         for shrinks in (False, False, True, False):
             table.add_column(no_wrap=not shrinks)
-        for own in stages:
-            times = [duration(own.seconds)]
-            if own.left is not None:
-                times = [*times[narrow:], f"{duration(own.left)} to go"]
-            name = "  " * own.title.count(" / ") + own.title.rpartition(" / ")[2]
-            bar = ProgressBar(1.0, own.share, width=6 if narrow else 20, pulse=own.share == 0.0)
-            said = Text(", ".join(filter(None, [own.text, own.step])), "", overflow="ellipsis")
-            said.no_wrap = True
-            table.add_row(Text(name), bar, said, Text(", ".join(times)))
+        for progress in stages:
+            times = [duration(progress.seconds)]
+            if progress.left is not None:
+                times = [*times[narrow:], f"{duration(progress.left)} to go"]
+            name = "  " * progress.title.count(" / ") + progress.title.rpartition(" / ")[2]
+            bar = ProgressBar(
+                1.0, progress.share, width=6 if narrow else 20, pulse=progress.share == 0.0
+            )
+            text = Text(
+                ", ".join(filter(None, [progress.text, progress.step])), "", overflow="ellipsis"
+            )
+            text.no_wrap = True
+            table.add_row(Text(name), bar, text, Text(", ".join(times)))
         self.live.update(table, refresh=True)
 
 
@@ -339,10 +347,12 @@ class NotebookBars:
 
     def draw(self, stages: list[Progress]) -> None:
         """Draw these bars; at the end the last line stays where ``progress`` is True."""
-        lasting = stages or [own for own in self.last if own.outer and own.shown]
-        self.last, lines, rows = stages, [str(own) for own in lasting], []
-        for own, line in zip(lasting, lines, strict=True):
-            bar = f'<progress value="{own.share:.3f}" max="1"></progress> ' if stages else ""
+        lasting = stages or [
+            progress for progress in self.last if progress.outer and progress.shown
+        ]
+        self.last, lines, rows = stages, [str(progress) for progress in lasting], []
+        for progress, line in zip(lasting, lines, strict=True):
+            bar = f'<progress value="{progress.share:.3f}" max="1"></progress> ' if stages else ""
             rows.append(bar + html.escape(line))
         picture = {"text/plain": "\n".join(lines), "text/html": "<br>".join(rows)}
         self.handle.update(picture, raw=True)

@@ -126,7 +126,7 @@ class Scratch:
         sizes = tuple(array.nbytes for array in packed.arrays)
         start, n_arrays = aligned(self.end, mmap.ALLOCATIONGRANULARITY), packed.n_bytes
         stored = Stored(packed.pickled, sizes, start, n_arrays, n_arrays + spare)
-        self.demand_room(start + stored.n_bytes + ahead)
+        self.demand_space(start + stored.n_bytes + ahead)
         at = start
         for array in packed.arrays:
             self.write(at, array)
@@ -159,15 +159,15 @@ class Scratch:
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            raise self.without_room(array.nbytes) from error
+            raise self.without_space(array.nbytes) from error
 
-    def demand_room(self, end: int) -> None:
+    def demand_space(self, end: int) -> None:
         """Raise a ``BackendError`` where the file cannot grow to a size."""
-        there = getattr(os.fstat(self.opened().fileno()), "st_blocks", 0) * 512
-        if shutil.disk_usage(self.place).free < end - there:
-            raise self.without_room(end - there)
+        allocated = getattr(os.fstat(self.opened().fileno()), "st_blocks", 0) * 512
+        if shutil.disk_usage(self.place).free < end - allocated:
+            raise self.without_space(end - allocated)
 
-    def without_room(self, n_bytes: int) -> BackendError:
+    def without_space(self, n_bytes: int) -> BackendError:
         """The error of a full disk."""
         free = shutil.disk_usage(self.place).free
         return BackendError(

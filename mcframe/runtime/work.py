@@ -37,14 +37,14 @@ class Work:
         return Work(*(mine - theirs for mine, theirs in pairs))
 
     def __str__(self) -> str:
-        said = [f"{self.rounds} rounds"]
+        parts = [f"{self.rounds} rounds"]
         if self.rounds and self.seconds:
-            said[0] += f" of {1000.0 * self.seconds / self.rounds:.3g} ms"
+            parts[0] += f" of {1000.0 * self.seconds / self.rounds:.3g} ms"
         if self.sent or self.received:
-            said += [f"{in_bytes(self.sent)} sent", f"{in_bytes(self.received)} received"]
+            parts += [f"{in_bytes(self.sent)} sent", f"{in_bytes(self.received)} received"]
         if self.compiled:
-            said += [f"{self.compiled} partitions compiled"]
-        return ", ".join(said)
+            parts += [f"{self.compiled} partitions compiled"]
+        return ", ".join(parts)
 
 
 def in_bytes(count: float) -> str:

@@ -18,7 +18,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.validators import a_type
 from mcframe.runtime.machine import held
-from mcframe.storage.serializing import FORMAT, put_together, said, taken_apart
+from mcframe.storage.serializing import FORMAT, deserialize, message_of, serialize
 
 HEADER = "header.json"
 # A file ends with a CRC of all bytes before it, of which 4 GB take a second.
@@ -73,17 +73,17 @@ class Archive:
 
     def refuse_another(self, header: Mapping[str, Any]) -> None:
         """Raise a ``DataError`` where the file is of another kind or of other work."""
-        there = self.header()
-        if there["kind"] != header["kind"]:
+        stored_header = self.header()
+        if stored_header["kind"] != header["kind"]:
             raise DataError(
-                f"checkpoint {self.path} holds a {there['kind']}, and a {header['kind']} is asked"
-                " for; give another file"
+                f"checkpoint {self.path} holds a {stored_header['kind']}, and a {header['kind']}"
+                " is asked for; give another file"
             )
-        here, known = header["identity"], there["identity"]
+        identity, stored_identity = header["identity"], stored_header["identity"]
         changed = [
-            difference(key, known.get(key, "none"), here.get(key, "none"))
-            for key in dict.fromkeys([*here, *known])
-            if known.get(key) != here.get(key)
+            difference(key, stored_identity.get(key, "none"), identity.get(key, "none"))
+            for key in dict.fromkeys([*identity, *stored_identity])
+            if stored_identity.get(key) != identity.get(key)
         ]
         if changed:
             raise DataError(
@@ -94,26 +94,32 @@ class Archive:
     def header(self) -> dict[str, Any]:
         """The header, or a ``DataError`` where the file is of another version."""
         with self.reading() as file:
-            there: dict[str, Any] = json.loads(file.read(HEADER))
-            known, kind, by = there["format"], there["kind"], there["mcframe"]
-            identity = there["identity"]
-            texts = {"kind": kind, "mcframe": by, **identity}
-            if not isinstance(known, int) or not all(isinstance(t, str) for t in texts.values()):
-                raise TypeError("no header")
-        if known != FORMAT:
-            remedy = "upgrade mcframe" if known > FORMAT else "read it with that version"
-            raise DataError(
-                f"{self.word} {self.path} was written by mcframe {by} in format {known}, and"
-                f" mcframe {version()} reads format {FORMAT}; {remedy}, or give another file"
+            stored_header: dict[str, Any] = json.loads(file.read(HEADER))
+            format_number, kind, by = (
+                stored_header["format"],
+                stored_header["kind"],
+                stored_header["mcframe"],
             )
-        return there
+            identity = stored_header["identity"]
+            texts = {"kind": kind, "mcframe": by, **identity}
+            if not isinstance(format_number, int) or not all(
+                isinstance(t, str) for t in texts.values()
+            ):
+                raise TypeError("no header")
+        if format_number != FORMAT:
+            remedy = "upgrade mcframe" if format_number > FORMAT else "read it with that version"
+            raise DataError(
+                f"{self.word} {self.path} was written by mcframe {by} in format {format_number},"
+                f" and mcframe {version()} reads format {FORMAT}; {remedy}, or give another file"
+            )
+        return stored_header
 
     def __contains__(self, name: str) -> bool:
         with self.reading() as file:
             return f"{name}/facts.json" in file.namelist()
 
-    def read(self, name: str, kind: str, **given: object) -> Any:
-        """The value of that name, of the class ``kind``; ``given`` as ``add`` was."""
+    def read(self, name: str, kind: str, **shared: object) -> Any:
+        """The value of that name, of the class ``kind``; ``shared`` parts are those of ``add``."""
         with self.reading() as file:
             arrays, most = {}, self.path.stat().st_size
             for member in file.infolist():
@@ -121,19 +127,19 @@ class Archive:
                     key = member.filename.removeprefix(f"{name}/").removesuffix(".npy")
                     arrays[key] = read_array(file, member, most)
             facts = json.loads(file.read(f"{name}/facts.json"))
-            found = put_together(arrays, facts, given)
-            if type(found).__name__ != kind:
-                raise TypeError(f"it is {a_type(found)}, and a {kind} is needed")
-            return found
+            value = deserialize(arrays, facts, shared)
+            if type(value).__name__ != kind:
+                raise TypeError(f"it is {a_type(value)}, and a {kind} is needed")
+            return value
 
-    def add(self, name: str, value: object, **given: object) -> None:
-        """Add a value, which is on the disk when this returns; ``given`` parts are left out."""
-        self.write(members_of(name, value, given))
+    def add(self, name: str, value: object, **shared: object) -> None:
+        """Add a value, which is on the disk when this returns; ``shared`` parts are left out."""
+        self.write(members_of(name, value, shared))
 
-    def replace(self, name: str, value: object, **given: object) -> None:
+    def replace(self, name: str, value: object, **shared: object) -> None:
         """Put one value in the place of all, which is on the disk when this returns."""
         header = json.dumps(self.header())
-        self.write({HEADER: header, **members_of(name, value, given)}, keep=False)
+        self.write({HEADER: header, **members_of(name, value, shared)}, keep=False)
 
     def remove(self) -> None:
         """Delete the file, and unfinished ones of processes that died."""
@@ -176,9 +182,9 @@ class Archive:
                 shutil.copyfileobj(before, file)
         with zipfile.ZipFile(file, "a") as archive:
             archive.comment = bytes(CHECKSUM_BYTES)
-            known = archive.namelist()  # another process may have added the same
+            names = archive.namelist()  # another process may have added the same
             for name, value in members.items():
-                if name in known:
+                if name in names:
                     continue
                 with archive.open(name, "w", force_zip64=True) as stream:
                     if isinstance(value, str):
@@ -206,8 +212,8 @@ class Archive:
                 status = os.fstat(file.fileno())
                 stamp = status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
                 if stamp not in self.whole:
-                    checksum, there = checksums_of(file)
-                    if checksum != there:
+                    checksum, stored_checksum = checksums_of(file)
+                    if checksum != stored_checksum:
                         raise zipfile.BadZipFile
                     self.whole.add(stamp)
                 with zipfile.ZipFile(file) as archive:
@@ -222,7 +228,7 @@ class Archive:
         except Exception as error:  # whatever other hands have written, with a checksum
             raise DataError(
                 f"{self.word} {self.path} holds nothing that mcframe {version()} can read"
-                f" ({said(error)}). Give another path, or {remedy}"
+                f" ({message_of(error)}). Give another path, or {remedy}"
             ) from None
 
 
@@ -253,16 +259,16 @@ def checksums_of(file: IO[bytes]) -> tuple[bytes, bytes]:
     checksum = 0
     while chunk := file.read(min(end - file.tell(), 1 << 20)):
         checksum = zlib.crc32(chunk, checksum)
-    there = file.read(CHECKSUM_BYTES)
+    stored_checksum = file.read(CHECKSUM_BYTES)
     file.seek(end)
-    return checksum.to_bytes(CHECKSUM_BYTES, "little"), there
+    return checksum.to_bytes(CHECKSUM_BYTES, "little"), stored_checksum
 
 
-def difference(key: str, there: str, here: str) -> str:
+def difference(key: str, stored: str, current: str) -> str:
     """Say in words what two pieces of work differ in."""
-    if max(len(there), len(here)) > READABLE:
+    if max(len(stored), len(current)) > READABLE:
         return f"different {key}"
-    return f"{key} is {there} there and {here} here"
+    return f"{key} is {stored} there and {current} here"
 
 
 def version() -> str:
@@ -277,9 +283,9 @@ def header_of(kind: str, identity: Mapping[str, str]) -> dict[str, Any]:
     return {"format": FORMAT, "mcframe": version(), "kind": kind, "identity": dict(identity)}
 
 
-def members_of(name: str, value: object, given: Mapping[str, object]) -> dict[str, Any]:
+def members_of(name: str, value: object, shared: Mapping[str, object]) -> dict[str, Any]:
     """The members of a file that a value is stored as."""
-    arrays, facts = taken_apart(value, "", given)
+    arrays, facts = serialize(value, "", shared)
     members = {f"{name}/{key}.npy": array for key, array in arrays.items()}
     return {**members, f"{name}/facts.json": json.dumps(facts)}
 
@@ -293,10 +299,10 @@ def path_of(path: object, name: str) -> Path:
 
 def path_of_file(path: object, name: str) -> Path:
     """The path of a file that was given, or a ``ModelError``."""
-    found = path_of(path, name)
-    if not found.name:
+    file = path_of(path, name)
+    if not file.name:
         raise ModelError(f"{name}={path!r} was given; the path of a file is needed")
-    return found
+    return file
 
 
 def save(answer: object, path: object) -> Path:

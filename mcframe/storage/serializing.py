@@ -98,8 +98,8 @@ WIDEST, SMALL = 64, 4096
 PLAIN_KINDS = "biufMmU"
 
 
-def taken_apart(
-    value: object, name: str = "", given: Mapping[str, object] | None = None
+def serialize(
+    value: object, name: str = "", shared: Mapping[str, object] | None = None
 ) -> tuple[dict[str, Array], Any]:
     """Arrays by name, and the JSON of all else that a value consists of.
 
@@ -109,7 +109,7 @@ def taken_apart(
         Of classes of the package, numbers, words, arrays and frames.
     name : str
         What messages call the value.
-    given : dict of objects
+    shared : dict of objects
         Parts of the value that whoever reads it has already, by any word.
 
     Raises
@@ -117,28 +117,28 @@ def taken_apart(
     ModelError
         Where the value holds what cannot be stored, such as a class of the user's own.
     """
-    writer = Writer({id(part): word for word, part in (given or {}).items()})
+    writer = Writer({id(part): word for word, part in (shared or {}).items()})
     facts = writer.plain(value, name)
     return writer.arrays, facts
 
 
-def put_together(
-    arrays: Mapping[str, Array], facts: Any, given: Mapping[str, object] | None = None
+def deserialize(
+    arrays: Mapping[str, Array], facts: Any, shared: Mapping[str, object] | None = None
 ) -> Any:
-    """The value that ``taken_apart`` was given, with the same parts ``given``.
+    """The value that was passed to ``serialize``, with the same ``shared`` parts.
 
     Every field of a class is compared with its annotation, and values with the numbers that
     follow from them (``_check_read``). Any exception may come out where other hands have written
     the facts, but nothing in them is run.
     """
-    return Reader(arrays, given or {}).value(facts)
+    return Reader(arrays, shared or {}).value(facts)
 
 
 @attrs.define(eq=False)
 class Writer:
     """Turns a value into JSON, and its arrays into a dict; what occurs twice is stored once."""
 
-    given: Mapping[int, str]
+    shared: Mapping[int, str]
     arrays: dict[str, Array] = attrs.field(factory=dict)
     written: dict[int, int] = attrs.field(factory=dict)  # by identity, in order
     alive: list[Any] = attrs.field(factory=list)  # so that no identity is used again
@@ -153,22 +153,22 @@ class Writer:
             return value if math.isfinite(value) else {"is": "float", "of": repr(value)}
         if kind is tuple:
             return [self.plain(part, f"{place}.{k}") for k, part in enumerate(value)]
-        if id(value) in self.given:
-            return {"is": "given", "as": self.given[id(value)]}
+        if id(value) in self.shared:
+            return {"is": "given", "as": self.shared[id(value)]}
         if id(value) in self.written:
             return {"is": "same", "as": self.written[id(value)]}
         name, parts = self.parts(value, place)
         if name == DISPENSABLE and not self.holds(parts):
             return None
-        found = {key: self.plain(part, f"{place}.{key}") for key, part in parts.items()}
+        facts = {key: self.plain(part, f"{place}.{key}") for key, part in parts.items()}
         if not self.inline:
             self.written[id(value)] = len(self.written)
             self.alive.append(value)
-        return {"is": name, **found}
+        return {"is": name, **facts}
 
     def holds(self, parts: Mapping[str, Any]) -> bool:
         """Whether all parts can be stored; nothing is."""
-        trial = Writer(self.given)
+        trial = Writer(self.shared)
         try:
             for name, part in parts.items():
                 trial.plain(part, name)
@@ -186,8 +186,8 @@ class Writer:
         if isinstance(value, np.ndarray):
             return self.array(value, place)
         if isinstance(value, np.generic) and value.dtype.kind in PLAIN_KINDS:
-            told = value.astype(np.int64) if value.dtype.kind in "Mm" else value
-            return "number", {"dtype": value.dtype.str, "of": told.item()}
+            number = value.astype(np.int64) if value.dtype.kind in "Mm" else value
+            return "number", {"dtype": value.dtype.str, "of": number.item()}
         if isinstance(value, Mapping):
             return "dict", {"keys": tuple(value), "values": tuple(value.values())}
         library = kind.__module__.partition(".")[0]
@@ -201,15 +201,15 @@ class Writer:
     def array(self, value: Array, place: str) -> tuple[str, Mapping[str, Any]]:
         """The parts of an array: its name among the arrays, or its elements."""
         if value.dtype.kind == "O":
-            for each in value.flat:
-                if getattr(each, "ndim", 0):
-                    raise refusal(each, place)
+            for element in value.flat:
+                if getattr(element, "ndim", 0):
+                    raise refusal(element, place)
             return "objects", {"shape": value.shape, "of": tuple(value.ravel().tolist())}
         if value.dtype.kind not in PLAIN_KINDS:
             raise refusal(value, place)
         if self.inline:
-            told = value.view(np.int64) if value.dtype.kind in "Mm" else value
-            elements = tuple(told.ravel().tolist())
+            numbers = value.view(np.int64) if value.dtype.kind in "Mm" else value
+            elements = tuple(numbers.ravel().tolist())
             return "array", {"dtype": value.dtype.str, "shape": value.shape, "of": elements}
         name = place.lstrip(".").replace(".", "/") or "value"
         self.arrays[name] = value
@@ -225,7 +225,7 @@ class Reader:
     """Makes values whole again that a ``Writer`` has turned into JSON and arrays."""
 
     arrays: Mapping[str, Array]
-    given: Mapping[str, Any]
+    shared: Mapping[str, Any]
     made: list[Any] = attrs.field(factory=list)
 
     def value(self, plain: Any) -> Any:
@@ -239,7 +239,7 @@ class Reader:
         if name == "float":
             return float(parts["of"])
         if name == "given":
-            return self.given[parts["as"]]
+            return self.shared[parts["as"]]
         if name == "same":
             return self.made[parts["as"]]
         made = self.make(name, {key: self.value(part) for key, part in parts.items()})
@@ -264,9 +264,11 @@ class Reader:
                 " @mcframe.contracts.stored declares it, before the file is read"
             )
         if kind is None:
-            words = [each for own in WORDS for each in import_module(f"mcframe.{own}").__all__]
-            known = meant(str(name), words, "words")
-            raise DataError(f"is = {name!r} is no word of mcframe; {known}")
+            words = [
+                word for package in WORDS for word in import_module(f"mcframe.{package}").__all__
+            ]
+            hint_of_name = meant(str(name), words, "words")
+            raise DataError(f"is = {name!r} is no word of mcframe; {hint_of_name}")
         renamed = RENAMED.get(name, {})
         parts = {renamed.get(key, key): part for key, part in parts.items()}
         fields = {field.alias or field.name: field for field in attrs.fields(kind) if field.init}
@@ -275,8 +277,8 @@ class Reader:
             del parts[LEFT_OUT[name]]
         for key in parts:
             if key not in fields:
-                known = meant(key, list(fields), "names")
-                raise DataError(f"{called} has no {key!r}; {known}")
+                hint_of_name = meant(key, list(fields), "names")
+                raise DataError(f"{called} has no {key!r}; {hint_of_name}")
         for key, field in fields.items():
             if field.name == FOUND_ANEW.get(name) and field.default is attrs.NOTHING:
                 parts[key] = None
@@ -286,8 +288,8 @@ class Reader:
         hints = hints_of(kind)
         for key, part in parts.items():
             if fields[key].name in hints and not fits(part, hint := hints[fields[key].name]):
-                told = f"{key}={cut(repr(part))} was given"
-                raise DataError(f"{called}: {told}; {in_words(hint)} is needed")
+                value_text = f"{key}={cut(repr(part))} was given"
+                raise DataError(f"{called}: {value_text}; {in_words(hint)} is needed")
         made = kind(**parts)
         if class_offers(made, "_check_read"):
             made._check_read()
@@ -315,9 +317,9 @@ def fits(value: Any, hint: Any) -> bool:
     if hint is None or hint is type(None):
         return value is None
     if origin in (Union, UnionType):
-        return any(fits(value, each) for each in inner)
+        return any(fits(value, member) for member in inner)
     if origin is Literal:  # arrays compare element by element
-        return any(type(value) is type(each) and value == each for each in inner)
+        return any(type(value) is type(member) and value == member for member in inner)
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
@@ -348,21 +350,21 @@ def from_text(text: str, kind: type) -> Any:
     """The value of a class that ``to_text`` has written; a ``DataError`` of all other texts."""
     name = kind.__name__.lower()
     try:
-        told = json.loads(text)
-        if told["format"] != FORMAT:
-            raise ValueError(f"its format is {told['format']!r}, and {FORMAT} is read")
-        found = put_together({}, told[name])
-        if not isinstance(found, kind):
-            raise ValueError(f"it is {a_type(found)}")
-        return found
+        document = json.loads(text)
+        if document["format"] != FORMAT:
+            raise ValueError(f"its format is {document['format']!r}, and {FORMAT} is read")
+        value = deserialize({}, document[name])
+        if not isinstance(value, kind):
+            raise ValueError(f"it is {a_type(value)}")
+        return value
     except Exception as error:  # whatever other hands have written into it
         raise DataError(
-            f"the text is no {name} that this version of mcframe can read ({said(error)}); give"
-            f" what {kind.__name__}.to_json has written"
+            f"the text is no {name} that this version of mcframe can read ({message_of(error)});"
+            f" give what {kind.__name__}.to_json has written"
         ) from None
 
 
-def said(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """What an error says, with its kind where that is not the package's own."""
     if isinstance(error, McframeError):
         return str(error)
@@ -388,8 +390,8 @@ def class_of(name: str) -> Any:
         return getattr(import_module(f"mcframe.{HOMES[name]}"), name)
     for package in WORDS:
         module = import_module(f"mcframe.{package}")
-        if name in module.__all__ and attrs.has(found := getattr(module, name)):
-            return found
+        if name in module.__all__ and attrs.has(word_class := getattr(module, name)):
+            return word_class
     return None
 
 
@@ -412,11 +414,11 @@ def name_of(kind: type) -> str | None:
 def refusal(value: Any, place: str) -> ModelError:
     """The error of a value that cannot be stored, with the remedy."""
     name = type(value).__name__
-    own = "files hold mcframe's classes, numbers, texts, arrays and frames alone"
+    contents = "files hold mcframe's classes, numbers, texts, arrays and frames alone"
     remedy = "keep what you need of the answer as arrays, or of a column as text"
     if attrs.has(type(value)):
         remedy = f"declare {name} by @mcframe.contracts.stored, or {remedy}"
-    reason = getattr(value, "why_not_stored", f"{own}; {remedy}")
+    reason = getattr(value, "why_not_stored", f"{contents}; {remedy}")
     return ModelError(f"{place.lstrip('.')} is a {name}: {reason}")
 
 
@@ -425,9 +427,9 @@ def array_of(dtype: str, shape: tuple[int, ...], of: tuple[Any, ...]) -> Array:
     kind = np.dtype(dtype)
     if kind.kind not in PLAIN_KINDS:
         raise ValueError(f"arrays of {dtype} are not stored")
-    if not all(isinstance(each, bool | int | float | str) for each in flat(of)):
+    if not all(isinstance(element, bool | int | float | str) for element in flat(of)):
         raise ValueError("elements of an array are numbers or texts")
-    if kind.itemsize * len(of) > SMALL + WIDEST * sum(len(str(each)) for each in of):
+    if kind.itemsize * len(of) > SMALL + WIDEST * sum(len(str(element)) for element in of):
         raise ValueError(f"arrays of {dtype} are much longer than their texts")
     read: Any = np.int64 if kind.kind in "Mm" else kind
     return np.array(of, dtype=read).astype(kind).reshape(shape)

@@ -45,7 +45,7 @@ def frame_of(index: Any, columns: Any, of: Any) -> Any:
     """The DataFrame of pandas with these parts."""
     if isinstance(of, np.ndarray):
         return pandas.DataFrame(of, index=index, columns=columns)
-    made = {k: pandas_series(each, index, None) for k, each in enumerate(of)}
+    made = {k: pandas_series(column, index, None) for k, column in enumerate(of)}
     frame = pandas.DataFrame(made, index=index)
     frame.columns = columns
     return frame
@@ -72,7 +72,7 @@ def column_of(of: Any) -> Any:
 
 def scalars(of: Any) -> list[Any]:
     """A list of objects that libraries do not read as many: a ``TypeError`` for anything else."""
-    if not isinstance(of, tuple) or any(getattr(each, "ndim", 0) for each in of):
+    if not isinstance(of, tuple) or any(getattr(element, "ndim", 0) for element in of):
         raise TypeError("an array stands where a list of objects is needed")
     return list(of)
 
@@ -207,7 +207,7 @@ PUT_TOGETHER: dict[str, Callable[..., Any]] = {
     "pandas.Index": lambda of, name: pandas.Index(column_of(of), dtype=of.dtype, name=name),
     "pandas.Interval": lambda left, right, closed: pandas.Interval(left, right, closed),
     "pandas.MultiIndex": lambda arrays, names: pandas.MultiIndex.from_arrays(
-        [column_of(each) for each in arrays], names=names
+        [column_of(level) for level in arrays], names=names
     ),
     "pandas.NA": lambda: pandas.NA,
     "pandas.NaT": lambda: pandas.NaT,
