@@ -218,7 +218,6 @@ FIT = {
     **LIMITS,
     "random_state": st.sampled_from([0, 1, None]) | st.builds(np.random.default_rng, st.just(2)),
     "n_jobs": st.sampled_from([1, 2, None]),
-    "force": st.booleans(),
     "progress": st.booleans(),
     "callback": st.sampled_from([None, None, lambda record: record.iteration > 99]),
 }

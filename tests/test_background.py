@@ -360,4 +360,4 @@ def test_other_backends_say_why_not():
     with pytest.raises(mc.BackendError, match="too many to be written out"):
         mc.fit(model, data, backend="proximal")
     with pytest.raises(mc.BackendError, match="too many to be written out"):
-        mc.fit(model, data, backend="proximal", force=True)
+        mc.fit(model, data, backend=mc.backends.Forced(mc.Proximal()))

@@ -163,7 +163,7 @@ def test_an_unwritten_background_is_shared():
 
 def test_force_overrules_size_and_nothing_else(boxed, table):
     with pytest.raises(mc.BackendError, match="'proximal' cannot run this problem: Box has no"):
-        mc.fit(boxed, table, backend="proximal", force=True)
+        mc.fit(boxed, table, backend=mc.backends.Forced(mc.Proximal()))
 
 
 def test_a_start_that_a_backend_does_not_know_is_refused_in_its_words(model, table):

@@ -220,7 +220,6 @@ def test_predictors_far_out_stay_finite():
         ({"n_jobs": 1.5}, "n_jobs=1.5"),
         ({"n_jobs": 10**6}, "n_jobs=1000000 was given; a whole number of threads, 1 to 1024"),
         ({"progress": "x"}, "progress=.x. was given; True, False or None is needed"),
-        ({"force": "yes"}, "force=.yes. was given; True or False is needed"),
         ({"callback": 3}, "callback=3"),
         ({"random_state": -1}, "random_state=-1"),
     ],
@@ -266,7 +265,7 @@ def test_both_readings_agree(model, table):
 
 def test_the_clarabel_opinion(model, table):
     small = {name: block[:8, :3] for name, block in table.items()}
-    assert mc.verify(model, small, solver="CLARABEL").agrees
+    assert mc.verify(model, small, reference=mc.Reference(solver="CLARABEL")).agrees
 
 
 def test_the_cvxpy_problem_is_the_objective(model, table):
@@ -597,3 +596,17 @@ def test_a_slow_fit_of_unlike_scales_recommends_to_standardize(standardize):
     with pytest.warns(mc.NotCertifiedWarning) as told:
         mc.fit(model, {"x": x}, max_iter=2, tol=1e-14)
     assert ("standardize=True" in str(told[0].message)) is not standardize
+
+
+def test_what_is_forced_is_refused_for_other_reasons_alone(model, monkeypatch):
+    data = {"features": np.eye(3), "labels": np.eye(3)}
+    reference = mc.Reference(force=True)
+    monkeypatch.setattr("mcframe.backends.reference.MAX_SECONDS", 0.0)
+    monkeypatch.setattr("mcframe.backends.splitting.MEMORY_SHARE", 0.0)
+    assert mc.fit(model, data, backend=reference).status == "certified"
+    assert mc.verify(model, data, backend=mc.backends.Forced(mc.Proximal()), reference=reference)
+    for backend in ("reference", "proximal", mc.Proximal()):
+        with pytest.raises(mc.BackendError, match=r"cannot run .*(it would take|more than 0%)"):
+            mc.fit(model, data, backend=backend)
+    with pytest.raises(mc.ModelError, match="reference='SCS' was given"):
+        mc.verify(model, data, reference="SCS")

@@ -697,12 +697,10 @@ def test_what_is_refused_says_why_and_explain_says_it_too(case):
     assert [verdict.can_run for verdict in explained.eligibilities] == [False]
 
 
-def test_another_backend_is_refused_and_a_client_without_partitions():
+def test_another_backend_is_refused():
     model, x = model_of("gaussian"), table("gaussian")
     with pytest.raises(mc.BackendError, match="'alternating' alone"):
         mc.fit(model, RowsInMemory({"x": x}, 2), backend="proximal")
-    with pytest.raises(mc.ModelError, match=r"client was given, which is for data in partitions"):
-        mc.fit(model, {"x": x}, client=object())
     halves = RowsInMemory({"x": x}, 2)
     assert repr(mc.explain(model, halves)) == repr(mc.explain(model, halves))
     assert mc.explain(model, halves).chosen == "alternating"

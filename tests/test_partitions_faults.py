@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,7 +29,6 @@ from mcframe.partitions import cluster as clusters
 from mcframe.partitions import cluster as gathering
 from mcframe.partitions import on_dask
 from mcframe.partitions.cluster import Gathering, key_of, partitions_of
-from mcframe.partitions.executor import OneByOne
 from mcframe.partitions.on_dask import OnDask
 from mcframe.partitions.on_disk import PartitionsOnDisk
 from mcframe.partitions.part import Source, fresh_key
@@ -45,6 +44,7 @@ from tests.clusters import (
     cluster_of,
     data_of,
     distributed,
+    in_this_process,
 )
 from tests.strategies import models_for_partitions
 from tests.test_partitions import model_of, table
@@ -214,10 +214,10 @@ def test_work_that_goes_on_is_waited_for(mute, impatient, monkeypatch):
 def test_a_cluster_without_workers_is_given_up(impatient):
     with (
         cluster_of(0, processes=False) as local,
-        distributed.Client(local) as client,
+        distributed.Client(local),
         pytest.raises(mc.BackendError, match=r"no worker for .* in a round of"),
     ):
-        mc.fit(model_of(*KIND), data_of(), client=client)
+        mc.fit(model_of(*KIND), data_of())
 
 
 def test_workers_that_are_paused_for_memory_are_named(threads, impatient, monkeypatch):
@@ -226,7 +226,7 @@ def test_workers_that_are_paused_for_memory_are_named(threads, impatient, monkey
 
     at_step(monkeypatch, 2, lambda: threads.run(pause))
     with pytest.raises(mc.BackendError, match="paused, as they are while their memory"):
-        mc.fit(model_of(*KIND), data_of(), **BUDGET, client=threads)
+        mc.fit(model_of(*KIND), data_of(), **BUDGET)
 
 
 def test_a_scheduler_that_goes_away_leaves_the_checkpoint(monkeypatch, tmp_path):
@@ -235,8 +235,9 @@ def test_a_scheduler_that_goes_away_leaves_the_checkpoint(monkeypatch, tmp_path)
         client = distributed.Client(local, set_as_default=False)
         with monkeypatch.context() as patched:
             at_step(patched, 10, local.close)
-            with pytest.raises(mc.BackendError, match="connection to the scheduler is"):
-                mc.fit(model, data, tol=1e-6, client=client, checkpoint=kept)
+            lost = pytest.raises(mc.BackendError, match="connection to the scheduler is")
+            with client.as_current(), lost:
+                mc.fit(model, data, tol=1e-6, checkpoint=kept)
         client.close()
     rest = mc.fit(model, data, tol=1e-3, checkpoint=kept)
     assert rest.status == "certified"
@@ -272,23 +273,22 @@ def unforgiving():
 def test_workers_may_die_more_often_than_dask_allows(unforgiving, tmp_path, monkeypatch, alone):
     """The same bits; and an error where they go on to."""
     data = Deadly(data_of().data, 4, tmp_path, 1)
-    assert bits(mc.fit(model_of(*KIND), data, **BUDGET, client=unforgiving)) == alone
+    assert bits(mc.fit(model_of(*KIND), data, **BUDGET)) == alone
     assert len(list(tmp_path.iterdir())) == 1
     monkeypatch.setattr(gathering, "MAX_WORKER_DEATHS", 1)
     lost = r"partitions 0 to 1 were lost in .*KilledWorker.* 1 worker died at it"
     with pytest.raises(mc.BackendError, match=lost):
-        mc.fit(model_of(*KIND), attrs.evolve(data, times=9), client=unforgiving)
+        mc.fit(model_of(*KIND), attrs.evolve(data, times=9))
 
 
 def test_two_fits_at_once_share_a_cluster(threads):
     """Two threads, one client: each has the bits of a fit alone, and compiles what it compiled."""
     budget, n_partitions = {**BUDGET, "max_iter": 1}, 4
-    alone = bits(mc.fit(model_of(*KIND), data_of(), **budget))
+    alone = bits(in_this_process(mc.fit, model_of(*KIND), data_of(), **budget))
     before = compiled_so_far()
     with ThreadPoolExecutor(2) as pool:
         fits = [
-            pool.submit(mc.fit, model_of(*KIND), data_of(n_partitions), **budget, client=threads)
-            for _ in range(2)
+            pool.submit(mc.fit, model_of(*KIND), data_of(n_partitions), **budget) for _ in range(2)
         ]
         assert [bits(fit.result()) for fit in fits] == [alone, alone]
     assert compiled_so_far() - before == 2 * n_partitions
@@ -331,8 +331,7 @@ def test_a_fit_in_a_task_of_the_same_cluster_does_not_wait_for_itself(alone):
     """The only thread of the only worker is in the fit, and its partitions need a thread."""
 
     def fit_in_task(model, data):
-        client = distributed.get_client()
-        return bits(mc.fit(model, data, **BUDGET, client=client))
+        return bits(mc.fit(model, data, **BUDGET))
 
     with (
         cluster_of(1, processes=False) as local,
@@ -346,9 +345,9 @@ def test_a_client_that_is_asynchronous_is_refused():
     async def fit():
         async with (
             cluster_of(0, processes=False, asynchronous=True) as local,
-            distributed.Client(local, asynchronous=True) as client,
+            distributed.Client(local, asynchronous=True),
         ):
-            mc.fit(model_of(*KIND), data_of(), client=client)
+            mc.fit(model_of(*KIND), data_of())
 
     with pytest.raises(mc.BackendError, match="is asynchronous, and a fit waits"):
         asyncio.run(fit())
@@ -364,16 +363,18 @@ def test_data_of_dask_are_fitted_by_the_current_client(monkeypatch):
             with pytest.raises(ZeroDivisionError):
                 mc.fit(model_of(*KIND), collections)
             assert begun[0].client is client
-            mc.fit(model_of(*KIND), data_of(), max_iter=0)  # which stay here
+            in_this_process(mc.fit, model_of(*KIND), data_of(), max_iter=0)
+            with pytest.raises(ZeroDivisionError):
+                mc.fit(model_of(*KIND), data_of(), max_iter=0)
         mc.fit(model_of(*KIND), collections, max_iter=0)
-    assert len(begun) == 1
+    assert len(begun) == 2
 
 
 @pytest.mark.slow
 def test_twenty_workers_killed_at_random_moments_change_no_bit():
     """Those that the scheduler knows: Dask starts none again that dies while it starts."""
     budget, over, killed = {"tol": 0.0, "max_iter": 120}, threading.Event(), []
-    alone = bits(mc.fit(model_of(*KIND), data_of(), **budget))
+    alone = bits(in_this_process(mc.fit, model_of(*KIND), data_of(), **budget))
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "600s"}),
         cluster_of(3) as local,
@@ -393,53 +394,12 @@ def test_twenty_workers_killed_at_random_moments_change_no_bit():
         killer.start()
         try:
             while killer.is_alive():  # a fast machine has ended a fit before all are killed
-                fit = mc.fit(model_of(*KIND), data_of(), **budget, client=client)
+                fit = mc.fit(model_of(*KIND), data_of(), **budget)
                 assert bits(fit) == alone
         finally:
             over.set()
             killer.join()
     assert len(killed) == 20
-
-
-def test_collections_are_read_and_fitted_by_the_client_of_an_address(alone, threads):
-    """The connection lasts as long as the fit; later questions are answered in this process."""
-    address = threads.scheduler.address
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(distributed.Client, "as_current", counted := Counted())
-        assert bits(mc.fit(model_of(*KIND), data_of(), **BUDGET, client=address)) == alone
-    assert len(counted.clients) == 1
-    assert counted.clients[0] is not threads
-    assert counted.clients[0].status == "closed"
-    x = da.from_array(table(KIND[0]).toarray(), chunks=(24, -1))
-    fit = mc.fit(model_of(*KIND), {"x": x}, max_iter=0, client=address)
-    assert distributed.Client.current() is threads
-    assert isinstance(fit.problem.partitions, OneByOne)
-    assert fit.problem.objective(fit.latent, fit.effects) == fit.objective
-
-
-class Counted:
-    """Clients that are made the current one."""
-
-    def __init__(self):
-        self.clients = []
-
-    def __get__(self, client, kind):
-        return lambda: self.clients.append(client) or nullcontext()
-
-
-def test_what_is_no_client_is_named():
-    for client, kind, sentence in [
-        (
-            object(),
-            mc.ModelError,
-            "client=<object.*which is no client of Dask; give a distributed",
-        ),
-        (8786, mc.ModelError, "client=8786 was given, which is no client"),
-        ("nonsense", mc.BackendError, "client='nonsense'.*no scheduler.*missing port"),
-        ("what://host:1", mc.BackendError, "client='what://host:1'.*unknown address scheme"),
-    ]:
-        with pytest.raises(kind, match=sentence):
-            mc.fit(model_of(*KIND), data_of(), client=client)
 
 
 @pytest.fixture
@@ -644,10 +604,10 @@ def test_a_file_that_is_cut_off_within_a_fit_is_named(folder, monkeypatch, on_wo
     at_partition_1(monkeypatch, lambda: file.write_bytes(file.read_bytes()[:-8]))
     with (
         cluster_of(1, processes=False) as local,
-        distributed.Client(local) as client,
+        distributed.Client(local),
         pytest.raises(mc.DataError, match=r"damaged: its file p00002-b0.parquet has \d+ bytes"),
     ):
-        mc.fit(model_of(*KIND), data, client=client if on_worker else None)
+        (mc.fit if on_worker else partial(in_this_process, mc.fit))(model_of(*KIND), data)
 
 
 def test_a_folder_that_is_written_anew_within_a_fit_is_refused(folder, monkeypatch):
@@ -678,7 +638,7 @@ def test_a_worker_of_another_environment_is_refused_before_any_work(threads, mon
     with pytest.raises(
         mc.BackendError, match=r"worker tcp.* has mcframe 0.0.1, numpy 1.7, and the .* one env"
     ):
-        mc.fit(model_of(*KIND), data_of(), client=threads)
+        mc.fit(model_of(*KIND), data_of())
 
 
 def test_workers_of_another_processor_are_said_once(threads, monkeypatch):
@@ -710,4 +670,4 @@ def test_a_scheduler_that_goes_away_at_once_is_said(threads, monkeypatch):
 
     monkeypatch.setattr(threads, "run", cut_off)
     with pytest.raises(mc.BackendError, match=r"not be asked for its workers \(Stream is closed"):
-        mc.fit(model_of(*KIND), data_of(), client=threads)
+        mc.fit(model_of(*KIND), data_of())

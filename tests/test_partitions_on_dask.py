@@ -30,6 +30,7 @@ from tests.clusters import (
     cluster_of,
     data_of,
     distributed,
+    in_this_process,
 )
 from tests.test_benchmarks import script
 from tests.test_partitions import (
@@ -73,7 +74,7 @@ def test_any_number_of_workers_gives_the_bits_of_the_fit_in_one_process(cluster,
     cluster.scale(n_workers)
     with distributed.Client(cluster) as connected:
         until_there_are(connected, n_workers)
-        fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=connected)
+        fit = mc.fit(model_of(*KIND), data_of(), **BUDGET)
     assert fit.history[-1].iteration == BUDGET["max_iter"]
     assert bits(fit) == alone
 
@@ -83,8 +84,8 @@ def test_effects_of_columns_and_of_rows_have_the_same_bits_on_workers(client, mo
     monkeypatch.setattr("mcframe.partitions.on_dask.INLINE_BYTES", 0)
     model, budget = model_of("gaussian", "both kinds"), {"tol": 1e-3, "max_iter": 1}
     for n_partitions in (1, 4):
-        fit = mc.fit(model, data_of(n_partitions), **budget, client=client)
-        assert bits(fit) == bits(mc.fit(model, data_of(n_partitions), **budget))
+        fit = mc.fit(model, data_of(n_partitions), **budget)
+        assert bits(fit) == bits(in_this_process(mc.fit, model, data_of(n_partitions), **budget))
 
 
 def test_unlabeled_cells_have_the_same_bits_on_workers(client, monkeypatch):
@@ -92,8 +93,8 @@ def test_unlabeled_cells_have_the_same_bits_on_workers(client, monkeypatch):
     risk = mc.RiskMixture(pu=1.0, missing_rate=0.7, likelihood=mc.Gaussian())
     model = mc.Model([mc.Block("x", risk)], [mc.NuclearNorm(1.0)])
     data, budget = RowsInMemory({"x": table("bernoulli")}, 3), {"tol": 1e-3, "max_iter": 2}
-    fit = mc.fit(model, data, **budget, client=client)
-    assert bits(fit) == bits(mc.fit(model, data, **budget))
+    fit = mc.fit(model, data, **budget)
+    assert bits(fit) == bits(in_this_process(mc.fit, model, data, **budget))
 
 
 @pytest.mark.parametrize("kind", ["classes", "levels"])
@@ -105,17 +106,17 @@ def test_what_is_tied_by_losses_has_the_same_bits_on_workers(client, monkeypatch
         "levels": (model_of_levels(), levels_of()),
     }[kind]
     data, budget = RowsInMemory({"x": y}, 2), {"tol": 1e-3, "max_iter": 1}
-    fit = mc.fit(model, data, **budget, client=client)
-    assert bits(fit) == bits(mc.fit(model, data, **budget))
+    fit = mc.fit(model, data, **budget)
+    assert bits(fit) == bits(in_this_process(mc.fit, model, data, **budget))
 
 
 def test_workers_of_several_threads_give_the_same_bits(alone):
     """Workers that are threads of this process, which have their arrays from it as they are."""
     with (
         cluster_of(2, threads_per_worker=2, processes=False) as local,
-        distributed.Client(local) as connected,
+        distributed.Client(local),
     ):
-        assert bits(mc.fit(model_of(*KIND), data_of(), **BUDGET, client=connected)) == alone
+        assert bits(mc.fit(model_of(*KIND), data_of(), **BUDGET)) == alone
 
 
 @pytest.mark.parametrize("together", [on_dask.DRIVER_SUM_BYTES, 0])
@@ -134,7 +135,7 @@ def test_workers_that_are_killed_at_each_iteration_change_no_bit(
         return stages(self, program, state)
 
     monkeypatch.setattr(Alternating, "stages", kill_and_go_on)
-    fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+    fit = mc.fit(model_of(*KIND), data_of(), **BUDGET)
     assert len(killed) == BUDGET["max_iter"]
     assert bits(fit) == alone
 
@@ -178,8 +179,8 @@ def test_a_fit_whose_sums_are_taken_by_tasks_has_the_same_bits(threads, monkeypa
     monkeypatch.setattr(on_dask, "DRIVER_SUM_BYTES", 0)
     monkeypatch.setattr(on_dask, "REDUCTION_ARITY", 2)
     data, budget = data_of(n_partitions), {**BUDGET, "max_iter": 1}
-    fit = mc.fit(model_of(*KIND), data, **budget, client=threads)
-    assert bits(fit) == bits(mc.fit(model_of(*KIND), data, **budget))
+    fit = mc.fit(model_of(*KIND), data, **budget)
+    assert bits(fit) == bits(in_this_process(mc.fit, model_of(*KIND), data, **budget))
 
 
 @pytest.mark.parametrize(
@@ -210,8 +211,8 @@ def test_sums_over_effects_of_columns_come_here_once(threads, monkeypatch, kind,
     for n_partitions in (2, 6):
         received.append({})
         data, budget = RowsInMemory({"x": x}, n_partitions), {"tol": 1e-3, "max_iter": 1}
-        fit = mc.fit(model, data, **budget, client=threads)
-        assert bits(fit) == bits(mc.fit(model, data, **budget))
+        fit = mc.fit(model, data, **budget)
+        assert bits(fit) == bits(in_this_process(mc.fit, model, data, **budget))
     few, many = received
     assert {"effect_sums", "table_facts", "loss_facts"} < {
         name for names in few for name in names.split("+")
@@ -292,7 +293,7 @@ def test_wrong_data_below_a_sum_are_an_error_of_the_data(threads, monkeypatch):
 
 
 def test_a_fit_leaves_the_cluster_behind_when_it_is_pickled(client):
-    fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+    fit = mc.fit(model_of(*KIND), data_of(), **BUDGET)
     assert not fit.problem.partitions.sent
     again = pickle.loads(pickle.dumps(fit))
     assert again.problem.objective(again.latent, again.effects) == fit.objective
@@ -328,14 +329,15 @@ def test_wrong_data_are_named_through_the_cluster(client):
     x = table("bernoulli")
     x.data[x.indptr[42]] = 2.0
     with pytest.raises(mc.DataError, match=r"partition 2 \(rows 32 to 47.*row 10"):
-        mc.fit(model_of("bernoulli"), RowsInMemory({"x": x}, 3), client=client)
+        mc.fit(model_of("bernoulli"), RowsInMemory({"x": x}, 3))
 
 
 def test_a_client_that_is_closed_is_refused(cluster):
     connected = distributed.Client(cluster)
-    connected.close()
-    with pytest.raises(mc.BackendError, match="not connected"):
-        mc.fit(model_of(*KIND), data_of(), client=connected)
+    with connected.as_current():
+        connected.close()
+        with pytest.raises(mc.BackendError, match="not connected"):
+            mc.fit(model_of(*KIND), data_of())
 
 
 def test_arrays_go_to_the_cluster_once(client, monkeypatch):
@@ -373,7 +375,7 @@ def test_parts_that_do_not_fit_go_to_the_folders_of_workers_until_the_fit_ends(c
     during = []
     try:
         look = lambda record: during.append(client.run(kept_here))  # noqa: E731
-        fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, callback=look, client=client)
+        fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, callback=look)
     finally:
         client.run(keep_nothing_in_memory, before)
     assert bits(fit) == alone
@@ -383,18 +385,23 @@ def test_parts_that_do_not_fit_go_to_the_folders_of_workers_until_the_fit_ends(c
     assert set(client.run(kept_here).values()) == {(0, 0, 0)}
 
 
+def take_folder(folder, dask_worker=None):
+    before, dask_worker.local_directory = dask_worker.local_directory, folder
+    return before
+
+
 def test_a_folder_that_no_worker_has_is_named_before_anything_is_read(client, tmp_path):
     class Unread(RowsInMemory):
         def part(self, p):
             raise RuntimeError("it was read")
 
-    with pytest.raises(mc.ModelError, match=r"scratch='.*missing'.* on worker tcp.*No such file"):
-        mc.fit(
-            model_of(*KIND),
-            Unread({"x": table(KIND[0])}, 2),
-            client=client,
-            scratch=tmp_path / "missing",
-        )
+    before = client.run(take_folder, str(tmp_path / "missing"))
+    try:
+        with pytest.raises(mc.BackendError, match=r"missing' on worker tcp.*No such file.*TMPDIR"):
+            mc.fit(model_of(*KIND), Unread({"x": table(KIND[0])}, 2))
+    finally:
+        for worker, folder in before.items():
+            client.run(take_folder, folder, workers=[worker])
 
 
 def other_environment(dask_worker=None):
@@ -423,7 +430,7 @@ def test_workers_killed_together_at_any_moment_change_no_bit(client, alone):
     killer = threading.Thread(target=kill)
     killer.start()
     try:
-        fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+        fit = mc.fit(model_of(*KIND), data_of(), **BUDGET)
     finally:
         over.set()
         killer.join()
@@ -454,11 +461,11 @@ def test_a_worker_that_joins_late(cluster, client, alone, monkeypatch, same):
     monkeypatch.setattr(on_dask, "REFRESH_ROUNDS", 5)
     try:
         if same:
-            fit = mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+            fit = mc.fit(model_of(*KIND), data_of(), **BUDGET)
             assert bits(fit) == alone
             assert preferred_workers == {*before, *late}
         else:
             with pytest.raises(mc.BackendError, match=r"has scipy 0.19, and the process"):
-                mc.fit(model_of(*KIND), data_of(), **BUDGET, client=client)
+                mc.fit(model_of(*KIND), data_of(), **BUDGET)
     finally:
         client.retire_workers(late, close_workers=True, remove=True)

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -292,6 +293,7 @@ def open_in(folder):
 @pytest.mark.parametrize("end", ["certified", "error", "interrupted"])
 def test_the_folder_is_empty_when_the_fit_has_ended(end, tmp_path, monkeypatch):
     monkeypatch.setattr("mcframe.partitions.fit_partitions.KEPT_SHARE", 0.0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     seen = []
 
     def look(record):
@@ -303,7 +305,7 @@ def test_the_folder_is_empty_when_the_fit_has_ended(end, tmp_path, monkeypatch):
 
     def fit():
         model = model_of("gaussian", "biases")
-        return mc.fit(model, data_of(), tol=1e-4, callback=look, scratch=tmp_path)
+        return mc.fit(model, data_of(), tol=1e-4, callback=look)
 
     if end == "certified":
         assert fit().status == "certified"
@@ -318,30 +320,26 @@ def test_the_folder_is_empty_when_the_fit_has_ended(end, tmp_path, monkeypatch):
     assert open_in(tmp_path) == []
 
 
-def test_a_fit_keeps_no_part_and_can_be_asked_still(tmp_path):
+def test_a_fit_keeps_no_part_and_can_be_asked_still():
     model, data = model_of("gaussian", "biases"), data_of()
-    fit = mc.fit(model, data, tol=1e-4, scratch=tmp_path)
+    fit = mc.fit(model, data, tol=1e-4)
     executor = fit.problem.partitions
     assert not executor.kept.parts
     assert fit.problem.objective(fit.latent, fit.effects) == fit.objective
     assert not executor.kept.parts
 
 
-def test_a_folder_that_is_none_is_refused_before_any_work(tmp_path):
+def test_a_folder_that_is_none_is_refused_before_any_work(tmp_path, monkeypatch):
     class Unread(RowsInMemory):
         def part(self, p):
             raise AssertionError("it was read")
 
     data = Unread({"x": table("gaussian")}, 2)
-    with pytest.raises(mc.ModelError, match=r"scratch='.*missing' was given.*no folder"):
-        mc.fit(model_of("gaussian"), data, scratch=tmp_path / "missing")
     (tmp_path / "notes.txt").write_text("a file")
-    with pytest.raises(mc.ModelError, match=r"no folder that can be written into \(Not a dir"):
-        mc.fit(model_of("gaussian"), data, scratch=tmp_path / "notes.txt")
-    with pytest.raises(mc.ModelError, match="scratch=3 was given; a path is needed"):
-        mc.fit(model_of("gaussian"), data, scratch=3)
-    with pytest.raises(mc.ModelError, match="scratch was given, which is for data in partitions"):
-        mc.fit(model_of("gaussian"), {"x": table("gaussian")}, scratch=tmp_path)
+    for name, reason in (("missing", "No such file"), ("notes.txt", "Not a dir")):
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
+        with pytest.raises(mc.BackendError, match=rf"{name}' \({reason}.*TMPDIR"):
+            mc.fit(model_of("gaussian"), data)
 
 
 def test_a_folder_without_room_for_all_parts_is_refused_at_the_first(tmp_path, monkeypatch):
@@ -350,8 +348,8 @@ def test_a_folder_without_room_for_all_parts_is_refused_at_the_first(tmp_path, m
     enough = 2 * BYTES_PER_ENTRY * table("gaussian").nnz // 3
     monkeypatch.setattr("mcframe.partitions.fit_partitions.KEPT_SHARE", 0.0)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=enough))
-    with pytest.raises(mc.BackendError, match=rf"no room in folder.*{enough} are free.*scratch="):
-        mc.fit(model_of("gaussian"), data_of(), scratch=tmp_path)
+    with pytest.raises(mc.BackendError, match=rf"no room in folder.*{enough} are free.*TMPDIR"):
+        mc.fit(model_of("gaussian"), data_of())
 
 
 def test_a_disk_that_fills_up_meanwhile_is_an_error(monkeypatch):

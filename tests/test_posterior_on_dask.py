@@ -10,7 +10,7 @@ import mcframe as mc
 from mcframe.partitions import on_dask
 from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.posterior import factors as engine
-from tests.clusters import QUIET, cluster_of, distributed
+from tests.clusters import QUIET, cluster_of, distributed, in_this_process
 from tests.test_posterior_partitions import LEARNED, model_of, table, trajectory
 
 pytestmark = QUIET
@@ -36,7 +36,7 @@ def test_workers_give_the_bits_of_one_process(client, word, monkeypatch):
         left.append(len(self.sent))
 
     monkeypatch.setattr(on_dask.OnDask, "forget", counted)
-    found = mc.posterior(model, data, client=client, **BUDGET)
+    found = mc.posterior(model, data, **BUDGET)
     if not effects:  # thresholds ask several times in each sweep
         left = [0]
     assert left[-1] <= left[len(left) // 2], "what was sent of earlier sweeps is dropped"
@@ -50,7 +50,7 @@ def test_a_worker_that_is_killed_changes_no_bit_of_gaussians_and_lowers_no_bound
     client, word, monkeypatch
 ):
     model, data = model_of(word), RowsInMemory({"x": table(word)}, 4)
-    alone = mc.posterior(model, data, factors=2, max_iter=60, tol=1e-5)
+    alone = in_this_process(mc.posterior, model, data, factors=2, max_iter=60, tol=1e-5)
     sweep, begun = engine.sweep, []
 
     def killing(*given, **options):
@@ -61,7 +61,7 @@ def test_a_worker_that_is_killed_changes_no_bit_of_gaussians_and_lowers_no_bound
         return sweep(*given, **options)
 
     monkeypatch.setattr(engine, "sweep", killing)
-    found = mc.posterior(model, data, client=client, factors=2, max_iter=60, tol=1e-5)
+    found = mc.posterior(model, data, factors=2, max_iter=60, tol=1e-5)
     assert len(begun) >= 3
     assert np.all(np.diff(trajectory(found)) >= -1e-9 * np.abs(trajectory(found)[1:]))
     if word == LEARNED:
@@ -76,6 +76,7 @@ def test_collections_of_dask_have_the_posterior_of_their_arrays(client):
     found = mc.posterior(
         model_of(LEARNED, bias=True), {"x": da.from_array(x, chunks=(6, -1))}, **BUDGET
     )
-    parts = mc.posterior(model_of(LEARNED, bias=True), RowsInMemory({"x": x}, 4), **BUDGET)
+    rows = RowsInMemory({"x": x}, 4)
+    parts = in_this_process(mc.posterior, model_of(LEARNED, bias=True), rows, **BUDGET)
     np.testing.assert_allclose(trajectory(found), trajectory(parts), rtol=1e-12)
     np.testing.assert_allclose(found.predict("x"), parts.predict("x"), rtol=1e-8)

@@ -167,7 +167,7 @@ def test_parts_on_the_disk_have_the_bits_of_those_in_memory(word, monkeypatch, t
     folder = mc.datasets.write_partitions({"x": [x]}, tmp_path / "x", n_partitions=4)
     read = mc.posterior(model, folder, factors=2, max_iter=6)
     monkeypatch.setattr(partitions, "KEPT_SHARE", 0.0)
-    scratched = mc.posterior(model, folder, factors=2, max_iter=6, scratch=tmp_path)
+    scratched = mc.posterior(model, folder, factors=2, max_iter=6)
     cut = [folder.rows(p) for p in range(4)] == [
         RowsInMemory({"x": x}, 4).rows(p) for p in range(4)
     ]
@@ -357,9 +357,6 @@ def test_what_has_no_posterior_in_partitions_is_named():
             mc.posterior(model, data)
     with pytest.raises(mc.DataError, match="block 'x' has no data"):
         mc.posterior(model_of(LEARNED), RowsInMemory({"y": table(LEARNED)}, 2))
-    for name in ("client", "scratch"):
-        with pytest.raises(mc.ModelError, match=f"{name} was given, which is for data in part"):
-            mc.posterior(model_of(LEARNED), {"x": table(LEARNED)}, **{name: "somewhere"})
     wrong = table(mc.Bernoulli())
     wrong[15, 2] = 7.0
     with pytest.raises(mc.DataError, match=r"partition 2 .*block 'x'"):

@@ -206,6 +206,16 @@ def test_every_random_state_takes_a_seed_a_generator_or_none():
             lambda model, data: mc.cross_validate(model, data, effects_weight=0.2),
             r"no option effects_weight .*Block\(effects_weight=0.2\)",
         ),
+        (
+            lambda model, data: mc.fit(model, data, force=True),
+            r"fit\(\) has no option force .*mc.Reference\(force=True\)",
+        ),
+        (lambda model, data: mc.fit(model, data, client=None), r"client.as_current\(\)"),
+        (lambda model, data: mc.posterior(model, data, scratch="."), "option scratch .*TMPDIR"),
+        (
+            lambda model, data: mc.verify(model, data, solver="SCS"),
+            r"verify\(\) has no option solver .*reference=mc.Reference\(solver='SCS'\)",
+        ),
         (lambda model, data: mc.path(model, data, cuont=3), "unexpected keyword argument 'cuont'"),
     ],
 )

@@ -160,7 +160,7 @@ def what_happens(fault, data, memory, known):
         striking = threading.Thread(target=strike_once_begun)
         striking.start()
         try:
-            fit = mc.fit(MODEL, data, **BUDGET, client=client, checkpoint=kept)
+            fit = mc.fit(MODEL, data, **BUDGET, checkpoint=kept)
             end = "the same bits" if bits(fit) == known else "OTHER BITS"
         except mc.BackendError as error:
             end = f"BackendError: {error}"

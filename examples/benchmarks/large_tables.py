@@ -69,15 +69,15 @@ def written(folder, n_entries):
     return datasets.on_disk(folder)
 
 
-def answer(table, options, **given):
+def answer(table, options):
     """The fit of a table, or its posterior, and what there is to print of it."""
     if options.sweeps:
         block = mc.Block("x", mc.Gaussian(variance=None), bias=True)
         budget = {"factors": RANK, "max_iter": options.sweeps, "tol": 0.0, "progress": True}
-        made = mc.posterior(mc.Model([block], [mc.NuclearNorm()]), table, **budget, **given)
+        made = mc.posterior(mc.Model([block], [mc.NuclearNorm()]), table, **budget)
         told = f"log evidence at least {made.evidence:.7g} after {len(made.history)} sweeps"
     else:
-        made = mc.fit(model_for(table), table, tol=options.tol, progress=True, **given)
+        made = mc.fit(model_for(table), table, tol=options.tol, progress=True)
         made_by = f"{made.history[-1].iteration} iterations, rank {made.rank}"
         told = f"gap {made.gap:.1e} after {made_by}"
     return {"status": made.status, "told": told}
@@ -86,16 +86,19 @@ def answer(table, options, **given):
 def fit(options):
     """Fit the table in a folder, in this process or on workers, and print numbers as JSON."""
     folder, began = options.fit, time.perf_counter()
+    tempfile.tempdir = str(folder)  # a disk, as the table is on
     table = datasets.on_disk(folder / "table")
     if options.workers:
+        import dask
         from distributed import Client, LocalCluster
 
+        dask.config.set({"temporary-directory": str(folder)})
         kind = {"n_workers": options.workers, "memory_limit": options.memory}
-        with LocalCluster(threads_per_worker=1, **kind) as cluster, Client(cluster) as client:
-            said = answer(table, options, client=client, scratch=folder)
+        with LocalCluster(threads_per_worker=1, **kind) as cluster, Client(cluster):
+            said = answer(table, options)
     else:
         resource.setrlimit(resource.RLIMIT_DATA, (int(options.memory), int(options.memory)))
-        said = answer(table, options, scratch=folder)
+        said = answer(table, options)
     said["entries"] = sum(map(table.n_entries, range(table.n_partitions)))
     said |= {"partitions": table.n_partitions, "seconds": time.perf_counter() - began}
     print(json.dumps(said), flush=True)

@@ -27,7 +27,6 @@ import pathlib
 import platform
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
 from collections import Counter
@@ -301,8 +300,8 @@ class Disk:
         import mcframe as mc
 
         table = written(self.folder(data), self.n_entries)
-        with Stopwatch() as clock, tempfile.TemporaryDirectory() as scratch:
-            fit = mc.fit(model_for(table), table, tol=1e-3, scratch=scratch)
+        with Stopwatch() as clock:
+            fit = mc.fit(model_for(table), table, tol=1e-3)
         return of_fit(fit, clock)
 
 

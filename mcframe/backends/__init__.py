@@ -35,5 +35,5 @@ from mcframe.backends.loop import FROM_OUTSIDE, run
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference
 from mcframe.backends.rowwise import Rowwise
-from mcframe.backends.splitting import FirstOrder, Splitting
+from mcframe.backends.splitting import FirstOrder, Forced, Splitting
 from mcframe.backends.statement import to_cvxpy

@@ -212,15 +212,12 @@ def backend_from(backend: object, compiled: CompiledProblem) -> Backend:
     )
 
 
-def checked_backend(backend: object, compiled: CompiledProblem, force: bool = False) -> Backend:
-    """The backend asked for, or a ``BackendError`` with the reason why it cannot run.
-
-    ``force`` allows what would take too much time or memory, and nothing else.
-    """
+def checked_backend(backend: object, compiled: CompiledProblem) -> Backend:
+    """The backend asked for, or a ``BackendError`` with the reason why it cannot run."""
     chosen = backend_from(backend, compiled)
     # What "auto" has chosen was asked already.
     if not is_word(backend, "auto"):
-        reason = chosen.refusal(compiled) if force else eligibility_of(chosen, compiled).reason
+        reason = eligibility_of(chosen, compiled).reason
         if reason is not None:
             raise BackendError(f"backend {chosen.name!r} cannot run this problem: {reason}")
     return chosen

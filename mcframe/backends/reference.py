@@ -181,7 +181,7 @@ class Reference(Backend):
         return Cost(
             str(size),
             f"it would take {size}, where {MAX_SECONDS:g} s and {MAX_GIGABYTES:g} GB are allowed;"
-            " pass force=True to do it all the same",
+            " Reference(force=True) does it all the same",
         )
 
     def solve(self, compiled: CompiledProblem, settings: Settings) -> Outcome:

@@ -20,6 +20,21 @@ CROSS_VALIDATE = {
 }
 PATH = {option: CROSS_VALIDATE[option] for option in ("term", "count", "ratio")}
 
+CLUSTER = {
+    "client": "it is Dask's current client: with client.as_current(): ..., where client is a"
+    " distributed.Client",
+    "scratch": "temporary files are where Python's tempfile puts them: set the environment"
+    " variable TMPDIR, and for workers of Dask its temporary-directory",
+}
+FIT = CLUSTER | {
+    "force": "give backend=mc.Reference(force={value}), or mc.backends.Forced(...) of a solver",
+}
+POSTERIOR = CLUSTER
+VERIFY = {
+    "force": "give reference=mc.Reference(force={value})",
+    "solver": "give reference=mc.Reference(solver={value})",
+}
+
 
 def without_former_options(
     successors: Mapping[str, str],

@@ -8,7 +8,7 @@ package of a store calls ``register``, and an entry point imports that package.
 
 from typing import Protocol
 
-from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.errors import DataError
 
 
 class RowStore(Protocol):
@@ -45,13 +45,3 @@ def refuse_stores(values: object, place: str = "") -> None:
         reason = store.refusal(values)
         if reason is not None:
             raise DataError(f"{place}{reason}")
-
-
-def refuse_options_of_stores(**options: object) -> None:
-    """Raise a ``ModelError`` where one of these options was given for data in memory."""
-    for name, value in options.items():
-        if value is not None:
-            raise ModelError(
-                f"{name} was given, which is for data in partitions, and these are in this process"
-                " as a whole; drop it"
-            )

@@ -22,8 +22,9 @@ from mcframe.backends import (
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning, warn_caller
-from mcframe.contracts.row_stores import refuse_options_of_stores, store_of
-from mcframe.contracts.validators import RandomState, checked_seed, checked_switch, is_word
+from mcframe.contracts.former import FIT, without_former_options
+from mcframe.contracts.row_stores import store_of
+from mcframe.contracts.validators import RandomState, checked_seed, is_word
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.fitting.fit_answer import Fit, checked_start
 from mcframe.fitting.fitting_store import FittingStore
@@ -38,6 +39,7 @@ KEPT_EVERY = 10.0
 UNLIKE = 1e3
 
 
+@without_former_options(FIT)
 def fit(
     model: Model,
     data: Any,
@@ -51,10 +53,7 @@ def fit(
     progress: bool | None = None,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
-    force: bool = False,
-    client: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    scratch: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """Minimise a model's objective on data until its certified gap is at most ``tol``.
 
@@ -66,11 +65,18 @@ def fit(
         not stored are missing. ``Observations`` adds weights and offsets; ``from_triples`` reads
         lists of (row, column, value). Data may also come in partitions of rows, on disk or
         elsewhere, so that no process holds all of them. Collections of Dask are read in this way,
-        with chunks of rows as partitions, and so are tables of dask.dataframe.
+        with chunks of rows as partitions, and so are tables of dask.dataframe. Data in partitions
+        are computed by the workers of the client of Dask that is current, as collections of Dask
+        are; without one, or under ``dask.config.set(scheduler="threads")``, by this process, one
+        partition after the other. The answer is the same, to the last bit if all processors are
+        of one kind. What does not fit into memory, some 60 bytes for each entry, goes into a
+        file of Python's ``tempfile`` (in the folder that ``TMPDIR`` names), or of each worker's
+        folder (Dask's ``temporary-directory``). Its space is freed however the fit ends.
     backend : "auto", a name, or an options object such as FPC(eta=0.5)
         "auto" chooses one from a list by a rule (see the notes). It changes to another if progress
         is slow, on tiny tables also to the reference. ``explain`` prints the choice and the
-        reasons. A solver of your own is an object, too.
+        reasons. A solver of your own is an object, too. ``Reference(force=True)`` and
+        ``mc.backends.Forced(solver)`` run although estimates of size or time are above the limits.
     tol : float, default 1e-6
         The relative gap at which to stop, (objective - bound) / max(|objective|, |bound|).
     max_iter : int, default 20,000
@@ -97,22 +103,11 @@ def fit(
         processor. The default is ``MCFRAME_NUM_THREADS``, ``NUMBA_NUM_THREADS`` or
         ``OMP_NUM_THREADS``, else -1. It changes sums in products of dense matrices by rounding
         only.
-    force : bool, default False
-        Run the backend although its estimate of size or time is above the limit.
-    client : distributed.Client, or the address of a scheduler, optional
-        For data in partitions: the Dask cluster whose workers compute. The default is the current
-        client if the data are Dask's; otherwise this process computes one partition after the
-        other. The answer is the same, to the last bit if all processors are of one kind. The
-        connection to an address lasts as long as the fit.
     checkpoint : str or Path, optional
         A file for the best point and the state of the solver. It is written at the first
         certificate and about every ten seconds from then on (at each certificate of data in
         partitions), and at the end. If it exists already, for the same model, data and seed, the
         fit continues from there. The reference cannot continue, and refuses it.
-    scratch : str or Path, optional
-        For data in partitions: a folder on a disk for what does not fit into memory, some 60 bytes
-        for each entry. The default is the system's temporary folder, and that of each worker of a
-        cluster. Its space is freed however the fit ends.
 
     Returns
     -------
@@ -174,23 +169,19 @@ def fit(
             random_state=checked_seed(random_state),
             began=time.perf_counter(),
         )
-        forced = checked_switch(force, "force")
         store = store_of(data)
         if isinstance(store, FittingStore):
             answer = store.fit(
                 *(model, data, settings),
                 backend=backend,
                 start=start,
-                client=client,
                 checkpoint=checkpoint,
-                scratch=scratch,
             )
             return warned(answer, settings)
-        refuse_options_of_stores(client=client, scratch=scratch)
         compiled, name = CompiledProblem(Problem.bind(model, data)), ""
         problem, seed = compiled.problem, settings.random_state
         if checkpoint is not None:
-            chosen = checked_backend(backend, compiled, forced)
+            chosen = checked_backend(backend, compiled)
             if chosen.start_refusal is not None:
                 raise ModelError(
                     f"checkpoint was given, but {chosen.start_refusal}; drop it, and save the"
@@ -203,7 +194,7 @@ def fit(
 
         given = start, problem, fit_of, checkpoint, "fit", KEPT_EVERY
         settings, kept = resumed(settings, *given)
-        answer = fit_problem(compiled, backend, settings, force=forced)
+        answer = fit_problem(compiled, backend, settings)
         if kept is not None:
             kept.write(answer, problem=problem)
         return answer
@@ -245,15 +236,13 @@ def resumed(
     return attrs.evolve(settings, start=begin, keep=keep), checkpoint
 
 
-def fit_problem(
-    compiled: CompiledProblem, backend: BackendLike, settings: Settings, *, force: bool = False
-) -> Fit:
+def fit_problem(compiled: CompiledProblem, backend: BackendLike, settings: Settings) -> Fit:
     """``fit`` for data that are bound and compiled already, and options that are checked."""
     if is_word(backend, "auto"):
         outcome, name = solve_by_choice(compiled, settings)
         answer = Fit.of(compiled.problem, outcome, name, settings.random_state)
     else:
-        answer = solve_with(compiled, checked_backend(backend, compiled, force), settings)
+        answer = solve_with(compiled, checked_backend(backend, compiled), settings)
     return warned(answer, settings)
 
 

@@ -41,9 +41,7 @@ class FittingStore(RowStore, Protocol):
         *,
         backend: object,
         start: Fit | None,
-        client: object,
         checkpoint: str | os.PathLike[str] | None,
-        scratch: str | os.PathLike[str] | None,
     ) -> Fit:
         """The fit of a model to the rows; options are those of ``mcframe.fit``, checked."""
         ...

@@ -23,6 +23,7 @@ from mcframe.backends import (
 from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.former import VERIFY, without_former_options
 from mcframe.contracts.row_stores import store_of
 from mcframe.contracts.showing import card, remarks, table_as_html, text_as_html
 from mcframe.fitting.fit import fit_problem
@@ -30,6 +31,9 @@ from mcframe.fitting.fit_answer import Fit
 from mcframe.fitting.fitting_store import FittingStore, StoreExplanation
 from mcframe.model import Model, Problem
 from mcframe.runtime.progress import stage
+
+# The reference that a fit is verified by, if no other is given.
+REFERENCE = Reference()
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -277,6 +281,7 @@ class Verification:
         return [*lines, *([] if self.note is None else [f"note: {self.note}"])]
 
 
+@without_former_options(VERIFY)
 def verify(
     model: Model,
     data: Mapping[str, Any],
@@ -284,8 +289,7 @@ def verify(
     backend: BackendLike = "auto",
     tol: float = 1e-5,
     max_seconds: float = np.inf,
-    solver: str = "auto",
-    force: bool = False,
+    reference: Reference = REFERENCE,
 ) -> Verification:
     """Solve a small problem twice, by a fast backend and exactly by CVXPY, and compare.
 
@@ -299,9 +303,9 @@ def verify(
     max_seconds : float, default inf
         The limit for both together: the reference has the time that the fast backend leaves.
         If a solver was stopped early, the answers may be too inexact to compare.
-    solver : "auto", "SCS" or "CLARABEL", the conic solver of the reference.
-    force : bool, default False
-        Solve the reference although its estimate of size or time is above the limit.
+    reference : Reference, default Reference()
+        ``Reference(solver="CLARABEL")`` has another conic solver, and ``Reference(force=True)``
+        solves although the estimate of size or time is above the limit.
 
     Returns
     -------
@@ -326,10 +330,12 @@ def verify(
     chosen = backend_from(backend, compiled)
     if chosen.exact:
         raise ModelError("verify compares the reference with another backend; name that one")
-    reference = checked_backend(Reference(solver=solver), compiled, force)  # type: ignore[arg-type]
+    if not isinstance(reference, Reference):
+        raise ModelError(f"reference={reference!r} was given; mc.Reference(...) is needed")
+    checked_backend(reference, compiled)
     tighter = Settings(attrs.evolve(budget, tol=tol / 10), began=began)
     with stage("verify"):
         fast = fit_problem(compiled, chosen, tighter)
         rest = attrs.evolve(budget, max_seconds=began + max_seconds - time.perf_counter())
-        exact = fit_problem(compiled, reference, Settings(rest), force=force)
+        exact = fit_problem(compiled, reference, Settings(rest))
     return Verification(fast, exact, tol)

@@ -6,9 +6,9 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future as ConcurrentFuture
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -16,7 +16,7 @@ import attrs
 from threadpoolctl import threadpool_info
 
 from mcframe.contracts.deferred import Deferred
-from mcframe.contracts.errors import BackendError, McframeError, ModelError
+from mcframe.contracts.errors import BackendError, McframeError
 from mcframe.runtime.machine import check_time
 from mcframe.runtime.progress import current
 from mcframe.runtime.work import in_bytes
@@ -29,34 +29,20 @@ PACKAGES = ("numpy", "scipy", "numba", "dask", "distributed")
 ANSWER_SECONDS, ALL_WORKERS_SECONDS = 10.0, 60.0
 
 
-@contextmanager
-def connected(client: Any) -> Iterator[Any]:
-    """The client, checked, or one of the address: the current one of what is done meanwhile."""
-    if client is None:
-        yield None
-        return
-    opened = client_of(client) if isinstance(client, str) else client
-    with nullcontext() if opened is client else opened, checked_client(opened).as_current():
-        yield opened
+def current_client() -> Any:
+    """The client of Dask that is current, checked, or None: who computes a collection of Dask.
 
-
-def client_of(address: str) -> Any:
-    """A client of the scheduler at an address, or a ``BackendError`` where there is none."""
+    None without one, and where Dask's configuration names another ``scheduler``.
+    """
+    if "distributed" not in sys.modules:  # nobody has a client
+        return None
+    scheduler = sys.modules["dask"].config.get("scheduler", None)
+    if scheduler not in (None, "distributed", "dask.distributed"):
+        return None
     try:
-        # A client that finds nobody there is waited for, and once more when it is collected.
-        distributed.utils.LoopRunner().run_sync(reach, address)
-        return distributed.Client(address, set_as_default=False, timeout=ANSWER_SECONDS)
-    except (OSError, ValueError) as error:
-        raise BackendError(
-            f"client={address!r} was given, and no scheduler of Dask answers at that address"
-            f" ({error}); give one such as 'tcp://127.0.0.1:8786', or a distributed.Client"
-        ) from None
-
-
-async def reach(address: str) -> None:
-    """Connect to an address and leave it again."""
-    connection = await distributed.comm.connect(address, timeout=ANSWER_SECONDS)
-    await connection.close()
+        return checked_client(distributed.get_client())
+    except ValueError:
+        return None
 
 
 def checked_client(client: Any) -> Any:
@@ -66,20 +52,15 @@ def checked_client(client: Any) -> Any:
     the same cluster the thread that calls leaves the worker's pool, as by ``distributed.secede``:
     else a fit would wait for tasks that wait for its own end.
     """
-    if "distributed" not in sys.modules or not isinstance(client, distributed.Client):
-        raise ModelError(
-            f"client={client!r} was given, which is no client of Dask; give a distributed.Client,"
-            " as cluster.get_client() returns one, or the address of a scheduler"
-        )
     if client.status != "running":
         raise BackendError(
-            f"client={client!r} is not connected; give a distributed.Client that is open"
+            f"the current client of Dask, {client!r}, is not connected; open a distributed.Client"
         )
     if client.asynchronous:
         raise BackendError(
-            f"client={client!r} is asynchronous, and a fit waits for its rounds; give a"
-            " distributed.Client(...) without asynchronous=True, and call fit outside of the"
-            " event loop, for example by asyncio.to_thread"
+            f"the current client of Dask, {client!r}, is asynchronous, and a fit waits for its"
+            " rounds; take a distributed.Client(...) without asynchronous=True, and call fit"
+            " outside of the event loop, for example by asyncio.to_thread"
         )
     leave_thread_pool(client)
     reason = refusal_of_environment(client)

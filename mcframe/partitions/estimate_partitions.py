@@ -1,6 +1,5 @@
 """``posterior`` of data whose rows come in partitions."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,15 +49,13 @@ def estimate_partitions(
     seed: int,
     options: Mapping[str, Any],
     *,
-    client: Any,
     checkpoint: object,
-    scratch: str | os.PathLike[str] | None,
 ) -> None:
     """Run the ascent of a model with a posterior, options checked; it has the engine then."""
     reason = refusal_of_posterior(model)
     if reason is not None:
         raise BackendError(f"no posterior of rows in partitions: {reason}")
-    with executor_of(model, data, client, scratch, observed_of_part) as executor:
+    with executor_of(model, data, observed_of_part) as executor:
         bound, _ = problem_of_partitions(model, executor)
         for note in worth_a_warning(bound.notes):
             warn_caller(note, UnobservedWarning)

@@ -1,6 +1,5 @@
 """``fit`` and ``explain`` of data whose rows come in partitions."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from typing import Any
@@ -24,7 +23,6 @@ from mcframe.partitions.binding_rounds import (
     demand_partitions,
     refusal_of_partitions,
 )
-from mcframe.partitions.cluster import checked_client, connected
 from mcframe.partitions.executor import OneByOne, PartCache, Partitions
 from mcframe.partitions.from_dask import tables_from_dask
 from mcframe.partitions.on_dask import OnDask
@@ -41,7 +39,6 @@ from mcframe.partitions.partitioned_effects import notes_on_blocks
 from mcframe.runtime.machine import memory_gigabytes
 from mcframe.runtime.scratch import Scratch
 from mcframe.runtime.work import in_bytes
-from mcframe.storage.archive import path_of
 
 # The share of the memory at hand that compiled partitions stay in from round to round.
 KEPT_SHARE = 0.3
@@ -57,12 +54,10 @@ def read_partitions(data: Any) -> PartitionedData:
 def fit_partitions(
     model: Model,
     data: Any,
-    client: Any,
     backend: object,
     start: Fit | None,
     settings: Settings,
     checkpoint: object = None,
-    scratch: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """The fit of a model to data in partitions, or to collections of Dask, options checked.
 
@@ -73,7 +68,7 @@ def fit_partitions(
     demand_determined(model)
     solver = solver_for(backend)
     demand_partitions(model)
-    with executor_of(model, data, client, scratch) as executor:
+    with executor_of(model, data) as executor:
         problem, program = bind_partitions(model, executor)
         reason = solver.refusal(program)
         if reason is not None:
@@ -97,9 +92,7 @@ def fit_partitions(
         with suppress(ModelError):  # without it a question about new rows raises an error
             space = RowSpace.of(problem, fit.latent, fit.effects, fit.point.dual, infinite)
         # Parts that are compiled, and what a cluster was sent, are not kept as long as the fit.
-        # Of a connection that was that of the fit what it is asked later is computed here.
         rested: Any = problem.partitions.bound_to(problem.partitions.source)
-        rested = rested.alone() if isinstance(client, str) else rested
         problem = attrs.evolve(problem, partitions=rested)
         return attrs.evolve(fit, problem=problem, kept=Kept(space, notes))
 
@@ -108,16 +101,13 @@ def fit_partitions(
 def executor_of(
     model: Model,
     data: Any,
-    client: Any,
-    scratch: str | os.PathLike[str] | None,
     form: Callable[[Part], Any] | None = None,
 ) -> Iterator[Partitions]:
     """The executor for data in partitions or collections of Dask, closed at the end."""
     check_blocks(model, data if isinstance(data, Mapping) else data.blocks)
-    with connected(client) as cluster:
-        executor = executor_for(model, read_partitions(data), cluster, scratch, form)
-        with closing(executor):
-            yield executor
+    client = current_client()
+    with closing(executor_for(model, read_partitions(data), client, form)) as executor:
+        yield executor
 
 
 def solver_for(backend: object) -> Alternating:
@@ -138,24 +128,16 @@ def executor_for(
     model: Model,
     data: PartitionedData,
     client: Any,
-    scratch: str | os.PathLike[str] | None = None,
     form: Callable[[Part], Any] | None = None,
 ) -> Partitions:
     """The executor: the workers of a client, or this process, one partition after the other.
 
-    Data that live on a cluster bring their ``client`` themselves; one that is given is checked.
     ``form`` is that of a ``Source``.
     """
-    folder = None  # by a name that is the same wherever a process runs
-    if scratch is not None:
-        folder = os.path.abspath(path_of(scratch, "scratch").expanduser())
-    source = Source(data, model, scratch=folder, form=form)
-    of_data = getattr(data, "client", None) if client is None else None
-    if client is None and of_data is not None:
-        client = checked_client(of_data)
+    source = Source(data, model, form=form)
     if client is not None:
         return OnDask(source, client)
-    file = Scratch(source.scratch)
+    file = Scratch()
     file.check()
     return OneByOne(source, PartCache(KEPT_SHARE * 1e9 * memory_gigabytes(), file))
 

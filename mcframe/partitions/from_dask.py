@@ -415,17 +415,6 @@ class DaskPartitions(CountedPartitions):
         digests = [[summary.digest for summary in facts] for facts in self.facts.values()]
         return digest_of([self.starts, self.columns, digests])
 
-    @property
-    def client(self) -> Any:
-        """The current ``distributed.Client``, whose workers a fit takes by default, or None."""
-        distributed = sys.modules.get("distributed")  # not loaded: nobody has a client
-        if distributed is None:
-            return None
-        try:
-            return distributed.Client.current()
-        except ValueError:
-            return None
-
     def additions(self, name: str) -> tuple[str, ...]:
         """Names of the additions to the values of a block."""
         return tuple(sorted({what for summary in self.facts[name] for what in summary.additions}))

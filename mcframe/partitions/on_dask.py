@@ -305,7 +305,7 @@ class CachesByFit:
         """The parts of the fit that a source belongs to, with the memory that they have now."""
         key, now = source.key_of_tables, time.monotonic()
         if key not in self.fits:
-            scratch = Scratch(source.scratch or worker.local_directory)
+            scratch = Scratch(worker.local_directory)
             scratch.check(f" on worker {worker.address}")
             self.fits[key] = PartCache(scratch=scratch)
         kept = self.fits[key]

@@ -255,14 +255,12 @@ class Source:
 
     Without ``totals`` its tables are read and no more. Two sources with one ``key`` are the same,
     and with one ``key_of_tables`` they have the same tables.
-    ``scratch`` names a folder for parts that do not fit into the memory of who makes them.
     ``form`` says what is made of a part in the place of a ``Program``.
     """
 
     data: PartitionedData
     model: Model
     totals: Totals | None = None
-    scratch: str | None = None
     form: Callable[["Part"], Any] | None = None
     key: str = attrs.field(factory=fresh_key)
     key_of_tables: str = attrs.field(factory=fresh_key)

@@ -42,12 +42,10 @@ class PartitionStore:
         *,
         backend: object,
         start: Fit | None,
-        client: object,
         checkpoint: str | os.PathLike[str] | None,
-        scratch: str | os.PathLike[str] | None,
     ) -> Fit:
         """The fit of a model, by sums of what the partitions answer."""
-        options = client, backend, start, settings, checkpoint, scratch
+        options = backend, start, settings, checkpoint
         return fit_partitions.fit_partitions(model, data, *options)
 
     def explain(self, model: Model, data: object) -> "PartitionsExplanation":

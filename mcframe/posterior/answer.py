@@ -11,6 +11,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray
 from mcframe.contracts.errors import ModelError, NotConvergedWarning, warn_caller
+from mcframe.contracts.former import POSTERIOR, without_former_options
 from mcframe.contracts.likelihood import has_probabilities
 from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
@@ -664,7 +665,7 @@ def posterior_of(
 ) -> Posterior:
     """The posterior of a model, given the arguments of ``mc.posterior``.
 
-    ``options`` are remembered, ``where`` are client, checkpoint, scratch and progress.
+    ``options`` are remembered, ``where`` are checkpoint and progress.
     """
     ascent = estimate(model, data, seed, options, **where)
     return Posterior(
@@ -680,6 +681,7 @@ def posterior_of(
     )
 
 
+@without_former_options(POSTERIOR)
 def posterior(
     model: Model,
     data: Any,
@@ -691,9 +693,7 @@ def posterior(
     random_state: RandomState = 0,
     n_jobs: int | None = None,
     progress: bool | None = None,
-    client: Any = None,
     checkpoint: str | os.PathLike[str] | None = None,
-    scratch: str | os.PathLike[str] | None = None,
 ) -> Posterior:
     """Compute the posterior of a model: likely values given the data, with their uncertainty.
 
@@ -722,7 +722,8 @@ def posterior(
     data : dict from block name to array, DataFrame, scipy.sparse matrix or Observations
         As in ``mc.fit``. Weights multiply log likelihoods; they divide a learned variance. Offsets
         are known. With ``NuclearNorm`` data may also be in partitions of rows, on disk or
-        elsewhere, or be collections of Dask, so that no process holds all rows.
+        elsewhere, or be collections of Dask, so that no process holds all rows; who computes, and
+        where temporary files are, is as in ``mc.fit``.
     factors : "auto" or int, default "auto"
         The largest number of factors. "auto" is 24, or the length of the shorter side if that is
         less. An error with ``GaussianRows``, which has no factors. With more than half as many as
@@ -747,15 +748,10 @@ def posterior(
     progress : bool, optional
         As in ``mc.fit``: the evidence, the number of factors, and an estimate of the time that
         remains.
-    client : distributed.Client, or the address of a scheduler, optional
-        For data in partitions: the Dask cluster whose workers compute, as in ``mc.fit``.
     checkpoint : str or Path, optional
         With ``NuclearNorm``: a file for columns and priors, written after a sweep, at least every
         half minute. If it exists already, for the same model, data, factors and seed, the sweeps
         continue from there. Bounds of likelihoods that are not Gaussian are then computed again.
-    scratch : str or Path, optional
-        For data in partitions: a folder on a disk for what does not fit into memory, as in
-        ``mc.fit``.
 
     Returns
     -------
@@ -803,7 +799,7 @@ def posterior(
     """
     options: dict[str, Any] = {"factors": factors, "tol": tol, "max_iter": max_iter}
     options |= {"max_seconds": max_seconds, "n_jobs": n_jobs}
-    where = {"progress": progress, "client": client, "checkpoint": checkpoint, "scratch": scratch}
+    where = {"progress": progress, "checkpoint": checkpoint}
     found = posterior_of(model, data, checked_seed(random_state), options, **where)
     if found.status != "converged":
         last = f"the evidence after the last sweep is {found.evidence:.6g}"

@@ -1,6 +1,5 @@
 """Coordinate ascent of a posterior: its sweeps, when they end, and which models have one."""
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -12,7 +11,7 @@ from mcframe.backends import Budget, checked_budget
 from mcframe.contracts.errors import BackendError, ModelError, warn_caller
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
-from mcframe.contracts.row_stores import RowStore, refuse_options_of_stores, store_of
+from mcframe.contracts.row_stores import RowStore, store_of
 from mcframe.contracts.term import Prior
 from mcframe.contracts.validators import is_word, whole
 from mcframe.fitting.checkpoints import Checkpoint
@@ -165,9 +164,7 @@ class EstimatingStore(RowStore, Protocol):
         seed: int,
         options: Mapping[str, Any],
         *,
-        client: Any,
         checkpoint: object,
-        scratch: str | os.PathLike[str] | None,
     ) -> None:
         """Run the ascent of a model that has a posterior; its problem and its engine are set."""
         ...
@@ -180,9 +177,7 @@ def estimate(
     options: Mapping[str, Any],
     *,
     progress: bool | None = None,
-    client: Any = None,
     checkpoint: object = None,
-    scratch: str | os.PathLike[str] | None = None,
 ) -> CoordinateAscent:
     """The ascent of the posterior of a model, which has ended.
 
@@ -200,12 +195,9 @@ def estimate(
             demand_posterior(model, model.terms)
             store.estimate(
                 *(ascent, model, data, seed, options),
-                client=client,
                 checkpoint=checkpoint,
-                scratch=scratch,
             )
             return ascent
-        refuse_options_of_stores(client=client, scratch=scratch)
         ascent.problem = problem = Problem.bind(model, data)
         demand_posterior(problem.model, problem.terms)
         for block in problem.model.blocks:

@@ -12,10 +12,15 @@ from typing import IO, Any
 
 import attrs
 
-from mcframe.contracts.errors import BackendError, ModelError
+from mcframe.contracts.errors import BackendError
 
 # Arrays begin at multiples of so many bytes, as those that are allocated do.
 ALIGNED = 64
+# How another folder is named, in errors.
+OTHER_FOLDER = (
+    "name a folder on another disk by the environment variable TMPDIR, that of workers by Dask's"
+    " temporary-directory"
+)
 # Errors of a full disk, quota or size limit.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -106,13 +111,13 @@ class Scratch:
         return tempfile.gettempdir() if self.folder is None else self.folder
 
     def check(self, where: str = "") -> None:
-        """Raise a ``ModelError`` where the folder cannot be written into."""
+        """Raise a ``BackendError`` where the folder cannot be written into."""
         try:
             tempfile.TemporaryFile(dir=self.place).close()
         except OSError as error:
-            raise ModelError(
-                f"scratch={self.place!r} was given, which is no folder that can be written into"
-                f"{where} ({error.strerror}); give the path of one"
+            raise BackendError(
+                f"temporary files cannot be written into {self.place!r}{where}"
+                f" ({error.strerror}); {OTHER_FOLDER}"
             ) from None
 
     def put(self, packed: Packed, spare: int, ahead: int = 0) -> Stored:
@@ -172,8 +177,7 @@ class Scratch:
         free = shutil.disk_usage(self.place).free
         return BackendError(
             f"no room in folder {self.place!r}: compiled partitions that do not fit into memory"
-            f" need {n_bytes} bytes there, and {free} are free; make room, or name a folder on"
-            " another disk by scratch="
+            f" need {n_bytes} bytes there, and {free} are free; make room, or {OTHER_FOLDER}"
         )
 
     def opened(self) -> IO[bytes]:
@@ -184,7 +188,7 @@ class Scratch:
             except OSError as error:
                 raise BackendError(
                     f"folder {self.place!r} cannot hold compiled partitions ({error.strerror});"
-                    " name another one by scratch="
+                    f" {OTHER_FOLDER}"
                 ) from error
         return self.file
 
