@@ -38,14 +38,13 @@ class Recognised:
 class StoreOfHalves(Recognised):
     """A ``FittingStore`` and ``EstimatingStore`` that puts the halves together."""
 
-    def fit(self, model, data, settings, *, backend, start, client, checkpoint, scratch):
-        assert client == "the client of a test"
+    def fit(self, model, data, settings, *, backend, start, checkpoint):
         return mc.fit(model, data.whole, tol=settings.budget.tol)
 
     def explain(self, model, data):
         return mc.explain(model, data.whole)
 
-    def estimate(self, ascent, model, data, seed, options, *, client, checkpoint, scratch):
+    def estimate(self, ascent, model, data, seed, options, *, checkpoint):
         other = mc.posterior(model, data.whole, random_state=seed, max_iter=5)
         ascent.problem, ascent.engine = other.problem, other.engine
         ascent.status, ascent.message = other.status, other.message
@@ -62,7 +61,7 @@ def halves(monkeypatch):
 @pytest.mark.filterwarnings("ignore::mcframe.NotConvergedWarning")
 def test_a_store_of_the_users_own_is_asked_by_all_three_verbs(halves):
     row_stores.register(StoreOfHalves())
-    fit = mc.fit(MODEL, halves, client="the client of a test")
+    fit = mc.fit(MODEL, halves)
     assert fit.objective == mc.fit(MODEL, halves.whole).objective
     assert mc.explain(MODEL, halves).chosen == mc.explain(MODEL, halves.whole).chosen
     whole = mc.posterior(MODEL, halves.whole, max_iter=5)

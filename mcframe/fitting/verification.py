@@ -325,13 +325,13 @@ def verify(
     >>> mc.verify(model, {"x": np.eye(3)}).verdict
     'agree'
     """
+    if not isinstance(reference, Reference):
+        raise ModelError(f"reference={reference!r} was given; mc.Reference(...) is needed")
     began, budget = time.perf_counter(), checked_budget(tol, Budget().max_iter, max_seconds)
     compiled = CompiledProblem(Problem.bind(model, data))
     chosen = backend_from(backend, compiled)
     if chosen.exact:
         raise ModelError("verify compares the reference with another backend; name that one")
-    if not isinstance(reference, Reference):
-        raise ModelError(f"reference={reference!r} was given; mc.Reference(...) is needed")
     checked_backend(reference, compiled)
     tighter = Settings(attrs.evolve(budget, tol=tol / 10), began=began)
     with stage("verify"):
