@@ -316,7 +316,9 @@ def test_bytes_that_travel_are_counted(client):
     values = predictors(1, LowRank(left, right))
     try:
         for _ in range(2):
-            executor.each(operator.matmul, PartValue(matrix_of, (ENTRIES, values, ())), block)
+            executor.map_partitions(
+                operator.matmul, PartValue(matrix_of, (ENTRIES, values, ())), block
+            )
     finally:
         executor.close()  # else workers keep its parts for as long as they know of no end
     assert executor.work.rounds == 2

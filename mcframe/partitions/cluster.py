@@ -40,9 +40,10 @@ def current_client() -> Any:
     if scheduler not in (None, "distributed", "dask.distributed"):
         return None
     try:
-        return checked_client(distributed.get_client())
+        client = distributed.get_client()
     except ValueError:
         return None
+    return checked_client(client)
 
 
 def checked_client(client: Any) -> Any:

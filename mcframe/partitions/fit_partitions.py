@@ -23,6 +23,7 @@ from mcframe.partitions.binding_rounds import (
     demand_partitions,
     refusal_of_partitions,
 )
+from mcframe.partitions.cluster import current_client
 from mcframe.partitions.executor import OneByOne, PartCache, Partitions
 from mcframe.partitions.from_dask import tables_from_dask
 from mcframe.partitions.on_dask import OnDask
