@@ -13,6 +13,7 @@ from scipy import sparse as sp
 from scipy import stats
 
 import mcframe as mc
+from mcframe.backends import rowwise
 from mcframe.backends.rowwise import RowLosses
 from mcframe.compile import CompiledProblem
 from mcframe.numerics.row_squares import RowSquares, residual_of
@@ -540,3 +541,30 @@ def test_rows_of_any_unit_weight_and_ridge_are_certified(record_property):
 @pytest.mark.parametrize("part", range(2, 4))
 def test_rows_of_any_unit_weight_and_ridge_are_certified_often(part, record_property):
     run_weighty(500, part, record_property)
+
+
+@pytest.mark.parametrize("weight", [1.0, 1e9])
+@pytest.mark.parametrize("variance", [1e12, 1e25, 1e30])
+def test_rows_of_outliers_are_certified_whatever_their_variance(variance, weight):
+    """In its tails Huber's loss is flat, so that Newton's steps are too long by any factor."""
+    rng = np.random.default_rng(0)
+    for width in (1, 3):
+        x = rng.standard_normal((6, width))
+        prior = mc.GaussianRows(variance * np.eye(width), np.full(width, 100.0 * variance**0.5))
+        model = mc.Model([mc.Block("x", mc.Huber(1e-3), weight=weight)], [prior, mc.Ridge(1e-9)])
+        assert mc.fit(model, {"x": x}, backend="rowwise").status == "certified"
+
+
+@pytest.mark.parametrize("state", range(20))
+def test_least_shares_are_where_slopes_vanish(state):
+    """Of sums of Huber's losses along a line, with a minimum between 0 and 1."""
+    rng = np.random.default_rng(state)
+    centres, power = rng.uniform(0.0, 1.0, (5, 7)), rng.uniform(-40.0, 0.0, (5, 1))
+    moves = 10.0**-power
+
+    def slopes_at(shares):
+        away = shares[:, None] * moves - centres
+        return np.sum(moves * np.clip(away, -0.1, 0.1), axis=1)
+
+    shares = rowwise.least_shares(slopes_at, np.ones(5), slopes_at(np.zeros(5)))
+    assert np.all(np.abs(slopes_at(shares)) <= 1e-9 * moves[:, 0])

@@ -1,6 +1,6 @@
 """Newton's method for each row, where the regularizer is a quadratic function of each row."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -300,6 +300,8 @@ MOST_STEPS = 300
 LEAST_MOVE = 1e-13
 # Armijo's constant; and the rounding of an objective relative to the sizes of its summands.
 DECREASE, NOISE = 1e-4, 16.0 * EPS
+# The least share of a step, the bisections of its order of magnitude, and the interpolations.
+LEAST_SHARE, ORDERS, INTERPOLATIONS = 1e-150, 11, 16
 
 
 def newton(losses: RowLosses, start: RowsAt | None = None) -> RowsAt:
@@ -331,7 +333,11 @@ def newton(losses: RowLosses, start: RowsAt | None = None) -> RowsAt:
 
 
 def descend(losses: RowLosses, current: RowsAt, steps: Array, slopes: Array, fine: Mask) -> RowsAt:
-    """Each row moved by the largest share of its step at which its objective falls."""
+    """Each row moved by a share of its step at which its objective falls.
+
+    By one of ``SHARES`` or, where even the least of them is too long, as where Huber's losses have
+    no curvature, by the share at which the objective is least.
+    """
     share, unsettled = np.ones(losses.n_rows), np.any(steps != 0.0, axis=1)
     for trial in SHARES:
         share[unsettled] = trial
@@ -344,8 +350,50 @@ def descend(losses: RowLosses, current: RowsAt, steps: Array, slopes: Array, fin
         unsettled &= ~fallen
         if not unsettled.any():
             return trial_rows
-    share[unsettled] = 0.0
+
+    def slopes_at(shares: Array) -> Array:
+        moved = losses.at(current.scores + shares[:, None] * steps, current)
+        return np.asarray(np.einsum("ij,ij->i", moved.gradient, steps))
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        share[unsettled] = least_shares(slopes_at, share, slopes)[unsettled]
+        moved = losses.at(current.scores + share[:, None] * steps, current)
+        # Where rounding hides the slope as well, a row stays.
+        share[unsettled & ~(moved.objectives <= current.objectives)] = 0.0
     return losses.at(current.scores + share[:, None] * steps, current)
+
+
+def least_shares(slopes_at: Callable[[Array], Array], longest: Array, slopes: Array) -> Array:
+    """The share up to ``longest`` at which each of several convex functions is least.
+
+    By its slope, which is below 0 before and above 0 after that share (``slopes`` at 0): its
+    order of magnitude by bisection, then the share by interpolation, which is exact where the
+    slope is linear. Infinite slopes lie after it.
+    """
+    low, high = np.zeros(longest.size), longest.copy()
+    below, above = slopes.copy(), slopes_at(high)
+    for _ in range(ORDERS):
+        trial = np.sqrt(np.where(low > 0.0, low, LEAST_SHARE)) * np.sqrt(high)
+        slope = slopes_at(trial)
+        falls = slope < 0.0
+        low, below = np.where(falls, trial, low), np.where(falls, slope, below)
+        high, above = np.where(falls, high, trial), np.where(falls, above, slope)
+    weight_below, weight_above = below, above
+    last_falls: Any = None
+    for _ in range(INTERPOLATIONS):
+        trial = (low * weight_above - high * weight_below) / (weight_above - weight_below)
+        inside = (trial > low) & (trial < high)
+        trial = np.where(inside, trial, low + 0.5 * (high - low))
+        slope = slopes_at(trial)
+        falls = slope < 0.0
+        # The weight of an end that stays twice is halved, so that both ends move (Illinois).
+        again = np.zeros(low.size, dtype=bool) if last_falls is None else falls == last_falls
+        halved, last_falls = np.where(again, 0.5, 1.0), falls
+        weight_below = np.where(falls, slope, halved * weight_below)
+        weight_above = np.where(falls, halved * weight_above, slope)
+        low, below = np.where(falls, trial, low), np.where(falls, slope, below)
+        high, above = np.where(falls, high, trial), np.where(falls, above, slope)
+    return np.where(np.abs(above) < np.abs(below), high, low)
 
 
 SETTLED = "no row's objective falls any further"
