@@ -650,11 +650,11 @@ def test_workers_of_another_processor_are_said_once(threads, monkeypatch):
         return {**here, **there}
 
     monkeypatch.setattr(on_dask, "REFRESH_ROUNDS", 2)
-    fit = mc.fit(model_of(*KIND), data_of(), max_iter=0, client=threads)
+    fit = mc.fit(model_of(*KIND), data_of(), max_iter=0)
     assert fit.notes == ()
     monkeypatch.setattr(clusters, "local_arithmetic", arithmetic)
     with pytest.warns(UserWarning, match="1 of 2 workers use other CPU or BLAS targets") as warned:
-        fit = mc.fit(model_of(*KIND), data_of(), max_iter=0, client=threads)
+        fit = mc.fit(model_of(*KIND), data_of(), max_iter=0)
     said = [str(w.message) for w in warned if "workers use" in str(w.message)]
     assert len(said) == 1
     assert f"(BLAS kernel Haswell there, {here['BLAS kernel']} here)" in said[0]
