@@ -107,6 +107,20 @@ def test_random_risks_are_unbounded_for_all_solvers_or_for_none(part, n_examples
     assert min(tally["unbounded"], tally["bounded"]) >= n_examples / 5
 
 
+def test_an_iteration_that_overflows_at_once_says_it_too():
+    """Labels of a large scale under a small weight: alternation has no second iterate."""
+    risk = mc.RiskMixture(nu=1.0, missing_rate=0.9, likelihood=mc.Bernoulli(scale=3e5))
+    labels = np.full((4, 4), np.nan)
+    labels[[0, 0, 1, 2, 3, 3], [1, 2, 0, 3, 1, 2]] = [0, 1, 0, 1, 0, 0]
+    blocks = [mc.Block("risk", risk, weight=0.0879), mc.Block("y", mc.Bernoulli(scale=0.5))]
+    data = {"risk": labels, "y": np.array([[np.nan, 0.0], [1.0, np.nan], *[[np.nan] * 2] * 2])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fits = answers(mc.Model(blocks, [mc.NuclearNorm(8.79e-10)]), data)
+    assert {name: fit.status for name, fit in fits.items()} == dict.fromkeys(fits, "unbounded")
+    assert {"alternating", "reference"} <= set(fits)
+
+
 @pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
 @pytest.mark.parametrize("status", ["unbounded", "unbounded_inaccurate", "infeasible"])
 def test_what_conic_solvers_agree_on_is_not_believed_against_a_proof(status, monkeypatch):

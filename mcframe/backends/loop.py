@@ -16,7 +16,7 @@ from mcframe.backends.certificate import (
     relative_gap,
     uncertified,
 )
-from mcframe.backends.recession import UNBOUNDED, falls_along
+from mcframe.backends.recession import UNBOUNDED, falls_along, falls_from
 from mcframe.compile import Program
 from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.solver import Solver
@@ -101,6 +101,13 @@ class SolverRun:
     def may_be_unbounded(self) -> bool:
         """True where the objective may fall without end: no bound was found."""
         return self.bound == -np.inf and self.program.loss.convex
+
+    def falls_from_best(self) -> bool:
+        """True if the objective falls without end from the best point, where none has a bound."""
+        if self.point is None or not self.may_be_unbounded:
+            return False
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return falls_from(self.program, self.point.latent, self.certificate.effects)
 
     def begin(self, start: Start | None) -> None:
         """The state before the first step, certified."""
@@ -263,6 +270,8 @@ class SolverRun:
             step_seconds = time.perf_counter() - began
             self.iteration += 1
             if not np.isfinite(self.state.objective):
+                if self.falls_from_best():
+                    return "unbounded", UNBOUNDED
                 why = f" and {NO_BOUND_FOUND}" if self.may_be_unbounded else ""
                 return "interrupted", f"iterate {self.iteration} is not finite{why}; {BEFORE}"
             expected = self.solver.expected_gap(self.state)
@@ -359,6 +368,8 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
                 f"{what} ({error}) before there was an answer; rescale the columns of the data"
             ) from error
         status, message = "interrupted", f"{what} ({error}); {BEFORE}"
+        if not no_memory and solver_run.falls_from_best():
+            status, message = "unbounded", UNBOUNDED
     if solver_run.point is None:  # whatever ended it, there is nothing to return
         raise NothingFeasible(no_feasible_point(program))
     return solver_run.outcome(status, message)

@@ -54,6 +54,20 @@ def falls_along(program: Program, latent: LowRank, effects: dict[str, Array]) ->
     return bool(limit < -CLEARLY * size)
 
 
+def falls_from(program: Program, latent: LowRank, effects: dict[str, Array]) -> bool:
+    """Whether the objective falls without end against the gradient of the losses at a W.
+
+    For an iteration that overflows, from which no direction is left. It is not asked where Z is
+    kept in factors, as the gradient is written out.
+    """
+    if program.entries.sparse:
+        return False
+    gradient = program.evaluate(latent).gradient.dense()
+    return bool(np.all(np.isfinite(gradient))) and falls_along(
+        program, program.penalty.factors_of(-gradient), effects
+    )
+
+
 def moves_effects(block_loss: BlockLossSummary) -> bool:
     """Whether a direction may move the effects of a block: not where they have a ridge."""
     return not block_loss.bounded_below and block_loss.effects.ridge is None
