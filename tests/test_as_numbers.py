@@ -44,11 +44,11 @@ def test_every_column_has_its_own_columns_of_the_block():
 def test_values_that_are_known_are_the_most_probable(slope):
     codes = np.array([0.0, 2.0, 1.0, 1.0])
     for coding in (Indicators(("a", "b", "c")), Steps(("a", "b", "c"), slope)):
-        answer = coding.read(coding.numbers(codes))
+        answer = coding.decode(coding.numbers(codes))
         np.testing.assert_allclose(answer.sum(axis=1), 1.0)
         np.testing.assert_array_equal(coding.predicted(answer), codes)
     label = Indicator((False, True), slope)
-    answer = label.read(np.array([[0.2], [0.7], [0.5]]))
+    answer = label.decode(np.array([[0.2], [0.7], [0.5]]))
     assert label.predicted(answer).tolist() == [0.0, 1.0, 0.0]
     odds = np.exp(slope * (0.8 - 0.2))
     np.testing.assert_allclose(answer[0], [odds / (1.0 + odds), 1.0 / (1.0 + odds)])
@@ -61,7 +61,7 @@ def test_slope_and_intercept_are_those_of_the_highest_likelihood():
     p = 1.0 / (1.0 + np.exp(-(6.0 * means[:, 0] - 4.0)))
     codes = (rng.random(20_000) < p).astype(float)
     found = calibrated(Indicator(("no", "yes")), codes, RawPredictions(means))
-    answer = found.read(means)
+    answer = found.decode(means)
     np.testing.assert_allclose(answer[:, 1], p, atol=0.02)
     assert found.slope == pytest.approx(3.0, abs=0.15)  # of 2 m - 1
     assert calibrated(Numbers(), codes, RawPredictions(means)) == Numbers()
@@ -78,11 +78,11 @@ def test_levels_have_cut_points_of_their_own():
     means = (np.mean(codes) + 0.35 * x)[:, None]
     plain = Steps(("low", "middle", "high"))
     found = calibrated(plain, codes, RawPredictions(means))
-    wrong = np.mean(found.predicted(found.read(means)) != codes)
+    wrong = np.mean(found.predicted(found.decode(means)) != codes)
     assert (
         wrong < 0.7 * np.mean(codes != 0.0) < np.mean(np.clip(np.rint(means[:, 0]), 0, 2) != codes)
     )
-    answer = found.read(means)
+    answer = found.decode(means)
     shares = np.bincount(codes.astype(int)) / codes.size
     np.testing.assert_allclose(answer.mean(axis=0), shares, atol=0.01)
     medians = np.argmax(np.cumsum(answer, axis=1) >= 0.5, axis=1)
@@ -92,7 +92,7 @@ def test_levels_have_cut_points_of_their_own():
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_a_few_entries_say_little(n):
     means, codes = np.linspace(0.4, 0.6, n)[:, None], np.arange(n) % 2.0
-    answer = calibrated(Indicator(("no", "yes")), codes, RawPredictions(means)).read(
+    answer = calibrated(Indicator(("no", "yes")), codes, RawPredictions(means)).decode(
         np.array([[0.0], [1.0]])
     )
     assert answer[0, 1] < 0.5 < answer[1, 1]
@@ -108,17 +108,17 @@ def test_a_class_in_the_middle_has_a_place_of_its_own():
     indicated = Indicators(("low", "middle", "high")).numbers(codes)
     means = design @ np.linalg.lstsq(design, indicated)[0]
     plain = Indicators(("low", "middle", "high"))
-    assert np.mean(plain.predicted(plain.read(means)) != codes) > 0.2
+    assert np.mean(plain.predicted(plain.decode(means)) != codes) > 0.2
     found = calibrated(plain, codes, RawPredictions(means))
-    assert np.mean(found.predicted(found.read(means)) != codes) < 0.02
-    np.testing.assert_allclose(found.read(means).sum(axis=1), 1.0)
+    assert np.mean(found.predicted(found.decode(means)) != codes) < 0.02
+    np.testing.assert_allclose(found.decode(means).sum(axis=1), 1.0)
     alone = calibrated(plain, codes[:5], RawPredictions(means[:5]))  # a single class was held out
-    assert np.isfinite(alone.read(means)).all()
+    assert np.isfinite(alone.decode(means)).all()
 
 
 def test_means_of_counts_are_above_0():
     means = np.array([[-9.0], [0.0], [1.0], [1.0 + 1e-9], [2.5]])
-    found = CountedNumbers(bend=1.0).read(means)
+    found = CountedNumbers(bend=1.0).decode(means)
     assert (np.diff(found) >= 0.0).all()
     np.testing.assert_allclose(found, [np.exp(-10.0), np.exp(-1.0), 1.0, 1.0, 2.5])
     rng = np.random.default_rng(0)

@@ -378,7 +378,7 @@ def read_document(path: str) -> dict[str, Any]:
 
 
 def is_document(text: str) -> bool:
-    """Whether an argument names a file of TOML or JSON."""
+    """True if an argument names a file of TOML or JSON."""
     return "=" not in text and text.lower().endswith((".toml", ".json"))
 
 

@@ -350,7 +350,7 @@ def predicted_tables(
 
 
 def named_outputs(arguments: argparse.Namespace, out: Path, names: Iterable[str]) -> list[Path]:
-    """The paths of outputs with further names beside one, checked."""
+    """The paths of outputs with further names, in the folder of the first, checked."""
     return [output(arguments, out.with_name(f"{out.stem}.{name}{out.suffix}")) for name in names]
 
 
@@ -475,7 +475,7 @@ def declared_of(arguments: argparse.Namespace) -> Declared[Any]:
 
 
 def report_of(completed: Completion[Any], text: str, written: Sequence[Path]) -> Report:
-    """What is said of a completed table and of the files it was written to."""
+    """The report of a completed table and of the files it was written to."""
     answer = completed.answer
     facts: dict[str, Any] = {
         "status": answer.status,

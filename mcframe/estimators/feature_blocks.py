@@ -156,7 +156,7 @@ class NumberColumns:
 
 
 def holds_more_than_numbers(X: Any) -> bool:
-    """Whether X is a DataFrame with a column of text, categories, truth values or dates.
+    """True if X is a DataFrame with a column of text, categories, truth values or dates.
 
     Raises
     ------

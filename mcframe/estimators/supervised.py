@@ -236,7 +236,7 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         for is_new, samples, raw in self.raw_predictions(X, with_variances=self.gaussian_):
             codings = self.codings_[is_new]
             parts = zip(codings, raw.split(len(codings)), strict=True)
-            answers = [coding.read(output.means, output.variances) for coding, output in parts]
+            answers = [coding.decode(output.means, output.variances) for coding, output in parts]
             by_samples.append(
                 (samples, np.hstack([self.of_classes(answer) for answer in answers]))
             )

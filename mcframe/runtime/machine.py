@@ -142,7 +142,7 @@ def held(path: Path) -> Iterator[IO[bytes]]:
 
 
 def is_at(path: Path, descriptor: int) -> bool:
-    """Whether an open file is the one that has this path now."""
+    """True if an open file is the one that has this path now."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
@@ -166,7 +166,7 @@ class Compiled:
         update_wrapper(self, function)
 
     def __call__(self, *arguments: Any) -> Any:
-        """What the loop returns for these arguments, compiled for their types."""
+        """The result of the loop for these arguments, compiled for their types."""
         return (self.dispatcher or self.compile())(*arguments)
 
     def compile(self) -> Any:
@@ -245,7 +245,7 @@ def checked_jobs(n_jobs: int | None) -> int | None:
 
 
 def thread_count() -> int:
-    """How many threads share work."""
+    """The number of threads that share work."""
     return LIMIT.get() or usual_count()
 
 

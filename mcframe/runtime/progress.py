@@ -87,7 +87,7 @@ class Progress:
 
     @property
     def outer(self) -> bool:
-        """Whether no other stage contains it."""
+        """True if no other stage contains it."""
         return self.whole is None
 
     @property
@@ -102,13 +102,13 @@ class Progress:
 
     @property
     def has_bar(self) -> bool:
-        """Whether a bar is shown as soon as it has taken long enough."""
+        """True if a bar is shown as soon as it has taken long enough."""
         hidden = self.shown is False or (self.shown is None and LOGGER.isEnabledFor(logging.INFO))
         return not hidden and bool(surface())
 
     @property
     def has_paper(self) -> bool:
-        """Whether lines are written to standard error, which has no bar."""
+        """True if lines are written to standard error, which has no bar."""
         if self.shown is not None or LOGGER.isEnabledFor(logging.INFO):
             return bool(self.shown)
         is_main = multiprocessing.current_process().name == "MainProcess"

@@ -58,7 +58,7 @@ class Packed:
 
     @property
     def n_bytes(self) -> int:
-        """What it takes in memory or in a file."""
+        """The bytes that it takes in memory or in a file."""
         return sum(aligned(array.nbytes) for array in self.arrays)
 
 

@@ -1,11 +1,11 @@
-"""What a computation that several processes share has cost: rounds, bytes and seconds."""
+"""The cost of a computation that several processes share: rounds, bytes and seconds."""
 
 import attrs
 
 
 @attrs.frozen
 class Work:
-    """What has been done for a fit of rows in partitions until some moment.
+    """The work done for a fit of rows in partitions until some moment.
 
     Attributes
     ----------

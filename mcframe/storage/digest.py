@@ -41,7 +41,7 @@ def feed(digest: Any, value: Any, within: frozenset[int]) -> None:
 
 
 def parts_of(value: Any) -> list[Any]:
-    """What a value consists of; of what has no parts its ``repr`` as bytes."""
+    """The parts of a value; of what has no parts its ``repr`` as bytes."""
     if isinstance(value, Mapping):
         return [part for pair in value.items() for part in pair]
     if isinstance(value, list | tuple):

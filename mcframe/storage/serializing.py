@@ -167,7 +167,7 @@ class Writer:
         return {"is": name, **facts}
 
     def holds(self, parts: Mapping[str, Any]) -> bool:
-        """Whether all parts can be stored; nothing is."""
+        """True if all parts can be stored; nothing is."""
         trial = Writer(self.shared)
         try:
             for name, part in parts.items():
@@ -312,7 +312,7 @@ def hints_of(kind: type) -> dict[str, Any]:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value is as annotated, as far as this can be seen from outside."""
+    """True if a value is as annotated, as far as this can be seen from outside."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is None or hint is type(None):
         return value is None
@@ -365,7 +365,7 @@ def from_text(text: str, kind: type) -> Any:
 
 
 def message_of(error: Exception) -> str:
-    """What an error says, with its kind where that is not the package's own."""
+    """The message of an error, with its kind where that is not the package's own."""
     if isinstance(error, McframeError):
         return str(error)
     return f"{type(error).__name__}: {error}"

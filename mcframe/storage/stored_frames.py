@@ -100,7 +100,7 @@ def of_extension(array: Any) -> Parts:
 
 
 def is_dtype(text: str, dtype: Any) -> bool:
-    """Whether pandas understands a text as this dtype."""
+    """True if pandas understands a text as this dtype."""
     try:
         return bool(pandas.api.types.pandas_dtype(text) == dtype)
     except TypeError:
@@ -108,7 +108,7 @@ def is_dtype(text: str, dtype: Any) -> bool:
 
 
 def bytes_of(write: Callable[[BytesIO], Any]) -> Array:
-    """What a function writes into a file, as an array."""
+    """The bytes that a function writes into a file, as an array."""
     file = BytesIO()
     write(file)
     return np.frombuffer(file.getvalue(), dtype=np.uint8)

@@ -34,7 +34,7 @@ FIRST, LAST = (
 
 @attrs.frozen(eq=False)
 class RawPredictions:
-    """What a fit or a posterior says of entries of one block, before a coding reads it.
+    """Predictions of entries of one block by a fit or a posterior, before they are decoded.
 
     Attributes
     ----------
@@ -119,15 +119,15 @@ class Coded(ABC):
 
     @property
     def width(self) -> int:
-        """How many columns of a block the column takes."""
+        """The number of columns of a block that the column takes."""
         return 1
 
     def numbers(self, codes: Array) -> Array:
-        """What these columns hold (n_items x width), NaN where missing."""
+        """The numbers in these columns (n_items x width), NaN where missing."""
         return codes[:, None]
 
     @abstractmethod
-    def read(self, means: Array, variances: Array | None = None) -> Array:
+    def decode(self, means: Array, variances: Array | None = None) -> Array:
         """The answer that raw predictions give: mean responses (n_entries x width).
 
         ``variances`` are those of the predictions in standard units, where they are known. All
@@ -178,7 +178,7 @@ class Numbers(Coded):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the values are whole numbers."""
+        """True if the values are whole numbers."""
         return self.whole is not None
 
     def outside(self, numbers: Array) -> Mask:
@@ -209,7 +209,7 @@ class Numbers(Coded):
         inside = np.clip(codes, float(lowest), float(highest)).tolist()  # infinities, too
         return [min(max(round(code), lowest), highest) for code in inside]
 
-    def read(self, means: Array, variances: Array | None = None) -> Array:
+    def decode(self, means: Array, variances: Array | None = None) -> Array:
         """The mean response, within the bounds."""
         return np.clip(means[:, 0], self.lower / self.unit, self.upper / self.unit)
 
@@ -218,7 +218,7 @@ class Numbers(Coded):
         return answer
 
     def losses(self, answer: Array, codes: Array) -> Array:
-        """What an answer loses on observed numbers, one loss each."""
+        """The loss of a prediction at each of the observed numbers."""
         return self.errors(answer, codes)
 
     def constant(self, codes: Array) -> float:
@@ -328,7 +328,7 @@ class Choice(Coded):
         """The values at these places."""
         return [self.places[int(code)] for code in codes]
 
-    def read(self, means: Array, variances: Array | None = None) -> Array:
+    def decode(self, means: Array, variances: Array | None = None) -> Array:
         """The probability of each class, or 1 - p and p of a label.
 
         None is rounded to 0 or 1, which no finite predictor has.
@@ -377,7 +377,7 @@ class Levels(Choice):
         return float(np.sort(codes)[(codes.size - 1) // 2])
 
     def errors(self, predicted: Array, codes: Array) -> Array:
-        """How many levels lie between."""
+        """The number of levels between."""
         return np.abs(predicted - codes)
 
 
@@ -393,7 +393,7 @@ class Constant(Choice):
         """The value, of each code."""
         return list(self.places) * codes.size
 
-    def read(self, means: Array, variances: Array | None = None) -> Array:
+    def decode(self, means: Array, variances: Array | None = None) -> Array:
         """The probability 1 (n_entries x 1)."""
         return np.ones((len(means), 1))
 
@@ -476,7 +476,7 @@ class Indicator(Choice):
     reads_variances: ClassVar[bool] = True
 
     def explained_share(self, variances: Array | None) -> Array:
-        """What is explained of entries, from 0 to 1 (n, or 1 if it is the usual)."""
+        """The explained share of entries, from 0 to 1 (n, or 1 if it is the reference)."""
         reference = 1.0 - self.reference_variance
         if variances is None:
             return np.array([reference])
@@ -507,7 +507,7 @@ class Indicator(Choice):
         return attrs.evolve(self, reference_variance=1.0 - reference, most_explained=most)
 
     def scores(self, means: Array, variances: Array | None = None) -> tuple[Array, Array]:
-        """What slope and offsets are multiplied by (n x K, and n or 1)."""
+        """The factors of slope and offsets (n x K, and n or 1)."""
         places = np.arange(len(self.places))
         if not self.shares:
             return -np.square(places - means), np.ones(1)
@@ -522,7 +522,7 @@ class Indicator(Choice):
         """The logarithms of the shares."""
         return np.log(self.shares) if self.shares else np.zeros(len(self.places))
 
-    def read(self, means: Array, variances: Array | None = None) -> Array:
+    def decode(self, means: Array, variances: Array | None = None) -> Array:
         """The probability of each value."""
         scores, counted = self.scores(means, variances)
         offsets = counted[:, None] * np.array(self.offsets or [0.0])
@@ -687,7 +687,7 @@ class CountedNumbers(Counts):
 
     bend: float = attrs.field(kw_only=True)
 
-    def read(self, means: Array, variances: Array | None = None) -> Array:
+    def decode(self, means: Array, variances: Array | None = None) -> Array:
         """The mean, above 0."""
         m = means[:, 0]
         if self.bend == 0.0:  # of a column of zeros

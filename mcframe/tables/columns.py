@@ -79,7 +79,7 @@ class Column:
 
     @cached_property
     def cells(self) -> list[Any]:
-        """What stands in the column, as Python objects, None where nothing does."""
+        """The cells of the column as Python objects, None where they are empty."""
         return values_of(self.series)
 
     @cached_property
@@ -134,12 +134,12 @@ class Column:
 
     @property
     def n_observed(self) -> int:
-        """How many values are observed."""
+        """The number of observed values."""
         return int(np.count_nonzero(self.observed))
 
     @property
     def n_distinct(self) -> int:
-        """How many different values are observed."""
+        """The number of different observed values."""
         if self.form in ("boolean", "number", "date"):
             return int(np.unique(self.numbers[self.observed]).size)
         return len(self.distinct)
@@ -151,7 +151,7 @@ class Column:
 
     @cached_property
     def decimals(self) -> tuple[int, int] | None:
-        """How many digits a decimal number has, and how many behind the point; None of others."""
+        """The digits of a decimal number, and those behind the point; None of others."""
         return decimals_of(self.series, self.values) if self.form == "number" else None
 
     @property
@@ -184,7 +184,7 @@ class Column:
 
     @property
     def is_converted(self) -> bool:
-        """Whether the column comes back with another dtype: text that is numbers, as numbers."""
+        """True if the column comes back with another dtype: text that is numbers, as numbers."""
         return False
 
     def filled(self, rows: IntArray, values: list[Any]) -> Any:
@@ -347,7 +347,7 @@ def column_of_objects(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
 
 
 def sort_of(value: object) -> str:
-    """What a Python object is, in the plural."""
+    """The sort of a Python object, in the plural."""
     for kinds, plural in SORTS:
         if isinstance(value, kinds):
             return plural
@@ -355,7 +355,7 @@ def sort_of(value: object) -> str:
 
 
 def trouble_of(held: str) -> str:
-    """What a column holds that is none of the known forms, with a remedy."""
+    """The reason why a column has none of the supported forms, with a remedy."""
     if held.startswith("Duration"):
         return "it holds durations; convert it to numbers, as by .dt.total_seconds()"
     remedy = REMEDIES.get(held, "convert it to numbers, text or categories")
@@ -540,7 +540,7 @@ class TextNumbers(Column):
 
     @property
     def n_texts(self) -> int:
-        """How many texts are in the way of numbers, words that stand for missing values too."""
+        """The number of texts that are no numbers, words that stand for missing values too."""
         return int(np.count_nonzero(self.unread))
 
     @cached_property
@@ -551,14 +551,14 @@ class TextNumbers(Column):
 
     @cached_property
     def is_written_whole(self) -> bool:
-        """Whether each number is written as a whole one."""
+        """True where a number is written as a whole one."""
         pairs = zip(self.cells, self.values, strict=True)
         read = {str(value) for value, number in pairs if number is not None}
         return bool(read) and all(WHOLE.fullmatch(value) for value in read)
 
     @cached_property
     def is_converted(self) -> bool:
-        """Whether all text is numbers that have a dtype, so that it comes back as numbers."""
+        """True if all text is numbers that have a dtype, so that it comes back as numbers."""
         strange = np.isnan(self.numbers) & ~self.missing
         return not strange.any() and (self.whole is not None or not self.is_written_whole)
 
@@ -630,7 +630,7 @@ class TextNumbers(Column):
 
     @property
     def what_is_unread(self) -> str:
-        """What share of the values is numbers, and which texts are none."""
+        """The share of the values that is numbers, and the texts that are none."""
         share = self.n_observed / (self.n_observed + self.n_texts)
         return f"{share:.0%} of its values are numbers, but not {self.counted(self.unread)}"
 

@@ -302,7 +302,7 @@ def folds_of_table(
     wide: bool,
     drawn: bool,
 ) -> list[RowsFold]:
-    """What is held out of a table, fold by fold.
+    """The held-out entries of a table, fold by fold.
 
     Single entries, or whole rows where these have groups, or were ``drawn`` from a longer table,
     of which there is one fold.

@@ -65,7 +65,7 @@ def tables_of_draws(declared: Declared[Frame], posterior: Posterior, m: int) -> 
                 numbers = drawn[block][k, column.column.missing, column.place]
                 is_place = isinstance(coding, Choice)
                 codes[column.name] = (
-                    numbers if is_place else coding.predicted(coding.read(numbers[:, None]))
+                    numbers if is_place else coding.predicted(coding.decode(numbers[:, None]))
                 )
             tables.append(declared.with_codes(codes))
             progress.count(k + 1, m, "tables", rated=True)
@@ -208,7 +208,7 @@ class DrawnRows(Generic[Frame]):
                 continue
             if not isinstance(coding, Choice):
                 completed[cells] = drawn[cells]
-                answer = coding.predicted(coding.read(self.units.natural(drawn[cells], numbers)))
+                answer = coding.predicted(coding.decode(self.units.natural(drawn[cells], numbers)))
                 codes[column.name] = np.round(answer) if coding.is_whole else answer
                 continue
             if posterior is None:
@@ -225,7 +225,7 @@ class DrawnRows(Generic[Frame]):
                 ]
                 noise = NOISE
             means, variances = moments_of(*mixture)
-            answer = coding.read(self.units.natural(means, numbers), variances + noise)
+            answer = coding.decode(self.units.natural(means, numbers), variances + noise)
             places = drawn_places(answer, rng)
             completed[cells] = self.units.standard(coding.numbers(places), numbers)
             codes[column.name] = places
@@ -672,7 +672,7 @@ class Completion(Generic[Frame]):
         return card(title, remarks([how]), table_as_html(header, rows), remarks(self._remarks()))
 
     def _summary(self) -> tuple[str, str]:
-        """How many entries were filled and by what answer, and how that was chosen."""
+        """The number of filled entries with the answer, and the way in which it was chosen."""
         missing = [
             column.column.missing.sum() for column in self.declared.columns if column.is_filled
         ]

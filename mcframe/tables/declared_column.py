@@ -284,7 +284,7 @@ def by_block(asked: Asked) -> Iterator[tuple[str, Asked, tuple[IntArray, IntArra
 
 
 def answers(fit: Any, asked: Asked) -> Iterator[tuple[DeclaredColumn, Array]]:
-    """What a fit, a posterior or new rows of one say of columns, by the coding of each.
+    """Predictions of columns by a fit, a posterior or new rows of one, by their codings.
 
     Every answer of a table comes from here. The entries of a block are predicted together, and
     each coding reads its own.
@@ -296,7 +296,7 @@ def answers(fit: Any, asked: Asked) -> Iterator[tuple[DeclaredColumn, Array]]:
             width = column.modelled[0].width
             start, end = end, end + rows.size * width
             part = raw.of_rows(slice(start, end), rows.size, width)
-            yield column, column.modelled[0].read(part.means, part.variances)
+            yield column, column.modelled[0].decode(part.means, part.variances)
 
 
 def predicted_codes(fit: Any, asked: Asked) -> dict[Any, Array]:
@@ -324,7 +324,7 @@ def codes_of_intervals(
         ):
             for (column, _), part in zip(members, np.split(numbers, lengths), strict=True):
                 coding: Any = column.coding
-                answer = coding.predicted(coding.read(part[:, None]))
+                answer = coding.predicted(coding.decode(part[:, None]))
                 codes[column.name] = outwards(answer) if coding.is_whole else answer
     return lower, upper
 
@@ -594,14 +594,14 @@ def check_form(column: Column, declared: Any) -> None:
 
 
 def is_choice(column: Column, likelihood: Likelihood) -> bool:
-    """Whether a likelihood reads the values of a column as classes, levels or labels."""
+    """True if a likelihood reads the values of a column as classes, levels or labels."""
     if likelihood.kind is not ValueKind.LABEL or column.form != "number":
         return likelihood.values is not None
     return bool((~likelihood.invalid(column.numbers) | column.missing).all())
 
 
 def declared_likelihood(column: Column, likelihood: Likelihood) -> DeclaredColumn:
-    """What a likelihood reads: classes, levels, labels, or numbers as they are."""
+    """The coding that a likelihood reads: classes, levels, labels, or numbers as they are."""
     coding: Numbers | Choice
     if not is_choice(column, likelihood):
         coding = Numbers.of(column) if likelihood.location else Numbers(column.whole)

@@ -293,7 +293,7 @@ def completed_column(
 
 
 def holds(column: Column, values: list[Any]) -> bool:
-    """Whether the dtype of a column can hold values."""
+    """True if the dtype of a column can hold the values."""
     series, form = column.series, column.form
     if series.dtype == nw.Categorical and series.implementation.is_polars():
         form = "text"  # its list of categories is open
@@ -1008,7 +1008,7 @@ def checked_types(types: Any, names: Sequence[Any]) -> dict[Any, Any]:
 
 
 def needed_instead(declared: Any) -> str:
-    """What a column can be declared instead; "" where the declared type is right."""
+    """The types that a column can have instead; "" where the declared type is right."""
     if isinstance(declared, Likelihood | Bounds) or is_word(declared, *KINDS):
         return ""
     if isinstance(declared, type) and issubclass(declared, Likelihood):

@@ -91,7 +91,7 @@ MOST_TOGETHER = 2_000_000
 
 @attrs.frozen(eq=False)
 class CoMissingness:
-    """What else is missing where a column is, beyond what is missing where it is observed.
+    """Entries that go missing together with those of a column, beyond chance.
 
     An entry that is held out is observed, and so may be all that goes missing together with its
     column. To stand for missing entries it is predicted from a row that looks like theirs: what is
@@ -115,7 +115,7 @@ class CoMissingness:
     levels: Array
 
     def hidden(self, rows: IntArray) -> Mask:
-        """What is hidden in these rows (len(rows) x number of columns), whatever others are."""
+        """The entries to hide in these rows (len(rows) x number of columns)."""
         hidden: Mask = self.missing[self.donors[rows]] & (self.levels[rows, None] < self.chances)
         return hidden
 
@@ -179,7 +179,7 @@ class RowsFold:
     last: RowsPosterior | None = None
 
     def co_masked(self, column: int, rows: IntArray) -> Mask:
-        """What is hidden beside held-out entries of a column (len(rows) x d), these included."""
+        """The entries hidden with held-out ones of a column (len(rows) x d), these included."""
         hidden = self.co_missing[column].hidden(rows)
         hidden[:, column] = True
         return hidden[:, self.owners]
@@ -415,7 +415,7 @@ class RowsChoice:
 
 @attrs.define(eq=False)
 class PriorSearch:
-    """What was tried on the folds, with the losses, and the best predictions of each fold.
+    """The candidates tried on the folds, their losses, and the best moments of each fold.
 
     ``one_gaussian`` has the posteriors of the best prior and noise, from which mixtures start.
     """
@@ -536,7 +536,7 @@ def errors_of(
 
 
 def takes_factors(shape: tuple[int, int]) -> bool:
-    """Whether the rows of a table of numbers (n x d) have factors, and no full covariance."""
+    """True if the rows of a table of numbers (n x d) have factors, and no full covariance."""
     rows, columns = map(float, shape)
     if is_wide(*shape):
         return rows**3 * columns > MOST_WIDE_WORK
@@ -602,7 +602,7 @@ MOST_WEIGHT = 10.0
 
 @attrs.frozen(eq=False)
 class Missingness:
-    """How well the other columns predict which entries of a column are missing.
+    """The prediction of which entries of a column are missing by the other columns.
 
     Attributes
     ----------
@@ -817,7 +817,7 @@ def calibrated_and_scored(
     ) -> Array:
         """Losses and errors of the answers and of a constant (4 x n_hidden)."""
         answer, constant = (
-            fold_coding.read(predictions.means, predictions.variances),
+            fold_coding.decode(predictions.means, predictions.variances),
             fold_coding.constant(left),
         )
         answers = np.repeat(fold_coding.constant_answer(left), hidden.size, axis=0)
