@@ -44,7 +44,7 @@ class Explanation:
     ----------
     problem : Problem
         The model with its data, checked.
-    verdicts : tuple of Verdict
+    eligibilities : tuple of Eligibility
         One a backend: ``name``, ``can_run``, ``reason`` against it or None, and ``cost``.
     chosen : str or None
         The backend that ``auto`` takes; None if none can run.
