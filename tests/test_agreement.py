@@ -301,7 +301,7 @@ def test_the_whole_vocabulary_reaches_the_reference_often(part, record_property)
     run_whole(300, part, record_property)
 
 
-UNITS = [2.0**-100, 2.0**-30, 2.0**30, 2.0**100]
+UNITS = [2.0**-30, 2.0**30]
 
 
 def run_units(n_examples, part, record_property):
