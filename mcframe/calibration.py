@@ -121,21 +121,21 @@ class KnownEquations:
 
     coefficients: Array
     values: Array
-    known: Mask
+    stated: Mask
     groups: tuple[LinearEquations, ...]
 
     @classmethod
     def of(cls, coefficients: Array, values: Array) -> "KnownEquations":
         """The equations, at least one of them known, each group decomposed once."""
-        known = ~np.isnan(values)
-        patterns, group_of = np.unique(known, axis=1, return_inverse=True)
+        stated = ~np.isnan(values)
+        patterns, group_of = np.unique(stated, axis=1, return_inverse=True)
         groups = []
         for k, pattern in enumerate(patterns.T):
             rows, columns = np.flatnonzero(pattern), np.flatnonzero(group_of.ravel() == k)
             if rows.size:
-                own = values[np.ix_(rows, columns)]
-                groups.append(LinearEquations.of(rows, columns, coefficients[rows], own))
-        return cls(coefficients, np.where(known, values, 0.0), known, tuple(groups))
+                right_sides = values[np.ix_(rows, columns)]
+                groups.append(LinearEquations.of(rows, columns, coefficients[rows], right_sides))
+        return cls(coefficients, np.where(stated, values, 0.0), stated, tuple(groups))
 
     @property
     def norm(self) -> float:
@@ -144,11 +144,11 @@ class KnownEquations:
 
     def residual(self, latent: Array) -> Array:
         """A Z - B (m x d), 0 where an equation is not known."""
-        return np.where(self.known, self.coefficients @ latent - self.values, 0.0)
+        return np.where(self.stated, self.coefficients @ latent - self.values, 0.0)
 
     def residual_expression(self, latent: Any) -> Any:
         """A Z - B at the known equations, in a vector, for an expression Z of CVXPY."""
-        rows, columns = np.nonzero(self.known)
+        rows, columns = np.nonzero(self.stated)
         return (self.coefficients @ latent)[rows, columns] - self.values[rows, columns]
 
     @property
@@ -422,10 +422,10 @@ class Calibration(Sums):
 
     def formula(self) -> str:
         """weight ‖A P_block − B‖_F², or A P_block = B; where B is known."""
-        known = "" if self.equations.known.all() else " where B is known"
+        condition = "" if self.equations.stated.all() else " where B is known"
         if self.weight is None:
-            return f"A P_{self.block} = B{known}"
-        return f"{self.weight:g} ‖A P_{self.block} − B‖_F²{known}"
+            return f"A P_{self.block} = B{condition}"
+        return f"{self.weight:g} ‖A P_{self.block} − B‖_F²{condition}"
 
 
 @attrs.frozen(repr=False)
@@ -486,7 +486,7 @@ class CalibrationConstraint(Calibration, Constraint, Prox):
         """
         return self.equations.step_to_solution(latent, np.reciprocal), 0.0
 
-    def room(self, dual: Array, length: float) -> float:
+    def feasibility_tolerance(self, dual: Array, length: float) -> float:
         """||L||_F times what is left of A Z - B, for the least L with Y = A'L."""
         size = max(float(np.linalg.norm(self.equations.values)), self.equations.norm * length)
         return SET_ROUNDING * size * float(np.sqrt(self.equations.multiplier_square(dual)))

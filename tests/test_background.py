@@ -64,7 +64,7 @@ def problem_of(name, weight=8.0, mean=False, features=None):
 
 def bound(name, **options):
     problem = Problem.bind(*problem_of(name, **options))
-    assert problem.tables["y"].unwritten
+    assert problem.tables["y"].has_implicit_cells
     return problem
 
 

@@ -188,7 +188,7 @@ def test_unlabeled_cells_have_a_loss_and_count(loss, weight, monkeypatch):
     written = mc.Problem.bind(model, data)
     monkeypatch.setattr(binding, "WRITTEN_OUT", 1)
     problem = mc.Problem.bind(model, data)
-    assert problem.unwritten("y") is not None
+    assert problem.implicit_cells("y") is not None
     np.testing.assert_array_equal(problem.row_counts, np.sum(~np.isnan(x), axis=1) + 7)
     latent = LowRank(rng.standard_normal((30, 2)), rng.standard_normal((19, 2)))
     assert problem.objective(latent, {}) == pytest.approx(written.objective(latent, {}), rel=1e-12)

@@ -166,7 +166,7 @@ def test_one_column_has_no_entry_that_could_be_held_out():
 @pytest.mark.filterwarnings(EDGE)
 def test_new_rows_are_judged_as_predict_rows_answers(model, table):
     """By hand: a fit without the rows of the fold, the given entries, the others predicted."""
-    folds = RowFolds(3, given=["features"])
+    folds = RowFolds(3, observed_blocks=["features"])
     weights = [0.05, 0.01]
     found = mc.cross_validate(
         model, table, criterion=HeldOutLoss("labels"), cv=folds, weights=weights,
@@ -199,7 +199,7 @@ def test_effects_of_new_rows_are_those_that_predict_rows_estimates(ridge):
             fit = mc.fit(model, fold.data, tol=1e-9)
         held = fold.held["x"]
         answered = fold.answer(fit).predict("x", held.rows, held.columns)
-        expected = fit.predict_rows("x", fold.known)[held.rows, held.columns]
+        expected = fit.predict_rows("x", fold.observed_rows)[held.rows, held.columns]
         np.testing.assert_allclose(answered, expected, rtol=1e-12)
 
 
@@ -218,14 +218,14 @@ def test_of_new_rows_a_share_is_judged_and_the_rest_given():
     assert judged[0].sum() == 1
     assert judged[1].sum() == 0
     for fold in folds:
-        given_entries = ~np.isnan(fold.known["x"])
+        given_entries = ~np.isnan(fold.observed_rows["x"])
         rows = np.unique(fold.held["x"].rows)
         assert np.isnan(fold.data["x"][rows]).all()
         here = np.zeros(x.shape, dtype=bool)
         here[fold.held["x"].rows, fold.held["x"].columns] = True
         assert not (here & given_entries).any()
         np.testing.assert_array_equal((here | given_entries)[rows], observed[rows])
-        np.testing.assert_array_equal(fold.known["x"][given_entries], x[given_entries])
+        np.testing.assert_array_equal(fold.observed_rows["x"][given_entries], x[given_entries])
 
 
 def test_rows_of_a_group_are_held_out_together():
@@ -326,7 +326,10 @@ X = np.random.default_rng(0).standard_normal((6, 4))
         (lambda: RowFolds(1.5), "RowFolds: n_splits=1.5 was given"),
         (lambda: RowFolds(groups=[1] * 6, order=[1] * 6), "groups and order were both given"),
         (lambda: RowFolds(hidden=1.0), "hidden=1.0 was given; a share between 0 and 1"),
-        (lambda: RowFolds(given=[3]), r"given=\[3\] was given; names of blocks are needed"),
+        (
+            lambda: RowFolds(observed_blocks=[3]),
+            r"observed_blocks=\[3\] was given; names of blocks are needed",
+        ),
         (
             lambda: RowFolds(7),
             "7 folds need as many rows, and there are 6; give more rows, or ask for fewer",
@@ -347,10 +350,10 @@ X = np.random.default_rng(0).standard_normal((6, 4))
         (lambda: RowFolds(2, order=[1, 2, 3, np.nan, 5, 6]), "a time is missing or infinite"),
         (lambda: RowFolds(2, order=[1, 1, 1, 1, 1, 2]), "2 distinct times cannot be cut into 3"),
         (
-            lambda: RowFolds(2, given=["x"]),
+            lambda: RowFolds(2, observed_blocks=["x"]),
             r"given=\('x',\) are all blocks, so that none can be scored",
         ),
-        (lambda: RowFolds(2, given=["z"]), "no block 'z'"),
+        (lambda: RowFolds(2, observed_blocks=["z"]), "no block 'z'"),
         (lambda: TimeFolds([1, 2]), "TimeFolds: order of type list was given; a dict from block"),
         (lambda: TimeFolds({"z": [[1, 2, 3, 4]]}, 2), "no block 'z'"),
         (

@@ -141,7 +141,7 @@ class Marked(mc.Quantile):
 class Roomless(mc.Equality):
     """A set of which certificates do not know that it gives way."""
 
-    def room(self, y):
+    def feasibility_tolerance(self, y):
         return np.zeros_like(y)
 
     def value(self, z, y):

@@ -104,7 +104,7 @@ def test_normal_equations_of_parts_sum_to_those_of_the_whole(word, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mc.UnobservedWarning)
         whole = mc.Problem.bind(model, {"y": y})
-    assert whole.tables["y"].unwritten == (word is UNWRITTEN)
+    assert whole.tables["y"].has_implicit_cells == (word is UNWRITTEN)
 
     def lines_of(problem, left):
         program = compile_problem(problem).with_storage_for(in_factors=True, dense=False)
@@ -113,7 +113,7 @@ def test_normal_equations_of_parts_sum_to_those_of_the_whole(word, monkeypatch):
     left, right = (rng.standard_normal((n, 3)) for n in whole.shape)
     all_rows, parts, sums = lines_of(whole, left), [], []
     for first, last in pairwise(CUTS):
-        tables = {"y": read_table(block, y[first:last], unwritten_beyond=0)}
+        tables = {"y": read_table(block, y[first:last], implicit_beyond=0)}
         part = mc.Problem.of_tables(model, tables, whole.totals)
         parts.append(lines_of(part, left[first:last]))
         sums.append(parts[-1].normal_equations(left[first:last], by_rows=False))

@@ -311,7 +311,7 @@ class Plain:
                 constant += np.sum(weight * own)
         prior = priors.of_columns(observed, design)
         n_columns = observed.shape[1]
-        columns = self.half(n_columns, 1, *rows, priors.noise, self.free, design.given, prior)
+        columns = self.half(n_columns, 1, *rows, priors.noise, self.free, design.original, prior)
         means, variances = self.moments(rows, columns)
         expected = self.precisions * ((self.values - means) ** 2 + variances) + spreads
         noise, usual = priors.noise.copy(), priors.usual_noise
@@ -354,7 +354,7 @@ class Plain:
             ),
         ]:
             if not observed.blocks[b].ridge:
-                ratio = precision * observed.blocks[b].known.usual_square
+                ratio = precision * observed.blocks[b].known_summary.usual_square
                 evidence += np.log(ratio) - ratio
         return rows, columns, priors, evidence
 
@@ -402,18 +402,20 @@ class Plain:
         row_effects = priors.row_effects.copy()
         for place, b in enumerate(design.row_blocks):
             block = observed.blocks[b]
-            counted = of_rows[k + place] + 2.0 * block.known.usual_square
+            counted = of_rows[k + place] + 2.0 * block.known_summary.usual_square
             if not block.ridge:
                 row_effects[place] = (observed.shape[0] + 2.0) / counted
         biases, means = priors.biases.copy(), priors.bias_means.copy()
         for b, block in enumerate(observed.blocks):
             if block.layout.n_biases:
-                own = columns[0][block.columns, -1] + block.known.centres
+                own = columns[0][block.columns, -1] + block.known_summary.centres
                 free = not block.ridge or block.layout.n_intercepts
                 means[b] = np.mean(own) if free else 0.0
                 away = (own - means[b]) ** 2 + columns[1][block.columns, -1, -1]
                 if not block.ridge:
-                    biases[b] = (own.size + 2.0) / (np.sum(away) + 2.0 * block.known.usual_square)
+                    biases[b] = (own.size + 2.0) / (
+                        np.sum(away) + 2.0 * block.known_summary.usual_square
+                    )
         return attrs.evolve(
             priors, row_effects=row_effects, biases=biases, bias_means=means, **found
         )
@@ -460,7 +462,7 @@ def test_a_sweep_is_that_of_a_plain_oracle(seed):
         if block.unknown_noise == "block":
             here = (cells[1] >= block.columns.start) & (cells[1] < block.columns.stop)
             spread[here] += priors.noise[block.columns][0]
-    centres = np.concatenate([block.known.centres for block in observed.blocks])[cells[1]]
+    centres = np.concatenate([block.known_summary.centres for block in observed.blocks])[cells[1]]
     for column in range(observed.shape[1]):
         here = cells[1] == column
         allowed = 1e-8 * (np.abs(expected[here]) + np.sqrt(spread[here]))

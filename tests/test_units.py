@@ -200,7 +200,7 @@ def test_columns_without_a_choice_count_as_they_are():
             model_of(mc.Block("y", mc.Bernoulli(), standardize=True)), {"y": labels}
         )
     entropy = -(np.log(1 / 3) / 3 + 2 * np.log(2 / 3) / 3)
-    weights = problem.tables["y"].given.standard.weights
+    weights = problem.tables["y"].original.standard.weights
     np.testing.assert_allclose(weights, [1.0, 1.0, 1.0 / entropy], rtol=1e-9)
 
 

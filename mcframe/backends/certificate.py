@@ -156,7 +156,9 @@ class DualPoint:
         triples = zip(self.program.terms, self.terms, lengths_of_effects, strict=True)
         for block_term, dual, added in triples:
             if isinstance(block_term.term, Constraint):
-                sets += block_term.term.room(dual, block_term.largest_factor * length + added)
+                sets += block_term.term.feasibility_tolerance(
+                    dual, block_term.largest_factor * length + added
+                )
         return sets + self.program.loss.allowed_excess(self.gradient)
 
 

@@ -90,7 +90,7 @@ def estimate(problem: Problem, max_iters: float) -> Estimate:
     numbers = 0
     for block in problem.model.blocks:
         table = problem.tables[block.name]
-        entries = table.n_cells if table.unwritten else table.n_entries
+        entries = table.n_cells if table.has_implicit_cells else table.n_entries
         numbers += entries * block.likelihood.width
     an_iteration = 5e-5 + 2e-7 * order**2 + 1e-9 * order**3 + 1e-6 * numbers
     wide = any(block.likelihood.width > 1 for block in problem.model.blocks)

@@ -198,7 +198,7 @@ class RowLosses:
         systems = np.diag(np.concatenate(costs))[None]
         if hessians is not None:
             systems = systems + hessians
-        shared = kernels.Shared(systems, np.ones(self.n_rows), np.hstack(images))
+        shared = kernels.SharedQuadratic(systems, np.ones(self.n_rows), np.hstack(images))
         steps = self.pattern.by_rows.ridge_solutions(
             curvatures, -current.gradients, self.with_effects, 0.0, shared
         )

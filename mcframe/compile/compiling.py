@@ -38,11 +38,11 @@ from mcframe.numerics.unlabeled import ImplicitLoss, UnlabeledBlock
 def demand_determined(model: Model) -> None:
     """Raise a ``ModelError`` where a block or a term leaves open what no optimum determines."""
     for block in model.blocks:
-        if block.likelihood.undetermined is not None:
-            raise ModelError(f"block {block.name!r}: {block.likelihood.undetermined}")
+        if block.likelihood.why_no_optimum is not None:
+            raise ModelError(f"block {block.name!r}: {block.likelihood.why_no_optimum}")
     for term in model.terms:
-        if term.undetermined is not None:
-            raise ModelError(term.undetermined)
+        if term.why_no_optimum is not None:
+            raise ModelError(term.why_no_optimum)
 
 
 def refusal(problem: Problem) -> str | None:
@@ -214,7 +214,7 @@ def compile_background(problem: Problem, loss: EntryLoss, entries: Entries) -> I
     """The losses of unwritten cells; no parts where all are written out."""
     parts = []
     for block, block_loss in zip(problem.model.blocks, loss.block_losses, strict=True):
-        cells: Any = problem.unwritten(block.name)
+        cells: Any = problem.implicit_cells(block.name)
         if cells is not None:  # whose entries stand where the block has them
             cells = attrs.evolve(cells, rows=block_loss.rows, columns=block_loss.columns)
             parts.append(UnlabeledBlock(cells, problem.columns(block.name), block_loss.part))

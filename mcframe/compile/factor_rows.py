@@ -136,7 +136,7 @@ class FactorRows:
             shared.add_to(normals, images, slice(first, last))
         return NormalEquations(normals, images)
 
-    def quadratics(self, by_rows: bool) -> tuple[Array, Array, kernels.Shared | None]:
+    def quadratics(self, by_rows: bool) -> tuple[Array, Array, kernels.SharedQuadratic | None]:
         """Curvature c and target p of each entry, ``c/2 x^2 - p x``, and unlabeled cells."""
         z, background = self.at.iterate.z, self.at.background
         curvature = self.newton_weights

@@ -325,7 +325,7 @@ class BlockLoss(BlockLossSummary):
         """Bound on the change of the objective by the feasibility tolerance of equalities."""
         if not self.likelihood.indicator:
             return 0.0
-        return float(np.abs(gradient) @ self.likelihood.room(self.y))
+        return float(np.abs(gradient) @ self.likelihood.feasibility_tolerance(self.y))
 
     def rounding(self, z: Array, effects: Array | None, gradient: Array) -> float:
         """A second-order bound on the change of the losses by rounding of the predictors at z.

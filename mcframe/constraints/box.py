@@ -69,7 +69,7 @@ class Box(Constraint, Prox):
         inside = np.all((latent >= self.lower - slack) & (latent <= self.upper + slack))
         return 0.0 if bool(inside) else np.inf
 
-    def room(self, dual: Array, length: float) -> float:
+    def feasibility_tolerance(self, dual: Array, length: float) -> float:
         """1e-9 of the largest bound, or of ||Z||_F, for each entry of the dual matrix."""
         sizes = [abs(b) for b in (self.lower, self.upper) if math.isfinite(b)]
         return SET_ROUNDING * max(*sizes, length) * float(np.sum(np.abs(dual)))

@@ -77,9 +77,9 @@ class MaxNormBall(Constraint, Factored):
         """max(0, -(G V . U)_i / ||u_i||^2), alike for V."""
         return max_norm_multipliers(gradient, stacked)
 
-    def bounding_multipliers(self, gradient: Matrix, stacked: Array, room: float) -> Array:
+    def bounding_multipliers(self, gradient: Matrix, stacked: Array, allowed_gap: float) -> Array:
         """Multipliers that prove a bound for this gradient, by ascent from these factors."""
-        return bounding_multipliers(gradient, stacked, room)
+        return bounding_multipliers(gradient, stacked, allowed_gap)
 
     def conjugate_from(self, dual: Matrix, multipliers: Array) -> float:
         """radius * the bound on the dual norm from the multipliers."""

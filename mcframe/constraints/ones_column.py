@@ -37,7 +37,7 @@ class OnesColumn(Constraint, Prox):
         """The sum of the dual's last column where all others are 0, else inf."""
         return math.fsum(dual[:, -1]) if not np.any(dual[:, :-1]) else np.inf
 
-    def room(self, dual: Array, length: float) -> float:
+    def feasibility_tolerance(self, dual: Array, length: float) -> float:
         """1e-9 for each entry, times its dual."""
         return SET_ROUNDING * float(np.sum(np.abs(dual)))
 

@@ -64,7 +64,7 @@ class UnobservedWarning(UserWarning):
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn with the line outside the package that led here, however deep the call is."""
-    frame, level, own = sys._getframe(1), 2, ("mcframe.", "contextlib", "sklearn.")
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith(own):
+    frame, level, package_prefixes = sys._getframe(1), 2, ("mcframe.", "contextlib", "sklearn.")
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(package_prefixes):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

@@ -100,7 +100,7 @@ class Likelihood(ABC):
     width: int = 1
     #: The reason why no optimum exists as declared, with a remedy, as where a variance is learned
     #: that only a posterior learns; None if one does.
-    undetermined: str | None = None
+    why_no_optimum: str | None = None
 
     @property
     def values(self) -> Array | None:
@@ -148,7 +148,7 @@ class Likelihood(ABC):
         """The likelihood with whatever it estimates from the observed values of its block."""
         return self
 
-    def doubt(self, shape: Shape, rows: IntArray, y: Array) -> str | None:
+    def why_suspicious(self, shape: Shape, rows: IntArray, y: Array) -> str | None:
         """Why valid observations of a block are rather meant otherwise, as a clause; None if not.
 
         ``rows`` and ``y`` have one element for each of them. The clause says how to give them as
@@ -156,7 +156,7 @@ class Likelihood(ABC):
         """
         return None
 
-    def room(self, y: Array) -> Array:
+    def feasibility_tolerance(self, y: Array) -> Array:
         """How far off z may be where an indicator counts as 0; 0 for finite losses."""
         return np.zeros_like(y)
 

@@ -49,14 +49,14 @@ def table_as_html(
     """
     bold, texts = set(chosen), [[cut(cell) for cell in row] for row in rows]
     body = texts[:MOST_ROWS]
-    right = {k for k, own in enumerate(zip(*body, strict=True)) if all(map(is_number, own))}
+    right = {k for k, cells in enumerate(zip(*body, strict=True)) if all(map(is_number, cells))}
     lines = [row_of("th", [cut(title) for title in header], right)] if header else []
     for place, row in enumerate(body):
-        own = {column for at, column in bold if at == place}
-        lines.append(row_of("td", row, right if header else set(), own))
-    said = [f"and {len(texts) - MOST_ROWS} more rows"] if len(texts) > MOST_ROWS else []
+        cells = {column for at, column in bold if at == place}
+        lines.append(row_of("td", row, right if header else set(), cells))
+    notes = [f"and {len(texts) - MOST_ROWS} more rows"] if len(texts) > MOST_ROWS else []
     kind = ' class="mc-table"' if header else ""
-    return scrolled(f"<table{kind}>{''.join(lines)}</table>") + remarks(said)
+    return scrolled(f"<table{kind}>{''.join(lines)}</table>") + remarks(notes)
 
 
 def cut(value: object) -> str:
@@ -75,8 +75,8 @@ def row_of(tag: str, texts: Sequence[str], right: Iterable[int], bold: Iterable[
     cells = []
     for place, text in enumerate(texts):
         classes = ["mc-number"] * (place in right) + ["mc-chosen"] * (place in bold)
-        own = f' class="{" ".join(classes)}"' if classes else ""
-        cells.append(f"<{tag}{own}>{escape(text)}</{tag}>")
+        attribute = f' class="{" ".join(classes)}"' if classes else ""
+        cells.append(f"<{tag}{attribute}>{escape(text)}</{tag}>")
     return f"<tr>{''.join(cells)}</tr>"
 
 

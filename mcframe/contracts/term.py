@@ -53,7 +53,7 @@ class Term(ABC):
     #: matrix ``R Z C`` of these scales in the place of Z.
     count_share: float = 0.0
     #: The reason why no optimum exists with the term as declared, with a remedy; None if one does.
-    undetermined: str | None = None
+    why_no_optimum: str | None = None
 
     @property
     def entry_bounds(self) -> tuple[float, float] | None:
@@ -173,7 +173,7 @@ class Constraint(Term):
         """The definition for CVXPY: 0 under ``constraints``."""
         return cp.Constant(0.0), self.constraints(cp, latent)
 
-    def room(self, dual: Array, length: float) -> float:
+    def feasibility_tolerance(self, dual: Array, length: float) -> float:
         """The most by which <dual, Z> exceeds the conjugate at a Z that counts as inside.
 
         ``length`` is ||Z||_F. By default 1e-9 of the conjugate, as of a set so much larger.
@@ -420,13 +420,13 @@ class Factored(Term):
         that W lacks.
         """
 
-    def bounding_multipliers(self, gradient: Matrix, stacked: Array, room: float) -> Array:
+    def bounding_multipliers(self, gradient: Matrix, stacked: Array, allowed_gap: float) -> Array:
         """Multipliers for ``conjugate_from`` and ``feasible_scale``; by default the same ones.
 
         A W that is not quite optimal has multipliers that are not quite right; those of better
-        factors for this gradient may give a better bound. ``room`` is how far below the objective
-        the bound may stay: work that cannot bring it there, or brings it closer, is left out. 0
-        asks for the best bound.
+        factors for this gradient may give a better bound. ``feasibility_tolerance`` is how far
+        below the objective the bound may stay: work that cannot bring it there, or brings it
+        closer, is left out. 0 asks for the best bound.
         """
         return self.row_multipliers(gradient, stacked)
 

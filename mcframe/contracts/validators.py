@@ -30,7 +30,7 @@ class NotANumber(Exception):
         self.value = plain(value)
 
 
-def floats_of(given: Any) -> Array:
+def floats_of(data: Any) -> Array:
     """A float64 copy of anything that numpy reads as an array, NaN where it is masked or missing.
 
     Taken are booleans, integers and floats, and objects that are all real numbers or stand for
@@ -44,8 +44,8 @@ def floats_of(given: Any) -> Array:
     TypeError, ValueError, OverflowError
         Where numpy reads no array.
     """
-    array = np.asarray(given)
-    hidden = np.ma.getmaskarray(given) if isinstance(given, np.ma.MaskedArray) else None
+    array = np.asarray(data)
+    hidden = np.ma.getmaskarray(data) if isinstance(data, np.ma.MaskedArray) else None
     if array.dtype.kind in REAL_KINDS:
         floats: Array = array.astype(np.float64)
     else:
@@ -120,10 +120,10 @@ def counted(count: float, one: str, more: str = "") -> str:
     return f"{count:.15g} {one if count == 1 else more or f'{one}s'}"
 
 
-def meant(word: str, known: Sequence[str], what: str) -> str:
+def meant(word: str, candidates: Sequence[str], what: str) -> str:
     """The end of a message about an unknown word: the nearest known one, or some of them."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"the {what} are {some_names(known)}"
+    near = difflib.get_close_matches(word, candidates, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"the {what} are {some_names(candidates)}"
 
 
 def some_names(names: Sequence[str]) -> str:
@@ -144,12 +144,12 @@ def number(
     """A finite float for which ``holds`` is true, or a ``ModelError`` that ends in ``needed``."""
     is_plain = isinstance(value, int | float) and not isinstance(value, bool)
     try:  # a numpy scalar has a Python number
-        found = float(value if is_plain else value.item())
+        result = float(value if is_plain else value.item())
     except (AttributeError, TypeError, ValueError, OverflowError):
-        found = math.nan
-    if not (math.isfinite(found) and holds(found)):
+        result = math.nan
+    if not (math.isfinite(result) and holds(result)):
         raise ModelError(f"{what}={plain(value)!r} was given; {needed}")
-    return found
+    return result
 
 
 def whole(value: object, what: str, least: float = -math.inf) -> int:
@@ -217,9 +217,9 @@ def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object)
     word = word_of(instance)
     name = getattr(instance, "name", None)
     word = f"{word} {name!r}" if isinstance(name, str) and word == "Block" else word
-    off = f". To do without {word}, leave it out of the model" * (attribute.name == "weight")
-    found = above_zero(value, f"{word}: {attribute.name}", off)
-    object.__setattr__(instance, attribute.name, found)
+    hint = f". To do without {word}, leave it out of the model" * (attribute.name == "weight")
+    checked = above_zero(value, f"{word}: {attribute.name}", hint)
+    object.__setattr__(instance, attribute.name, checked)
 
 
 def satisfies(holds: Callable[[float], bool], needed: str) -> Any:
@@ -317,9 +317,9 @@ def read_only_matrix(value: object, what: str) -> Array:
     try:
         matrix = np.atleast_2d(floats_of(value))
     except (NotANumber, TypeError, ValueError) as error:
-        found = f" with {error.value!r}" if isinstance(error, NotANumber) else ""
+        offender = f" with {error.value!r}" if isinstance(error, NotANumber) else ""
         raise ModelError(
-            f"{what} of type {type(value).__name__}{found} was given; a matrix of numbers, with"
+            f"{what} of type {type(value).__name__}{offender} was given; a matrix of numbers, with"
             " rows of one length, is needed"
         ) from None
     if matrix.ndim != 2 or matrix.size == 0:

@@ -32,7 +32,7 @@ from mcframe.model.model import terms_with_weight
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import Grid, HeldOutLoss, cross_validate
-from mcframe.selection.cross_validation_answer import edges_unsaid
+from mcframe.selection.cross_validation_answer import without_edge_warnings
 from mcframe.selection.splitters import fewest_free, places_by_content
 from mcframe.selection.weight_max import chosen_place
 from mcframe.tables.coding import Coding, calibrated, joined
@@ -364,7 +364,7 @@ class TableEstimator(BaseEstimator):
     def chosen_weight(self, model: Model, data: Mapping[str, Array], target: str | None) -> float:
         """The weight with the least held-out loss, 1 where it has no influence."""
         try:
-            with edges_unsaid():
+            with without_edge_warnings():
                 self.cross_validation_ = cross_validate(
                     model,
                     data,

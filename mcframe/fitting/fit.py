@@ -192,8 +192,8 @@ def fit(
         def fit_of(outcome: Outcome) -> Fit:
             return Fit.of(problem, outcome, name, seed)
 
-        given = start, problem, fit_of, checkpoint, "fit", KEPT_EVERY
-        settings, kept = resumed(settings, *given)
+        resume_arguments = start, problem, fit_of, checkpoint, "fit", KEPT_EVERY
+        settings, kept = resumed(settings, *resume_arguments)
         answer = fit_problem(compiled, backend, settings)
         if kept is not None:
             kept.write(answer, problem=problem)

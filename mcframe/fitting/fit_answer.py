@@ -32,7 +32,7 @@ from mcframe.contracts.validators import a_type
 from mcframe.fitting.new_rows import NewRows
 from mcframe.fitting.prediction import Axes, FittedRows, best_columns, check_ranked, check_size
 from mcframe.model import Model, Problem
-from mcframe.model.table import LeftBehind
+from mcframe.model.table import TableWithoutData
 from mcframe.numerics.operators import LowRank
 from mcframe.storage.archive import save
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
 
 
 @attrs.frozen(eq=False)
-class Kept:
+class CompactState:
     """The space of new rows and the notes, for a fit without its data.
 
     ``space`` is None if the model does not define new rows.
@@ -104,7 +104,7 @@ class Fit:
     history: History
     random_state: int = 0
     paused: Paused | None = None
-    _kept: Kept | None = None
+    _kept: CompactState | None = None
 
     @property
     def plot(self) -> "FitPictures":
@@ -143,12 +143,13 @@ class Fit:
         whoever wrote the file.
         """
         certified = self.status == "certified"
-        if not any(isinstance(table, LeftBehind) for table in self.problem.tables.values()):
-            found = self.problem.objective(self.latent, self.effects)
+        if not any(isinstance(table, TableWithoutData) for table in self.problem.tables.values()):
+            recomputed = self.problem.objective(self.latent, self.effects)
             allowed = self.rounding.total + self.rounding.zero_below
-            if not (found == self.objective or abs(found - self.objective) <= allowed):
+            if not (recomputed == self.objective or abs(recomputed - self.objective) <= allowed):
                 raise DataError(
-                    f"the fit says that its objective is {self.objective!r}, and it is {found!r}"
+                    f"the fit says that its objective is {self.objective!r}, and it is"
+                    f" {recomputed!r}"
                 )
         if not self.bound <= self.objective + self.allowed_excess or certified > (self.gap < 1.0):
             raise DataError(
@@ -591,7 +592,7 @@ class Fit:
             space = None
             with suppress(ModelError):  # which ``new_rows`` raises again when it is asked
                 space = row_space(self)
-            kept = Kept(space, self.notes)
+            kept = CompactState(space, self.notes)
         return attrs.evolve(
             self,
             problem=self.problem.without_data(),
@@ -617,8 +618,8 @@ class Fit:
         if declared.likelihood.width > 1:
             return biases.reshape(-1, declared.likelihood.width)
         table = self.problem.tables[block]
-        if table.given is not None:
-            biases = table.given.standard.natural(biases, np.arange(biases.size))
+        if table.original is not None:
+            biases = table.original.standard.natural(biases, np.arange(biases.size))
         return table.wrap_row(biases)
 
     def row_effects(self, block: str) -> Any:
@@ -761,5 +762,5 @@ def checked_start(start: Fit | None, problem: Problem) -> Start | None:
         )
     if start.problem.digest != problem.digest:
         return Start(start.point)
-    known = Certificate(start.objective, start.bound, dict(start.effects), start.rounding)
-    return Start(start.point, known, start.paused)
+    certificate = Certificate(start.objective, start.bound, dict(start.effects), start.rounding)
+    return Start(start.point, certificate, start.paused)

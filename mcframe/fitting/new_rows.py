@@ -72,17 +72,17 @@ class NewRows(Rows):
         of_rows = {name: np.full(n_new, value) for name, value in space.idle.items()}
         off, costs = np.zeros(n_new, dtype=bool), row_costs(problem, tables)
         for part in batches(n_new, numbers_of_a_row(problem, tables, space)):
-            found = block_losses_of(problem, effects, tables, part, costs)
-            block_losses = tuple(block_loss for block_loss, _ in found.values())
-            columns = tuple(problem.columns(name) for name in found)
+            row_pieces = block_losses_of(problem, effects, tables, part, costs)
+            block_losses = tuple(block_loss for block_loss, _ in row_pieces.values())
+            columns = tuple(problem.columns(name) for name in row_pieces)
             best = best_rows(part.stop - part.start, block_losses, columns, space)
             scores[part], off[part] = best.scores, best.unconverged
             for (name, (block_loss, origin)), solved in zip(
-                found.items(), best.effects, strict=True
+                row_pieces.items(), best.effects, strict=True
             ):
                 if solved is not None:
-                    known = np.unique(block_loss.rows)
-                    of_rows[name][part][known] = (solved + origin)[known]
+                    with_entries = np.unique(block_loss.rows)
+                    of_rows[name][part][with_entries] = (solved + origin)[with_entries]
         if off.any():
             report(problem, tables, off, index)
         return cls(problem, effects, space.rows(scores), of_rows, tables, index)
@@ -136,38 +136,38 @@ def block_losses_of(
     found: dict[str, tuple[BlockLoss, Array | float]] = {}
     begun, n_rows = 0, part.stop - part.start
     for name, table in tables.items():
-        own = slice(*np.searchsorted(table.rows, [part.start, part.stop]))
-        if own.start == own.stop:
+        entries = slice(*np.searchsorted(table.rows, [part.start, part.stop]))
+        if entries.start == entries.stop:
             continue
         block, likelihood = problem.model.block(name), problem.likelihood(name, effects)
-        rows, columns, y = table.rows[own], table.columns[own], table.values[own]
+        rows, columns, y = table.rows[entries], table.columns[entries], table.values[entries]
         offset, width = table.offset_at(rows, columns), likelihood.width
         scale: Any = problem.scale(name)
         if costs is not None:
             scale = scale / costs[rows]
         rows = rows - part.start
         biases, centres = known_effects(problem, name, effects)
-        known = biases.reshape(-1, width)[columns]
-        known = known if width > 1 else known[:, 0]
+        fixed_part = biases.reshape(-1, width)[columns]
+        fixed_part = fixed_part if width > 1 else fixed_part[:, 0]
         layout, origin = Layout(n_row_effects=n_rows if block.row_effects else 0), None
         if likelihood.location:  # as ``targets_of`` has it: each of the differences is exact
             y = (y if offset is None else y - offset) - centres[columns]
             origin = origin_of(layout, rows, columns, y)
             y = y if origin is None else y - origin[rows]
         elif offset is not None:
-            known = known + offset
+            fixed_part = fixed_part + offset
         try:
             block_loss = BlockLoss.of(
                 layout,
                 problem.ridge(name),
                 origin,
                 likelihood=likelihood,
-                scale=scale if table.weights is None else scale * table.weights[own],
+                scale=scale if table.weights is None else scale * table.weights[entries],
                 y=y,
                 rows=rows,
                 columns=columns,
                 part=slice(begun, begun + y.size * width),
-                offset=known,
+                offset=fixed_part,
             )
         except DataError as error:
             raise DataError(f"block {name!r}: {error}") from None
@@ -223,8 +223,8 @@ def numbers_of_a_row(problem: Problem, tables: Mapping[str, Table], space: RowSp
     widths = {name: problem.model.block(name).likelihood.width for name in tables}
     numbers = sum(table.n_entries * widths[name] for name, table in tables.items())
     classes = max(widths.values())
-    each = numbers / n_rows + width * (width + classes if classes > 1 else 1)
-    return each + sum(part.stop - part.start for part, _, _ in space.bounds)
+    per_row = numbers / n_rows + width * (width + classes if classes > 1 else 1)
+    return per_row + sum(part.stop - part.start for part, _, _ in space.bounds)
 
 
 def known_effects(
@@ -251,23 +251,25 @@ def tables_of_new_rows(problem: Problem, data: Mapping[str, Any]) -> dict[str, T
 
     A block may hold nothing but missing entries, as the labels of new items do.
     """
-    known = ", ".join(repr(block.name) for block in problem.model.blocks)
+    block_names = ", ".join(repr(block.name) for block in problem.model.blocks)
     refuse_stores(data)
     if not isinstance(data, Mapping):
         raise DataError(
-            f"the data of new rows are {a_type(data)}; a dict with some of {known} is"
+            f"the data of new rows are {a_type(data)}; a dict with some of {block_names} is"
             f" needed, such as {{{problem.model.blocks[0].name!r}: rows}}"
         )
     if not data:
-        raise DataError(f"no data of new rows were given; a dict with some of {known} is needed")
+        raise DataError(
+            f"no data of new rows were given; a dict with some of {block_names} is needed"
+        )
     for name in data:
         problem.model.block(name)
     tables = {}
     for block in problem.model.blocks:
         if block.name in data:
             fitted = problem.tables[block.name]
-            given = in_columns_of(fitted, block.name, data[block.name])
-            table = with_columns_of_fit(problem, block.name, read_table(block, given))
+            values = in_columns_of(fitted, block.name, data[block.name])
+            table = with_columns_of_fit(problem, block.name, read_table(block, values))
             tables[block.name] = table.on_standard_of(fitted)
     return tables
 
@@ -286,16 +288,16 @@ def with_columns_of_fit(problem: Problem, name: str, table: Table) -> Table:
                 f" {fitted.shape[1]}. One new item is one row, [[...]]"
             )
         return table
-    known = pandas_index(fitted.names, always=True)
-    places = np.asarray(known.get_indexer(table.names), dtype=np.intp)
+    fitted_names = pandas_index(fitted.names, always=True)
+    places = np.asarray(fitted_names.get_indexer(table.names), dtype=np.intp)
     unknown = [table.names[k] for k in np.flatnonzero(places < 0)]
     if unknown:
         raise DataError(
             f"block {name!r}: new rows have {listed(unknown)}, which the fit does not have; its"
-            f" columns are {listed(known, kind='')}. Rename or drop what is no column of"
+            f" columns are {listed(fitted_names, kind='')}. Rename or drop what is no column of"
             " the fit"
         )
-    absent = [known[k] for k in np.setdiff1d(np.arange(fitted.shape[1]), places)]
+    absent = [fitted_names[k] for k in np.setdiff1d(np.arange(fitted.shape[1]), places)]
     if absent:
         is_missing = "it counts as missing" if len(absent) == 1 else "they count as missing"
         warn_caller(
@@ -304,9 +306,9 @@ def with_columns_of_fit(problem: Problem, name: str, table: Table) -> Table:
         )
     elif np.array_equal(places, np.arange(places.size)):
         return table
-    moved = table.with_columns(places, fitted.names)
+    reordered = table.with_columns(places, fitted.names)
     unlabeled = problem.model.block(name).likelihood.reads_unlabeled and table.weights is None
-    return moved.with_all_cells() if unlabeled else moved
+    return reordered.with_all_cells() if unlabeled else reordered
 
 
 def listed(names: Any, kind: str = "column") -> str:

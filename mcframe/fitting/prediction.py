@@ -62,7 +62,7 @@ class Rows(ABC):
         values = likelihood.filling(in_classes(likelihood, z))
         values = np.array(values.reshape(table.shape), dtype=np.float64)
         values = self.problem.model.block(name).limited(values)
-        values[table.rows, table.columns] = table.as_given().values
+        values[table.rows, table.columns] = table.in_data_units().values
         return table.wrap(values)
 
 
@@ -142,8 +142,8 @@ def checked_places(
     problem.model.block(name)
     n_rows, n_columns = problem.tables[name].shape
     if rows is None or columns is None:
-        given, missing = ("columns", "rows") if rows is None else ("rows", "columns")
-        raise DataError(f"block {name!r}: {given} were given without {missing}; give both")
+        present, missing = ("columns", "rows") if rows is None else ("rows", "columns")
+        raise DataError(f"block {name!r}: {present} were given without {missing}; give both")
     row_places = checked_positions(name, "rows", rows, n_rows)
     column_places = checked_positions(name, "columns", columns, n_columns)
     if row_places.size != column_places.size:
@@ -154,12 +154,12 @@ def checked_places(
     return row_places, column_places
 
 
-def checked_positions(name: str, what: str, given: Any, count: int) -> IntArray:
+def checked_positions(name: str, what: str, data: Any, count: int) -> IntArray:
     """Positions of rows or columns as integers from 0, or a ``DataError`` with the first wrong."""
     try:
-        positions = np.asarray(given)
+        positions = np.asarray(data)
     except ValueError:  # lists among numbers
-        positions = np.asarray(given, dtype=object)
+        positions = np.asarray(data, dtype=object)
     if positions.ndim != 1 or (positions.dtype.kind not in "iu" and positions.size):
         raise DataError(
             f"block {name!r}: {what} of shape {positions.shape} and dtype {positions.dtype} were"
@@ -177,16 +177,16 @@ def checked_positions(name: str, what: str, given: Any, count: int) -> IntArray:
 
 
 def table_of_values(
-    block: Block, fitted: Table, rows: IntArray, columns: IntArray, given: Any
+    block: Block, fitted: Table, rows: IntArray, columns: IntArray, numbers: Any
 ) -> Table:
     """Values at entries of a block in the units of its fitted table, or a ``DataError``."""
     try:
-        values = floats_of(given)
+        values = floats_of(numbers)
     except (NotANumber, TypeError, ValueError):
         values = np.zeros((0, 0))
     if values.shape != rows.shape:
         raise DataError(
-            f"block {block.name!r}: values={given!r} were given for {rows.size} entries; one"
+            f"block {block.name!r}: values={numbers!r} were given for {rows.size} entries; one"
             " number for each is needed"
         )
     absent = np.flatnonzero(np.isnan(values))
@@ -247,15 +247,17 @@ class Axes:
         if not is_word(unknown, *UNKNOWN):
             raise ModelError(f'unknown={unknown!r} was given; take "refuse" or "nan"')
         places = []
-        for labels, given in zip((self.rows, self.columns), self.sides_of(pairs), strict=True):
-            places.append(labels.find(given))
+        for labels, side_labels in zip(
+            (self.rows, self.columns), self.sides_of(pairs), strict=True
+        ):
+            places.append(labels.find(side_labels))
             if unknown == "refuse":
-                self.check_known(labels, given, places[-1])
+                self.check_known(labels, side_labels, places[-1])
         rows, columns = places
-        known = (rows >= 0) & (columns >= 0)
-        answers = np.asarray(predict(rows[known], columns[known]))
+        in_fit = (rows >= 0) & (columns >= 0)
+        answers = np.asarray(predict(rows[in_fit], columns[in_fit]))
         predicted = np.full((rows.size, *answers.shape[1:]), np.nan)
-        predicted[known] = answers
+        predicted[in_fit] = answers
         return predicted
 
     def sides_of(self, pairs: Any) -> list[Any]:
@@ -264,17 +266,17 @@ class Axes:
             names = (self.rows.name, self.columns.name)
             return columns_of_frame(pairs, names, f"block {self.block!r}, pairs")[1]
         try:
-            given = pairs.tolist() if isinstance(pairs, np.ndarray) else list(pairs)
+            listed = pairs.tolist() if isinstance(pairs, np.ndarray) else list(pairs)
         except TypeError:
-            given = [pairs]
-        for place, pair in enumerate(given):
+            listed = [pairs]
+        for place, pair in enumerate(listed):
             if not isinstance(pair, tuple | list) or len(pair) != 2:
                 raise DataError(
                     f"block {self.block!r}, pairs: {pair!r}, at place {place}, is no pair of"
                     f" {self.rows.name} and {self.columns.name}; give a list of such pairs, or a"
                     " frame with both columns"
                 )
-        return [[pair[side] for pair in given] for side in (0, 1)]
+        return [[pair[side] for pair in listed] for side in (0, 1)]
 
     def places_of_rows(self, row: Any) -> IntArray:
         """Return the places of rows by one label, or by a list, an array or a Series of them.
@@ -285,16 +287,16 @@ class Axes:
             If one is unknown.
         """
         several = isinstance(row, list | np.ndarray) or class_offers(row, "to_list")
-        given = list(row) if several else [row]
-        at = self.rows.find(given)
-        self.check_known(self.rows, given, at)
+        row_labels = list(row) if several else [row]
+        at = self.rows.find(row_labels)
+        self.check_known(self.rows, row_labels, at)
         return at
 
-    def check_known(self, labels: AxisLabels, given: Any, at: IntArray) -> None:
+    def check_known(self, labels: AxisLabels, requested: Any, at: IntArray) -> None:
         """Raise a ``DataError`` that names labels which the fit does not know."""
         unknown = np.flatnonzero(at < 0)[:LOOKED_AT]
         if unknown.size:
-            names = list(dict.fromkeys(given[int(place)] for place in unknown))
+            names = list(dict.fromkeys(requested[int(place)] for place in unknown))
             remedy = '; take unknown="nan" for NaN there'
             if labels is self.rows:
                 remedy = "; predict_rows takes new rows"
@@ -323,7 +325,7 @@ class Axes:
         """
         labels = self.rows.take(rows), self.columns.take(columns)
         if self.rows.library is None:
-            return list(zip(*labels, *(each.tolist() for each in numbers), strict=True))
+            return list(zip(*labels, *(array.tolist() for array in numbers), strict=True))
         names = (self.rows.name, self.columns.name, *NUMBERS)[: 2 + len(numbers)]
         return frame_of(dict(zip(names, (*labels, *numbers), strict=True)), self.rows.library)
 

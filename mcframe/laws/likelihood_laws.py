@@ -296,10 +296,10 @@ def expression_is_definition(likelihood: Likelihood, z: Array, y: Array) -> None
     z, y, value = z[finite], y[finite], value[finite]
     variable = cp.Variable(z.shape, value=z)
     expression, constraints = likelihood.statement(cp, variable, y)
-    found = stated_value(expression, constraints, y)
+    stated = stated_value(expression, constraints, y)
     if not is_exact(likelihood, z, y):
-        found = np.maximum(found, value)
-    close(found, value, 1e-9, "expression")
+        stated = np.maximum(stated, value)
+    close(stated, value, 1e-9, "expression")
 
 
 def stated_value(expression: Any, constraints: list[Any], y: Array) -> Array:
@@ -349,8 +349,8 @@ def approximation_is_bound(likelihood: Any, z: Array, y: Array) -> None:
             value = likelihood.value(z, y)
             variable = cp.Variable(z.shape, value=z)
             bound, constraints = likelihood.statement(cp, variable, y, near=(near, spread))
-            found = stated_value(bound, constraints, y)
-            close(found + error, value, 1e-9, "the bound and its error")
+            bound_values = stated_value(bound, constraints, y)
+            close(bound_values + error, value, 1e-9, "the bound and its error")
             missed = error - 0.5 * likelihood.curvature * np.square(z - near)
             missed[np.abs(z - near) > spread] = 0.0
             worst = float(np.max(missed / (1.0 + np.abs(value))))
@@ -438,11 +438,11 @@ def gaussian_bound_is_best(likelihood: Any, z: Array, y: Array) -> None:
     unit = unit_of(z)
     others = [(z, 1.0), (z, 0.01), (z, 100.0), (np.roll(z, 3, axis=0), 1.0), (z + 0.1 * unit, 1.0)]
     for mean, variance in gaussians(z):
-        own = expected_bound(likelihood, (mean, variance), (mean, variance), y)
+        expected = expected_bound(likelihood, (mean, variance), (mean, variance), y)
         for other, share in others:
             at = (other, share * variance + 1e-6 * unit**2)
-            found = expected_bound(likelihood, at, (mean, variance), y)
-            better = float(np.max((found - own) / (1.0 + np.abs(own))))
+            rival = expected_bound(likelihood, at, (mean, variance), y)
+            better = float(np.max((rival - expected) / (1.0 + np.abs(expected))))
             demand(better <= ROUNDING, f"one for another Gaussian is better by {better:g}")
 
 
@@ -453,12 +453,12 @@ def expected_parameters_are_best(likelihood: Any, z: Array, y: Array) -> None:
     Where no predictor has a variance they are those of the losses.
     """
     weights, unit = 1.0 + np.arange(y.size) % 2, unit_of(z)
-    known = likelihood.best_parameters(z, y, weights, None)
+    without_variance = likelihood.best_parameters(z, y, weights, None)
     alike = likelihood.best_parameters(z, y, weights, None, np.zeros_like(z))
-    close(alike, known, 1e-9, "parameters without variance")
+    close(alike, without_variance, 1e-9, "parameters without variance")
     for share in (0.1, 1.0, 10.0):
         variance = np.square(share * unit * (1.0 + np.arange(z.size) % 3).reshape(z.shape))
-        best = likelihood.best_parameters(z, y, weights, known, np.sqrt(variance))
+        best = likelihood.best_parameters(z, y, weights, without_variance, np.sqrt(variance))
 
         def total(parameters: Array, variance: Array = variance) -> float:
             at: Any = likelihood.with_parameters(parameters)
@@ -520,21 +520,24 @@ def cdf_sums_the_density(likelihood: Any, z: Array, y: Array) -> None:
     before = np.full(len(few), -np.inf)
     for probability in PROBABILITIES:
         p = np.full(len(few), probability)
-        found = likelihood.quantile(few, p)
-        demand(found.shape == p.shape, f"quantiles of shape {found.shape}, not {p.shape}")
-        demand(np.all(found >= before), f"the quantile falls up to probability {probability}")
-        before = found
-        reached = likelihood.cdf(few, found)
+        quantiles = likelihood.quantile(few, p)
+        demand(quantiles.shape == p.shape, f"quantiles of shape {quantiles.shape}, not {p.shape}")
+        demand(np.all(quantiles >= before), f"the quantile falls up to probability {probability}")
+        before = quantiles
+        reached = likelihood.cdf(few, quantiles)
         demand(np.all((reached >= 0.0) & (reached <= 1.0)), "the cdf leaves [0, 1]")
         if whole:
-            demand(not np.any(likelihood.invalid(found)), "a quantile lies outside the domain")
+            demand(not np.any(likelihood.invalid(quantiles)), "a quantile lies outside the domain")
             demand(np.all(reached >= p - 1e-12), f"cdf(quantile({probability})) is too small")
-            below = likelihood.cdf(few, found - 1.0)
+            below = likelihood.cdf(few, quantiles - 1.0)
             demand(np.all(below <= p + 1e-12), f"quantile({probability}) is too large")
             close(
-                likelihood.cdf(few, found + 0.5), reached, 1e-12, "the cdf between whole numbers"
+                likelihood.cdf(few, quantiles + 0.5),
+                reached,
+                1e-12,
+                "the cdf between whole numbers",
             )
-            mass = np.exp(likelihood.log_likelihood(few, found))
+            mass = np.exp(likelihood.log_likelihood(few, quantiles))
             close(reached - below, mass, 1e-9, "a step of the cdf")
         else:
             close(reached, p, 1e-9, "cdf(quantile(p))")
@@ -571,9 +574,9 @@ def exponential_form_is_likelihood(likelihood: Any, z: Array, y: Array) -> None:
         quadrature = np.sum(np.array(points) * shares[:, None], axis=0)
         close(value / size, quadrature / size, 1e-9, "the expectation")
         h = 1e-3
-        for found, ahead, behind in (
+        for derivative, ahead, behind in (
             (d_mean, (mean + h, variance), (mean - h, variance)),
             (d_variance, (mean, variance + h), (mean, variance - h)),
         ):
             up, down = (likelihood.expected_log_likelihood(*at, y)[0] for at in (ahead, behind))
-            close((up - down) / (2 * h) / size, found / size, 1e-5, "a derivative")
+            close((up - down) / (2 * h) / size, derivative / size, 1e-5, "a derivative")

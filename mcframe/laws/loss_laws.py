@@ -66,7 +66,7 @@ def one_value(likelihood: Likelihood, z: Array, y: Array) -> None:
 @law_of(LIKELIHOOD_LAWS, "an indicator is one")
 def indicator_is_one(likelihood: Likelihood, z: Array, y: Array) -> None:
     """An indicator is 0 or infinite, with a feasibility tolerance; other losses are finite."""
-    value, tolerance = likelihood.value(z, y), likelihood.room(y)
+    value, tolerance = likelihood.value(z, y), likelihood.feasibility_tolerance(y)
     if likelihood.indicator:
         demand(np.all((value == 0.0) | (value == np.inf)), "a value is neither 0 nor inf")
         demand(np.all(tolerance > 0.0), "an indicator has no feasibility tolerance")
@@ -120,8 +120,8 @@ def gradient_is_derivative(likelihood: Likelihood, z: Array, y: Array) -> None:
         kink &= likelihood.convex  # a concave stretch has falling gradients, and must have no kink
         demand(np.mean(kink) < 0.2, "its gradient jumps or changes sharply nearly everywhere")
         close(gradient[~kink] / size, numeric[~kink] / size, 1e-6, "gradient")
-        room = 0.5 * (after - before)
-        held = (numeric >= before - room) & (numeric <= after + room)
+        allowance = 0.5 * (after - before)
+        held = (numeric >= before - allowance) & (numeric <= after + allowance)
         demand(
             np.all(held[kink]),
             "at a kink the values rise faster or slower than the gradients on both sides",
@@ -249,10 +249,15 @@ def fenchel_young(likelihood: Any, z: Array, y: Array) -> None:
     close(conjugate, along(gradient, z) - value, 1e-9, "conjugate at the gradient")
     # Gradients of the other sign or too long may lie outside the domain, where it is inf.
     for factor in (-0.5, 0.0, 0.3, 0.9, 1.5):
-        there = likelihood.conjugate(factor * gradient, y)
+        shorter_conjugate = likelihood.conjugate(factor * gradient, y)
         for w in (z, np.roll(z, 11, axis=0), 30.0 * z):
             least = factor * along(gradient, w) - likelihood.value(w, y)
-            at_most(least, there, 1e-9, f"the conjugate is too small at {factor:g} gradient")
+            at_most(
+                least,
+                shorter_conjugate,
+                1e-9,
+                f"the conjugate is too small at {factor:g} gradient",
+            )
     nearest = likelihood.nearest_gradient(gradient, y)
     close(nearest, gradient, 1e-12, "the nearest gradient to a gradient")
     for factor in (0.0, 0.3, 0.9):
@@ -286,24 +291,24 @@ def prox_is_minimiser(likelihood: Any, z: Array, y: Array) -> None:
     unit = unit_of(z)
     for size in STEPS:
         step = steps_for(z, size)
-        there = likelihood.prox(z, y, step)
-        value = likelihood.value(there, y)
+        minimiser = likelihood.prox(z, y, step)
+        value = likelihood.value(minimiser, y)
         demand(np.all(np.isfinite(value)), "the loss at the prox is not finite")
 
         def objective(x: Array, step: Array = step) -> Array:
             return likelihood.value(x, y) + along(x - z, (x - z) / (2.0 * step))
 
-        lowest, gradient = objective(there), (z - there) / step
+        lowest, gradient = objective(minimiser), (z - minimiser) / step
         moves = (sign * far * unit for sign in (-1.0, 1.0) for far in (1e-3, 0.1, 1.0))
-        rivals: list[Array] = [there + move for move in moves]
-        rivals += [z, likelihood.start(y), 0.5 * (there + z)]
+        rivals: list[Array] = [minimiser + move for move in moves]
+        rivals += [z, likelihood.start(y), 0.5 * (minimiser + z)]
         for rival in rivals:
             at_most(lowest, objective(rival), 1e-10, "another point is better than the prox")
-            tangent, above = value + along(gradient, rival - there), likelihood.value(rival, y)
+            tangent, above = value + along(gradient, rival - minimiser), likelihood.value(rival, y)
             at_most(tangent, above, 1e-10, "(z - prox) / step is no subgradient at the prox")
         if isinstance(likelihood, Conjugate):
             nearest = likelihood.nearest_gradient(gradient, y)
-            wanted = along(nearest, there) - value
+            wanted = along(nearest, minimiser) - value
             close(likelihood.conjugate(nearest, y), wanted, 1e-9, "conjugate at (z - prox) / step")
 
 
@@ -313,9 +318,9 @@ def prox_gradient_is_derivative(likelihood: Any, z: Array, y: Array) -> None:
     h = 1e-4 * unit_of(z)
     for size in STEPS:
         step = steps_for(z, size)
-        here = likelihood.prox(z, y, step)
-        after = (likelihood.prox(z + h, y, step) - here) / h
-        before = (here - likelihood.prox(z - h, y, step)) / h
+        minimiser = likelihood.prox(z, y, step)
+        after = (likelihood.prox(z + h, y, step) - minimiser) / h
+        before = (minimiser - likelihood.prox(z - h, y, step)) / h
         gradient = likelihood.prox_gradient(z, y, step)
         inside = (gradient >= 0.0) & (gradient <= 1.0)
         demand(np.all(inside), "a gradient of the prox is not in [0, 1]")

@@ -205,9 +205,9 @@ def gradient_is_derivative(term: Any, points: list[Array]) -> None:
             inner = float(np.vdot(gradient, move))
             allowed = 0.5 * term.curvature * float(np.vdot(move, move))
             for moved, tangent in ((ahead, value + inner), (back, value - inner)):
-                room = 1e-9 * (1 + abs(value))
-                demand(tangent - room <= moved, "the value lies below its tangent")
-                demand(moved <= tangent + allowed + room, "it bends more than its curvature")
+                allowance = 1e-9 * (1 + abs(value))
+                demand(tangent - allowance <= moved, "the value lies below its tangent")
+                demand(moved <= tangent + allowed + allowance, "it bends more than its curvature")
 
 
 @law_of(TERM_LAWS, "prox returns the value there", Prox)
@@ -215,8 +215,8 @@ def value_at_prox(term: Any, points: list[Array]) -> None:
     """The value that prox returns is the value there."""
     for point in points:
         for step in STEPS:
-            there, value = term.prox(point, step)
-            close(value, term.value(there), 1e-9, "value returned by prox")
+            minimiser, value = term.prox(point, step)
+            close(value, term.value(minimiser), 1e-9, "value returned by prox")
 
 
 @law_of(TERM_LAWS, "prox beats rivals", Prox)
@@ -225,12 +225,12 @@ def prox_beats_rivals(term: Any, points: list[Array]) -> None:
     rng = np.random.default_rng(0)
     for point in points:
         for step in STEPS:
-            there, value = term.prox(point, step)
-            lowest = value + distance(there, point) / (2 * step)
+            minimiser, value = term.prox(point, step)
+            lowest = value + distance(minimiser, point) / (2 * step)
             for size in (1e-3, 0.1, 1.0):
                 # Rivals on the segment to the point itself and around the prox.
-                rival = there + size * (point - there)
-                shaken = there + size * rng.standard_normal(point.shape)
+                rival = minimiser + size * (point - minimiser)
+                shaken = minimiser + size * rng.standard_normal(point.shape)
                 for other in (rival, shaken, term.prox(shaken, 1e-6)[0]):
                     theirs = term.value(other) + distance(other, point) / (2 * step)
                     at_most(lowest, theirs, 1e-8, f"a rival beats the prox, step {step:g}")
@@ -271,10 +271,12 @@ def sets_are_sets(term: Constraint, points: list[Array]) -> None:
     """A constraint's projection is feasible, idempotent and free of the step."""
     if isinstance(term, Prox):
         for point in points:
-            there, value = term.prox(point, 1.0)
-            demand(value == 0.0 and term.value(there) == 0.0, "the projection is not in the set")
-            close(term.prox(there, 1.0)[0], there, 1e-12, "projection of a projection")
-            close(term.prox(point, 50.0)[0], there, 1e-12, "projection with another step")
+            projection, value = term.prox(point, 1.0)
+            demand(
+                value == 0.0 and term.value(projection) == 0.0, "the projection is not in the set"
+            )
+            close(term.prox(projection, 1.0)[0], projection, 1e-12, "projection of a projection")
+            close(term.prox(point, 50.0)[0], projection, 1e-12, "projection with another step")
     if isinstance(term, Factored):
         for stacked in stacked_samples(points):
             cut = term.prox_factors(stacked, 1.0)
@@ -295,12 +297,12 @@ def fenchel_young(term: Term, points: list[Array]) -> None:
     duals = [*points, *(0.1 * point for point in points)]
     if isinstance(term, Prox):
         for point in points:
-            there, value = term.prox(point, 1.0)
-            dual = term.nearest_dual(point - there)
-            close(dual, point - there, 1e-8, "the nearest dual to a subgradient")
-            wanted = float(np.vdot(dual, there)) - value
+            minimiser, value = term.prox(point, 1.0)
+            dual = term.nearest_dual(point - minimiser)
+            close(dual, point - minimiser, 1e-8, "the nearest dual to a subgradient")
+            wanted = float(np.vdot(dual, minimiser)) - value
             close(term.conjugate(dual), wanted, 1e-8, "conjugate at a subgradient")
-            duals += [point - there, 0.5 * (point - there)]
+            duals += [point - minimiser, 0.5 * (point - minimiser)]
     for dual in duals:
         near = term.nearest_dual(dual)
         conjugate = term.conjugate(near)
@@ -358,10 +360,10 @@ def sums_are_squares(term: Sums, points: list[Array]) -> None:
                 rise, term.weight * (squares(point) - squares(other)), 1e-9, "squares of a group"
             )
         elif isinstance(term, Prox):
-            there = term.prox(point, 1.0)[0]
-            for group, away in zip(term.groups, distances(there), strict=True):
+            projection = term.prox(point, 1.0)[0]
+            for group, away in zip(term.groups, distances(projection), strict=True):
                 close(away, np.zeros_like(away), 1e-9, "distances in the set")
-                moved = (point - there)[:, group.columns]
+                moved = (point - projection)[:, group.columns]
                 along = group.right @ (group.right.T @ moved)
                 close(moved, along, 1e-9, "a projection, moved along the directions of a group")
 
@@ -375,16 +377,19 @@ def sums_about_an_origin(term: Sums, points: list[Array]) -> None:
     scale = 2.0
     for origin, point in itertools.pairwise(points):
         moved = term.about(origin, scale)
-        given = origin + scale * point
+        predictors = origin + scale * point
         if term.weight is not None:
             close(
-                moved.value(point), term.value(given) / scale**2, 1e-9, "a value about an origin"
+                moved.value(point),
+                term.value(predictors) / scale**2,
+                1e-9,
+                "a value about an origin",
             )
         residual = scale * moved.residual(point)
-        close(residual, term.residual(given), 1e-9, "a residual about an origin")
+        close(residual, term.residual(predictors), 1e-9, "a residual about an origin")
         if isinstance(moved, Prox) and isinstance(term, Prox) and isinstance(term, Constraint):
             nearest = origin + scale * moved.prox(point, 1.0)[0]
-            close(nearest, term.prox(given, 1.0)[0], 1e-9, "a projection about an origin")
+            close(nearest, term.prox(predictors, 1.0)[0], 1e-9, "a projection about an origin")
 
 
 @law_of(TERM_LAWS, "arguments unharmed")
@@ -431,20 +436,22 @@ def prox_of_factors(term: Factored, points: list[Array]) -> None:
     rng = np.random.default_rng(0)
     for stacked in stacked_samples(points):
         for step in STEPS:
-            there = term.prox_factors(stacked, step)
-            demand(there.shape == stacked.shape, f"a prox of factors of shape {there.shape}")
+            minimiser = term.prox_factors(stacked, step)
+            demand(
+                minimiser.shape == stacked.shape, f"a prox of factors of shape {minimiser.shape}"
+            )
 
             def total(factors: Array, start: Array = stacked, step: float = step) -> float:
                 squared = float(np.sum(np.square(factors - start)))
                 return term.of_factors(factors) + squared / (2 * step)
 
-            lowest = total(there)
+            lowest = total(minimiser)
             for size in (1e-3, 0.1, 1.0):
-                back = size * (stacked - there)
-                shaken = there + size * rng.standard_normal(stacked.shape)
+                back = size * (stacked - minimiser)
+                shaken = minimiser + size * rng.standard_normal(stacked.shape)
                 # Also row by row: of a ball, some rows may go back where others may not.
-                rows = (there + np.eye(len(back))[:, [k]] * back for k in range(len(back)))
-                for other in (there + back, shaken, term.prox_factors(shaken, 1e-6), *rows):
+                rows = (minimiser + np.eye(len(back))[:, [k]] * back for k in range(len(back)))
+                for other in (minimiser + back, shaken, term.prox_factors(shaken, 1e-6), *rows):
                     what = f"rival factors are better than the prox, step {step:g}"
                     at_most(lowest, total(other), 1e-8, what)
 

@@ -153,8 +153,8 @@ def members(
     z: Array, code: IntArray, weights: Array, level: int, sd: Array | None
 ) -> tuple[Array, Array, Array | None]:
     """Positions, weights and standard deviations of one level."""
-    here = (code == level) & (weights > 0.0)
-    return z[here], weights[here], None if sd is None else sd[here]
+    selected = (code == level) & (weights > 0.0)
+    return z[selected], weights[selected], None if sd is None else sd[selected]
 
 
 def apart(thresholds: Array, gap: float) -> Array:
@@ -202,7 +202,7 @@ def sums_at(
 
 def with_gaps(sums: Any, thresholds: Array, weights: Array) -> Local:
     """All sums at some thresholds, with those of the gaps of levels of these weights."""
-    value, (gradient, size) = float(sums[0]), (own.copy() for own in sums[1:3])
+    value, (gradient, size) = float(sums[0]), (part.copy() for part in sums[1:3])
     hessian = np.diag(sums[3])
     for level in range(1, thresholds.size):
         both, total = slice(level - 1, level + 1), float(weights[level])
@@ -227,34 +227,34 @@ def damped_newton(
     ``reached`` is the size of the farthest of so many positions.
     """
     rounding = EPS * (8.0 + np.log2(count))
-    here = at(thresholds)
+    current = at(thresholds)
     reach = REACH
     for _ in range(MAX_STEPS):
         check_time()
-        if np.all(np.abs(here.gradient) <= rounding * here.size):
+        if np.all(np.abs(current.gradient) <= rounding * current.size):
             break
-        step = newton_step(here)
+        step = newton_step(current)
         # A move well below the rounding of z - t changes nothing that can be seen.
         if np.all(np.abs(step) <= 0.25 * EPS * (np.abs(thresholds) + reached)):
             break
-        longest = min(1.0, reach / float(np.max(np.abs(step))), room(thresholds, step))
-        if longest == 1.0 and -float(here.gradient @ step) <= LAST * EPS * here.value:
+        longest = min(1.0, reach / float(np.max(np.abs(step))), largest_step(thresholds, step))
+        if longest == 1.0 and -float(current.gradient @ step) <= LAST * EPS * current.value:
             return thresholds + step
-        found = line_search(thresholds, longest * step, here, at)
-        if found is None:
+        accepted = line_search(thresholds, longest * step, current, at)
+        if accepted is None:
             break
-        share, thresholds, here = found
+        share, thresholds, current = accepted
         reach *= 2.0 if share == 1.0 else 1.0
     return thresholds
 
 
-def newton_step(here: Local) -> Array:
+def newton_step(current: Local) -> Array:
     """The Newton step, defined where second derivatives underflow."""
-    damping = DAMPING * here.size + np.finfo(np.float64).tiny
-    return np.linalg.solve(here.hessian + np.diag(damping), -here.gradient)
+    damping = DAMPING * current.size + np.finfo(np.float64).tiny
+    return np.linalg.solve(current.hessian + np.diag(damping), -current.gradient)
 
 
-def room(thresholds: Array, step: Array) -> float:
+def largest_step(thresholds: Array, step: Array) -> float:
     """The share of the step that keeps thresholds increasing."""
     gaps, closing = np.diff(thresholds), -np.diff(step)
     shares = TO_BOUNDARY * gaps[closing > 0.0] / closing[closing > 0.0]
@@ -262,12 +262,12 @@ def room(thresholds: Array, step: Array) -> float:
 
 
 def line_search(
-    thresholds: Array, step: Array, here: Local, at: Callable[[Array], Local]
+    thresholds: Array, step: Array, current: Local, at: Callable[[Array], Local]
 ) -> tuple[float, Array, Local] | None:
     """The first of the step, half of it, ... that lowers the value enough: share, point, sums."""
-    falls = float(here.gradient @ step)
+    falls = float(current.gradient @ step)
     # Close to the answer the value cannot show a gain below its own rounding.
-    noise = 8.0 * EPS * here.value
+    noise = 8.0 * EPS * current.value
     for halvings in range(60):
         share = 0.5**halvings
         moved = thresholds + share * step
@@ -276,7 +276,7 @@ def line_search(
         # A gap below the rounding of its thresholds would be none.
         if np.any(np.diff(moved) <= 0.0):
             continue
-        there = at(moved)
-        if there.value <= here.value + SUFFICIENT * share * falls + noise:
-            return share, moved, there
+        trial = at(moved)
+        if trial.value <= current.value + SUFFICIENT * share * falls + noise:
+            return share, moved, trial
     return None

@@ -54,9 +54,9 @@ class Equality(RealValueLoss, Proximable, Conjugate):
 
     def value(self, z: Array, y: Array) -> Array:
         """0 where z equals y up to rounding, else inf."""
-        return np.where(np.abs(z - y) <= self.room(y), 0.0, np.inf)
+        return np.where(np.abs(z - y) <= self.feasibility_tolerance(y), 0.0, np.inf)
 
-    def room(self, y: Array) -> Array:
+    def feasibility_tolerance(self, y: Array) -> Array:
         """1e-9 of the size of the values."""
         size = 1.0 if self.size is None else self.size
         return SET_ROUNDING * np.maximum(size, np.abs(y))

@@ -63,7 +63,7 @@ class Gaussian(
     quadratic = True
 
     @property
-    def undetermined(self) -> str | None:  # type: ignore[override]
+    def why_no_optimum(self) -> str | None:  # type: ignore[override]
         """The variance, where it is to be learned."""
         if self.variance is not None:
             return None
@@ -76,7 +76,7 @@ class Gaussian(
     def known_variance(self) -> float:
         """The variance, or a ``ModelError`` where it is still to be learned."""
         if self.variance is None:
-            raise ModelError(self.undetermined)
+            raise ModelError(self.why_no_optimum)
         return self.variance
 
     def in_units(self, unit: float) -> "tuple[Gaussian, float]":

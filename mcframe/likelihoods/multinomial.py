@@ -91,7 +91,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
     curvature = 0.5  # the largest eigenvalue that diag(p) - p p' can have (Boehning, 1992)
     infimum = 0.0  # not attained: z would have to be infinite
 
-    def doubt(self, shape: Shape, rows: IntArray, y: Array) -> str | None:
+    def why_suspicious(self, shape: Shape, rows: IntArray, y: Array) -> str | None:
         """Whether K columns are rather one variable, with a column of 0 and 1 for each class.
 
         Each column of data is a variable of its own, so that they would be read as K of them.
@@ -129,10 +129,10 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         highest, ratios, others = softmax_parts(z)
         value = highest - at_class(z, y) + np.log1p(others)
         gradient = ratios / (1.0 + others)[..., None]
-        own = places(np.broadcast_to(y, gradient.shape[:-1]), self.classes)
+        observed_class = places(np.broadcast_to(y, gradient.shape[:-1]), self.classes)
         # Minus the sum of the others, not p_y - 1: accurate where p_y is close to 1.
-        gradient.ravel()[own] = 0.0
-        gradient.ravel()[own] = -sum_of_classes(gradient).ravel()
+        gradient.ravel()[observed_class] = 0.0
+        gradient.ravel()[observed_class] = -sum_of_classes(gradient).ravel()
         return value, gradient
 
     def second_derivative(self, z: Array, y: Array) -> Array:
@@ -159,10 +159,10 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
 
     def conjugate(self, gradient: Array, y: Array) -> Array:
         """sum_k p_k log p_k for probabilities p = gradient + e_y, else inf."""
-        p, own = gradient.copy(), at_class(gradient, y)[..., None]
-        np.put_along_axis(p, codes(y), own + 1.0, axis=-1)
+        p, label_gradient = gradient.copy(), at_class(gradient, y)[..., None]
+        np.put_along_axis(p, codes(y), label_gradient + 1.0, axis=-1)
         inside = np.all(p >= -ROUNDING, axis=-1) & (np.abs(gradient.sum(axis=-1)) <= ROUNDING)
-        p, short = np.clip(p, 0.0, 1.0), np.clip(own, -1.0, 0.0)
+        p, short = np.clip(p, 0.0, 1.0), np.clip(label_gradient, -1.0, 0.0)
         terms = xlogy(p, p)
         # log p_y keeps its digits where p_y is almost 1.
         np.put_along_axis(terms, codes(y), xlog1py(1.0 + short, short), axis=-1)
@@ -174,8 +174,8 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         The projection onto the simplex takes one number off every entry and drops what falls
         below 0 (Held, Wolfe and Crowder, Math. Programming 1974).
         """
-        p, own = gradient.copy(), codes(y)
-        np.put_along_axis(p, own, at_class(p, y)[..., None] + 1.0, axis=-1)
+        p, labels = gradient.copy(), codes(y)
+        np.put_along_axis(p, labels, at_class(p, y)[..., None] + 1.0, axis=-1)
         falling = -np.sort(-p, axis=-1)
         offsets = (np.cumsum(falling, axis=-1) - 1.0) / np.arange(1, self.classes + 1)
         # The number of entries that stay positive: those above their own offset.
@@ -183,11 +183,11 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         kept = p > np.take_along_axis(offsets, last, axis=-1)
         # The offset from the gradients, and p_y - 1 from the others: where p_y is almost 1 the sum
         # of the gradients is else 0 up to 1e-16 alone, which a large z makes a false bound of.
-        lacking = np.where(np.take_along_axis(kept, own, axis=-1), 0.0, 1.0)
+        lacking = np.where(np.take_along_axis(kept, labels, axis=-1), 0.0, 1.0)
         surplus = np.sum(np.where(kept, gradient, 0.0), axis=-1, keepdims=True) - lacking
         near = np.where(kept, np.maximum(gradient - surplus / (last + 1), 0.0), 0.0)
-        np.put_along_axis(near, own, 0.0, axis=-1)
-        np.put_along_axis(near, own, -sum_of_classes(near)[..., None], axis=-1)
+        np.put_along_axis(near, labels, 0.0, axis=-1)
+        np.put_along_axis(near, labels, -sum_of_classes(near)[..., None], axis=-1)
         return near
 
     def mean(self, z: Array) -> Array:
@@ -247,12 +247,12 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         least = -sum_of_classes(xlog1py(1.0 - p, -p))
         far = np.flatnonzero(0.5 * self.curvature * sum_of_classes(variance) > least)
         if far.size:
-            mean, variance, own = (
+            mean, variance, is_label = (
                 mean[far],
                 variance[far],
                 codes(y[far]) == np.arange(self.classes),
             )
-            other = against_common(mean, variance, own.astype(np.float64))
+            other = against_common(mean, variance, is_label.astype(np.float64))
             tangent = (bound[0][far], bound[1][far], bound[2][far])
             better = expectation(other, mean, variance) > expectation(tangent, mean, variance)
             for part, instead in zip(bound, other, strict=True):
@@ -276,10 +276,10 @@ def expectation(bound: tuple[Array, Array, Array], mean: Array, variance: Array)
     return constant - 0.5 * sum_of_classes(away + precision * variance)
 
 
-def against_common(mean: Array, variance: Array, own: Array) -> tuple[Array, Array, Array]:
-    """(value, precision, constant) of Bouchard's bound; ``own`` is 1 at the class observed."""
+def against_common(mean: Array, variance: Array, is_label: Array) -> tuple[Array, Array, Array]:
+    """(value, precision, constant) of Bouchard's bound; ``is_label`` is 1 at the class of y."""
     alpha = best_shift(mean, np.sqrt(variance))[:, None]
-    value, precision, parts = logistic_bound(mean - alpha, variance, own, 1.0 - own)
+    value, precision, parts = logistic_bound(mean - alpha, variance, is_label, 1.0 - is_label)
     return value + alpha, precision, sum_of_classes(parts)
 
 

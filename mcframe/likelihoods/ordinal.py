@@ -201,9 +201,9 @@ class Ordinal(
     def filling(self, z: Array) -> Array:
         """The most probable level; of the lowest one where several are."""
         level, least = np.full_like(z, self.lowest), np.full_like(z, np.inf)
-        for each in range(self.lowest, self.lowest + self.levels):
-            loss = self.value(z, np.full_like(z, each))
-            level[loss < least] = each
+        for candidate in range(self.lowest, self.lowest + self.levels):
+            loss = self.value(z, np.full_like(z, candidate))
+            level[loss < least] = candidate
             least = np.minimum(least, loss)
         return level
 
@@ -256,17 +256,17 @@ class Ordinal(
         value, precision, constant = np.zeros_like(mean), np.zeros_like(mean), np.zeros_like(mean)
         edges, code = self.edges(), self.code(y)
         for edge, above in ((edges[code], True), (edges[code + 1], False)):
-            here = np.isfinite(edge)
-            ones, zeros = np.ones(int(here.sum())), np.zeros(int(here.sum()))
+            finite = np.isfinite(edge)
+            ones, zeros = np.ones(int(finite.sum())), np.zeros(int(finite.sum()))
             sides = (ones, zeros) if above else (zeros, ones)
-            v, w, c = logistic_bound(mean[here] - edge[here], variance[here], *sides)
-            v, own = v + edge[here], precision[here]
+            v, w, c = logistic_bound(mean[finite] - edge[finite], variance[finite], *sides)
+            v, current = v + edge[finite], precision[finite]
             # The sum of two parabolas: their common maximum, less what their distance costs.
-            total, away = own + w, v - value[here]
-            lost = 0.5 * np.square(np.sqrt(own * (w / total)) * away)
-            constant[here] += c - lost
-            value[here] += w / total * away
-            precision[here] = total
+            total, away = current + w, v - value[finite]
+            lost = 0.5 * np.square(np.sqrt(current * (w / total)) * away)
+            constant[finite] += c - lost
+            value[finite] += w / total * away
+            precision[finite] = total
         return value, precision, constant - gap_loss(np.diff(edges))[code]
 
     @property
@@ -325,10 +325,10 @@ class Ordinal(
         code = self.code(y)
         loss = 0.0 * z
         for side, k in ((-1.0, code), (1.0, code - 1)):
-            here = np.flatnonzero((k >= 0) & (k < self.levels - 1))
-            if here.size:
-                places = ones_at(here, np.arange(here.size), (code.size, here.size))
-                loss = loss + places @ cp.logistic(side * (thresholds[k[here]] - z[here]))
+            rows = np.flatnonzero((k >= 0) & (k < self.levels - 1))
+            if rows.size:
+                places = ones_at(rows, np.arange(rows.size), (code.size, rows.size))
+                loss = loss + places @ cp.logistic(side * (thresholds[k[rows]] - z[rows]))
         return loss
 
     def formula(self, z: str, y: str) -> str:

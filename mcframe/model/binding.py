@@ -124,8 +124,10 @@ def origins_of(
         layout = layout_of(block, table)
         if block.likelihood.location and layout.n_effects:
             values = targets_of(block, table, None)
-            given = None if centres is None else centres.get(block.name, np.zeros(layout.n_biases))
-            origin = origin_of(layout, table.rows, table.columns, values, given)
+            block_centres = (
+                None if centres is None else centres.get(block.name, np.zeros(layout.n_biases))
+            )
+            origin = origin_of(layout, table.rows, table.columns, values, block_centres)
             if origin is not None:
                 origins[block.name] = origin
     return origins
@@ -270,8 +272,8 @@ def bound_term(
     if not isinstance(bound, Sums):
         return bound
     origin, units = origins.get(block.name), None
-    if table.given is not None:
-        units = table.given.standard.units
+    if table.original is not None:
+        units = table.original.standard.units
     if origin is None and table.given_offset is None and not isinstance(units, AffineUnits):
         return bound
     zero: Array = np.zeros(shape)
@@ -408,7 +410,7 @@ class Totals:
                 for block in model.blocks
             },
             standards={
-                name: table.given.standard for name, table in tables.items() if table.given
+                name: table.original.standard for name, table in tables.items() if table.original
             },
             counts=counts_of(model, lambda name: tables[name].column_counts, n_items),
         )
@@ -436,11 +438,11 @@ def bound_likelihood(block: Block, table: Table, targets: Array, size: float) ->
 
     If all values are equal, and hence 0 when centred, the size is that of the other blocks.
     """
-    known = targets
+    scale_values = targets
     if block.likelihood.location and targets.size and not targets.any():
-        known = np.array([size])
+        scale_values = np.array([size])
     try:
-        return block.likelihood.bound_to(table.shape, known)
+        return block.likelihood.bound_to(table.shape, scale_values)
     except DataError as error:
         raise DataError(f"block {block.name!r}: {error}") from None
 

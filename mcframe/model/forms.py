@@ -42,20 +42,20 @@ SOME_READ = (
 )
 
 
-def table_of_sparse(block: Block, given: Any) -> Table:
+def table_of_sparse(block: Block, matrix: Any) -> Table:
     """The table of a sparse matrix: what is stored is observed; nothing may be stored twice."""
-    if given.ndim != 2:
+    if matrix.ndim != 2:
         raise DataError(
-            f"block {block.name!r}: a sparse array of shape {given.shape} was given;"
+            f"block {block.name!r}: a sparse array of shape {matrix.shape} was given;"
             " two dimensions are needed"
         )
-    if given.format in UNCLEAR_FORMATS and given.count_nonzero() < given.nnz:
+    if matrix.format in UNCLEAR_FORMATS and matrix.count_nonzero() < matrix.nnz:
         raise DataError(
-            f"block {block.name!r}: a sparse matrix in {given.format} format with zeros was given,"
-            " which may stand there because blocks and diagonals are stored whole; give a"
+            f"block {block.name!r}: a sparse matrix in {matrix.format} format with zeros was"
+            " given, which may stand there because blocks and diagonals are stored whole; give a"
             " scipy.sparse.coo_array of the observed entries alone, zeros among them or not"
         )
-    triplets = triplets_of(block, given)
+    triplets = triplets_of(block, matrix)
     rows, columns = triplets.coords
     order = row_major(block, triplets)
     try:
@@ -73,12 +73,12 @@ def table_of_sparse(block: Block, given: Any) -> Table:
     )
 
 
-def triplets_of(block: Block, given: Any) -> Any:
+def triplets_of(block: Block, matrix: Any) -> Any:
     """The entries of a sparse matrix; a ``DataError`` where its indices lie outside of it."""
     try:
-        if given.format in ("csr", "csc", "bsr"):
-            given.check_format()
-        triplets = sp.coo_array(given)
+        if matrix.format in ("csr", "csc", "bsr"):
+            matrix.check_format()
+        triplets = sp.coo_array(matrix)
         np.ravel_multi_index(triplets.coords, triplets.shape)
     except (ValueError, IndexError) as error:
         raise DataError(
@@ -104,17 +104,17 @@ def row_major(block: Block, triplets: Any, what: str = "") -> IntArray:
     return order
 
 
-def table_of_array(block: Block, given: Any) -> Table:
+def table_of_array(block: Block, data: Any) -> Table:
     """The table of what numpy reads as a matrix; masked entries of masked arrays are missing."""
     try:
-        array = np.ma.asarray(given) if isinstance(given, np.ma.MaskedArray) else np.asarray(given)
+        array = np.ma.asarray(data) if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
     except (TypeError, ValueError, OverflowError):
         raise DataError(
             f"block {block.name!r}: the data do not form a matrix; are the rows of equal length?"
         ) from None
     if array.ndim == 0:
         raise DataError(
-            f"block {block.name!r}: {a_type(given)} was given; an array, a DataFrame or"
+            f"block {block.name!r}: {a_type(data)} was given; an array, a DataFrame or"
             " a scipy.sparse matrix is needed"
         )
     if array.ndim == 1 and array.size:
@@ -138,27 +138,27 @@ def table_of_numbers(dense: Array, index: Any = None, names: Any = None) -> Tabl
     return Table(shape, rows, columns, dense[rows, columns], index, names)
 
 
-def is_pandas(given: Any) -> bool:
+def is_pandas(data: Any) -> bool:
     """Return True for a DataFrame or a Series of pandas, which is never imported here."""
     pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(given, pandas.DataFrame | pandas.Series)
+    return pandas is not None and isinstance(data, pandas.DataFrame | pandas.Series)
 
 
-def is_pandas_array(given: Any) -> bool:
+def is_pandas_array(data: Any) -> bool:
     """Return True for a column of pandas without labels, such as a ``Categorical``."""
     pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(given, pandas.api.extensions.ExtensionArray)
+    return pandas is not None and isinstance(data, pandas.api.extensions.ExtensionArray)
 
 
-def is_columns(given: Any) -> bool:
+def is_columns(data: Any) -> bool:
     """Return True for a table of polars or pyarrow, which are never imported here."""
     polars, pa = sys.modules.get("polars"), sys.modules.get("pyarrow")
-    if polars is not None and isinstance(given, polars.DataFrame):
+    if polars is not None and isinstance(data, polars.DataFrame):
         return True
-    return pa is not None and isinstance(given, pa.Table)
+    return pa is not None and isinstance(data, pa.Table)
 
 
-def numbers_of_columns(block: Block, given: Any) -> Array:
+def numbers_of_columns(block: Block, data: Any) -> Array:
     """The values of a table of polars or pyarrow as float64, NaN where missing.
 
     Column by column: numpy would read dates and durations beside numbers as numbers.
@@ -169,9 +169,9 @@ def numbers_of_columns(block: Block, given: Any) -> Array:
         As ``numbers_of``.
     """
     try:
-        table = nw.from_native(given, eager_only=True)
+        table = nw.from_native(data, eager_only=True)
     except nw.exceptions.DuplicateError:
-        names = list(given.column_names)
+        names = list(data.column_names)
         name = next(name for name in names if names.count(name) > 1)
         raise name_twice(block, name) from None
     refuse_long_list(block, table)
@@ -195,15 +195,15 @@ def name_twice(block: Block, name: object) -> DataError:
 
 def refuse_long_list(block: Block, frame: Any) -> None:
     """Raise a ``DataError`` where a frame is a long list of entries."""
-    said = long_list(frame)
-    if said:
+    explanation = long_list(frame)
+    if explanation:
         raise DataError(
-            f"block {block.name!r}: {said}; to complete its own {frame.shape[1]} columns, give"
-            " frame.to_numpy()"
+            f"block {block.name!r}: {explanation}; to complete its own {frame.shape[1]} columns,"
+            " give frame.to_numpy()"
         )
 
 
-def numbers_of(block: Block, given: Any) -> Array:
+def numbers_of(block: Block, data: Any) -> Array:
     """The values of a DataFrame or Series as float64 (rows x columns), NaN where missing.
 
     Raises
@@ -212,12 +212,12 @@ def numbers_of(block: Block, given: Any) -> Array:
         Where the values are no numbers, or their meaning is unclear: a name that stands
         twice, sparse columns with zeros that are not stored, a long list of entries.
     """
-    frame = given.to_frame() if given.ndim == 1 else given
+    frame = data.to_frame() if data.ndim == 1 else data
     repeated = frame.columns[frame.columns.duplicated()]
     if len(repeated):
         raise name_twice(block, repeated[0])
     refuse_long_list(block, frame)
-    check_stored_zeros(block, frame, "frame" if given.ndim == 2 else "series.to_frame()")
+    check_stored_zeros(block, frame, "frame" if data.ndim == 2 else "series.to_frame()")
     numbers = np.empty(frame.shape)
     for position, name in enumerate(frame.columns):
         series = frame.iloc[:, position]
@@ -275,9 +275,9 @@ def check_values(block: Block, table: Table) -> None:
             f"block {block.name!r}: no value is larger than {largest:g}; squares of such values"
             " vanish. Rescale the columns"
         )
-    doubt = block.likelihood.doubt(table.shape, table.rows, table.values)
-    if doubt is not None:
-        raise DataError(f"block {block.name!r}: {doubt}")
+    reason = block.likelihood.why_suspicious(table.shape, table.rows, table.values)
+    if reason is not None:
+        raise DataError(f"block {block.name!r}: {reason}")
 
 
 def check_domain(block: Block, table: Table) -> None:

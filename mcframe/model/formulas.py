@@ -38,18 +38,22 @@ def name_in_formula(number: int) -> str:
 def as_latex(text: str, names: Sequence[str]) -> str:
     """Return a formula as LaTeX, line by line."""
 
-    def latex(found: re.Match[str]) -> str:
-        own, below = found[0].replace("_", r"\_"), found["below"]
-        if found["name"] is not None:
-            return latex_name(found["name"], names)
-        if below is not None:
-            if len(below) > 2 and below not in SIGNS and "(" not in below:
-                return rf"_{{\text{{{own[2:]}}}}}"
-            inner = TOKEN.sub(latex, below) if not below.isascii() or "(" in below else below
+    def latex(match: re.Match[str]) -> str:
+        token, subscript = match[0].replace("_", r"\_"), match["below"]
+        if match["name"] is not None:
+            return latex_name(match["name"], names)
+        if subscript is not None:
+            if len(subscript) > 2 and subscript not in SIGNS and "(" not in subscript:
+                return rf"_{{\text{{{token[2:]}}}}}"
+            inner = (
+                TOKEN.sub(latex, subscript)
+                if not subscript.isascii() or "(" in subscript
+                else subscript
+            )
             return f"_{inner}" if len(inner) == 1 else f"_{{{SIGNS.get(inner, inner)}}}"
-        if found["sign"] is not None:
-            return SIGNS[own] + " " * found.string[found.end() :][:1].isalpha()
-        return rf"\text{{{own}}}" if found["words"] is not None else "\\" + own
+        if match["sign"] is not None:
+            return SIGNS[token] + " " * match.string[match.end() :][:1].isalpha()
+        return rf"\text{{{token}}}" if match["words"] is not None else "\\" + token
 
     lines = [TOKEN.sub(latex, line.strip()) for line in text.splitlines()]
     return r"$\begin{aligned} & " + r" \\ & ".join(lines) + r" \end{aligned}$"
@@ -67,14 +71,14 @@ def as_html(text: str, names: Sequence[str]) -> str:
     Spaces at the beginning of a line are not broken, since programs that rewrite HTML drop others.
     """
 
-    def marked(found: re.Match[str]) -> str:
-        if found["below"] is not None:
-            inner = found["below"]
+    def marked(match: re.Match[str]) -> str:
+        if match["below"] is not None:
+            inner = match["below"]
             several = inner.isalpha() and inner.isascii() and len(inner) == 2
             return f"<sub>{f'<i>{inner}</i>' if several else HTML_TOKEN.sub(marked, inner)}</sub>"
-        if found["name"] is not None:
-            return html.escape(one_line(names[ord(found["name"]) - FIRST_NAME]))
-        return f"<i>{found[0]}</i>" if found["letter"] is not None else html.escape(found[0])
+        if match["name"] is not None:
+            return html.escape(one_line(names[ord(match["name"]) - FIRST_NAME]))
+        return f"<i>{match[0]}</i>" if match["letter"] is not None else html.escape(match[0])
 
     indented = re.sub("^ +", lambda spaces: "\u00a0" * len(spaces[0]), text, flags=re.MULTILINE)
     return HTML_TOKEN.sub(marked, indented)

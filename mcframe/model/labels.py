@@ -16,18 +16,18 @@ from mcframe.contracts.validators import REAL_KINDS, a_type, floats_of, is_missi
 nw = Deferred("narwhals", "reading columns of frames")
 
 
-def is_frame(given: Any) -> bool:
+def is_frame(data: Any) -> bool:
     """Return True for a table with named columns, in memory or not."""
     try:
-        table = nw.from_native(given, pass_through=True)
+        table = nw.from_native(data, pass_through=True)
     except nw.exceptions.DuplicateError:
         return True
     return isinstance(table, nw.DataFrame | nw.LazyFrame)
 
 
-def is_series(given: Any) -> bool:
+def is_series(data: Any) -> bool:
     """Return True for a Series of narwhals."""
-    return isinstance(given, nw.Series)
+    return isinstance(data, nw.Series)
 
 
 def columns_of_frame(frame: Any, names: Sequence[Any], what: str) -> tuple[str, list[Any]]:
@@ -49,24 +49,24 @@ def columns_of_frame(frame: Any, names: Sequence[Any], what: str) -> tuple[str, 
             f"{what}: {a_type(frame)} was given where a DataFrame of pandas or polars or"
             " a table of pyarrow is needed"
         )
-    there = list(table.columns)
+    column_names = list(table.columns)
     for name in names:
         if not isinstance(name, Hashable):
             raise DataError(
                 f"{what}: {a_type(name)} was given for a column of the frame; give its name"
             )
-        if name not in there:
-            shown = ", ".join(map(repr, there))
+        if name not in column_names:
+            shown = ", ".join(map(repr, column_names))
             raise DataError(f"{what}: column {name!r} is not there; the columns are {shown}")
     return table.implementation.value, [table.get_column(name) for name in names]
 
 
-def series_of(given: Any) -> Any:
+def series_of(data: Any) -> Any:
     """Return a Series of narwhals for one of a library that it knows; all else as it is."""
-    return nw.from_native(given, pass_through=True, allow_series=True)
+    return nw.from_native(data, pass_through=True, allow_series=True)
 
 
-def numbers_of_column(given: Any) -> Array:
+def numbers_of_column(column: Any) -> Array:
     """Return a column or a sequence of numbers as float64, NaN where one is missing.
 
     Raises
@@ -74,20 +74,20 @@ def numbers_of_column(given: Any) -> Array:
     NotANumber
         With the first value that is none.
     """
-    if is_series(given):
-        of_floats = given.dtype.is_numeric() and not given.dtype.is_decimal()  # rounded by some
-        if of_floats or given.dtype == nw.Boolean:
+    if is_series(column):
+        of_floats = column.dtype.is_numeric() and not column.dtype.is_decimal()  # rounded by some
+        if of_floats or column.dtype == nw.Boolean:
             try:
-                return np.asarray(given.cast(nw.Float64).to_numpy(), dtype=np.float64)
+                return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
             except ValueError:  # pyarrow rounds no whole numbers beyond 2**53
                 pass
-        given = given.to_list()
+        column = column.to_list()
     try:
-        array = given if isinstance(given, np.ndarray) else np.asarray(given)
+        array = column if isinstance(column, np.ndarray) else np.asarray(column)
     except (ValueError, OverflowError):  # lists among the numbers
         array = np.zeros((1, 1))
-    if array.ndim != 1 or (array is not given and array.dtype.kind not in REAL_KINDS):
-        array = np.fromiter(given, dtype=object, count=len(given))
+    if array.ndim != 1 or (array is not column and array.dtype.kind not in REAL_KINDS):
+        array = np.fromiter(column, dtype=object, count=len(column))
     return floats_of(array)
 
 
@@ -153,9 +153,9 @@ class AxisLabels:
             )
         return places
 
-    def find(self, given: Any) -> IntArray:
+    def find(self, labels: Any) -> IntArray:
         """Return the places of some labels, -1 for one that is not among these."""
-        return code_labels(given, self.name, self.places)[1]
+        return code_labels(labels, self.name, self.places)[1]
 
     def take(self, places: IntArray) -> list[Any]:
         """Return the labels at some places."""
@@ -192,16 +192,16 @@ def pandas_index(labels: Any, always: bool = False) -> Any:
 
 
 def code_labels(
-    given: Any, what: Any, known: Mapping[Any, int] | None = None
+    sequence: Any, what: Any, positions: Mapping[Any, int] | None = None
 ) -> tuple[Mapping[Any, int], IntArray]:
-    """Return where each label stands, and the place of each of the given ones, one by one.
+    """Return where each label stands, and the places of those of a sequence.
 
     Parameters
     ----------
-    given : sequence, array, or Series of narwhals
+    sequence : sequence, array, or Series of narwhals
     what : str, or what else names a column
         How messages call one of them.
-    known : mapping from label to place, optional
+    positions : mapping from label to place, optional
         Those that there are; others have the code -1. Without it all are new, and stand in the
         order of their first appearance.
 
@@ -211,24 +211,28 @@ def code_labels(
         Where a label is missing, cannot be compared, or is equal to another one of another kind.
     """
     places: dict[Any, int] = {}
-    codes: IntArray = np.empty(len(given), dtype=np.intp)
+    codes: IntArray = np.empty(len(sequence), dtype=np.intp)
     kinds: set[type] = set()
     start = 0
-    for labels, part_codes in in_parts(given):
+    for labels, part_codes in in_parts(sequence):
         kinds.update(map(type, labels))
         try:
-            if known is None:
-                at = [places.setdefault(label, len(places)) for label in labels]
+            if positions is None:
+                label_codes = [places.setdefault(label, len(places)) for label in labels]
             else:
-                at = [known.get(label, -1) for label in labels]
+                label_codes = [positions.get(label, -1) for label in labels]
         except TypeError:
             raise not_hashable(labels, what) from None
         stop = start + (len(labels) if part_codes is None else part_codes.size)
-        codes[start:stop] = at if part_codes is None else np.asarray(at, dtype=np.intp)[part_codes]
+        codes[start:stop] = (
+            label_codes
+            if part_codes is None
+            else np.asarray(label_codes, dtype=np.intp)[part_codes]
+        )
         start = stop
     check_truth_values(kinds, what)
-    if known is not None:
-        return known, codes
+    if positions is not None:
+        return positions, codes
     for label, place in places.items():
         if absent(label):
             raise DataError(
@@ -239,27 +243,27 @@ def code_labels(
     return places, codes
 
 
-def in_parts(given: Any) -> Iterator[tuple[list[Any], IntArray | None]]:
+def in_parts(sequence: Any) -> Iterator[tuple[list[Any], IntArray | None]]:
     """Yield the labels part by part as Python's objects, and which of them stands where.
 
     Numbers, and what pandas has a dtype for, are distinguished by its library, and yielded
     once each; of others all are yielded, many at a time, and the second is None.
     """
-    if is_series(given) and given.dtype.is_numeric() and not given.dtype.is_decimal():
-        given = given if given.null_count() else given.to_numpy()
+    if is_series(sequence) and sequence.dtype.is_numeric() and not sequence.dtype.is_decimal():
+        sequence = sequence if sequence.null_count() else sequence.to_numpy()
     if (
-        isinstance(given, np.ndarray)
-        and given.dtype.kind in "iufmM"
-        and not np.ma.is_masked(given)
+        isinstance(sequence, np.ndarray)
+        and sequence.dtype.kind in "iufmM"
+        and not np.ma.is_masked(sequence)
     ):
-        yield by_appearance(given)
+        yield by_appearance(sequence)
         return
-    if is_series(given) and given.implementation.is_pandas() and given.dtype != nw.Object:
-        codes, labels = given.to_native().factorize(use_na_sentinel=False)
+    if is_series(sequence) and sequence.implementation.is_pandas() and sequence.dtype != nw.Object:
+        codes, labels = sequence.to_native().factorize(use_na_sentinel=False)
         yield list(labels), codes
         return
-    for start in range(0, len(given), CHUNK):
-        yield plain_list(given[start : start + CHUNK]), None
+    for start in range(0, len(sequence), CHUNK):
+        yield plain_list(sequence[start : start + CHUNK]), None
 
 
 def by_appearance(numbers: Any) -> tuple[list[Any], IntArray]:
@@ -273,17 +277,17 @@ def by_appearance(numbers: Any) -> tuple[list[Any], IntArray]:
     return plain_list(different[order]), places[codes]
 
 
-def plain_list(given: Any) -> list[Any]:
+def plain_list(sequence: Any) -> list[Any]:
     """Return labels as Python's objects, which are equal where they mean the same."""
-    if isinstance(given, np.ndarray):
-        labels = (in_microseconds(given) if given.dtype.kind in "mM" else given).tolist()
-    elif is_series(given):
-        unit = getattr(given.dtype, "time_unit", None)
-        if unit in FINER_THAN_MICROSECONDS and not given.implementation.is_pandas_like():
-            in_microseconds(given.to_numpy())  # which refuses what lists would round
-        labels = given.to_list()
+    if isinstance(sequence, np.ndarray):
+        labels = (in_microseconds(sequence) if sequence.dtype.kind in "mM" else sequence).tolist()
+    elif is_series(sequence):
+        unit = getattr(sequence.dtype, "time_unit", None)
+        if unit in FINER_THAN_MICROSECONDS and not sequence.implementation.is_pandas_like():
+            in_microseconds(sequence.to_numpy())  # which refuses what lists would round
+        labels = sequence.to_list()
     else:
-        labels = list(given)
+        labels = list(sequence)
     if {np.datetime64, np.timedelta64} & set(map(type, labels)):
         return [
             in_microseconds(np.asarray(label)).item()

@@ -113,7 +113,7 @@ def one_of(*allowed: object) -> Any:
     """Return an attrs validator: one of some values, where 1 is not True."""
 
     def check(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
-        if not any(type(value) is type(each) and value == each for each in allowed):
+        if not any(type(value) is type(option) and value == option for option in allowed):
             *first, last = map(repr, allowed)
             raise ModelError(
                 f"block {instance.name!r}: {attribute.name}={value!r} was given;"
@@ -123,14 +123,14 @@ def one_of(*allowed: object) -> Any:
     return check
 
 
-def bounds_of(given: Any) -> tuple[float | None, float | None]:
+def bounds_of(bounds: Any) -> tuple[float | None, float | None]:
     """The least and the largest value of a block, or a ``ModelError``; None is no end."""
     needed = "the least and the largest value are needed, such as (1, 5), or None for one of them"
-    if not isinstance(given, list | tuple) or len(given) != 2 or given[0] is given[1] is None:
-        raise ModelError(f"bounds={given!r} were given; {needed}")
-    lower, upper = (end if end is None else number(end, "bounds", needed) for end in given)
+    if not isinstance(bounds, list | tuple) or len(bounds) != 2 or bounds[0] is bounds[1] is None:
+        raise ModelError(f"bounds={bounds!r} were given; {needed}")
+    lower, upper = (end if end is None else number(end, "bounds", needed) for end in bounds)
     if lower is not None and upper is not None and not lower < upper:
-        raise ModelError(f"bounds={given!r} were given; {needed}")
+        raise ModelError(f"bounds={bounds!r} were given; {needed}")
     return lower, upper
 
 
@@ -252,23 +252,24 @@ class Block:
 
     def check_standard(self, word: str) -> None:
         """Raise a ``ModelError`` where the likelihood has no values or no least loss."""
-        likelihood, said = self.likelihood, f"standardize={self.standardize!r} was given"
+        likelihood, setting = self.likelihood, f"standardize={self.standardize!r} was given"
         if self.standardize is not True and not likelihood.location:
             raise ModelError(
-                f"block {self.name!r}: {said}, which is about values, and the predictors of {word}"
-                " have a unit of their own; standardize=True scales the loss of each column"
+                f"block {self.name!r}: {setting}, which is about values, and the predictors of"
+                f" {word} have a unit of their own; standardize=True scales the loss of each"
+                " column"
             )
         if likelihood.reads_unlabeled:
             raise ModelError(
-                f"block {self.name!r}: {said}, but what {word} loses at a constant, unlabeled"
+                f"block {self.name!r}: {setting}, but what {word} loses at a constant, unlabeled"
                 " entries included, is an estimate that may be 0 or below; drop it, and choose"
                 " the block's weight"
             )
         if not (isinstance(likelihood, Conjugate) or math.isfinite(likelihood.infimum)):
             raise ModelError(
-                f"block {self.name!r}: {said}, but {word} has neither a conjugate nor an infimum,"
-                " so that nothing says what its best constant loses; drop it, and choose the"
-                " block's weight"
+                f"block {self.name!r}: {setting}, but {word} has neither a conjugate nor an"
+                " infimum, so that nothing says what its best constant loses; drop it, and choose"
+                " the block's weight"
             )
 
     def limited(self, values: Any) -> Any:
@@ -443,9 +444,9 @@ def block_terms_exist(instance: "Model", attribute: object, value: tuple[Term, .
     names = [block.name for block in instance.blocks]
     for term in value:
         if term.block is not None and term.block not in names:
-            known = ", ".join(repr(name) for name in names)
+            listed = ", ".join(repr(name) for name in names)
             raise ModelError(
-                f"Model: {term.word} speaks of block {term.block!r}; the blocks are {known}"
+                f"Model: {term.word} speaks of block {term.block!r}; the blocks are {listed}"
             )
         if term.needs_values and instance.block(str(term.block)).likelihood.width > 1:
             raise ModelError(

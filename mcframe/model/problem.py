@@ -29,7 +29,7 @@ from mcframe.model.binding import (
 from mcframe.model.forms import check_scale
 from mcframe.model.model import Model, terms_with_weight
 from mcframe.model.standardising import standardised
-from mcframe.model.table import LeftBehind, Table
+from mcframe.model.table import Table, TableWithoutData
 from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.operators import LowRank, Scales
 from mcframe.numerics.unlabeled import ImplicitCells, QuadraticCells
@@ -37,7 +37,7 @@ from mcframe.storage.digest import digest_of
 
 # What distinguishes the data of a block from others.
 WHAT_COUNTS = attrgetter(
-    "shape", "rows", "columns", "values", "weights", "offset", "unwritten", "given"
+    "shape", "rows", "columns", "values", "weights", "offset", "has_implicit_cells", "original"
 )
 # The least weight of a ridge on effects.
 LIGHTEST_RIDGE = 1e-300
@@ -136,7 +136,9 @@ class Problem:
 
         What needs an entry raises a ``ModelError``.
         """
-        tables: Any = {name: LeftBehind.of(name, table) for name, table in self.tables.items()}
+        tables: Any = {
+            name: TableWithoutData.of(name, table) for name, table in self.tables.items()
+        }
         terms = tuple(
             declared if declared.needs_values else term
             for declared, term in zip(self.model.terms, self.terms, strict=True)
@@ -167,10 +169,10 @@ class Problem:
         """Observed entries of all blocks."""
         return sum(table.n_observed for table in self.tables.values())
 
-    def unwritten(self, name: str) -> ImplicitCells | None:
+    def implicit_cells(self, name: str) -> ImplicitCells | None:
         """The losses of a block's cells that are no entries, scale included, if there are any."""
         loss, table = self.likelihoods[name].unlabeled, self.tables[name]
-        if loss is None or not table.unwritten:
+        if loss is None or not table.has_implicit_cells:
             return None
         scale, places = self.scale(name), (table.shape, table.rows, table.columns)
         if loss.quadratic is None:
@@ -181,7 +183,7 @@ class Problem:
     def written_out(self) -> "Problem":
         """Return the problem with every cell that carries loss among its entries."""
         tables = {
-            name: table.with_all_cells() if table.unwritten else table
+            name: table.with_all_cells() if table.has_implicit_cells else table
             for name, table in self.tables.items()
         }
         return attrs.evolve(self, tables=tables)
@@ -269,9 +271,9 @@ class Problem:
     ) -> Array:
         """Z + effects at some entries, less origin and offset: what targets are compared with."""
         width = self.model.block(name).likelihood.width
-        here = latent.columns(self.columns(name))
+        block_latent = latent.columns(self.columns(name))
         places = columns[:, None] * width + np.arange(width)
-        z = here.at(np.repeat(rows, width), places.ravel()).reshape(places.shape)
+        z = block_latent.at(np.repeat(rows, width), places.ravel()).reshape(places.shape)
         if name in effects:
             z = z + self.layout(name).at(rows, places, effects[name])
         return z if width > 1 else z[:, 0]
@@ -338,7 +340,7 @@ class Problem:
             the parameters of its likelihood, in this order; counted from ``origins``.
         """
         self.check_point(latent, effects)
-        given = latent if isinstance(latent, LowRank) else None
+        factors = latent if isinstance(latent, LowRank) else None
         latent = latent if isinstance(latent, LowRank) else LowRank.of(np.asarray(latent))
         total = self.loss(latent, effects)
         singular_values = latent.singular_values()
@@ -349,8 +351,8 @@ class Problem:
                 total += term.of_singular_values(
                     singular_values if scales is None else scales.of(latent).singular_values()
                 )
-            elif whole and isinstance(term, Factored) and given is not None:
-                total += term.of_factors(given.balance())
+            elif whole and isinstance(term, Factored) and factors is not None:
+                total += term.of_factors(factors.balance())
             else:
                 total += term.value(self.argument_of(term, latent, effects))
         return total
@@ -368,10 +370,10 @@ class Problem:
         table, (z, y) = self.tables[name], self.compared(name, latent, effects)
         losses = self.likelihood(name, effects).value(z, y)
         losses = losses if table.weights is None else table.weights * losses
-        total, cells = self.scale(name) * float(np.sum(losses)), self.unwritten(name)
+        total, cells = self.scale(name) * float(np.sum(losses)), self.implicit_cells(name)
         if cells is not None:
-            here = latent.columns(self.columns(name))
-            total += float(np.sum(cells.of_lines(here, z, by_rows=True)))
+            block_latent = latent.columns(self.columns(name))
+            total += float(np.sum(cells.of_lines(block_latent, z, by_rows=True)))
         return total
 
     def cost_of_effects(self, name: str, effects: Mapping[str, Array]) -> float:
@@ -387,16 +389,16 @@ class Problem:
         if shape != self.shape:
             raise DataError(f"Z of shape {shape} was given; {self.shape} is needed")
         sizes = {block.name: self.layout(block.name).size for block in self.model.blocks}
-        wanted = {name: (size,) for name, size in sizes.items() if size}
-        given = {name: np.shape(vector) for name, vector in effects.items()}
-        if given != wanted:
-            raise DataError(f"effects of shapes {given} were given; {wanted} are needed")
+        needed = {name: (size,) for name, size in sizes.items() if size}
+        shapes = {name: np.shape(vector) for name, vector in effects.items()}
+        if shapes != needed:
+            raise DataError(f"effects of shapes {shapes} were given; {needed} are needed")
 
     def __repr__(self) -> str:
         lines = [str(self.model), ""]
         for block in self.model.blocks:
-            table = self.tables[block.name].as_given()
-            unlabeled = table.unwritten or table.n_entries > table.n_observed
+            table = self.tables[block.name].in_data_units()
+            unlabeled = table.has_implicit_cells or table.n_entries > table.n_observed
             lines.append(
                 f"{block.name}: {table.shape[0]} x {table.shape[1]},"
                 f" {table.n_observed} observed ({table.n_observed / table.n_cells:.0%})"

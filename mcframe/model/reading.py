@@ -37,22 +37,22 @@ from mcframe.runtime.machine import MEMORY_SHARE, physical_gigabytes
 BYTES_PER_CELL = 80
 
 
-def read_table(block: Block, given: Any, unwritten_beyond: float = math.inf) -> Table:
+def read_table(block: Block, data: Any, implicit_beyond: float = math.inf) -> Table:
     """Read and check one block's data: an array, a DataFrame, a scipy.sparse matrix, triples.
 
     NaN is missing; in a sparse matrix what is not stored is missing and a stored zero is an
     observed zero. A one-dimensional array or a Series is one column. There may be no observed
     entry at all, as in new rows. The unlabeled cells of a table of more than
-    ``unwritten_beyond`` cells are not written out: its memory is that of the labels.
+    ``implicit_beyond`` cells are not written out: its memory is that of the labels.
     """
-    refuse_stores(given, f"block {block.name!r}: ")
-    alone = not isinstance(given, Observations)
-    observed: Observations = Observations(given) if alone else given
+    refuse_stores(data, f"block {block.name!r}: ")
+    alone = not isinstance(data, Observations)
+    observed: Observations = Observations(data) if alone else data
     table = read_values(block, observed.values)
     check_values(block, table)
     if block.likelihood.reads_unlabeled:
-        if alone and table.n_cells > unwritten_beyond:
-            return attrs.evolve(table, unwritten=True)
+        if alone and table.n_cells > implicit_beyond:
+            return attrs.evolve(table, has_implicit_cells=True)
         table = written_out(block, table)
     table = attrs.evolve(table, offset=offset_of(block, observed, table))
     if observed.weights is None:
@@ -82,21 +82,21 @@ def written_out(block: Block, table: Table) -> Table:
     return table.with_all_cells()
 
 
-def read_values(block: Block, given: Any) -> Table:
+def read_values(block: Block, data: Any) -> Table:
     """Return the table of observed entries, whose values are not checked."""
-    if sp.issparse(given):
-        table = table_of_sparse(block, given)
-    elif isinstance(given, Triples):
-        table = table_of_triples(given)
-    elif is_pandas(given):
-        names = given.columns if given.ndim == 2 else given.to_frame().columns
-        table = table_of_numbers(numbers_of(block, given), given.index, names)
-    elif is_pandas_array(given):
-        table = table_of_numbers(numbers_of(block, sys.modules["pandas"].Series(given)))
-    elif is_columns(given):
-        table = table_of_numbers(numbers_of_columns(block, given))
+    if sp.issparse(data):
+        table = table_of_sparse(block, data)
+    elif isinstance(data, Triples):
+        table = table_of_triples(data)
+    elif is_pandas(data):
+        names = data.columns if data.ndim == 2 else data.to_frame().columns
+        table = table_of_numbers(numbers_of(block, data), data.index, names)
+    elif is_pandas_array(data):
+        table = table_of_numbers(numbers_of(block, sys.modules["pandas"].Series(data)))
+    elif is_columns(data):
+        table = table_of_numbers(numbers_of_columns(block, data))
     else:
-        table = table_of_array(block, given)
+        table = table_of_array(block, data)
     if 0 in table.shape:
         raise DataError(
             f"block {block.name!r}: data of shape {table.shape} were given; a matrix of at least"
@@ -105,12 +105,12 @@ def read_values(block: Block, given: Any) -> Table:
     return table
 
 
-def offset_of(block: Block, given: Observations, table: Table) -> CellNumbers | None:
+def offset_of(block: Block, observations: Observations, table: Table) -> CellNumbers | None:
     """Return the offset or the logarithm of the exposure, for each latent column; None without."""
-    if given.exposure is not None:
+    if observations.exposure is not None:
         check_link(block)
-        of_entries = isinstance(given.exposure, EntryExposures)
-        matrix = given.exposure.matrix if of_entries else given.exposure
+        of_entries = isinstance(observations.exposure, EntryExposures)
+        matrix = observations.exposure.matrix if of_entries else observations.exposure
         read = read_numbers(block, matrix, "exposure", table)
         if read.cells is not None and not of_entries:  # a sparse one has to store every cell
             lacking = table.n_cells - read.cells.size
@@ -121,8 +121,8 @@ def offset_of(block: Block, given: Observations, table: Table) -> CellNumbers | 
         check_cells(block, "exposure", table, read, "finite", ~np.isfinite(read.numbers))
         check_cells(block, "exposure", table, read, "above 0", read.numbers <= 0.0)
         read = attrs.evolve(read, numbers=np.log(read.numbers))
-    elif given.offset is not None:
-        read = read_numbers(block, given.offset, "offset", table)
+    elif observations.offset is not None:
+        read = read_numbers(block, observations.offset, "offset", table)
         check_cells(block, "offset", table, read, "finite", ~np.isfinite(read.numbers))
         needed, huge = f"at most {LARGEST:g} in size", np.abs(read.numbers) > LARGEST
         check_cells(block, "offset", table, read, needed, huge)
@@ -148,26 +148,26 @@ def check_link(block: Block) -> None:
     )
 
 
-def read_numbers(block: Block, given: Any, what: str, table: Table) -> CellNumbers:
+def read_numbers(block: Block, data: Any, what: str, table: Table) -> CellNumbers:
     """Return weights or offsets of the cells of a block, or raise a ``DataError``."""
-    if isinstance(given, Triples):
-        moved = in_cells_of(table, given, f"block {block.name!r}: {what}")
-        return CellNumbers(table.shape, moved.values, moved.cells)
-    if not sp.issparse(given):
-        if is_pandas(given) and table.index is not None:
-            same = given.index.equals(table.index)
-            if not same or (given.ndim == 2 and not given.columns.equals(table.names)):
+    if isinstance(data, Triples):
+        aligned = in_cells_of(table, data, f"block {block.name!r}: {what}")
+        return CellNumbers(table.shape, aligned.values, aligned.cells)
+    if not sp.issparse(data):
+        if is_pandas(data) and table.index is not None:
+            same = data.index.equals(table.index)
+            if not same or (data.ndim == 2 and not data.columns.equals(table.names)):
                 raise DataError(
                     f"block {block.name!r}: {what} have other row or column labels than the"
                     " values; align them first, for example with reindex_like(values)"
                 )
-        return CellNumbers(table.shape, spreadable(block, given, what, table.shape))
-    triplets = triplets_of(block, given)
+        return CellNumbers(table.shape, spreadable(block, data, what, table.shape))
+    triplets = triplets_of(block, data)
     order = row_major(block, triplets, f"{what} of ")  # none is stored twice
-    if given.shape != table.shape:
-        if not fits(given.shape, table.shape):
-            raise unfit(block, what, table.shape, f"of shape {given.shape}")
-        return CellNumbers(table.shape, spreadable(block, given.toarray(), what, table.shape))
+    if data.shape != table.shape:
+        if not fits(data.shape, table.shape):
+            raise unfit(block, what, table.shape, f"of shape {data.shape}")
+        return CellNumbers(table.shape, spreadable(block, data.toarray(), what, table.shape))
     rows, columns = (at[order].astype(np.int64) for at in triplets.coords)
     try:
         numbers = floats_of(triplets.data[order])
@@ -176,16 +176,16 @@ def read_numbers(block: Block, given: Any, what: str, table: Table) -> CellNumbe
     return CellNumbers(table.shape, numbers, rows * table.shape[1] + columns)
 
 
-def spreadable(block: Block, given: Any, what: str, shape: Shape) -> Array:
+def spreadable(block: Block, data: Any, what: str, shape: Shape) -> Array:
     """Return weights or offsets as a matrix that numpy broadcasts to a shape.
 
     Numpy would read a vector as a row. For a square block it may as well be a column, and is
     refused.
     """
     try:
-        numbers = floats_of(numbers_of_columns(block, given) if is_columns(given) else given)
+        numbers = floats_of(numbers_of_columns(block, data) if is_columns(data) else data)
     except NotANumber as error:
-        received = f"with value {error.value!r}" if error.position else repr(given)
+        received = f"with value {error.value!r}" if error.position else repr(data)
     except (TypeError, ValueError):
         received = "with rows of different lengths"
     else:

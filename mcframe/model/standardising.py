@@ -32,7 +32,7 @@ def standardised(
     scaled = {}
     for block in model.blocks:
         table = tables[block.name]
-        if block.standardize and table.given is None:
+        if block.standardize and table.original is None:
             standard = standard_of(block, table) if standards is None else standards[block.name]
             table = table.standardised(standard)
             if not np.all(np.isfinite(weights_of_entries(table))):
@@ -52,7 +52,7 @@ def standard_of(block: Block, table: Table) -> Standard:
     """
     n_columns = table.shape[1]
     alone = Standard(units_of(block, table), np.ones(n_columns))
-    if block.likelihood.undetermined is not None:
+    if block.likelihood.why_no_optimum is not None:
         return alone  # a variance that is learned weighs each column by itself
     standard = table.standardised(alone)
     losses = losses_at_best_constants(
@@ -120,8 +120,10 @@ def losses_at_best_constants(
     if likelihood.width > 1 or fits_parameters(likelihood):
         losses = np.zeros(values.size)
         for column in np.unique(columns):
-            here = columns == column
-            losses[here] = losses_of_column(likelihood, values[here], weights[here], offsets[here])
+            in_column = columns == column
+            losses[in_column] = losses_of_column(
+                likelihood, values[in_column], weights[in_column], offsets[in_column]
+            )
         return mean_losses(*sums.lost(losses))
     return mean_losses(*sums.lost_at(best_constants(likelihood, sums, n_columns)))
 

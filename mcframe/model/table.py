@@ -75,19 +75,19 @@ class RankUnits:
         return self.interpolated(z, columns, self.scores, self.values)
 
     def interpolated(
-        self, numbers: Array, columns: IntArray, known: Array, sought: Array
+        self, numbers: Array, columns: IntArray, sources: Array, targets: Array
     ) -> Array:
         """One side of the knots read off at numbers on the other side; 0 where there are none."""
         spread_out = np.broadcast_arrays(numbers, columns)
         flat, owners = spread_out[0].ravel(), spread_out[1].ravel()
-        found = np.zeros(flat.size)
+        interpolated = np.zeros(flat.size)
         order, starts = grouped(owners, self.starts.size - 1)
         for column in np.flatnonzero(np.diff(starts)):
-            here = order[starts[column] : starts[column + 1]]
+            entries = order[starts[column] : starts[column + 1]]
             knots = slice(self.starts[column], self.starts[column + 1])
-            if known[knots].size:
-                found[here] = np.interp(flat[here], known[knots], sought[knots])
-        return found.reshape(spread_out[0].shape)
+            if sources[knots].size:
+                interpolated[entries] = np.interp(flat[entries], sources[knots], targets[knots])
+        return interpolated.reshape(spread_out[0].shape)
 
 
 Units = AffineUnits | RankUnits
@@ -171,17 +171,17 @@ def quartiles(values: Array, columns: IntArray, weights: Array, n_columns: int) 
     of 2 as two entries (Hyndman and Fan, Sample quantiles in statistical packages, 1996, type 2).
     """
     order, starts = grouped(columns, n_columns, values)
-    found = np.zeros((3, n_columns))
+    quantiles = np.zeros((3, n_columns))
     for column in np.flatnonzero(np.diff(starts)):
-        here = order[starts[column] : starts[column + 1]]
-        sorted_values, passed = values[here], np.cumsum(weights[here])
-        wanted = np.array([0.25, 0.5, 0.75]) * passed[-1]
-        above = np.searchsorted(passed, wanted, side="right").clip(max=here.size - 1)
-        below = np.searchsorted(passed, wanted, side="left").clip(max=here.size - 1)
-        found[:, column] = sorted_values[below] + 0.5 * (
+        entries = order[starts[column] : starts[column + 1]]
+        sorted_values, cumulative = values[entries], np.cumsum(weights[entries])
+        wanted = np.array([0.25, 0.5, 0.75]) * cumulative[-1]
+        above = np.searchsorted(cumulative, wanted, side="right").clip(max=entries.size - 1)
+        below = np.searchsorted(cumulative, wanted, side="left").clip(max=entries.size - 1)
+        quantiles[:, column] = sorted_values[below] + 0.5 * (
             sorted_values[above] - sorted_values[below]
         )
-    return found
+    return quantiles
 
 
 def rank_units(values: Array, columns: IntArray, weights: Array, n_columns: int) -> RankUnits:
@@ -195,12 +195,12 @@ def rank_units(values: Array, columns: IntArray, weights: Array, n_columns: int)
     knots: list[Array] = [np.zeros(0)]
     scores: list[Array] = [np.zeros(0)]
     for column in np.flatnonzero(np.diff(starts)):
-        here = order[starts[column] : starts[column + 1]]
-        distinct, equal = np.unique(values[here], return_inverse=True)
-        own = np.bincount(equal, weights[here])
-        passed = np.cumsum(own)
+        entries = order[starts[column] : starts[column + 1]]
+        distinct, equal = np.unique(values[entries], return_inverse=True)
+        tie_weights = np.bincount(equal, weights[entries])
+        cumulative = np.cumsum(tie_weights)
         knots.append(distinct)
-        scores.append(ndtri((passed - 0.5 * own) / passed[-1]))
+        scores.append(ndtri((cumulative - 0.5 * tie_weights) / cumulative[-1]))
     sizes = np.zeros(n_columns, dtype=np.intp)
     sizes[np.diff(starts) > 0] = [part.size for part in knots[1:]]
     return RankUnits(
@@ -278,7 +278,7 @@ class CellNumbers:
 
 
 @attrs.frozen(eq=False)
-class OffsetLeftBehind:
+class OffsetWithoutData:
     """The place of a block's offset that stayed with the partitions of its rows."""
 
     shape: Shape
@@ -298,7 +298,7 @@ class OffsetLeftBehind:
 
 
 @attrs.frozen(eq=False)
-class Given:
+class OriginalValues:
     """The values of a table before they were standardised, and the ``standard`` used.
 
     ``values``, ``weights`` and ``offset`` are those of the entries as the data have them.
@@ -306,10 +306,10 @@ class Given:
 
     values: Array
     weights: Array | None
-    offset: CellNumbers | OffsetLeftBehind | None
+    offset: CellNumbers | OffsetWithoutData | None
     standard: Standard
 
-    def select(self, kept: Mask | IntArray) -> "Given":
+    def select(self, kept: Mask | IntArray) -> "OriginalValues":
         """Return values and weights of some of the entries."""
         weights = None if self.weights is None else self.weights[kept]
         return attrs.evolve(self, values=self.values[kept], weights=weights)
@@ -323,11 +323,11 @@ class Table:
     for a risk the unlabeled ones too, whose value is NaN. ``weights`` has one element for each, or
     is None if all are 1. ``offset`` has a number for each row and latent column (K for each
     column of K classes), or is None. ``index`` and ``names`` are the labels of a DataFrame or of
-    triples, None for arrays and sparse matrices. If ``unwritten``, all other cells carry loss,
-    too, as unlabeled; they are too many to be among the entries.
+    triples, None for arrays and sparse matrices. If ``has_implicit_cells``, all other
+    cells carry loss, too, as unlabeled; they are too many to be among the entries.
 
-    For a standardised block ``given`` has the original values, weights and offset. ``values`` of
-    a location are then in standard units, after its offset was subtracted, and ``weights`` are
+    For a standardised block ``original`` has the original values, weights and offset. ``values``
+    of a location are then in standard units, after its offset was subtracted, and ``weights`` are
     products of the weight of the entry and that of its column.
     """
 
@@ -338,9 +338,9 @@ class Table:
     index: Any = None
     names: Any = None
     weights: Array | None = None
-    offset: CellNumbers | OffsetLeftBehind | None = None
-    unwritten: bool = False
-    given: Given | None = None
+    offset: CellNumbers | OffsetWithoutData | None = None
+    has_implicit_cells: bool = False
+    original: OriginalValues | None = None
 
     @property
     def n_cells(self) -> int:
@@ -365,18 +365,18 @@ class Table:
     @property
     def total_weight(self) -> float:
         """The sum of the weights of the data: the number of entries where all are 1."""
-        if self.unwritten:
+        if self.has_implicit_cells:
             return float(self.n_cells)
-        weights = self.as_given().weights
+        weights = self.in_data_units().weights
         return float(self.n_entries if weights is None else np.sum(weights))
 
     def standardised(self, standard: Standard) -> "Table":
         """Return the table on a standard, whether that was made from it or from another one."""
-        given = Given(self.values, self.weights, self.offset, standard)
+        original = OriginalValues(self.values, self.weights, self.offset, standard)
         weights = standard.weights[self.columns]
         with np.errstate(over="ignore"):  # weights that overflow are refused
             weights = weights if self.weights is None else self.weights * weights
-        table = attrs.evolve(self, weights=weights, given=given)
+        table = attrs.evolve(self, weights=weights, original=original)
         if standard.units is None:
             return table
         values = standard.units.standard(self.less_offsets(), self.columns)
@@ -384,27 +384,31 @@ class Table:
 
     def on_standard_of(self, other: "Table") -> "Table":
         """Return the table on the standard that another one is on, if that is on one."""
-        return self if other.given is None else self.standardised(other.given.standard)
+        return self if other.original is None else self.standardised(other.original.standard)
 
     def log_spreads(self) -> Array | float:
         """The logarithm of one standard unit of each entry in the units of the data."""
-        if self.given is None or not isinstance(self.given.standard.units, AffineUnits):
+        if self.original is None or not isinstance(self.original.standard.units, AffineUnits):
             return 0.0
-        return np.log(self.given.standard.units.spread)[self.columns]
+        return np.log(self.original.standard.units.spread)[self.columns]
 
-    def as_given(self) -> "Table":
+    def in_data_units(self) -> "Table":
         """Return the table in the units of the data."""
-        given = self.given
-        if given is None:
+        original = self.original
+        if original is None:
             return self
         return attrs.evolve(
-            self, values=given.values, weights=given.weights, offset=given.offset, given=None
+            self,
+            values=original.values,
+            weights=original.weights,
+            offset=original.offset,
+            original=None,
         )
 
     @property
-    def given_offset(self) -> CellNumbers | OffsetLeftBehind | None:
+    def given_offset(self) -> CellNumbers | OffsetWithoutData | None:
         """The offset as the data have it, also where units have taken it off the values."""
-        return self.offset if self.given is None else self.given.offset
+        return self.offset if self.original is None else self.original.offset
 
     def less_offsets(self) -> Array:
         """The values less the offsets of a location."""
@@ -417,10 +421,10 @@ class Table:
 
     def natural_at(self, z: Array, rows: IntArray, columns: IntArray) -> Array:
         """Predictors at some entries in the units of the data."""
-        if self.given is None or self.given.standard.units is None:
+        if self.original is None or self.original.standard.units is None:
             return z
-        natural = self.given.standard.natural(z, columns)
-        offset = self.given.offset
+        natural = self.original.standard.natural(z, columns)
+        offset = self.original.offset
         return natural if offset is None else natural + offset.at(rows, columns)
 
     @property
@@ -448,21 +452,21 @@ class Table:
     @property
     def row_counts(self) -> IntArray:
         """The number of cells of each row that carry loss."""
-        if self.unwritten:
+        if self.has_implicit_cells:
             return np.full(self.shape[0], self.shape[1])
         return np.bincount(self.rows, minlength=self.shape[0])
 
     @property
     def column_counts(self) -> IntArray:
         """The number of cells of each column that carry loss."""
-        if self.unwritten:
+        if self.has_implicit_cells:
             return np.full(self.shape[1], self.shape[0])
         return np.bincount(self.columns, minlength=self.shape[1])
 
     @property
     def rows_with_entries(self) -> Mask:
         """A mask of the rows with an entry, or an unwritten cell, that carries loss."""
-        occupied = np.full(self.shape[0], self.unwritten)
+        occupied = np.full(self.shape[0], self.has_implicit_cells)
         occupied[self.rows] = True
         return occupied
 
@@ -479,7 +483,7 @@ class Table:
             columns=self.columns[kept],
             values=self.values[kept],
             weights=None if self.weights is None else self.weights[kept],
-            given=None if self.given is None else self.given.select(kept),
+            original=None if self.original is None else self.original.select(kept),
         )
 
     def with_columns(self, places: IntArray, names: Any) -> "Table":
@@ -504,7 +508,9 @@ class Table:
         values = np.full(self.shape, np.nan)
         values[self.rows, self.columns] = self.values
         written = values.ravel()
-        return attrs.evolve(self, rows=rows, columns=columns, values=written, unwritten=False)
+        return attrs.evolve(
+            self, rows=rows, columns=columns, values=written, has_implicit_cells=False
+        )
 
     def column_label(self, column: int) -> str:
         """The name of a column in messages; its number where it has no name."""
@@ -542,14 +548,14 @@ class Table:
 
 # Attributes that a table has without its entries, too.
 KEPT = {
-    *("shape", "n_cells", "unwritten", "index", "names", "row_label", "column_label"),
-    *("given", "given_offset", "offset", "offset_at", "natural", "natural_at"),
+    *("shape", "n_cells", "has_implicit_cells", "index", "names", "row_label", "column_label"),
+    *("original", "given_offset", "offset", "offset_at", "natural", "natural_at"),
     *("wrap", "wrap_column", "wrap_row"),
 }
 
 
 @attrs.frozen(eq=False)
-class LeftBehind:
+class TableWithoutData:
     """A block's shape, labels and offset in the place of its ``Table``.
 
     It answers what these answer. Whatever asks for entries, their values or their weights gets a
@@ -571,14 +577,14 @@ class LeftBehind:
         return "a compact fit has left its data behind; ask the fit that fit.compact() was made of"
 
     @classmethod
-    def of(cls, block: str, table: "Table | LeftBehind") -> "LeftBehind":
+    def of(cls, block: str, table: "Table | TableWithoutData") -> "TableWithoutData":
         """Leave the entries of a table behind, and the way to them."""
-        if isinstance(table, LeftBehind):
+        if isinstance(table, TableWithoutData):
             return table.without_data()
         nowhere = np.zeros(0, dtype=np.intp)
         return cls(block, table.select(nowhere), table.row_counts)
 
-    def without_data(self) -> "LeftBehind":
+    def without_data(self) -> "TableWithoutData":
         """Return what holds no way to the entries either: itself."""
         return self
 

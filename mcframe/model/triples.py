@@ -25,7 +25,7 @@ from mcframe.model.table import Table
 
 WAYS = ("refuse", "mean", "last", "sum")
 # What ``DataError``s begin with.
-HERE = "from_triples"
+FUNCTION = "from_triples"
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -140,15 +140,15 @@ def from_triples(
     """
     if not is_word(duplicates, *WAYS):
         raise ModelError(
-            f"{HERE}: duplicates={duplicates!r} was given; take one of"
+            f"{FUNCTION}: duplicates={duplicates!r} was given; take one of"
             f" {', '.join(map(repr, WAYS))}"
         )
-    library, names, (of_rows, of_columns, given) = three_columns(frame, (row, column, value))
+    library, names, (of_rows, of_columns, of_values) = three_columns(frame, (row, column, value))
     index, row_codes = coded(of_rows, names[0], library, rows)
     labels, column_codes = coded(of_columns, names[1], library, columns)
     empty = Triples(row_codes, column_codes, np.empty(0), index, labels)
     try:
-        values = numbers_of_column(given)
+        values = numbers_of_column(of_values)
     except NotANumber as error:
         raise wrong_value(empty, error.position[0], error.value, "is not a number") from None
     infinite = np.isinf(values)
@@ -159,82 +159,86 @@ def from_triples(
 
 
 def three_columns(
-    frame: Any, given: Sequence[Any]
+    frame: Any, columns: Sequence[Any]
 ) -> tuple[str | None, tuple[Any, Any], Sequence[Any]]:
     """Return the library of the triples, what their labels are called, and the three columns."""
     if frame is not None:
-        library, three = columns_of_frame(frame, given, HERE)
-        if len(set(given)) < len(given):
+        library, three = columns_of_frame(frame, columns, FUNCTION)
+        if len(set(columns)) < len(columns):
             raise DataError(
-                f"{HERE}: row={given[0]!r}, column={given[1]!r}, value={given[2]!r} were given;"
-                " name three different columns"
+                f"{FUNCTION}: row={columns[0]!r}, column={columns[1]!r}, value={columns[2]!r} were"
+                " given; name three different columns"
             )
-        names = (given[0], given[1])
+        names = (columns[0], columns[1])
     else:
         library, names = None, ("row", "column")
-        three = [sequence(*pair) for pair in zip(("row", "column", "value"), given, strict=True)]
-        indexes = [each.index for each in three if is_labelled(each)]
+        three = [sequence(*pair) for pair in zip(("row", "column", "value"), columns, strict=True)]
+        indexes = [series.index for series in three if is_labelled(series)]
         if any(not index.equals(indexes[0]) for index in indexes):
             raise DataError(
-                f"{HERE}: row, column and value are Series with different indexes; give columns of"
-                " one frame, or arrays (series.to_numpy()) if they belong together by position"
+                f"{FUNCTION}: row, column and value are Series with different indexes; give"
+                " columns of one frame, or arrays (series.to_numpy()) if they belong together by"
+                " position"
             )
     lengths = [len(column) for column in three]
     if len(set(lengths)) > 1:
         raise DataError(
-            f"{HERE}: row, column and value have {lengths[0]}, {lengths[1]} and {lengths[2]}"
+            f"{FUNCTION}: row, column and value have {lengths[0]}, {lengths[1]} and {lengths[2]}"
             " elements; one of each is needed for each triple"
         )
     if not lengths[0]:
-        raise DataError(f"{HERE}: not one triple was given; at least one is needed")
+        raise DataError(f"{FUNCTION}: not one triple was given; at least one is needed")
     return library, names, three
 
 
-def sequence(what: str, given: Any) -> Any:
+def sequence(what: str, data: Any) -> Any:
     """Return a sequence of labels or values as one that has a length and can be cut."""
-    if isinstance(given, str | bytes):
+    if isinstance(data, str | bytes):
         raise DataError(
-            f"{HERE}: {what}={given!r} is the name of a column, and no frame was given; give"
+            f"{FUNCTION}: {what}={data!r} is the name of a column, and no frame was given; give"
             " from_triples(frame, ...), or a sequence"
         )
-    if isinstance(given, np.ndarray) and given.ndim != 1:
+    if isinstance(data, np.ndarray) and data.ndim != 1:
         raise DataError(
-            f"{HERE}: {what} is an array of shape {given.shape}; one dimension is needed"
+            f"{FUNCTION}: {what} is an array of shape {data.shape}; one dimension is needed"
         )
-    series = series_of(given)
+    series = series_of(data)
     if is_series(series) or isinstance(series, np.ndarray | list | tuple | range):
         return series
     try:
         return list(series)
     except TypeError:
         raise DataError(
-            f"{HERE}: {what} is {a_type(given)}; a sequence is needed, one element for each triple"
+            f"{FUNCTION}: {what} is {a_type(data)}; a sequence is needed, one element for each"
+            " triple"
         ) from None
 
 
-def coded(given: Any, name: Any, library: str | None, known: Any) -> tuple[AxisLabels, IntArray]:
+def coded(
+    column: Any, name: Any, library: str | None, axis_labels: Any
+) -> tuple[AxisLabels, IntArray]:
     """Return the labels of an axis, and the place of the label of each triple among them."""
-    if known is None:
-        places, codes = code_labels(given, name)
+    if axis_labels is None:
+        places, codes = code_labels(column, name)
         return AxisLabels(tuple(places), name, library), codes
-    all_of_them, at = code_labels(sequence(f"{name} labels", known), name)
-    if len(all_of_them) < at.size:
-        twice = int(np.argmax(np.bincount(at) > 1))
+    all_of_them, label_codes = code_labels(sequence(f"{name} labels", axis_labels), name)
+    if len(all_of_them) < label_codes.size:
+        twice = int(np.argmax(np.bincount(label_codes) > 1))
         raise DataError(
-            f"{HERE}: {name} {in_words(list(all_of_them)[twice])} stands twice among the labels"
-            " that were given; give each once"
+            f"{FUNCTION}: {name} {in_words(list(all_of_them)[twice])} stands twice among the"
+            " labels that were given; give each once"
         )
     if not all_of_them:
-        raise DataError(f"{HERE}: not one {name} label was given; at least one is needed")
+        raise DataError(f"{FUNCTION}: not one {name} label was given; at least one is needed")
     labels = AxisLabels(tuple(all_of_them), name, library)
-    codes = labels.find(given)
+    codes = labels.find(column)
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
         others = f" and in {unknown.size - 1} more" if unknown.size > 1 else ""
         raise DataError(
-            f"{HERE}: {name} {in_words(given[int(unknown[0])])} in triple {unknown[0]} (counted"
-            f" from 0){others} is not among the labels that were given; add it to them, or leave"
-            " such triples out"
+            f"{FUNCTION}: {name} {in_words(column[int(unknown[0])])} in triple {unknown[0]}"
+            f" (counted from 0){others} is not among the labels that were given; add it to them,"
+            " or leave such triples out"
         )
     return labels, codes
 
@@ -244,7 +248,7 @@ def wrong_value(triples: Triples, place: int, value: object, wrong: str) -> Data
     row = in_words(triples.index[triples.rows[place]])
     column = in_words(triples.names[triples.columns[place]])
     return DataError(
-        f"{HERE}: value {value!r} at {triples.index.name} {row}, {triples.names.name} {column}"
+        f"{FUNCTION}: value {value!r} at {triples.index.name} {row}, {triples.names.name} {column}"
         f" {wrong}; finite numbers are needed, NaN where a value is missing"
     )
 
@@ -291,7 +295,7 @@ def merged(values: Array, starts: IntArray, way: str) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         sums: Array = np.add.reduceat(values, starts)
     if not np.all(np.isfinite(sums)):
-        raise DataError(f"{HERE}: sums of the values of one pair overflow; rescale the values")
+        raise DataError(f"{FUNCTION}: sums of the values of one pair overflow; rescale the values")
     return sums if way == "sum" else sums / (ends - starts)
 
 
@@ -302,19 +306,21 @@ def repeated(triples: Triples, cells: Any, values: Array, fresh: Mask) -> DataEr
     count = int(np.unique(cells[~fresh]).size)
     others = f" ({counted(count - 1, 'more such pair')})" if count > 1 else ""
     return DataError(
-        f"{HERE}: {triples.index.name} {in_words(triples.index[row])} and {triples.names.name}"
+        f"{FUNCTION}: {triples.index.name} {in_words(triples.index[row])} and {triples.names.name}"
         f" {in_words(triples.names[column])} stand together more than once, with the values"
         f" {exact(values[second - 1])} and {exact(values[second])}{others}; leave one of them, or"
         ' choose their common value by duplicates="mean", "last" or "sum"'
     )
 
 
-def table_of_triples(given: Triples) -> Table:
+def table_of_triples(triples: Triples) -> Table:
     """Return triples as a block's table; nothing is copied."""
-    return Table(given.shape, given.rows, given.columns, given.values, given.index, given.names)
+    return Table(
+        triples.shape, triples.rows, triples.columns, triples.values, triples.index, triples.names
+    )
 
 
-def in_columns_of(fitted: Table, name: str, given: Any) -> Any:
+def in_columns_of(fitted: Table, name: str, data: Any) -> Any:
     """Return data of new rows in the columns of a fit, where they are triples.
 
     Columns that the triples do not have are not observed.
@@ -324,24 +330,28 @@ def in_columns_of(fitted: Table, name: str, given: Any) -> Any:
     DataError
         If they have a column that the fit has not.
     """
-    if isinstance(given, Observations):
-        return attrs.evolve(given, values=in_columns_of(fitted, name, given.values))
-    if not isinstance(given, Triples):
-        columns = getattr(given, "column_names", getattr(given, "columns", ()))  # of a frame
-        columns, known = list(columns), fitted.names
-        if columns and isinstance(known, AxisLabels) and np.all(known.find(columns) < 0):
+    if isinstance(data, Observations):
+        return attrs.evolve(data, values=in_columns_of(fitted, name, data.values))
+    if not isinstance(data, Triples):
+        columns = getattr(data, "column_names", getattr(data, "columns", ()))  # of a frame
+        columns, fitted_names = list(columns), fitted.names
+        if (
+            columns
+            and isinstance(fitted_names, AxisLabels)
+            and np.all(fitted_names.find(columns) < 0)
+        ):
             raise DataError(
                 f"block {name!r}: the new rows are a frame without a column of the fit, whose data"
                 f" are triples; give mc.from_triples(frame, row={fitted.index.name!r},"
-                f" column={known.name!r}, value=...)"
+                f" column={fitted_names.name!r}, value=...)"
             )
-        return given
-    names = AxisLabels.of(fitted.names, fitted.shape[1], given.names.name)
-    places = places_among(given.names, names, f"block {name!r}: the new rows", "fit has")
-    return sorted_by_cells(attrs.evolve(given, columns=places[given.columns], names=names))
+        return data
+    names = AxisLabels.of(fitted.names, fitted.shape[1], data.names.name)
+    places = places_among(data.names, names, f"block {name!r}: the new rows", "fit has")
+    return sorted_by_cells(attrs.evolve(data, columns=places[data.columns], names=names))
 
 
-def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
+def in_cells_of(table: Table, triples: Triples, what: str) -> Triples:
     """Return weights or offsets of the entries of a table, by its rows and columns.
 
     Raises
@@ -349,12 +359,12 @@ def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
     DataError
         If they have a row or a column that the table has not, or none for one of its entries.
     """
-    index = AxisLabels.of(table.index, table.shape[0], given.index.name)
-    names = AxisLabels.of(table.names, table.shape[1], given.names.name)
-    rows = places_among(given.index, index, what, "values have")[given.rows]
-    columns = places_among(given.names, names, what, "values have")[given.columns]
-    moved = sorted_by_cells(Triples(rows, columns, given.values, index, names))
-    without = np.flatnonzero(~np.isin(table.cells, moved.cells, assume_unique=True))
+    index = AxisLabels.of(table.index, table.shape[0], triples.index.name)
+    names = AxisLabels.of(table.names, table.shape[1], triples.names.name)
+    rows = places_among(triples.index, index, what, "values have")[triples.rows]
+    columns = places_among(triples.names, names, what, "values have")[triples.columns]
+    aligned = sorted_by_cells(Triples(rows, columns, triples.values, index, names))
+    without = np.flatnonzero(~np.isin(table.cells, aligned.cells, assume_unique=True))
     if without.size:
         row, column = index[table.rows[without[0]]], names[table.columns[without[0]]]
         others = f" and at {counted(without.size - 1, 'more pair')}" if without.size > 1 else ""
@@ -362,7 +372,7 @@ def in_cells_of(table: Table, given: Triples, what: str) -> Triples:
             f"{what} have no number at {index.name} {in_words(row)}, {names.name}"
             f" {in_words(column)}{others}; give one for each value"
         )
-    return moved
+    return aligned
 
 
 def places_among(labels: AxisLabels, others: AxisLabels, what: str, have: str) -> IntArray:

@@ -158,8 +158,8 @@ class Blockwise(ImplicitCells):
         def sums(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Array:
             return np.sum(losses, axis=1 if by_rows else 0)
 
-        found = list(self.over_losses(latent, sums, max(self.shape)))
-        return self.scale * (np.concatenate(found) if by_rows else np.sum(found, axis=0))
+        block_sums = list(self.over_losses(latent, sums, max(self.shape)))
+        return self.scale * (np.concatenate(block_sums) if by_rows else np.sum(block_sums, axis=0))
 
     def recession(self, moved: LowRank) -> tuple[float, float]:
         """The limit of the losses along D, and the sum of the sizes of its summands."""
@@ -260,16 +260,16 @@ class BlockwiseAt(ImplicitCellsAt):
         As one product with the columns' k (k + 1) / 2 products in pairs. Where these take too
         much memory the highest curvature serves: one Gram matrix for all.
         """
-        own, other = self.latent.left, self.latent.right
+        factor, other_factor = self.latent.left, self.latent.right
         if not by_rows:
-            own, other = other, own
+            factor, other_factor = other_factor, factor
         scale = self.blockwise.scale
-        if own.shape[0] * own.shape[1] ** 2 > HESSIANS:
+        if factor.shape[0] * factor.shape[1] ** 2 > HESSIANS:
             highest = scale * float(self.blockwise.loss.curvature)
-            return (other.T @ other)[None], highest, highest
-        upper = np.triu_indices(own.shape[1])
-        pairs = other[:, upper[0]] * other[:, upper[1]]
-        sums = np.zeros((own.shape[0], pairs.shape[1]))
+            return (other_factor.T @ other_factor)[None], highest, highest
+        upper = np.triu_indices(factor.shape[1])
+        pairs = other_factor[:, upper[0]] * other_factor[:, upper[1]]
+        sums = np.zeros((factor.shape[0], pairs.shape[1]))
 
         def fill(z: Array, buffer: Array) -> None:
             z[:] = self.blockwise.loss.second_derivative(z)
@@ -278,13 +278,13 @@ class BlockwiseAt(ImplicitCellsAt):
             return second @ pairs if by_rows else second.T @ pairs[rows]
 
         blockwise = self.blockwise
-        found = blockwise.over_cells(self.latent, fill, by_pairs, sums.size)
-        for (rows, _), own_sums in zip(blockwise.blocks, found, strict=True):
+        block_sums = blockwise.over_cells(self.latent, fill, by_pairs, sums.size)
+        for (rows, _), pair_sums in zip(blockwise.blocks, block_sums, strict=True):
             if by_rows:
-                sums[rows] = own_sums
+                sums[rows] = pair_sums
             else:
-                sums += own_sums
-        matrices = np.empty((own.shape[0], own.shape[1], own.shape[1]))
+                sums += pair_sums
+        matrices = np.empty((factor.shape[0], factor.shape[1], factor.shape[1]))
         matrices[:, upper[0], upper[1]] = matrices[:, upper[1], upper[0]] = sums
         return matrices, scale, 0.0
 
@@ -300,17 +300,17 @@ class BlockwiseAt(ImplicitCellsAt):
         """The sum of the conjugates, and the sum of their sizes."""
         loss, scale = self.blockwise.loss, self.blockwise.scale
         if share == 0.0:
-            n_unwritten = self.blockwise.n_read - self.blockwise.rows.size
-            total = n_unwritten * float(loss.conjugate(np.zeros(1))[0])
+            n_implicit = self.blockwise.n_read - self.blockwise.rows.size
+            total = n_implicit * float(loss.conjugate(np.zeros(1))[0])
             return scale * total, ROUNDED * scale * abs(total)
 
         def conjugates(rows: slice, places: IntArray, out: Array, gradients: Array) -> Any:
-            flat, found = gradients.reshape(-1), out.reshape(-1)
+            flat, values = gradients.reshape(-1), out.reshape(-1)
             for first in range(0, flat.size, SLICE):
                 part = slice(first, first + SLICE)
-                found[part] = loss.conjugate(share * flat[part].astype(np.float64, copy=False))
-            found[places] = 0.0
-            return float(np.sum(found)), float(np.sum(np.abs(found)))
+                values[part] = loss.conjugate(share * flat[part].astype(np.float64, copy=False))
+            values[places] = 0.0
+            return float(np.sum(values)), float(np.sum(np.abs(values)))
 
         sums, sizes = zip(*self.over_gradients(conjugates), strict=True)
         return scale * math.fsum(sums), ROUNDED * scale * math.fsum(sizes)
@@ -352,8 +352,8 @@ class BlockwiseGradients(Operator):
             rows_times(gradients, right, out)
             return out
 
-        found = list(self.point.over_gradients(product))
-        return self.point.blockwise.scale * np.concatenate(found)
+        products = list(self.point.over_gradients(product))
+        return self.point.blockwise.scale * np.concatenate(products)
 
     def _rmatmat(self, block: Array) -> Array:
         size = (block.shape[1], self.shape[1])
@@ -364,6 +364,6 @@ class BlockwiseGradients(Operator):
             return out
 
         total = np.zeros(size)
-        for own in self.point.over_gradients(product, total.size):
-            total += own
+        for part in self.point.over_gradients(product, total.size):
+            total += part
         return self.point.blockwise.scale * total.T

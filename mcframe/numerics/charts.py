@@ -168,8 +168,8 @@ class ScaledSpheres(Chart):
         unit = Spheres(1.0)
         along = float(np.vdot(smooth_gradient, unit.factors(vector[:-1], n_rows)))
         rows = self.scale(vector) * unit.gradient(vector[:-1], n_rows, smooth_gradient)
-        own = 2.0 * self.weight * self.unit * float(vector[-1])
-        return np.append(rows, np.sqrt(self.unit) * along + own)
+        cost_gradient = 2.0 * self.weight * self.unit * float(vector[-1])
+        return np.append(rows, np.sqrt(self.unit) * along + cost_gradient)
 
 
 @attrs.frozen

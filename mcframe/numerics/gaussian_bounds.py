@@ -158,20 +158,24 @@ def increasing_root(
     x, before = 0.5 * (low + high), high - low
     active = np.arange(x.size)
     for _ in range(MAX_STEPS):
-        here = x[active]
-        value, derivative = function(here, active)
-        low[active] = np.where(value <= 0.0, here, low[active])
-        high[active] = np.where(value >= 0.0, here, high[active])
+        points = x[active]
+        value, derivative = function(points, active)
+        low[active] = np.where(value <= 0.0, points, low[active])
+        high[active] = np.where(value >= 0.0, points, high[active])
         left, right = low[active], high[active]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             step = -value / derivative
-            inside = (here + step > left) & (here + step < right)
-            small = np.abs(step) <= 2.0 * EPS * (1.0 + np.abs(here))
+            inside = (points + step > left) & (points + step < right)
+            small = np.abs(step) <= 2.0 * EPS * (1.0 + np.abs(points))
             halves = np.abs(step) <= 0.5 * np.abs(before[active])
-        moved = np.where(small | (inside & halves), here + step, left + 0.5 * (right - left))
-        before[active] = moved - here
-        x[active] = moved
-        active = active[~(small | (moved == here) | (right - left <= EPS * (1.0 + np.abs(here))))]
+        next_points = np.where(
+            small | (inside & halves), points + step, left + 0.5 * (right - left)
+        )
+        before[active] = next_points - points
+        x[active] = next_points
+        active = active[
+            ~(small | (next_points == points) | (right - left <= EPS * (1.0 + np.abs(points))))
+        ]
         if active.size == 0:
             break
     return x.reshape(shape)

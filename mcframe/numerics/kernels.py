@@ -46,7 +46,7 @@ def over_rows(loop: Callable[..., None], cost: float, starts: IntArray, *arrays:
 
 
 @attrs.frozen(eq=False)
-class Shared:
+class SharedQuadratic:
     """``scales[row]/2 u' normals[row] u - <images[row], u>``: a quadratic behind each row.
 
     ``normals`` are one matrix for each row, or a single one for all.
@@ -58,9 +58,9 @@ class Shared:
 
     def add_to(self, normals: Array, images: Array, rows: slice) -> None:
         """Add those of some rows to sums as ``Compressed.normal_sums`` has them."""
-        own = self.normals[rows] if self.normals.shape[0] > 1 else self.normals
+        row_normals = self.normals[rows] if self.normals.shape[0] > 1 else self.normals
         lower = np.tril_indices(self.normals.shape[1])
-        normals += self.scales[rows, None] * own[:, lower[0], lower[1]]
+        normals += self.scales[rows, None] * row_normals[:, lower[0], lower[1]]
         images += self.images[rows]
 
 
@@ -68,13 +68,13 @@ class Shared:
 class Compressed:
     """The entries of a matrix row by row, or those of its transpose.
 
-    ``as_given`` says whether the caller's numbers already come in this order.
+    ``in_order`` says whether the caller's numbers already come in this order.
     """
 
     starts: IntArray
     across: IntArray
     places: IntArray
-    as_given: bool
+    in_order: bool
 
     @classmethod
     def of(cls, compressed: sp.csr_array) -> "Compressed":
@@ -84,18 +84,20 @@ class Compressed:
             compressed.indptr.astype(np.int64),
             compressed.indices.astype(np.uint32),
             places,
-            as_given=bool(np.array_equal(places, np.arange(places.size))),
+            in_order=bool(np.array_equal(places, np.arange(places.size))),
         )
 
     def reorder(self, values: Array) -> Array:
         """The caller's numbers in this order."""
-        return values if self.as_given else values[self.places]
+        return values if self.in_order else values[self.places]
 
     def between(self, first: int, last: int | None) -> "Compressed":
         """The rows from first to last, of which the latter is no part."""
         starts = self.starts[first : None if last is None else last + 1]
-        here = slice(int(starts[0]), int(starts[-1]))
-        return Compressed(starts - starts[0], self.across[here], self.places[here], as_given=False)
+        entries = slice(int(starts[0]), int(starts[-1]))
+        return Compressed(
+            starts - starts[0], self.across[entries], self.places[entries], in_order=False
+        )
 
     @property
     def order(self) -> tuple[IntArray, IntArray, IntArray]:
@@ -117,7 +119,7 @@ class Compressed:
         linear: Array,
         right: Array,
         weight: float,
-        shared: Shared | None = None,
+        shared: SharedQuadratic | None = None,
     ) -> Array:
         """The u of each row with least ``sum of (c/2 <u, v>^2 - p <u, v>) + weight/2 ||u||^2``.
 
@@ -152,8 +154,8 @@ class Compressed:
         normals, images = np.empty((n_rows, width * (width + 1) // 2)), np.empty((n_rows, width))
 
         def add(first: int, last: int) -> None:
-            own = normals[first:last], images[first:last]
-            sum_rows(first, last, *self.order, curvature, linear, right, *own)
+            sums = normals[first:last], images[first:last]
+            sum_rows(first, last, *self.order, curvature, linear, right, *sums)
 
         share(add, cuts(self.across.size * width * (width + 4) / 2, self.starts))
         return normals, images

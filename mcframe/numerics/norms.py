@@ -141,7 +141,7 @@ class Lanczos:
         self.last: Array = np.zeros((0, 0))  # what carries the last block of T to the next one
         self.steps = 0
         self.excluded = np.inf  # no eigenvalue of M is beyond
-        self.known: tuple[Array, Array] | None = None  # T's eigenvalues and eigenvectors
+        self.eigenpairs: tuple[Array, Array] | None = None  # T's eigenvalues and eigenvectors
 
     @property
     def size(self) -> int:
@@ -166,39 +166,39 @@ class Lanczos:
             if self.ended:
                 break
             check_time()
-            last, known = self.within.shape[0], sum(self.widths)
-            block = np.ascontiguousarray(columns[:, last:known])
+            last, total_width = self.within.shape[0], sum(self.widths)
+            block = np.ascontiguousarray(columns[:, last:total_width])
             image = self.tall.gram(block) if self.written is None else self.written @ block
             length = float(np.linalg.norm(image))
-            own = block.T @ image
+            diagonal_block = block.T @ image
             # What the recurrence says, then what rounding has left of all blocks before.
-            image = image - block @ own
+            image = image - block @ diagonal_block
             if self.steps:
                 image -= columns[:, last - self.widths[-2] : last] @ self.last.T
-            self.extend(0.5 * (own + own.T))
-            fresh, self.last = outside(image, columns[:, :known], EXHAUSTED * length)
-            columns[:, known : known + fresh.shape[1]] = fresh
+            self.extend(0.5 * (diagonal_block + diagonal_block.T))
+            fresh, self.last = outside(image, columns[:, :total_width], EXHAUSTED * length)
+            columns[:, total_width : total_width + fresh.shape[1]] = fresh
             if fresh.shape[1]:
                 self.widths.append(fresh.shape[1])
         self.columns = columns[:, : sum(self.widths)]
 
-    def extend(self, own: Array) -> None:
+    def extend(self, diagonal_block: Array) -> None:
         """Append a block to T."""
-        size, width = self.within.shape[0], own.shape[0]
+        size, width = self.within.shape[0], diagonal_block.shape[0]
         grown = np.zeros((size + width, size + width))
         grown[:size, :size] = self.within
-        grown[size:, size:] = own
+        grown[size:, size:] = diagonal_block
         if size:
             place = slice(size - self.last.shape[1], size)
             grown[size:, place], grown[place, size:] = self.last, self.last.T
-        self.within, self.steps, self.known = grown, self.steps + 1, None
+        self.within, self.steps, self.eigenpairs = grown, self.steps + 1, None
 
     def ritz(self) -> tuple[Array, Array]:
         """Ritz values of M, descending, and their vectors in the basis."""
-        if self.known is None:
+        if self.eigenpairs is None:
             values, vectors = np.linalg.eigh(self.within)
-            self.known = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-        return self.known
+            self.eigenpairs = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        return self.eigenpairs
 
     def leading(self, count: int) -> tuple[Array, Array, Array]:
         """So many leading singular triplets, fewer where there are fewer, as well as known.

@@ -63,8 +63,8 @@ class Operator(LinearOperator):  # type: ignore[misc]
 
     def gram_matrix(self, of_rows: bool = False) -> Array | None:
         """A'A, or A A', written out; None where that takes more than some products with it."""
-        found = self.gram_with(np.zeros((self.shape[1 if of_rows else 0], 0)), of_rows)
-        return None if found is None else found[0]
+        gram_and_product = self.gram_with(np.zeros((self.shape[1 if of_rows else 0], 0)), of_rows)
+        return None if gram_and_product is None else gram_and_product[0]
 
     def dense(self) -> Array:
         """The matrix written out, by its definition: the images of the unit vectors."""
@@ -119,18 +119,20 @@ class Sum(Operator):
     def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
         """Gram matrix and product of one matrix and others of low rank, if known of the former."""
         thin = [part.thin(of_rows) for part in self.parts]
-        factors = [own for own in thin if own is not None]
-        others = [part for part, own in zip(self.parts, thin, strict=True) if own is None]
+        factors = [factor_pair for factor_pair in thin if factor_pair is not None]
+        others = [
+            part for part, factor_pair in zip(self.parts, thin, strict=True) if factor_pair is None
+        ]
         if len(others) != 1 or not factors:
             return None
         far, near = (np.hstack(sides) for sides in zip(*factors, strict=True))
-        found = others[0].gram_with(np.hstack([far, block]), of_rows)
-        if found is None:
+        gram_and_product = others[0].gram_with(np.hstack([far, block]), of_rows)
+        if gram_and_product is None:
             return None
-        written, image = found[0], found[1][:, : far.shape[1]]
+        written, image = gram_and_product[0], gram_and_product[1][:, : far.shape[1]]
         # (S + F N')'(S + F N') = S'S + (S'F) N' + N (S'F)' + N (F'F) N'.
         crossed = (image + 0.5 * near @ (far.T @ far)) @ near.T
-        images = found[1][:, far.shape[1] :] + near @ (far.T @ block)
+        images = gram_and_product[1][:, far.shape[1] :] + near @ (far.T @ block)
         return written + crossed + crossed.T, images
 
     def _matmat(self, block: Array) -> Array:
@@ -495,11 +497,11 @@ class Projected(Derived):
     def gram_with(self, block: Array, of_rows: bool = False) -> tuple[Array, Array] | None:
         """S'S less S'A (S'A)', and S'U less S'A A'U, what is in the other space taken off."""
         far, near = (self.right, self.left) if of_rows else (self.left, self.right)
-        found = self.operator.gram_with(np.hstack([far, block]), of_rows)
-        if found is None:
+        gram_and_product = self.operator.gram_with(np.hstack([far, block]), of_rows)
+        if gram_and_product is None:
             return None
-        image, images = np.hsplit(found[1], [far.shape[1]])
-        written = without(without(found[0] - image @ image.T, near).T, near)
+        image, images = np.hsplit(gram_and_product[1], [far.shape[1]])
+        written = without(without(gram_and_product[0] - image @ image.T, near).T, near)
         return written, without(images - image @ (far.T @ block), near)
 
     def _matmat(self, block: Array) -> Array:

@@ -131,8 +131,8 @@ def quasi_newton_step(
     def along(step: float) -> tuple[float, float]:
         nonlocal seen, last
         if step != seen:
-            there = point + step * direction
-            seen, last = step, (there, *value_and_gradient(there))
+            candidate = point + step * direction
+            seen, last = step, (candidate, *value_and_gradient(candidate))
         return last[1], float(np.dot(last[2], direction))
 
     first = memory.first(farthest * lengths[0] / max(lengths[1], UNDERFLOW))

@@ -131,9 +131,9 @@ class Form:
         fresh = np.ones(rows.size, dtype=np.bool_)
         fresh[1:] = np.any(chosen[1:] != chosen[:-1], axis=1)
         away = np.abs(chosen - base)
-        here, places = np.nonzero(away)
-        starts = np.concatenate([[0], np.cumsum(np.bincount(here, minlength=rows.size))])
-        return cls(sign, base, rows, fresh, starts, places, np.sqrt(away[here, places]))
+        lines, places = np.nonzero(away)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(lines, minlength=rows.size))])
+        return cls(sign, base, rows, fresh, starts, places, np.sqrt(away[lines, places]))
 
     def solved(self, rows: RowMixture) -> tuple[Array, Array]:
         """W of each component (C x d x d), and the log determinants of I + Q S (C,)."""
@@ -187,19 +187,27 @@ class Incomplete:
         variances : array (d,)
         """
         seen = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
-        known = np.where(seen, precisions, 0.0)
-        logs = np.log(np.where(seen, known / (2.0 * np.pi), 1.0))
-        most = np.max(known, axis=0, initial=0.0)
-        by_missing = np.count_nonzero(known != most, axis=1) < np.count_nonzero(seen, axis=1)
+        observed_precisions = np.where(seen, precisions, 0.0)
+        logs = np.log(np.where(seen, observed_precisions / (2.0 * np.pi), 1.0))
+        most = np.max(observed_precisions, axis=0, initial=0.0)
+        by_missing = np.count_nonzero(observed_precisions != most, axis=1) < np.count_nonzero(
+            seen, axis=1
+        )
         by_missing &= np.max(most * variances, initial=0.0) <= MOST_PRECISE
         bases = (1.0, np.zeros_like(most), ~by_missing), (-1.0, most, by_missing)
         forms = tuple(
-            Form.of(sign, base, known, np.flatnonzero(rows))
+            Form.of(sign, base, observed_precisions, np.flatnonzero(rows))
             for sign, base, rows in bases
             if rows.any()
         )
         constants = 0.5 * np.sum(logs, axis=1)
-        return cls(np.where(seen, values, 0.0), known, np.asarray(variances), constants, forms)
+        return cls(
+            np.where(seen, values, 0.0),
+            observed_precisions,
+            np.asarray(variances),
+            constants,
+            forms,
+        )
 
     def take(self, rows: IntArray) -> "Incomplete":
         """Some of the rows."""
@@ -276,7 +284,7 @@ def expectation(table: Incomplete, rows: RowMixture) -> Expectation:
             return np.sum(weighted, axis=1), square
 
         widths, sums = over_blocks(table, form, rows, sums_of)
-        linear, square = (sum(each) for each in zip(*sums, strict=True))
+        linear, square = (sum(parts) for parts in zip(*sums, strict=True))
         total = np.sum(weights[form.rows], axis=0)
         shifts += np.einsum("ck,ckj->cj", linear, widths)
         scatters += widths @ square @ widths + total[:, None, None] * widths
@@ -480,12 +488,12 @@ def solve_rows(  # type: ignore[no-untyped-def]
             for a in range(count):
                 column[a], image[a] = pulled[c, row, places[first + a]], 0.0
             for a in range(count):
-                own, total = column[a], 0.0
+                value, total = column[a], 0.0
                 for b in range(a):
                     total += system[a, b] * column[b]
                 for b in range(a):
-                    image[b] += system[a, b] * own
-                image[a] += total + system[a, a] * own
+                    image[b] += system[a, b] * value
+                image[a] += total + system[a, a] * value
             for a in range(count):
                 distance += sign * image[a] * column[a]
                 solutions[c, row, places[first + a]] += image[a]
@@ -665,20 +673,20 @@ def left_out(
     noisy = rows.covariances + noise * np.eye(values.shape[1])
     whole = [WholeInverse.of(total) for total in noisy]
     by_missing = bool(np.all(np.diagonal(noisy, axis1=1, axis2=2) <= MOST_PRECISE * noise))
-    for here, places in groups(observed):
+    for members, places in groups(observed):
         check_time()
         few = by_missing and 2 * places.shape[1] > values.shape[1]
         alike = len(places) == 1
-        pattern = observed[here[: len(places)]]
+        pattern = observed[members[: len(places)]]
         before = np.cumsum(pattern, axis=1) - pattern
         for c, total in enumerate(noisy):
             inverse = whole[c].of_observed(places) if few else ObservedInverse.of(total, places)
-            x = values[here[:, None], places]
+            x = values[members[:, None], places]
             away = x - rows.means[c, places]
             weighted = inverse.times(away)
             precisions = inverse.diagonal
             density = inverse.log_determinant - np.sum(weighted * away, axis=1)
-            cells = here[:, None], places
+            cells = members[:, None], places
             means[c][cells] = x - weighted / precisions
             variances[c][cells] = 1.0 / precisions
             logs[c][cells] = density[:, None] - np.log(precisions) + weighted**2 / precisions
@@ -688,14 +696,14 @@ def left_out(
                 at = before[lines, begins[which]][:, None] + np.arange(width)
                 within = inverse.blocks(lines, at)
                 spread = np.linalg.inv(within)
-                line = np.arange(here.size)[:, None] if alike else lines
+                line = np.arange(members.size)[:, None] if alike else lines
                 pulled = weighted[line[..., None], at]
-                moved = (spread @ pulled[..., None])[..., 0]
+                correction = (spread @ pulled[..., None])[..., 0]
                 others = density[line] - np.linalg.slogdet(within)[1]
-                cells = here[line][..., None], begins[which][:, None] + np.arange(width)
-                means[c][cells] = x[line[..., None], at] - moved
+                cells = members[line][..., None], begins[which][:, None] + np.arange(width)
+                means[c][cells] = x[line[..., None], at] - correction
                 variances[c][cells] = np.einsum("ijj->ij", spread)
-                logs[c][cells] = (others + np.sum(moved * pulled, axis=-1))[..., None]
+                logs[c][cells] = (others + np.sum(correction * pulled, axis=-1))[..., None]
     logs = 0.5 * logs + rows.log_shares[:, None, None]
     weights = np.exp(logs - np.max(logs, axis=0))
     predicted, spread = moments_of(weights / np.sum(weights, axis=0), means, variances)
@@ -731,5 +739,5 @@ def groups(observed: Mask) -> Iterator[tuple[IntArray, IntArray]]:
         alike = others[counts == m]
         size = max(1, BATCH // int(m) ** 2)
         for first in range(0, alike.size, size):
-            here = alike[first : first + size]
-            yield here, np.nonzero(observed[here])[1].reshape(here.size, int(m))
+            members = alike[first : first + size]
+            yield members, np.nonzero(observed[members])[1].reshape(members.size, int(m))

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.numerics.kernels import Shared
+from mcframe.numerics.kernels import SharedQuadratic
 from mcframe.numerics.operators import LowRank, Operator, Placed, Rescaled, Scales
 
 
@@ -141,9 +141,9 @@ class QuadraticCells(ImplicitCells):
     def of_lines(self, latent: LowRank, z: Array, by_rows: bool) -> Array:
         """The sum over each row of Z, or over each column."""
         both, lines = self.minus_centre(latent), self.rows if by_rows else self.columns
-        own, other = (both.left, both.right) if by_rows else (both.right, both.left)
-        squares = np.einsum("ij,ij->i", own @ (other.T @ other), own)
-        total = 0.5 * self.weight * squares + other.shape[0] * self.constant
+        factor, other_factor = (both.left, both.right) if by_rows else (both.right, both.left)
+        squares = np.einsum("ij,ij->i", factor @ (other_factor.T @ other_factor), factor)
+        total = 0.5 * self.weight * squares + other_factor.shape[0] * self.constant
         return total - np.bincount(lines, weights=self.quadratics(z), minlength=total.size)
 
     def recession(self, moved: LowRank) -> tuple[float, float]:
@@ -296,15 +296,15 @@ class ImplicitLoss:
         total, latent = np.zeros(self.shape[0 if by_rows else 1]), self.latent(latent)
         for part in self.parts:
             block, entries = latent.columns(part.columns), z[part.entries]
-            own = slice(None) if by_rows else part.columns
-            total[own] += part.cells.of_lines(block, entries, by_rows)
+            lines = slice(None) if by_rows else part.columns
+            total[lines] += part.cells.of_lines(block, entries, by_rows)
         return total
 
     def recession(self, moved: LowRank) -> Array:
         """lim (losses at W + t D) / t as t grows, and the sum of the sizes of its summands."""
         moved = self.latent(moved)
-        found = [part.cells.recession(moved.columns(part.columns)) for part in self.parts]
-        return np.sum(found, axis=0) if found else np.zeros(2)
+        recessions = [part.cells.recession(moved.columns(part.columns)) for part in self.parts]
+        return np.sum(recessions, axis=0) if recessions else np.zeros(2)
 
     def curvatures_along(self, left: Array, right: Array) -> Array:
         """A bound on the second derivative of all cells' sum along each a b', a column of each."""
@@ -354,7 +354,7 @@ class ImplicitLossAt:
             Placed(point.gradient(), part.columns, n_columns).multiple(share)
             for part, point in pairs
         ]
-        return placed if scales is None else [Rescaled(each, scales) for each in placed]
+        return placed if scales is None else [Rescaled(operator, scales) for operator in placed]
 
     @cached_property
     def products(self) -> tuple[Array, Array]:
@@ -362,15 +362,15 @@ class ImplicitLossAt:
         assert isinstance(self.latent, LowRank)
         forward, backward = np.zeros_like(self.latent.left), np.zeros_like(self.latent.right)
         for part, point in zip(self.background.parts, self.points, strict=True):
-            own, back = point.products()
-            forward += own
-            backward[part.columns] += back
+            forward_part, backward_part = point.products()
+            forward += forward_part
+            backward[part.columns] += backward_part
         scaled = self.background.latent(LowRank(forward, backward))
         return scaled.left, scaled.right
 
     def normal_equations(
         self, by_rows: bool, curvature: Array, linear: Array
-    ) -> tuple[Shared | None, Array, Array]:
+    ) -> tuple[SharedQuadratic | None, Array, Array]:
         """The part of all cells in the normal equations of each row of one factor.
 
         Newton's: with Hessian N and gradient T V of a row u of U, N u - T V is its image. Also
@@ -379,17 +379,17 @@ class ImplicitLossAt:
         if not self:
             return None, curvature, linear
         assert isinstance(self.latent, LowRank)
-        own = self.latent.left if by_rows else self.latent.right
-        held, found = np.zeros(self.z.size), []
+        factor_rows = self.latent.left if by_rows else self.latent.right
+        held, hessians = np.zeros(self.z.size), []
         for part, point in zip(self.background.parts, self.points, strict=True):
             matrices, factor, held[part.entries] = point.hessians(by_rows)
-            found.append((slice(None) if by_rows else part.columns, matrices, factor))
-        matrices, scales = together(found, own.shape[0], by_rows)
+            hessians.append((slice(None) if by_rows else part.columns, matrices, factor))
+        matrices, scales = sum_of_hessians(hessians, factor_rows.shape[0], by_rows)
         stretch = self.background.scales
         if stretch is not None:
             scales = scales * np.square(stretch.rows if by_rows else stretch.columns)
-        images = scales[:, None] * np.squeeze(matrices @ own[:, :, None], axis=2)
-        shared = Shared(matrices, scales, images - self.products[0 if by_rows else 1])
+        images = scales[:, None] * np.squeeze(matrices @ factor_rows[:, :, None], axis=2)
+        shared = SharedQuadratic(matrices, scales, images - self.products[0 if by_rows else 1])
         return shared, curvature - held, linear - (held * self.z - self.at_entries)
 
     def curvature_along(self, after: "ImplicitLossAt", moved: LowRank, z: Array) -> float:
@@ -404,29 +404,29 @@ class ImplicitLossAt:
         """Sum of the conjugates at ``share`` times the gradients, and a size for its rounding."""
         total, size = 0.0, 0.0
         for point in self.points:
-            own, unsure = point.conjugate(share)
-            total, size = total + own, size + unsure
+            value, unsure = point.conjugate(share)
+            total, size = total + value, size + unsure
         return total, size
 
 
-def together(
-    found: list[tuple[slice, Array, float]], n_lines: int, by_rows: bool
+def sum_of_hessians(
+    hessians: list[tuple[slice, Array, float]], n_lines: int, by_rows: bool
 ) -> tuple[Array, Array]:
     """Matrices of the sum of ``hessians``, one for all rows if each has one, and their factors.
 
     By rows each part has the same factor in all of them, else it stands in lines of its own.
     """
-    if all(len(matrices) == 1 for _, matrices, _ in found):
+    if all(len(matrices) == 1 for _, matrices, _ in hessians):
         if by_rows:
-            return np.sum([f * matrices for _, matrices, f in found], axis=0), np.ones(n_lines)
+            return np.sum([f * matrices for _, matrices, f in hessians], axis=0), np.ones(n_lines)
         scales = np.zeros(n_lines)
-        for lines, _, factor in found:
+        for lines, _, factor in hessians:
             scales[lines] += factor
-        return found[0][1], scales
-    _, first, factor = found[0]
-    if len(found) == 1 and len(first) == n_lines:  # nothing to add, or to copy
+        return hessians[0][1], scales
+    _, first, factor = hessians[0]
+    if len(hessians) == 1 and len(first) == n_lines:  # nothing to add, or to copy
         return first, np.full(n_lines, factor)
     total = np.zeros((n_lines, *first.shape[1:]))
-    for lines, matrices, factor in found:
+    for lines, matrices, factor in hessians:
         total[lines] += factor * matrices
     return total, np.ones(n_lines)

@@ -138,7 +138,9 @@ class FixedPoint:
         if ones:
             iterate[:, -1] = 1.0
         layouts = [block_loss.layout for block_loss in program.loss.block_losses]
-        biases = tuple(np.zeros(own.n_biases) if own.n_biases else None for own in layouts)
+        biases = tuple(
+            np.zeros(layout.n_biases) if layout.n_biases else None for layout in layouts
+        )
         evaluation = program.evaluate_at(iterate, biases)
         nuclear = nuclear_norm(iterate, exact=True)
         steps, sigma = published_steps(program), float(values[0])
@@ -295,8 +297,8 @@ def begin(model: Model, data: Mapping[str, Any]) -> tuple[Problem, FixedPoint]:
     ones = OnesColumn() in model.terms
     labels = [block for block in model.blocks if block.name == "labels"]
     preset = mc_1 if ones else partial(mc_b, bias=bool(labels and labels[0].bias))
-    known = isinstance(model.terms[0], NuclearNorm) and labels
-    if not known or model != preset(weight_of(model), labels[0].weight):
+    is_published = isinstance(model.terms[0], NuclearNorm) and labels
+    if not is_published or model != preset(weight_of(model), labels[0].weight):
         raise ModelError(
             "the published algorithms are for the models of mc_b and mc_1 alone; fit(model, data)"
             " solves any model"

@@ -78,8 +78,8 @@ def gamma(fit: Fit, labels: str = "labels") -> Array:
     if lam == 0.0 or fit.model != soft_impute(lam, names):
         raise ModelError("gamma is known of soft_impute alone; use fit.predict_rows")
     loadings = orthogonal_factors(fit.latent.left, fit.latent.right)[2]
-    here = fit.problem.columns(labels)
-    of_label, others = loadings[here], np.delete(loadings, here, axis=0)
+    label_columns = fit.problem.columns(labels)
+    of_label, others = loadings[label_columns], np.delete(loadings, label_columns, axis=0)
     normal = others.T @ others + lam * np.eye(loadings.shape[1])
     return of_label @ np.linalg.solve(normal, others.T)
 

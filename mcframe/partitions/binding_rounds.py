@@ -209,7 +209,7 @@ def table_facts(part: Part) -> tuple[tuple[IntArray, ...], tuple[tuple[Any, ...]
     source = part.source
     first = source.data.rows(part.p)[0]
     tables = [(block, part.tables[block.name]) for block in source.model.blocks]
-    rows = tuple(attrs.evolve(table, unwritten=False).row_counts for _, table in tables)
+    rows = tuple(attrs.evolve(table, has_implicit_cells=False).row_counts for _, table in tables)
     return rows, tuple(
         summed_facts(block, table, first, k) for k, (block, table) in enumerate(tables)
     )
@@ -406,7 +406,7 @@ def standard_of_partitions(
         units = affine_units_of(pivot, size, mean, spread)
         lowest, highest = ranges_in(units, lowest, highest)
     unweighted = Standard(units, np.ones(lowest.size))
-    if block.likelihood.undetermined is not None:
+    if block.likelihood.why_no_optimum is not None:
         return unweighted  # a variance that is learned weighs each column by itself
     arguments = PART, block.name, unweighted, lowest < highest
     sums_at = SumsAtConstants(partitions, PartValue(at_constants, arguments))

@@ -13,7 +13,7 @@ from mcframe.compile import demand_determined
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
 from mcframe.contracts.validators import is_word
 from mcframe.fitting.fit import resumed
-from mcframe.fitting.fit_answer import Fit, Kept
+from mcframe.fitting.fit_answer import CompactState, Fit
 from mcframe.model import Model
 from mcframe.model.binding import check_model, worth_a_warning
 from mcframe.partitions.alternating_rows import EQUATION_BYTES
@@ -95,7 +95,7 @@ def fit_partitions(
         # Parts that are compiled, and what a cluster was sent, are not kept as long as the fit.
         rested: Any = problem.partitions.bound_to(problem.partitions.source)
         problem = attrs.evolve(problem, partitions=rested)
-        return attrs.evolve(fit, problem=problem, kept=Kept(space, notes))
+        return attrs.evolve(fit, problem=problem, kept=CompactState(space, notes))
 
 
 @contextmanager

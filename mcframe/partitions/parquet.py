@@ -14,7 +14,7 @@ from mcframe.contracts.validators import a_type, is_word
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.model import Observations
 from mcframe.model.reading import read_values
-from mcframe.model.table import LeftBehind
+from mcframe.model.table import TableWithoutData
 from mcframe.partitions.binding_rounds import hash_sums
 from mcframe.partitions.on_disk import FolderLayout, pa, path_of, pq, staging_directory
 from mcframe.partitions.part import read_part
@@ -265,10 +265,10 @@ def holds_other_entries(fit: Fit, data: PartitionedData, name: str) -> bool:
         if fitted.fingerprint == data.fingerprint:
             return False
         expected = hashes_of_entries(fit, fitted, name)
-    elif isinstance(problem.tables[name], LeftBehind):
+    elif isinstance(problem.tables[name], TableWithoutData):
         return False
     else:
-        expected = hash_sums(problem.tables[name].observed_entries().as_given(), 0, 0)
+        expected = hash_sums(problem.tables[name].observed_entries().in_data_units(), 0, 0)
     return not np.array_equal(expected, hashes_of_entries(fit, data, name))
 
 

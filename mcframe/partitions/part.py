@@ -379,7 +379,7 @@ def read_part(block: Block, data: Any) -> Table:
             " that are not written out do not take; leave these out, or fit the table in one"
             " piece"
         )
-    return read_table(block, data, unwritten_beyond=0)
+    return read_table(block, data, implicit_beyond=0)
 
 
 def as_uint32(places: IntArray) -> Any:
@@ -394,7 +394,7 @@ def compact_entries(entries: Entries) -> Entries:
     """
     pattern = entries.with_form(sparse=True, random_state=0).pattern
     lines = pattern.by_rows
-    columns: Any = lines.across if lines.as_given else as_uint32(entries.columns)
+    columns: Any = lines.across if lines.in_order else as_uint32(entries.columns)
     return Entries(
         entries.shape,
         as_uint32(entries.rows),

@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.model import Model, Problem
 from mcframe.model.binding import Totals, layout_of
-from mcframe.model.table import LeftBehind, OffsetLeftBehind, Table
+from mcframe.model.table import OffsetWithoutData, Table, TableWithoutData
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions.executor import WHY_NOT_STORED, Partitions
 from mcframe.partitions.part import PART, Part, Source, sharded_effects, sharded_rows
@@ -96,7 +96,7 @@ def gathered_origins(
 
 
 @attrs.frozen(eq=False)
-class TableInPartitions(LeftBehind):
+class TableInPartitions(TableWithoutData):
     """A block's shape and the rows that have entries; the entries of one row are read anew."""
 
     source: Source
@@ -109,17 +109,17 @@ class TableInPartitions(LeftBehind):
             " rows, columns) and fit.losses_at(name, rows, columns, values)"
         )
 
-    def without_data(self) -> LeftBehind:
+    def without_data(self) -> TableWithoutData:
         """The shape and the labels alone, without the way to the partitions."""
-        empty, original = self.empty, self.empty.given
+        empty, original = self.empty, self.empty.original
         if empty.given_offset is not None:
-            gone = OffsetLeftBehind(empty.given_offset.shape, self.block)
+            gone = OffsetWithoutData(empty.given_offset.shape, self.block)
             empty = attrs.evolve(
                 empty,
                 offset=None if empty.offset is None else gone,
-                given=None if original is None else attrs.evolve(original, offset=gone),
+                original=None if original is None else attrs.evolve(original, offset=gone),
             )
-        return LeftBehind(self.block, empty, self.row_counts)
+        return TableWithoutData(self.block, empty, self.row_counts)
 
     def observed_entries(self) -> Table:
         """The observed entries of all partitions as the data have them, for an answer with them.
@@ -136,7 +136,7 @@ class TableInPartitions(LeftBehind):
             rows=np.concatenate(rows),
             columns=np.concatenate([table.columns for table in observed]),
             values=np.concatenate([table.values for table in observed]),
-            given=None,
+            original=None,
         )
 
     def unobserved_columns(self, row: int) -> IntArray:
@@ -148,7 +148,7 @@ class TableInPartitions(LeftBehind):
 
 
 @attrs.frozen(eq=False)
-class OffsetInPartitions(OffsetLeftBehind):
+class OffsetInPartitions(OffsetWithoutData):
     """The offsets of a block, read from the partitions of the rows that are asked for."""
 
     source: Source

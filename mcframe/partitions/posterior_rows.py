@@ -95,10 +95,10 @@ def fitted_in_parts(
             sums, negated = partitions.sum(parameter_sums, *arguments, question)
             return sums, -negated.numbers
 
-        start = block.known.parameters
+        start = block.known_summary.parameters
         blocks[b] = block.with_parameters(parametric.parameters_by_sums(answer_of_entries, start))
         if state is not None:
-            both = block.known, blocks[b].known
+            both = block.known_summary, blocks[b].known_summary
             before, after = partitions.sum(parameter_bounds, *arguments, both)
             blocks[b] = blocks[b] if after > before else block
     return attrs.evolve(observed, blocks=tuple(blocks))

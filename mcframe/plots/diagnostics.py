@@ -58,12 +58,12 @@ def gap(fit: Any, *, ax: Any = None) -> Any:
     'relative gap'
     """
     seconds, gaps = fit.history.seconds, fit.history.gap
-    known = np.isfinite(gaps)
-    if not known.any():
+    finite = np.isfinite(gaps)
+    if not finite.any():
         raise ModelError(f"gap: the fit has no lower bound and no gap ({fit.message})")
     # A gap of 0 has no logarithm, and is known to no more than this.
-    gaps = np.maximum(gaps[known], np.finfo(float).eps)
-    ax.semilogy(seconds[known], gaps, "o-", color=BLUE, markersize=3.5, linewidth=1.2)
+    gaps = np.maximum(gaps[finite], np.finfo(float).eps)
+    ax.semilogy(seconds[finite], gaps, "o-", color=BLUE, markersize=3.5, linewidth=1.2)
     ax.set(xlabel="time (s)", ylabel="relative gap", xlim=(0.0, None))
     ax.set_title(f"{fit.status} by {fit.backend}, rank {fit.rank}", fontsize="medium")
     return ax
@@ -257,12 +257,12 @@ def scores(chosen: Any, *, ax: Any = None) -> Any:
     model, position = chosen.best
     lines = zip(chosen.grids, chosen.means, chosen.standard_errors, styles(), strict=False)
     for number, (weights, means, errors, style) in enumerate(lines):
-        known = np.isfinite(means)
+        finite = np.isfinite(means)
         spread = np.where(np.isfinite(errors), errors, 0.0)
         ax.errorbar(
-            weights[known],
-            means[known],
-            spread[known],
+            weights[finite],
+            means[finite],
+            spread[finite],
             label=f"model {number}",
             capsize=2.0,
             linewidth=1.2,
@@ -350,8 +350,8 @@ def ternary(values: Any, *, label: str | None = None, ax: Any = None) -> Any:
 def checked_triples(values: Mapping[Any, Any]) -> tuple[Array, Array]:
     """Return shares (n x 3) and numbers (n,) that are finite, or raise a ``ModelError``."""
     try:
-        shares = np.array([tuple(map(float, each)) for each in values], dtype=float)
-        numbers = np.array([float(each) for each in values.values()])
+        shares = np.array([tuple(map(float, item)) for item in values], dtype=float)
+        numbers = np.array([float(item) for item in values.values()])
     except (TypeError, ValueError):
         shares = numbers = np.zeros(0)
     wrong = shares.ndim != 2 or shares.shape[1:] != (3,)
@@ -360,15 +360,15 @@ def checked_triples(values: Mapping[Any, Any]) -> tuple[Array, Array]:
             "ternary: a dict from (pn, pu, nu) to a number is needed, shares of at least 0 with"
             f" sum 1; the keys are {list(values)[:3]!r}"
         )
-    known = np.isfinite(numbers)
-    if not known.any():
+    finite = np.isfinite(numbers)
+    if not finite.any():
         raise ModelError("ternary: not one of the numbers is finite")
-    return (shares / np.sum(shares, axis=1, keepdims=True))[known], numbers[known]
+    return (shares / np.sum(shares, axis=1, keepdims=True))[finite], numbers[finite]
 
 
 def scores_of_mixtures(chosen: Any) -> dict[tuple[float, float, float], float]:
     """Return the lowest mean score of each model of a cross-validation by its mixture."""
-    found = {}
+    lowest_scores = {}
     lowest = np.min(np.where(np.isfinite(chosen.means), chosen.means, np.inf), axis=1)
     for number, (model, score) in enumerate(zip(chosen.models, lowest, strict=True)):
         mixtures = [b.likelihood for b in model.blocks if isinstance(b.likelihood, RiskMixture)]
@@ -377,5 +377,5 @@ def scores_of_mixtures(chosen: Any) -> dict[tuple[float, float, float], float]:
                 f"ternary: model {number} has {len(mixtures)} blocks with a RiskMixture; one is"
                 " needed"
             )
-        found[mixtures[0].pn, mixtures[0].pu, mixtures[0].nu] = float(score)
-    return found
+        lowest_scores[mixtures[0].pn, mixtures[0].pu, mixtures[0].nu] = float(score)
+    return lowest_scores

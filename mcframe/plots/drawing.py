@@ -53,7 +53,7 @@ def picture_of(
 
         @wraps(function)
         def drawn(answer: Any, *arguments: Any, ax: Any = None, **options: Any) -> Any:
-            if not {each.__name__ for each in type(answer).__mro__} & set(kinds):
+            if not {base.__name__ for base in type(answer).__mro__} & set(kinds):
                 raise ModelError(
                     f"{name}: an object of the class {type(answer).__name__} was given;"
                     f" {' or '.join(kinds)} is needed"

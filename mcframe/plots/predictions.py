@@ -159,10 +159,10 @@ def calibration(
     if possible.size == 2:  # of labels the probability of one says that of the other
         probabilities, happened = probabilities[:, 1:], happened[:, 1:]
     order = np.argsort(probabilities, axis=None, kind="stable")
-    groups = [own for own in np.array_split(order, bins) if own.size]
-    sizes = np.array([own.size for own in groups])
-    means = np.array([np.mean(probabilities.ravel()[own]) for own in groups])
-    counts = np.array([np.count_nonzero(happened.ravel()[own]) for own in groups])
+    groups = [group for group in np.array_split(order, bins) if group.size]
+    sizes = np.array([group.size for group in groups])
+    means = np.array([np.mean(probabilities.ravel()[group]) for group in groups])
+    counts = np.array([np.count_nonzero(happened.ravel()[group]) for group in groups])
     draw_shares(ax, means, counts, sizes)
     ax.set(xlabel="predicted probability", ylabel="observed share")
     ax.set_title(f"{shown(block)}, {values.size} entries", fontsize="medium")
@@ -284,15 +284,17 @@ def biplot(answer: Any, axes: tuple[int, int] = (0, 1), *, ax: Any = None) -> An
     points = np.asarray(scores)[:, two]
     points = points[some(len(points))]
     ax.plot(*points.T, "o", color=GREY, markersize=2.5, alpha=0.6, markeredgewidth=0.0)
-    tips = np.vstack([own[:, two] for _, own in loadings.values()])
+    tips = np.vstack([block_loadings[:, two] for _, block_loadings in loadings.values()])
     lengths = np.hypot(*tips.T)
     tips = tips * 0.9 * np.max(np.abs(points)) / max(float(np.max(lengths)), np.finfo(float).tiny)
-    ends = np.cumsum([len(own) for _, own in loadings.values()])
-    for k, (block, own) in enumerate(zip(loadings, np.split(tips, ends[:-1]), strict=True)):
+    ends = np.cumsum([len(block_loadings) for _, block_loadings in loadings.values()])
+    for k, (block, block_loadings) in enumerate(
+        zip(loadings, np.split(tips, ends[:-1]), strict=True)
+    ):
         colour = COLOURS[k % len(COLOURS)]
         ax.quiver(
-            *np.zeros((2, len(own))),
-            *own.T,
+            *np.zeros((2, len(block_loadings))),
+            *block_loadings.T,
             color=colour,
             label=shown(block),
             angles="xy",
@@ -307,7 +309,7 @@ def biplot(answer: Any, axes: tuple[int, int] = (0, 1), *, ax: Any = None) -> An
     ax.autoscale_view()
     inches = ax.get_window_extent().height / ax.figure.dpi
     longest = np.argsort(-lengths, kind="stable")[: min(MOST_NAMES, int(inches / SPACING))]
-    names = [name for own, _ in loadings.values() for name in own]
+    names = [name for block_loadings, _ in loadings.values() for name in block_loadings]
     name_tips(ax, [names[place] for place in longest], tips[longest])
     ax.set(
         xlabel=f"principal axis {two[0]} ({shares[two[0]]:.0%} of Z)",
@@ -330,14 +332,14 @@ def name_tips(ax: Any, names: list[Any], tips: Array) -> None:
     bottom, top = ax.get_ylim()
     box, half = ax.get_window_extent(), float(np.max(np.abs(ax.get_xlim())))
     spacing = SPACING * (top - bottom) * ax.figure.dpi / box.height
-    for side, here in (("left", tips[:, 0] >= 0.0), ("right", tips[:, 0] < 0.0)):
-        own = np.flatnonzero(here)[np.argsort(tips[here, 1], kind="stable")]
-        if not own.size:
+    for side, on_side in (("left", tips[:, 0] >= 0.0), ("right", tips[:, 0] < 0.0)):
+        sorted_tips = np.flatnonzero(on_side)[np.argsort(tips[on_side, 1], kind="stable")]
+        if not sorted_tips.size:
             continue
         # The nearest heights of which each is one spacing above the last, or more.
-        apart = spacing * np.arange(own.size)
-        rising = scipy.optimize.isotonic_regression(tips[own, 1] - apart).x
-        for place, height in zip(own, rising + apart, strict=True):
+        apart = spacing * np.arange(sorted_tips.size)
+        rising = scipy.optimize.isotonic_regression(tips[sorted_tips, 1] - apart).x
+        for place, height in zip(sorted_tips, rising + apart, strict=True):
             at, name = (tips[place, 0], height), f" {shown(names[place], SHORT)} "
             text = ax.annotate(name, at, ha=side, va="center", fontsize="small")
             # White around the letters, so that they can be read over arrows and points.
@@ -370,7 +372,7 @@ def principal_axes(answer: Any) -> tuple[Array, dict[str, tuple[list[Any], Array
         left, sizes, right = orthogonal_factors(answer.latent.left, answer.latent.right)
         scale = np.sqrt(len(left) / np.maximum(sizes, np.finfo(float).tiny))
         signs = np.sign(right[np.argmax(np.abs(right), axis=0), np.arange(sizes.size)])
-        found = {
+        loadings = {
             block.name: named_loadings(
                 names_of(problem.tables[block.name]),
                 (signs * right / scale)[problem.columns(block.name)],
@@ -380,16 +382,20 @@ def principal_axes(answer: Any) -> tuple[Array, dict[str, tuple[list[Any], Array
         squares = np.square(sizes)
         return (
             signs * left * scale,
-            found,
+            loadings,
             squares / max(float(np.sum(squares)), np.finfo(float).tiny),
         )
     factors = answer.factors() if problem is not None else answer
-    r, found = factors.shares.size, {}
-    for name, own in factors.loadings.items():
-        numbers = np.asarray(own).reshape(len(own), r, -1).transpose(0, 2, 1)
-        names = list(own.index) if is_labelled_table(own) else list(range(len(own)))
-        found[name] = named_loadings(names, numbers.reshape(-1, r))
-    return np.asarray(factors.scores), found, factors.shares
+    r, loadings = factors.shares.size, {}
+    for name, block_loadings in factors.loadings.items():
+        numbers = np.asarray(block_loadings).reshape(len(block_loadings), r, -1).transpose(0, 2, 1)
+        names = (
+            list(block_loadings.index)
+            if is_labelled_table(block_loadings)
+            else list(range(len(block_loadings)))
+        )
+        loadings[name] = named_loadings(names, numbers.reshape(-1, r))
+    return np.asarray(factors.scores), loadings, factors.shares
 
 
 def named_loadings(names: list[Any], loadings: Array) -> tuple[list[Any], Array]:
@@ -406,7 +412,7 @@ def block_of(answer: Any, block: str | None, picture: str) -> str:
     if block is not None:
         return str(model.block(block).name)
     if len(model.blocks) > 1:
-        names = ", ".join(repr(each.name) for each in model.blocks)
+        names = ", ".join(repr(declared_block.name) for declared_block in model.blocks)
         raise ModelError(f"{picture}: no block was given; the blocks are {names}")
     return str(model.blocks[0].name)
 
@@ -428,14 +434,14 @@ def known_entries(
     if type(truth).__name__ == "Held":
         truth = truth.rows, truth.columns, truth.values
     if truth is None:
-        known = fitted.as_given().observed_entries()
-        rows, columns, values = known.rows, known.columns, known.values
+        entries = fitted.in_data_units().observed_entries()
+        rows, columns, values = entries.rows, entries.columns, entries.values
     elif isinstance(truth, tuple) and len(truth) == 3:
-        rows, columns, values = (np.asarray(each) for each in truth)
+        rows, columns, values = (np.asarray(part) for part in truth)
     else:
-        given = tables_of_new_rows(problem_of(answer), {block: truth})[block].as_given()
-        known = in_rows_of(fitted, block, given.observed_entries())
-        rows, columns, values = known.rows, known.columns, known.values
+        new_table = tables_of_new_rows(problem_of(answer), {block: truth})[block].in_data_units()
+        entries = in_rows_of(fitted, block, new_table.observed_entries())
+        rows, columns, values = entries.rows, entries.columns, entries.values
     if not rows.size == columns.size == values.size > 0:
         raise DataError(
             f"block {block!r}: predictions cannot be compared with {rows.size} rows,"
@@ -446,21 +452,21 @@ def known_entries(
     return rows[chosen], columns[chosen], values[chosen]
 
 
-def in_rows_of(fitted: Any, block: str, known: Any) -> Any:
+def in_rows_of(fitted: Any, block: str, entries: Any) -> Any:
     """Entries at the rows of the answer: by labels if both have them, else by position."""
-    if known.index is None or fitted.index is None:
-        if known.shape[0] != fitted.shape[0]:
+    if entries.index is None or fitted.index is None:
+        if entries.shape[0] != fitted.shape[0]:
             raise DataError(
-                f"block {block!r}: truth has {known.shape[0]} rows, and the answer has"
+                f"block {block!r}: truth has {entries.shape[0]} rows, and the answer has"
                 f" {fitted.shape[0]}; give NaN in rows that are not known, or positions and"
                 " values, (rows, columns, values)"
             )
-        return known
+        return entries
     axes = Axes.of(block, fitted)
-    if axes.rows.equals(known.index):
-        return known
-    places = axes.places_of_rows(list(known.index))
-    return attrs.evolve(known, rows=places[known.rows])
+    if axes.rows.equals(entries.index):
+        return entries
+    places = axes.places_of_rows(list(entries.index))
+    return attrs.evolve(entries, rows=places[entries.rows])
 
 
 def probabilities_of(

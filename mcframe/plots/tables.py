@@ -90,16 +90,16 @@ def observed_cells(data: Any, block: str | None) -> tuple[Shape, IntArray, IntAr
     """Shape of a table, rows and columns of its observed cells, and names of its columns."""
     if hasattr(data, "problem"):
         chosen = [data.model.block(block)] if block is not None else data.model.blocks
-        tables = [tables_of(data)[each.name].observed_entries() for each in chosen]
+        tables = [tables_of(data)[part.name].observed_entries() for part in chosen]
         starts = np.cumsum([0, *(table.shape[1] for table in tables)])
         shape = tables[0].shape[0], int(starts[-1])
         rows = np.concatenate([table.rows for table in tables])
-        moved = [table.columns + start for table, start in zip(tables, starts, strict=False)]
-        return shape, rows, np.concatenate(moved), [n for t in tables for n in names_of(t)]
+        shifted = [table.columns + start for table, start in zip(tables, starts, strict=False)]
+        return shape, rows, np.concatenate(shifted), [n for t in tables for n in names_of(t)]
     declared = getattr(data, "declared", data)
     if hasattr(declared, "columns") and hasattr(declared, "frame"):
-        names = [each.name for each in declared.columns]
-        missing = np.column_stack([each.column.missing for each in declared.columns])
+        names = [part.name for part in declared.columns]
+        missing = np.column_stack([part.column.missing for part in declared.columns])
     elif isinstance(data, np.ndarray):
         if data.ndim != 2 or data.dtype.kind not in "biufO":
             raise DataError(
@@ -166,23 +166,27 @@ def filled(completed: Any, column: Any = None, *, ax: Any = None) -> Any:
     columns = completed.declared.columns
     shape = completed.declared.frame.shape
     rows, places, errors = [np.zeros(0, int)], [np.zeros(0, int)], [np.zeros(0)]
-    for place, each in enumerate(columns):
-        if each.name in sds:
-            rows.append(np.flatnonzero(each.column.missing))
+    for place, declared_column in enumerate(columns):
+        if declared_column.name in sds:
+            rows.append(np.flatnonzero(declared_column.column.missing))
             places.append(np.full(rows[-1].size, place))
-            spread = 1.0 if each.coding.places is not None else observed_spread(each)
-            errors.append(sds[each.name] / spread)
+            spread = (
+                1.0
+                if declared_column.coding.places is not None
+                else observed_spread(declared_column)
+            )
+            errors.append(sds[declared_column.name] / spread)
     at = np.concatenate(rows), np.concatenate(places)
     counts = sums_of_groups(shape, *at)
     means = sums_of_groups(shape, *at, np.concatenate(errors)) / np.where(counts > 0.0, counts, 1)
     image = draw_map(ax, shape, np.where(counts > 0.0, means, np.nan), cmap=MAP, vmin=0, vmax=1)
     ax.set_facecolor(PALE)
-    name_places(ax.xaxis, [each.name for each in columns], across=True)
+    name_places(ax.xaxis, [declared_column.name for declared_column in columns], across=True)
     title = f"{counted(at[0].size, 'filled cell')} of {shape[0]} x {shape[1]}"
     n_constants = sum(
-        int(np.sum(each.column.missing))
-        for each in columns
-        if each.constant and each.place is None
+        int(np.sum(declared_column.column.missing))
+        for declared_column in columns
+        if declared_column.constant and declared_column.place is None
     )
     title += f", without {n_constants} of constants" * (n_constants > 0)
     ax.set(ylabel="row of the table", title=title)
@@ -192,23 +196,27 @@ def filled(completed: Any, column: Any = None, *, ax: Any = None) -> Any:
     return ax
 
 
-def observed_spread(each: Any) -> float:
+def observed_spread(declared_column: Any) -> float:
     """The standard deviation of the observed values of a column, in its own unit; 1 for 0."""
-    spread = float(np.nanstd(each.codes)) * each.coding.unit
+    spread = float(np.nanstd(declared_column.codes)) * declared_column.coding.unit
     return spread if spread > 0.0 else 1.0
 
 
-def filled_column(each: Any, completed: Any, sds: Any, ax: Any) -> Any:
+def filled_column(declared_column: Any, completed: Any, sds: Any, ax: Any) -> Any:
     """Draw the filled values of a column with their standard deviations."""
-    name = plain(each.name)
-    if each.name not in sds or each.coding.places is not None:
-        why = "has no filled cell" if each.name not in sds else f"is {with_article(each.kind)}"
+    name = plain(declared_column.name)
+    if declared_column.name not in sds or declared_column.coding.places is not None:
+        why = (
+            "has no filled cell"
+            if declared_column.name not in sds
+            else f"is {with_article(declared_column.kind)}"
+        )
         raise ModelError(
             f"filled: column {name!r} {why}; a column of numbers, counts or dates with filled"
             " cells is needed, or none for a map of the whole table"
         )
     table = nw.from_native(completed.table, eager_only=True)
-    values, missing = table.get_column(each.name), each.column.missing
+    values, missing = table.get_column(declared_column.name), declared_column.column.missing
     numbers = values.to_numpy()
     if numbers.dtype.kind in "MO":
         from matplotlib.dates import date2num
@@ -217,13 +225,13 @@ def filled_column(each: Any, completed: Any, sds: Any, ax: Any) -> Any:
         ax.yaxis_date()
     numbers = numbers.astype(float)
     order = np.argsort(numbers[missing], kind="stable")
-    mean, sd = numbers[missing][order], sds[each.name][order]
+    mean, sd = numbers[missing][order], sds[declared_column.name][order]
     places = np.arange(mean.size)
     observed = np.sort(numbers[~missing])
     across = np.linspace(0.0, max(mean.size - 1.0, 1.0), observed.size)
     ax.plot(across, observed, color=GREY, linewidth=1.0, label="observed values, sorted")
     ax.vlines(places, mean - sd, mean + sd, color=BLUE, alpha=0.4, linewidth=1.5)
     ax.plot(places, mean, ".", color=BLUE, markersize=4.0, label="filled values ± sd")
-    ax.set(xlabel="filled cells, sorted", ylabel=shown(each.name))
+    ax.set(xlabel="filled cells, sorted", ylabel=shown(declared_column.name))
     ax.legend(**KEY)
     return ax

@@ -305,7 +305,7 @@ class Posterior:
         table = table_of_values(self.model.block(block), self.tables[block], row, column, values)
         batches = np.split(table.values, range(BATCH, row.size, BATCH))
         pairs = zip(self._predictives(block, row, column), batches, strict=False)
-        densities = [here.log_density(batch) for here, batch in pairs]
+        densities = [predictive.log_density(batch) for predictive, batch in pairs]
         return np.asarray(np.concatenate([np.zeros(0), *densities]) - table.log_spreads())
 
     def sample(self, block: str, m: int, rows: Any = None) -> Array:
@@ -326,7 +326,7 @@ class Posterior:
         # The same z for every block, and noise of its own.
         z = self.engine.draws(chosen, np.random.default_rng((self.random_state, m)), m)
         z = z[:, :, self.problem.columns(block)]
-        place = [each.name for each in self.model.blocks].index(block)
+        place = [declared.name for declared in self.model.blocks].index(block)
         rng = np.random.default_rng((self.random_state, m, place + 1))  # place 0 is that of z
         z = z.reshape(m * chosen.size, -1)
         cells = np.tile(np.repeat(chosen, n_columns), m), np.tile(np.arange(n_columns), z.shape[0])
@@ -352,15 +352,15 @@ class Posterior:
         check_size(self.problem, block)
         table, declared = self.tables[block].observed_entries(), self.model.block(block)
 
-        def filling(here: Predictive) -> Array:
-            if not has_probabilities(here.likelihood):
-                return np.asarray(declared.limited(here.mean()))
-            values, probabilities = here.probabilities()
+        def filling(predictive: Predictive) -> Array:
+            if not has_probabilities(predictive.likelihood):
+                return np.asarray(declared.limited(predictive.mean()))
+            values, probabilities = predictive.probabilities()
             return values[np.argmax(probabilities, axis=1)]
 
         filled, shape = self._at_cells(block, None, None, filling)
         entries = filled.astype(np.float64).reshape(shape)
-        entries[table.rows, table.columns] = table.as_given().values
+        entries[table.rows, table.columns] = table.in_data_units().values
         return table.wrap(entries)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -424,10 +424,14 @@ class Posterior:
         DataError
             If the new data do not fit the model.
         """
-        given = tables_of_new_rows(self.problem, data)
-        first, tables = next(iter(given.values())), {}
+        new_tables = tables_of_new_rows(self.problem, data)
+        first, tables = next(iter(new_tables.values())), {}
         for name, fitted in self.tables.items():
-            table = given[name] if name in given else nothing(self.problem, name, first.shape[0])
+            table = (
+                new_tables[name]
+                if name in new_tables
+                else nothing(self.problem, name, first.shape[0])
+            )
             names = table.names if fitted.names is None else fitted.names
             tables[name] = attrs.evolve(table, names=names, index=first.index)
         entries = Observed.of_tables(self.problem, tables)
@@ -599,8 +603,8 @@ class Posterior:
     def _predictives(self, block: str, rows: IntArray, columns: IntArray) -> Iterator[Predictive]:
         """The predictive distributions at cells, some of them at a time."""
         for start in range(0, rows.size, BATCH):
-            here = slice(start, start + BATCH)
-            cells = rows[here], columns[here]
+            batch = slice(start, start + BATCH)
+            cells = rows[batch], columns[batch]
             yield predictive_at(self.engine, self.problem, block, *cells, self.tables[block])
 
     def _at_cells(
@@ -608,7 +612,7 @@ class Posterior:
     ) -> tuple[Array, tuple[int, ...]]:
         """An answer at all cells or at some, and the shape of one with a number for each."""
         row, column, shape = cells_of(self.problem, self.tables, block, rows, columns)
-        answers = [ask(here) for here in self._predictives(block, row, column)]
+        answers = [ask(predictive) for predictive in self._predictives(block, row, column)]
         return np.concatenate(answers) if answers else np.zeros(0), shape
 
     def _at_pairs(
@@ -800,8 +804,8 @@ def posterior(
     options: dict[str, Any] = {"factors": factors, "tol": tol, "max_iter": max_iter}
     options |= {"max_seconds": max_seconds, "n_jobs": n_jobs}
     where = {"progress": progress, "checkpoint": checkpoint}
-    found = posterior_of(model, data, checked_seed(random_state), options, **where)
-    if found.status != "converged":
-        last = f"the evidence after the last sweep is {found.evidence:.6g}"
-        warn_caller(f"{found.status}: {found.message}; {last}", NotConvergedWarning)
-    return found
+    answer = posterior_of(model, data, checked_seed(random_state), options, **where)
+    if answer.status != "converged":
+        last = f"the evidence after the last sweep is {answer.evidence:.6g}"
+        warn_caller(f"{answer.status}: {answer.message}; {last}", NotConvergedWarning)
+    return answer

@@ -93,8 +93,8 @@ class CalibratedBlock:
         odds, groups = self.odds(rows, columns), self.groups[columns]
         quantiles = np.empty(rows.size)
         for group in np.unique(groups):
-            here = groups == group
-            quantiles[here] = self.scores[what][group].quantile(level, odds[here])
+            in_group = groups == group
+            quantiles[in_group] = self.scores[what][group].quantile(level, odds[in_group])
         return quantiles
 
 
@@ -217,8 +217,8 @@ class ConformalPredictions:
         lines = [f"ConformalPredictions: level {self.confidence_level:g}"]
         for name, block in self.blocks.items():
             scores = next(iter(block.scores.values()))
-            n_held = sum(each.values.size for each in scores)
-            least = min(each.effective_size for each in scores)
+            n_held = sum(group_scores.values.size for group_scores in scores)
+            least = min(group_scores.effective_size for group_scores in scores)
             lines.append(
                 f"  {name!r}: {n_held} entries held out, by {len(scores)}"
                 f" group{'s' * (len(scores) != 1)}; {least:.0f} at least in a group, by weight"
@@ -266,7 +266,7 @@ def split(
     """Return the data without a share of the observed entries, and these, in the data's units."""
     data, held = {}, {}
     for block in problem.model.blocks:
-        table = problem.tables[block.name].as_given().observed_entries()
+        table = problem.tables[block.name].in_data_units().observed_entries()
         if table.n_entries < 2:
             raise DataError(
                 f"block {block.name!r}: of {table.n_entries} observed entries none can be held"
@@ -299,7 +299,7 @@ def calibrated(rest: Any, name: str, held: Table, groups: IntArray, odds: Odds) 
 
     def by_groups(scores: Array) -> tuple[WeightedScores, ...]:
         members = [group_of == group for group in range(groups.max() + 1)]
-        return tuple(WeightedScores.of(scores[here], weights[here]) for here in members)
+        return tuple(WeightedScores.of(scores[member], weights[member]) for member in members)
 
     scores = {}
     if likelihood.width == 1 and likelihood.kind is not ValueKind.LABEL:  # numbers, counts, levels
@@ -320,13 +320,13 @@ def moments(posterior: Any, block: str, rows: IntArray, columns: IntArray) -> tu
     return posterior.predict(block, rows, columns), posterior.sd(block, rows, columns)
 
 
-def of_block(given: Any, name: str, what: str) -> Any:
+def of_block(option: Any, name: str, what: str) -> Any:
     """What was given for a block, by itself or in a dict from block name."""
-    if not isinstance(given, Mapping):
-        return given
-    if name not in given:
+    if not isinstance(option, Mapping):
+        return option
+    if name not in option:
         raise ModelError(f"{what}: the dict has nothing for block {name!r}; give it a value")
-    return given[name]
+    return option[name]
 
 
 def groups_of(name: str, by: Any, n_columns: int) -> IntArray:
@@ -336,12 +336,12 @@ def groups_of(name: str, by: Any, n_columns: int) -> IntArray:
     try:
         labels = np.asarray(by)
     except ValueError:  # lists of several lengths
-        labels = np.asarray([str(each) for each in by])[None]
+        labels = np.asarray([str(label) for label in by])[None]
     if labels.shape == (n_columns,):
         return np.unique(labels, return_inverse=True)[1].ravel()
-    given = by if isinstance(by, str) else f"an array of shape {labels.shape}"
+    shown = by if isinstance(by, str) else f"an array of shape {labels.shape}"
     raise ModelError(
-        f"by={given!r} was given for block {name!r}; 'block', 'column' or a label for each of its"
+        f"by={shown!r} was given for block {name!r}; 'block', 'column' or a label for each of its"
         f" {n_columns} columns is needed"
     )
 

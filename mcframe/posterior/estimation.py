@@ -109,8 +109,8 @@ class CoordinateAscent:
             if len(history) > SWEEPS_OF_FIXED_NOISE + 1 and (
                 rises[1] <= min(least_rise, max(FALLING * rises[0], SMALL * least_rise))
             ):
-                said = f"the last sweep raised the evidence by less than tol={budget.tol:g}"
-                return "converged", f"{said} an entry"
+                reason = f"the last sweep raised the evidence by less than tol={budget.tol:g}"
+                return "converged", f"{reason} an entry"
             if len(history) == most_sweeps:
                 return "iteration_limit", f"stopped after {budget.max_iter} sweeps"
             try:
@@ -132,10 +132,12 @@ class CoordinateAscent:
             self.engine = engine
             seconds = time.perf_counter() - self.began
             history.append(Sweep(len(history) + 1, engine.evidence, engine.n_factors, seconds))
-            here = current()
-            share = here.fall(engine.evidence - before, least_rise)
+            display = current()
+            share = display.fall(engine.evidence - before, least_rise)
             share = max(share, len(history) / most_sweeps, seconds / budget.max_seconds)
-            here.report(f"evidence {engine.evidence:.6g}, {' '.join(str(engine).split())}", share)
+            display.report(
+                f"evidence {engine.evidence:.6g}, {' '.join(str(engine).split())}", share
+            )
             if self.checkpoint is not None and self.checkpoint.is_due:
                 self.keep(self.checkpoint)
             if engine.converged is not None:

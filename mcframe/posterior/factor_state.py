@@ -46,7 +46,7 @@ class Design(Broadcast):
     n_factors: int
     row_blocks: tuple[int, ...]
     has_biases: bool
-    given: Array
+    fixed_values: Array
     free: Mask
 
     @classmethod
@@ -55,20 +55,20 @@ class Design(Broadcast):
         blocks = observed.blocks
         row_blocks = tuple(b for b, block in enumerate(blocks) if block.layout.n_row_effects)
         has_biases = any(block.layout.n_biases for block in blocks)
-        given = np.zeros((observed.shape[1], n_factors + len(row_blocks) + has_biases))
-        free = np.zeros(given.shape, dtype=bool)
+        fixed = np.zeros((observed.shape[1], n_factors + len(row_blocks) + has_biases))
+        free = np.zeros(fixed.shape, dtype=bool)
         free[:, :n_factors] = True
         for place, b in enumerate(row_blocks):
-            given[blocks[b].columns, n_factors + place] = 1.0
+            fixed[blocks[b].columns, n_factors + place] = 1.0
         for block in blocks:
             if block.layout.n_biases:
                 free[block.columns, -1] = True
-        return cls(n_factors, row_blocks, has_biases, given, free)
+        return cls(n_factors, row_blocks, has_biases, fixed, free)
 
     @property
     def width(self) -> int:
         """K."""
-        return self.given.shape[1]
+        return self.fixed_values.shape[1]
 
     @cached_property
     def row_free(self) -> Mask:
@@ -151,18 +151,18 @@ def gaussians_of_groups(
     matrices: Array,
     vectors: Array,
     groups: tuple[tuple[IntArray, Mask], ...],
-    given: Array,
+    fixed_values: Array,
     prior_precisions: Array,
     prior_means: Array,
 ) -> Gaussians:
     """``gaussians_given`` of rows or columns in groups of the same free numbers."""
-    gaussians = Gaussians.without_variance(given)
+    gaussians = Gaussians.without_variance(fixed_values)
     for members, free in groups:
         for begin in range(0, members.size, CHUNK):
-            here = members[begin : begin + CHUNK]
-            equations = matrices[here], vectors[here]
-            prior = prior_precisions[here], prior_means[here]
-            gaussians.put(here, gaussians_given(*equations, free, given[here], *prior))
+            chunk = members[begin : begin + CHUNK]
+            equations = matrices[chunk], vectors[chunk]
+            prior = prior_precisions[chunk], prior_means[chunk]
+            gaussians.put(chunk, gaussians_given(*equations, free, fixed_values[chunk], *prior))
     return gaussians
 
 
@@ -174,7 +174,7 @@ def gaussians_given(
     matrices: Array,
     vectors: Array,
     free: Mask,
-    given: Array,
+    fixed_values: Array,
     prior_precisions: Array,
     prior_means: Array,
 ) -> Gaussians:
@@ -188,10 +188,10 @@ def gaussians_given(
     matrices, vectors : arrays (n x P), (n x K)
         A and b.
     free : mask (K,)
-    given : array (n or 1 x K)
+    fixed_values : array (n or 1 x K)
     prior_precisions, prior_means : arrays (n or 1 x K)
     """
-    gaussians = Gaussians.without_variance(np.broadcast_to(given, vectors.shape))
+    gaussians = Gaussians.without_variance(np.broadcast_to(fixed_values, vectors.shape))
     means, places = gaussians.means, np.flatnonzero(free)
     if not places.size:
         return gaussians
@@ -248,12 +248,12 @@ class Priors(Broadcast):
 
     def of_columns(self, observed: Observed, design: Design) -> tuple[Array, Array]:
         """Prior precisions and means of the numbers of columns (n_columns x K)."""
-        precisions, means = np.ones(design.given.shape), np.zeros(design.given.shape)
+        precisions, means = np.ones(design.fixed_values.shape), np.zeros(design.fixed_values.shape)
         precisions[:, : design.n_factors] = self.factors
         if design.has_biases:
             for b, block in enumerate(observed.blocks):
                 precisions[block.columns, -1] = self.biases[b]
-                means[block.columns, -1] = self.bias_means[b] - block.known.centres
+                means[block.columns, -1] = self.bias_means[b] - block.known_summary.centres
         return precisions, means
 
 
@@ -289,7 +289,7 @@ def initial_state(
     noise = np.ones(mean_squares.size)
     learned = observed.columns_with_noise
     noise[learned] = FIRST_NOISE * mean_squares[learned]
-    means = np.array(design.given)
+    means = np.array(design.fixed_values)
     drawn = rng.standard_normal((mean_squares.size, n_factors))
     means[:, :n_factors] = np.sqrt(mean_squares)[:, None] * drawn
     usual = np.array([summary.usual_square for summary in observed.summaries])

@@ -195,7 +195,7 @@ def columns_given(
         scale * sums.matrices,
         scale * sums.vectors,
         design.groups,
-        design.given,
+        design.fixed_values,
         *state.priors.of_columns(observed, design),
     )
     twice = np.full(sums.matrices.shape[1], 2.0)
@@ -219,7 +219,7 @@ def best_noise(
     if learned.size:
         usual = 1.0 / float(np.mean(1.0 / noise[learned]))
     for b, block in enumerate(observed.blocks):
-        total = np.sum(block.known.counts)
+        total = np.sum(block.known_summary.counts)
         if block.unknown_noise == "block" and total:
             mean = (np.sum(residuals[block.columns]) + sums.spreads[b]) / total
             noise[block.columns] = max(float(mean), LEAST_SPREAD)
@@ -230,10 +230,10 @@ def data_term(observed: Observed, priors: Priors, sums: RowSums, residuals: Arra
     """The expected parabolas below the log likelihoods of all entries."""
     total = float(sums.scalars[0]) - 0.5 * float(np.sum(residuals / priors.noise))
     for b, block in enumerate(observed.blocks):
-        counts, noise = block.known.counts, priors.noise[block.columns]
+        counts, noise = block.known_summary.counts, priors.noise[block.columns]
         if block.unknown_noise == "column":
             total -= 0.5 * float(np.sum(counts * (LOG_TWO_PI + np.log(noise))))
-            total += 0.5 * block.known.log_weights
+            total += 0.5 * block.known_summary.log_weights
         elif block.unknown_noise == "block":
             total -= 0.5 * float(sums.spreads[b] / noise[0] + np.sum(counts) * np.log(noise[0]))
     return total
@@ -271,7 +271,7 @@ def rotated(
     sizes, turn = np.maximum(sizes[::-1], 0.0), turn[:, ::-1]
     stretch = np.full(k, float(n_rows))
     if weight is not None:
-        more = float(n_rows - design.given.shape[0])
+        more = float(n_rows - design.fixed_values.shape[0])
         products = weight**2 * np.maximum(sizes, EPS * np.max(sizes))
         larger = 0.5 * (abs(more) + np.sqrt(more**2 + 4.0 * products))
         stretch = larger if more >= 0.0 else products / larger
@@ -307,17 +307,17 @@ def best_priors(
     bias_means = np.array(priors.bias_means)
     for place, b in enumerate(design.row_blocks):
         if not observed.blocks[b].ridge:
-            counted = EFFECTS * observed.blocks[b].known.usual_square
+            counted = EFFECTS * observed.blocks[b].known_summary.usual_square
             row_effects[place] = (n_rows + EFFECTS) / (of_rows[k + place] + counted)
     for b, block in enumerate(observed.blocks):
         if block.layout.n_biases:
-            means = columns.means[block.columns, -1] + block.known.centres
+            means = columns.means[block.columns, -1] + block.known_summary.centres
             free = not block.ridge or block.layout.n_intercepts
             bias_means[b] = np.mean(means) if free else 0.0
             if not block.ridge:
                 variances = columns.covariances[block.columns, -1]
                 squares = np.sum(variances + (means - bias_means[b]) ** 2)
-                counted = EFFECTS * block.known.usual_square
+                counted = EFFECTS * block.known_summary.usual_square
                 biases[b] = (means.size + EFFECTS) / (squares + counted)
     return attrs.evolve(
         priors, factors=factors, row_effects=row_effects, biases=biases, bias_means=bias_means
@@ -345,7 +345,7 @@ def effects_term(observed: Observed, design: Design, priors: Priors) -> float:
     for precision, b in pairs:
         block = observed.blocks[b]
         if not block.ridge:
-            ratio = float(precision) * block.known.usual_square
+            ratio = float(precision) * block.known_summary.usual_square
             total += 0.5 * EFFECTS * (np.log(ratio) - ratio)
     return total
 

@@ -157,5 +157,7 @@ def column_variances(observed: Observed) -> Array:
             counts = np.maximum(block.by_column(np.ones(block.y.size)), 1)
             away = block.y - (block.by_column(block.y) / counts)[block.at]
             variances = block.by_column(np.square(away)) / counts
-            spread[block.columns] = np.where(variances > 0.0, variances, block.known.usual_square)
+            spread[block.columns] = np.where(
+                variances > 0.0, variances, block.known_summary.usual_square
+            )
     return spread

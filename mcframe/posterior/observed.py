@@ -78,7 +78,7 @@ class ObservedBlock:
     summary: Summary | None = None
 
     @property
-    def known(self) -> Summary:
+    def known_summary(self) -> Summary:
         """The summary, which is known."""
         assert self.summary is not None
         return self.summary
@@ -113,7 +113,7 @@ class ObservedBlock:
 
     def with_parameters(self, parameters: Array) -> "ObservedBlock":
         """The block with these parameters of its likelihood."""
-        return attrs.evolve(self, summary=attrs.evolve(self.known, parameters=parameters))
+        return attrs.evolve(self, summary=attrs.evolve(self.known_summary, parameters=parameters))
 
     @property
     def unknown_noise(self) -> str | None:
@@ -134,7 +134,7 @@ class ObservedBlock:
         if not self.layout.n_parameters:
             return self
         parametric: Any = self.unfitted
-        start, z = self.known.parameters, mean + self.offset
+        start, z = self.known_summary.parameters, mean + self.offset
         weights = np.broadcast_to(self.weights, self.y.shape)
         fitted = self.with_parameters(parametric.best_parameters(z, self.y, weights, start, sd=sd))
         if sd is None or start is None:
@@ -239,9 +239,13 @@ class Observed:
         n_rows = next(iter(tables.values())).shape[0]
         for block in problem.model.blocks:
             name, location = block.name, block.likelihood.location
-            table, width, here = tables[name], block.likelihood.width, problem.columns(name)
+            table, width, block_columns = (
+                tables[name],
+                block.likelihood.width,
+                problem.columns(name),
+            )
             stop = start + table.n_entries * width
-            weights, offset = table.as_given().weights, None if location else table.offsets
+            weights, offset = table.in_data_units().weights, None if location else table.offsets
             blocks.append(
                 ObservedBlock(
                     block=block,
@@ -251,14 +255,14 @@ class Observed:
                     weights=problem.scale(name) * (1.0 if weights is None else weights),
                     offset=0.0 if offset is None else offset,
                     part=slice(start, stop),
-                    columns=here,
+                    columns=block_columns,
                     starts=np.searchsorted(table.rows, np.arange(table.shape[0] + 1)),
                     ridge=problem.ridge(name),
                     at=table.columns,
                 )
             )
             rows.append(np.repeat(table.rows, width))
-            places = here.start + table.columns[:, None] * width + np.arange(width)
+            places = block_columns.start + table.columns[:, None] * width + np.arange(width)
             columns.append(places.ravel())
             start = stop
         shape = n_rows, problem.n_block_columns
@@ -269,7 +273,7 @@ class Observed:
     @property
     def summaries(self) -> tuple[Summary, ...]:
         """The summary of each block."""
-        return tuple(block.known for block in self.blocks)
+        return tuple(block.known_summary for block in self.blocks)
 
     def with_summaries(self, summaries: tuple[Summary, ...]) -> "Observed":
         """The entries with these summaries of their blocks."""
@@ -333,7 +337,7 @@ class Observed:
     @property
     def n_entries(self) -> int:
         """The number of entries of all blocks, by all rows."""
-        return sum(int(np.sum(b.known.counts)) // b.unfitted.width for b in self.blocks)
+        return sum(int(np.sum(b.known_summary.counts)) // b.unfitted.width for b in self.blocks)
 
     @property
     def n_numbers(self) -> int:
@@ -374,8 +378,8 @@ def summarized(entries: Observed, total: Callable[..., Any]) -> Observed:
     )
     centres = tuple(map(centres_of, entries.blocks, means, counts))
     squares = total(squares_about, centres, middles)
-    given = zip(entries.blocks, centres, counts, squares, strict=True)
-    return entries.with_summaries(tuple(summary_of(*of_block) for of_block in given))
+    statistics = zip(entries.blocks, centres, counts, squares, strict=True)
+    return entries.with_summaries(tuple(summary_of(*of_block) for of_block in statistics))
 
 
 def sums_about(entries: Observed, means: tuple[Array, ...]) -> tuple[tuple[Array, Array], ...]:

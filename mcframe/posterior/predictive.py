@@ -189,11 +189,11 @@ class Predictive:
             return attrs.evolve(self, variances=self.variances + self.noise).expected(function)
         likelihood: Any = self.likelihood
 
-        def given(z: Array) -> Array:
+        def conditional_mean(z: Array) -> Array:
             values = [function(likelihood.quantile(z, np.array(u))) for u in MIDDLES]
             return np.asarray(np.mean(values, axis=0))
 
-        return self.expected(given)
+        return self.expected(conditional_mean)
 
     def log_density(self, y: Array) -> Array:
         """log p(y), in standard units."""
@@ -209,8 +209,8 @@ class Predictive:
         for z, share in self.node_blocks():
             shape = y.shape if self.has_classes else z.shape
             with np.errstate(divide="ignore"):
-                each = likelihood.log_likelihood(z, np.broadcast_to(y, shape)) + np.log(share)
-            total = np.logaddexp(total, logsumexp(each, axis=0))
+                log_terms = likelihood.log_likelihood(z, np.broadcast_to(y, shape)) + np.log(share)
+            total = np.logaddexp(total, logsumexp(log_terms, axis=0))
         if np.any(self.is_wide):
             total = np.where(self.is_wide, self.as_normal.log_density(y), total)
         return total
@@ -409,8 +409,8 @@ def noise_of(engine: Any, problem: Problem, name: str, columns: IntArray) -> Arr
 
 def units_of(problem: Problem, name: str) -> Any:
     """The units in which a block is standardised; None where it is not."""
-    given = problem.tables[name].given
-    return None if given is None else getattr(given.standard, "units", None)
+    original = problem.tables[name].original
+    return None if original is None else getattr(original.standard, "units", None)
 
 
 def cells_of(

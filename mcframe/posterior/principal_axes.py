@@ -139,14 +139,14 @@ def axes_of_rows(posterior: Any) -> AxisMoments:
     scores, sds = np.empty((n, r)), np.empty((n, r))
     size = max(BLOCK // max(r * r, 1), 1)
     for start in range(0, n, size):
-        here = slice(start, start + size)
-        weighted = table.precisions[here, :, None] * loadings
+        batch = slice(start, start + size)
+        weighted = table.precisions[batch, :, None] * loadings
         precisions = np.eye(r) + np.einsum("ja,njb->nab", loadings, weighted)
         spread = np.linalg.inv(precisions)
-        away = np.where(table.precisions[here] > 0.0, table.values[here] - mean, 0.0)
+        away = np.where(table.precisions[batch] > 0.0, table.values[batch] - mean, 0.0)
         vectors = np.einsum("nj,njb->nb", away, weighted)
-        scores[here] = np.einsum("nab,nb->na", spread, vectors)
-        sds[here] = np.sqrt(np.diagonal(spread, axis1=1, axis2=2))
+        scores[batch] = np.einsum("nab,nb->na", spread, vectors)
+        sds[batch] = np.sqrt(np.diagonal(spread, axis1=1, axis2=2))
     variances = np.zeros_like(loadings)
     if posterior.parameters is not None:
         free = float(posterior.parameters.degrees[0]) - len(covariance)

@@ -175,10 +175,10 @@ class RowPass:
             if block.unknown_noise == "column":
                 continue
             entries = block.entries(first, last)
-            here = block.numbers(entries)
+            numbers = block.numbers(entries)
             noise = float(self.state.priors.noise[block.columns][0])
-            pseudo = block.pseudo_observations(entries, mean[here], variance[here], noise)
-            self.values[here], self.precisions[here] = pseudo.values, pseudo.precisions
+            pseudo = block.pseudo_observations(entries, mean[numbers], variance[numbers], noise)
+            self.values[numbers], self.precisions[numbers] = pseudo.values, pseudo.precisions
             scalars += (pseudo.constant, 0.0, pseudo.rounding)
             spreads[b] += pseudo.spread
         return scalars, spreads

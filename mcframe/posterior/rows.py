@@ -196,7 +196,7 @@ class RowsParameters:
         pairs = {name: (getattr(self, name), getattr(after, name)) for name in names}
         far = attrs.evolve(after, **{k: a + length * (b - a) for k, (a, b) in pairs.items()})
         numbers = far.shares, far.counts, far.degrees - far.prior.degrees
-        if min(each.min() for each in numbers) < 0.0:
+        if min(values.min() for values in numbers) < 0.0:
             return after
         try:
             np.linalg.cholesky(far.scatters)
@@ -435,8 +435,10 @@ def student_factors(counts: Array) -> Array:
     counts : array (d,)
         How many numbers of each column are observed; fewer than 2 count as 2.
     """
-    known = np.maximum(counts, 2.0)
-    factors: Array = known / (known - 1.0) * np.square(stdtrit(known - 1.0, 0.95) / ndtri(0.95))
+    observed = np.maximum(counts, 2.0)
+    factors: Array = (
+        observed / (observed - 1.0) * np.square(stdtrit(observed - 1.0, 0.95) / ndtri(0.95))
+    )
     return factors
 
 
@@ -457,9 +459,9 @@ def powers_of(squares: Array, variances: Array) -> Array:
     variances : array (n x d)
         What was said of them.
     """
-    known = ~np.isnan(squares)
-    logs = np.where(known, np.log(np.clip(variances, LEAST_VARIANCE, 1.0)), 0.0)
-    squares = np.where(known, np.minimum(squares, MOST_SQUARE), 0.0)
+    observed = ~np.isnan(squares)
+    logs = np.where(observed, np.log(np.clip(variances, LEAST_VARIANCE, 1.0)), 0.0)
+    squares = np.where(observed, np.minimum(squares, MOST_SQUARE), 0.0)
 
     def likeliest(near: float, axis: int | None) -> Array:
         """The root of the derivative in b, which rises, by bisection."""
@@ -472,9 +474,9 @@ def powers_of(squares: Array, variances: Array) -> Array:
         return 0.5 * (low + high)
 
     d = squares.shape[1]
-    found = likeliest(float(likeliest(1.0, None)[0]), 0)
+    exponents = likeliest(float(likeliest(1.0, None)[0]), 0)
     deviation = 1.0 / np.sqrt(POWER_PRIOR + 0.5 * np.sum(logs**2))
-    return np.where(known.any(axis=0), np.maximum(found - deviation, LEAST_POWER), 1.0)
+    return np.where(observed.any(axis=0), np.maximum(exponents - deviation, LEAST_POWER), 1.0)
 
 
 def posterior_given(
@@ -584,15 +586,15 @@ def chosen_number(
 ) -> int:
     """The number of components by the log density of numbers that are held out."""
     held, tol = held_out(table, seed), ROUGHLY * tol
-    given = Incomplete.of(table.values, np.where(held, 0.0, table.precisions), table.variances)
-    one, _ = fit_one_component(given, prior.first, tol, max_steps)
-    best, highest, worse = 1, log_density(table, held, given, one), 0
+    training = Incomplete.of(table.values, np.where(held, 0.0, table.precisions), table.variances)
+    one, _ = fit_one_component(training, prior.first, tol, max_steps)
+    best, highest, worse = 1, log_density(table, held, training, one), 0
     for number in COMPONENTS[1:]:
         if worse == 2 or number >= len(table.values):
             break
-        clusters = parameters_of_clusters(given, one, number, seed)
-        parameters, _ = variational_em(given, clusters, tol, max_steps)
-        density = log_density(table, held, given, parameters)
+        clusters = parameters_of_clusters(training, one, number, seed)
+        parameters, _ = variational_em(training, clusters, tol, max_steps)
+        density = log_density(table, held, training, parameters)
         worse += 1
         if density > highest:
             best, highest, worse = number, density, 0
@@ -614,11 +616,11 @@ def held_out(table: Incomplete, seed: int) -> Mask:
 
 
 def log_density(
-    table: Incomplete, held: Mask, given: Incomplete, parameters: RowsParameters
+    table: Incomplete, held: Mask, training: Incomplete, parameters: RowsParameters
 ) -> float:
     """The log density of held-out numbers given what else is observed of their rows, summed."""
     rows, columns = np.nonzero(held)
-    cells = parameters.predictive.conditionals(given)
+    cells = parameters.predictive.conditionals(training)
     variances = cells.variances[:, rows, columns] + 1.0 / table.precisions[rows, columns]
     away = table.values[rows, columns] - cells.means[:, rows, columns]
     logs = -0.5 * (np.square(away) / variances + np.log(variances))
@@ -678,7 +680,7 @@ def parameters_of_clusters(
         labels = clusters.fit_predict(away / np.sqrt(np.diag(covariance)))
     members = np.eye(number)[labels]
     spread = (members.T @ cells.variances[0])[:, :, None] * np.eye(d)
-    scatters = np.array([(away.T * each) @ away for each in members.T]) + spread
+    scatters = np.array([(away.T * membership) @ away for membership in members.T]) + spread
     weights = np.sum(members, axis=0)
     moments = Expectation(cells.evidence, members, weights, members.T @ away, scatters)
     return prior.m_step(moments, np.tile(prior.mean, (number, 1)))

@@ -60,7 +60,7 @@ class HalfSweep:
     units: IntArray
     precisions: Array
     means: Array
-    given: Array
+    fixed_values: Array
     groups: tuple[tuple[IntArray, Mask], ...]
 
     def gaussians(self, others: Array, values: Array, precisions: Array) -> Gaussians:
@@ -72,7 +72,7 @@ class HalfSweep:
         numbers = rows.starts, rows.across, rows.places, values, precisions
         moments = np.ones(len(others)), others, loops.packed_squares(others)
         loops.add_by_rows(0, n, *numbers, *moments, matrices, vectors)
-        priors = self.given, self.precisions, self.means
+        priors = self.fixed_values, self.precisions, self.means
         return gaussians_of_groups(matrices, vectors, self.groups, *priors)
 
 
@@ -98,9 +98,9 @@ class Sampler:
         design, (n_rows, n_columns) = state.design, observed.shape
         n = n_rows * m
         of_rows = np.repeat(state.priors.of_rows(design), n, axis=0)
-        given = np.repeat(design.row_given, n, axis=0)
+        fixed = np.repeat(design.row_given, n, axis=0)
         groups = ((np.arange(n), design.row_free),)
-        rows = HalfSweep(self.by(0), np.arange(n), of_rows, np.zeros_like(of_rows), given, groups)
+        rows = HalfSweep(self.by(0), np.arange(n), of_rows, np.zeros_like(of_rows), fixed, groups)
         # The first one of the columns of Z that a number shares an observation with.
         units = [
             block.columns.start + np.repeat(width * np.arange(block.n_columns), width)
@@ -114,8 +114,8 @@ class Sampler:
             (np.concatenate(units) + shifts).ravel(),
             np.tile(precisions, (m, 1)),
             np.tile(means, (m, 1)),
-            np.tile(design.given, (m, 1)),
-            tuple(((here + shifts).ravel(), free) for here, free in design.groups),
+            np.tile(design.fixed_values, (m, 1)),
+            tuple(((members + shifts).ravel(), free) for members, free in design.groups),
         )
         return rows, columns
 
@@ -159,17 +159,17 @@ class Sampler:
         m, total = self.n_chains, np.zeros(n)
         for block, y, weights, offset, noise in self.others:
             width, value = block.likelihood.width, block.likelihood.value
-            here = z.reshape(m, -1)[:, block.part].reshape(-1, width) + offset
-            here = here if width > 1 else here[:, 0]
+            predictors = z.reshape(m, -1)[:, block.part].reshape(-1, width) + offset
+            predictors = predictors if width > 1 else predictors[:, 0]
             unit = units.reshape(m, -1)[:, block.part].reshape(-1, width)[:, 0]
             if noise:  # of the predictors, integrated
                 points, shares = NOISE_NODES
-                nodes = [here + np.sqrt(noise) * point for point in points]
+                nodes = [predictors + np.sqrt(noise) * point for point in points]
                 terms = np.array([-weights * value(node, y) for node in nodes])
-                each = logsumexp(terms, axis=0, b=shares[:, None])
+                log_terms = logsumexp(terms, axis=0, b=shares[:, None])
             else:
-                each = -weights * value(here, y)
-            total += np.bincount(unit, each, n)
+                log_terms = -weights * value(predictors, y)
+            total += np.bincount(unit, log_terms, n)
         return total
 
     def step(self, side: int, both: list[Array], rng: np.random.Generator) -> None:
@@ -187,11 +187,11 @@ class Sampler:
     ) -> Array:
         """Rows (0) or columns (1) moved along the ellipse through these and drawn ones."""
         moving, others = self.sides[side], both[1 - side]
-        here, there = self.at[side], self.at[1 - side]
-        units, n = moving.units[here], len(moving.units)
+        moving_places, other_places = self.at[side], self.at[1 - side]
+        units, n = moving.units[moving_places], len(moving.units)
 
         def predictors(numbers: Array) -> Array:
-            return np.asarray(np.einsum("nk,nk->n", numbers[here], others[there]))
+            return np.asarray(np.einsum("nk,nk->n", numbers[moving_places], others[other_places]))
 
         centre, now = predictors(mean), predictors(both[side])
         along, across = now - centre, predictors(drawn) - centre
@@ -228,7 +228,7 @@ class Sampler:
             )
             for side, numbers in zip(self.sides, both, strict=True)
         ]
-        of_rows, of_columns = (each[:, :k] for each in squares)
+        of_rows, of_columns = (sums[:, :k] for sums in squares)
         n_rows, n_columns = self.posterior.observed.shape
         more = float(n_rows - n_columns)
 
@@ -254,9 +254,9 @@ class Sampler:
         both = []
         for side, gaussians in zip(self.sides, (rows, self.posterior.state.columns), strict=True):
             drawn = gaussians.draws(rng, self.n_chains).reshape(side.means.shape)
-            prior = np.array(side.given)
-            for here, free in side.groups:
-                numbers = np.ix_(here, np.flatnonzero(free))
+            prior = np.array(side.fixed_values)
+            for members, free in side.groups:
+                numbers = np.ix_(members, np.flatnonzero(free))
                 noise = rng.standard_normal(side.means[numbers].shape)
                 prior[numbers] = side.means[numbers] + noise / np.sqrt(side.precisions[numbers])
             chains = np.repeat(np.arange(self.n_chains) % 2 == 1, len(drawn) // self.n_chains)
@@ -597,8 +597,8 @@ def log_densities(
         approximate[k] = variational.log_density(values)
         if noise is None:
             repeated = second.reshape(-1, *shape[1:]), np.tile(values, MIXED)
-            each = likelihood.log_likelihood(*repeated).reshape(MIXED, -1)
+            log_terms = likelihood.log_likelihood(*repeated).reshape(MIXED, -1)
         else:
-            each = -0.5 * (np.square(values - second) / noise + np.log(2.0 * np.pi * noise))
-        exact[k] = logsumexp(each, axis=0) - np.log(MIXED)
+            log_terms = -0.5 * (np.square(values - second) / noise + np.log(2.0 * np.pi * noise))
+        exact[k] = logsumexp(log_terms, axis=0) - np.log(MIXED)
     return exact, approximate

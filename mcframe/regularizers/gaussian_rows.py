@@ -102,8 +102,8 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
                     " needed, and no covariance beside it, for it is part of its estimate"
                 )
         if self.covariance is None:
-            for name, given in (("mean", self.mean is not None), ("weight", self.weight != 1.0)):
-                if given:
+            for name, is_set in (("mean", self.mean is not None), ("weight", self.weight != 1.0)):
+                if is_set:
                     raise ModelError(
                         f"GaussianRows: a {name} without a covariance was given; both are"
                         f" estimated together. Give covariance= as well, or no {name}"
@@ -114,7 +114,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         object.__setattr__(self, "mean", checked_mean(self.mean, len(covariance)))
 
     @property
-    def undetermined(self) -> str | None:  # type: ignore[override]
+    def why_no_optimum(self) -> str | None:  # type: ignore[override]
         """The number of components or the covariance, where they are to be estimated."""
         if self.components != 1:
             return (
@@ -133,7 +133,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
     def moments(self) -> tuple[Array, Array]:
         """Mean and covariance, or a ``ModelError`` where they are still to be estimated."""
         if self.covariance is None or self.mean is None:
-            raise ModelError(self.undetermined)
+            raise ModelError(self.why_no_optimum)
         return self.mean, self.covariance
 
     @cached_property
@@ -231,13 +231,13 @@ def correlations(covariance: Array) -> Array:
     return covariance / spreads / spreads[:, None]
 
 
-def checked_covariance(given: object) -> Array:
+def checked_covariance(covariance: object) -> Array:
     """A symmetric positive definite matrix, read-only, or a ``ModelError``.
 
     Judged by its correlations, so that the scales of columns do not matter.
     """
     what = "GaussianRows: covariance"
-    matrix = read_only_matrix(given, what)
+    matrix = read_only_matrix(covariance, what)
     if matrix.shape[0] != matrix.shape[1]:
         raise ModelError(f"{what} of shape {matrix.shape} was given; a square matrix is needed")
     refuse_where(~np.isfinite(matrix), matrix, what)
@@ -249,9 +249,9 @@ def checked_covariance(given: object) -> Array:
             " column without spread out of the model"
         )
     scaled = correlations(matrix)
-    off = np.abs(scaled - scaled.T)
-    if np.max(off) > ASYMMETRY:
-        i, j = (int(k) for k in np.argwhere(off == np.max(off))[0])
+    asymmetries = np.abs(scaled - scaled.T)
+    if np.max(asymmetries) > ASYMMETRY:
+        i, j = (int(k) for k in np.argwhere(asymmetries == np.max(asymmetries))[0])
         raise ModelError(
             f"{what}[{i}, {j}]={matrix[i, j]:g} and [{j}, {i}]={matrix[j, i]:g} were given; a"
             " symmetric matrix is needed"
@@ -268,10 +268,10 @@ def checked_covariance(given: object) -> Array:
     return matrix
 
 
-def checked_mean(given: object, size: int) -> Array:
+def checked_mean(mean: object, size: int) -> Array:
     """A vector of so many numbers, read-only, 0 for None, or a ``ModelError``."""
     what = "GaussianRows: mean"
-    matrix = read_only_matrix(np.zeros(size) if given is None else given, what)
+    matrix = read_only_matrix(np.zeros(size) if mean is None else mean, what)
     if matrix.shape != (1, size):
         raise ModelError(
             f"{what} of {matrix.size} numbers was given; {size} numbers are needed, one for each"

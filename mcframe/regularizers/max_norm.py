@@ -88,14 +88,18 @@ class MaxNorm(Regularizer, Factored, Norm):
         At an optimum they have that sum, or W is 0 and they are any of at most that sum:
         there those of the best bound.
         """
-        found = max_norm_multipliers(gradient, stacked)
-        if not np.any(found):
-            found = dual_max_norm_split(gradient)[1]
-        return found * (2.0 * self.weight / total) if (total := np.sum(found)) else found
+        multipliers = max_norm_multipliers(gradient, stacked)
+        if not np.any(multipliers):
+            multipliers = dual_max_norm_split(gradient)[1]
+        return (
+            multipliers * (2.0 * self.weight / total)
+            if (total := np.sum(multipliers))
+            else multipliers
+        )
 
-    def bounding_multipliers(self, gradient: Matrix, stacked: Array, room: float) -> Array:
+    def bounding_multipliers(self, gradient: Matrix, stacked: Array, allowed_gap: float) -> Array:
         """Multipliers that prove a bound for this gradient, by ascent from these factors."""
-        return bounding_multipliers(gradient, stacked, room)
+        return bounding_multipliers(gradient, stacked, allowed_gap)
 
     def conjugate_from(self, dual: Matrix, multipliers: Array | None = None) -> float:
         """0 where a bound on the dual norm, from the multipliers, is at most the weight, else inf.

@@ -58,7 +58,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
         return self.weight is not None
 
     @property
-    def undetermined(self) -> str | None:  # type: ignore[override]
+    def why_no_optimum(self) -> str | None:  # type: ignore[override]
         """The weight, where it is to be learned."""
         if self.is_given:
             return None
@@ -78,7 +78,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     def threshold(self) -> float:
         """The weight: what ``shrink`` takes off per unit of step."""
         if not self.is_given:
-            raise ModelError(self.undetermined)
+            raise ModelError(self.why_no_optimum)
         return self.weight
 
     @property

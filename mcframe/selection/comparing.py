@@ -38,7 +38,7 @@ class Comparison:
     @property
     def evidence(self) -> Array:
         """The lower bound on the log evidence of each model."""
-        return np.array([each.evidence for each in self.posteriors])
+        return np.array([answer.evidence for answer in self.posteriors])
 
     @property
     def log_density(self) -> Array:
@@ -126,32 +126,32 @@ def compare(
     first = next(iter(problems.values()))
     blocks = {block.name for block in first.model.blocks}
     for name, problem in problems.items():
-        own = {block.name for block in problem.model.blocks}
-        if own != blocks:
+        block_names = {block.name for block in problem.model.blocks}
+        if block_names != blocks:
             raise ModelError(
-                f"model {name!r} has the blocks {sorted(own)}, the first one {sorted(blocks)};"
-                " models are compared on the same data"
+                f"model {name!r} has the blocks {sorted(block_names)}, the first one"
+                f" {sorted(blocks)}; models are compared on the same data"
             )
     seed = checked_seed(random_state)
     folds = folds_of(checked_splitter(cv), first, data, seed)
     options["random_state"] = seed
     shown, densities = checked_progress(options.pop("progress", None)), []
-    with stage("compare", shown) as here:
+    with stage("compare", shown) as display:
         whole = [posterior(model, data, **options) for model in models.values()]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)  # of rows that folds hold out
             for model, fold in itertools.product(models.values(), folds):
                 densities.append(density_of(fold, posterior(model, fold.data, **options)))
-                here.count(len(densities), len(models) * len(folds), "folds")
+                display.count(len(densities), len(models) * len(folds), "folds")
         densities_of_models = np.reshape(densities, (len(models), -1))
         answer = Comparison(tuple(models), tuple(whole), densities_of_models)
-        here.report(f"{here.text}, the best: {answer.best}")
+        display.report(f"{display.text}, the best: {answer.best}")
     return answer
 
 
 def density_of(fold: Fold, fitted: Posterior) -> float:
     """The mean log predictive density of what a fold held out."""
-    answer = fitted if fold.known is None else fitted.condition(fold.known)
+    answer = fitted if fold.observed_rows is None else fitted.condition(fold.observed_rows)
     densities = [
         answer.log_predictive_density(name, held.rows, held.columns, held.values)
         for name, held in fold.held.items()

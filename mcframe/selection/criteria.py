@@ -54,22 +54,22 @@ class Criterion(Protocol):
         ...
 
 
-def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criterion]:
+def checked_criteria(criteria: Any, models: tuple[Model, ...]) -> dict[str, Criterion]:
     """Return criteria by their names, the one that decides first, each able to score the models.
 
     One criterion, a list of them, a dict from name to criterion, or None for the default is
     given; anything else is a ``ModelError``, before anything is fitted.
     """
-    if given is None:
-        given = default_criterion(models)
-    several = given if isinstance(given, list | tuple) else [given]
-    listed = [(criterion_name(each), each) for each in several]
-    if isinstance(given, Mapping):
-        listed = list(given.items())
+    if criteria is None:
+        criteria = default_criterion(models)
+    several = criteria if isinstance(criteria, list | tuple) else [criteria]
+    listed = [(criterion_name(criterion), criterion) for criterion in several]
+    if isinstance(criteria, Mapping):
+        listed = list(criteria.items())
     if not listed:
-        raise ModelError(f"criterion={given!r} was given; one criterion at least is needed")
-    found: dict[str, Criterion] = {}
-    for name, each in listed:
+        raise ModelError(f"criterion={criteria!r} was given; one criterion at least is needed")
+    checked: dict[str, Criterion] = {}
+    for name, criterion in listed:
         if not isinstance(name, str):
             raise ModelError(f"criterion has the name {name!r}; a string is needed")
         if name in RESERVED:
@@ -77,23 +77,25 @@ def checked_criteria(given: Any, models: tuple[Model, ...]) -> dict[str, Criteri
                 f"criterion has the name {name!r}, which is a column of the table of all scores"
                 " already; give it another"
             )
-        if isinstance(each, type):
-            raise ModelError(f"criterion is the class {each.__name__}; write {each.__name__}()")
-        if not takes(each, "fit", "held"):
+        if isinstance(criterion, type):
             raise ModelError(
-                f"criterion={criterion_name(each)} was given; a function of a fit and of the"
+                f"criterion is the class {criterion.__name__}; write {criterion.__name__}()"
+            )
+        if not takes(criterion, "fit", "held"):
+            raise ModelError(
+                f"criterion={criterion_name(criterion)} was given; a function of a fit and of the"
                 f" held-out entries is needed, such as {' or '.join(suitable(models[0]))} of"
                 " mcframe.selection"
             )
-        check: Any = getattr(each, "check", None)  # which refuses models that it cannot score
+        check: Any = getattr(criterion, "check", None)  # which refuses models that it cannot score
         for model in models if check is not None else ():
             check(model)
-        if name in found:
+        if name in checked:
             raise ModelError(
                 f"criterion has two that are called {name}; give a dict from a name to each"
             )
-        found[name] = each
-    return found
+        checked[name] = criterion
+    return checked
 
 
 def default_criterion(models: Sequence[Model]) -> Criterion:
@@ -167,24 +169,24 @@ class OfBlocks(ABC):
         """Reason why a block of this likelihood cannot be scored, with a remedy, or None."""
         return None
 
-    def names(self, known: Mapping[str, Any]) -> list[str]:
+    def names(self, blocks: Mapping[str, Any]) -> list[str]:
         """Names of the scored blocks, or a ``ModelError`` that names the blocks of the model."""
-        if self.block is not None and self.block not in known:
-            word, names = type(self).__name__, [repr(name) for name in known]
+        if self.block is not None and self.block not in blocks:
+            word, names = type(self).__name__, [repr(name) for name in blocks]
             raise ModelError(
                 f"criterion {criterion_name(self)}: there is no block {self.block!r}; the blocks"
                 f" are {', '.join(names)}: write {word}({names[0]})"
             )
-        return list(known) if self.block is None else [self.block]
+        return list(blocks) if self.block is None else [self.block]
 
     def entries(self, fit: Any, held: Mapping[str, Held]) -> dict[str, Held]:
         """Held-out entries of the blocks that are scored."""
-        found = {name: held[name] for name in self.names(held)}
+        entries = {name: held[name] for name in self.names(held)}
         if isinstance(fit, Fit):
             self.check(fit.model)
-            for name, at in found.items():
+            for name, at in entries.items():
                 check_labels(fit, name, at)
-        return found
+        return entries
 
 
 @attrs.frozen
@@ -423,9 +425,12 @@ class RelativeDeviance(OfBlocks):
                 f"criterion {criterion_name(self)}: path gave {a_type(fit)}, which does"
                 " not have the data that it was fitted to; a Fit is needed"
             )
-        ratios = [relative_deviance(fit, *each) for each in self.entries(fit, held).items()]
-        known = [ratio for ratio in ratios if not np.isnan(ratio)]
-        return float(np.mean(known)) if known else np.nan
+        ratios = [
+            relative_deviance(fit, *block_entries)
+            for block_entries in self.entries(fit, held).items()
+        ]
+        finite = [ratio for ratio in ratios if not np.isnan(ratio)]
+        return float(np.mean(finite)) if finite else np.nan
 
     def refusal(self, likelihood: Likelihood, block: str) -> str | None:
         """Reason why a loss has no deviance, with a remedy; None if it has one."""
@@ -487,9 +492,9 @@ def relative_deviance(fit: Fit, name: str, entries: Held) -> float:
     if entries.values.size == 0:
         return np.nan
     table, source = fit.problem.tables[name], (fit.model.block(name), fit.problem.totals, entries)
-    known = SCALES.get(table)
-    if known is not None and all(map(operator.is_, known[0], source)):
-        least, units, of_constants = known[1]
+    cached = SCALES.get(table)
+    if cached is not None and all(map(operator.is_, cached[0], source)):
+        least, units, of_constants = cached[1]
     else:
         constants = best_constants(fit, name)
         units = units_of_columns(constants, name)[entries.columns]
@@ -508,7 +513,7 @@ def in_units(deviances: Array, units: Array) -> float:
 
 def units_of_columns(constants: Fit, name: str) -> Array:
     """u_j of each column; 0 where it has no training entry or no spread."""
-    table = constants.problem.tables[name].as_given()
+    table = constants.problem.tables[name].in_data_units()
     n_columns = table.shape[1]
     counts = np.bincount(table.columns, minlength=n_columns)
     if not constants.likelihood(name).location:
@@ -528,15 +533,15 @@ def best_constants(fit: Fit, name: str) -> Fit:
     alike. Known offsets stay, and a location keeps its standard units. Levels without thresholds
     have those that suit the whole block at Z = 0, in addition to a constant for each column.
     """
-    table = fit.problem.tables[name].observed_entries().as_given()
-    given = fit.model.block(name)
+    table = fit.problem.tables[name].observed_entries().in_data_units()
+    declared = fit.model.block(name)
     block = attrs.evolve(
-        given,
+        declared,
         weight=1.0,
         reduce="sum",
         row_effects=False,
         effects_weight=None,
-        standardize=given.standardize if given.likelihood.location else False,
+        standardize=declared.standardize if declared.likelihood.location else False,
     )
     if isinstance(block.likelihood, Parametric) and block.likelihood.n_parameters:
         problem, effects = at_zero(block, table)

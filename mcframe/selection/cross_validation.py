@@ -164,8 +164,8 @@ def cross_validate(
     ridge = EFFECTS_WEIGHT if path is None else None
     compiled = [CompiledProblem(each) for each in problems]
     if path is None:
-        for each in compiled:
-            checked_backend(backend, each)
+        for problem in compiled:
+            checked_backend(backend, problem)
     elif not takes(path, "model", "data", "weights"):
         raise ModelError(
             f"path={criterion_name(path)} was given; a function of (model, data, weights) is"
@@ -199,8 +199,8 @@ def cross_validate(
 
     scores = Scores(listed, path_at, grids, folds, criteria, grid.patience, archive)
     kinds = [model.terms[at].word for model, at in zip(listed, places, strict=True)]
-    with stage("cross_validate", shown) as here:
-        scores.compute(n_jobs, here)
+    with stage("cross_validate", shown) as display:
+        scores.compute(n_jobs, display)
         answer = CrossValidation(
             models=listed,
             term=" or ".join(dict.fromkeys(kinds)),
@@ -213,7 +213,7 @@ def cross_validate(
         )
         if np.isfinite(answer.means).any():
             several = f"model {answer.best[0]} at " * (len(listed) > 1)
-            here.report(f"{here.text}, the best: {several}weight {answer.best_weight:.4g}")
+            display.report(f"{display.text}, the best: {several}weight {answer.best_weight:.4g}")
     if scores.interrupted and np.count_nonzero(~np.isnan(answer.means)) < min(2, grids.size):
         raise KeyboardInterrupt  # there is nothing to compare
     for category, text in remarks_on(answer, scores, budget.tol if path is None else None):
@@ -298,7 +298,7 @@ class Scores:
         self.n_fits = np.zeros(shape, dtype=np.intp)
         self.ended = np.zeros(shape, dtype=bool)
 
-    def compute(self, n_jobs: int, here: Progress) -> None:
+    def compute(self, n_jobs: int, display: Progress) -> None:
         """Compute the scores of all paths, or of those finished before an interruption.
 
         Paths that a checkpoint has are taken from there, and the others are written into it.
@@ -327,7 +327,7 @@ class Scores:
                             Archive(Path(f"{self.archive.path}.{name_of(model, fold)}")).remove()
                     if not ended:
                         raise KeyboardInterrupt
-                    here.count(done, len(tasks), unit)
+                    display.count(done, len(tasks), unit)
         except KeyboardInterrupt:
             self.interrupted = True
             return
@@ -417,7 +417,9 @@ def scored_paths(
                 of_weight = np.empty((len(criteria), len(walks)))
                 for j, (fit, (_, fold)) in enumerate(zip(fits, walks, strict=True)):
                     answer = fold.answer(fit)
-                    of_weight[:, j] = [score_of(each, answer, fold.held) for each in criteria]
+                    of_weight[:, j] = [
+                        score_of(criterion, answer, fold.held) for criterion in criteria
+                    ]
                     if isinstance(fit, Fit) and fit.status != "certified":
                         gaps[j] = max(gaps[j], fit.gap)
                 scores.append(of_weight)
@@ -430,17 +432,17 @@ def scored_paths(
             raise
     if not scores and ended:
         raise ModelError("path gave no fit; one for each weight is needed")
-    found = np.stack(scores) if scores else np.zeros((0, len(criteria), len(walks)))
-    return found.transpose(1, 0, 2), gaps, ended
+    stacked = np.stack(scores) if scores else np.zeros((0, len(criteria), len(walks)))
+    return stacked.transpose(1, 0, 2), gaps, ended
 
 
-def fits_of(given: Any) -> Iterator[Any]:
+def fits_of(answer: Any) -> Iterator[Any]:
     """Yield the fits that a path gives; an interrupted one is a ``KeyboardInterrupt``."""
     try:
-        fits = iter(given)
+        fits = iter(answer)
     except TypeError:
         raise ModelError(
-            f"path gave {a_type(given)}; an iterable with a fit for each weight is needed"
+            f"path gave {a_type(answer)}; an iterable with a fit for each weight is needed"
         ) from None
     for fit in fits:
         if isinstance(fit, Fit) and fit.message == FROM_OUTSIDE:

@@ -32,7 +32,7 @@ AT_EDGE = {
 
 
 @contextmanager
-def edges_unsaid() -> Iterator[None]:
+def without_edge_warnings() -> Iterator[None]:
     """Ignore the warning of a best weight at an edge, where the caller has chosen the grid."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the lowest mean score is at", UserWarning)
@@ -239,10 +239,10 @@ class CrossValidation:
 
     def _title(self) -> str:
         n_models, n_weights, n_folds = self.scores.shape
-        each = "" if self.common_grid else " each"
+        suffix = "" if self.common_grid else " each"
         return (
             f"CrossValidation: {counted(n_models, 'model')},"
-            f" {counted(n_weights, 'weight')} of {self.term}{each}, {n_folds} folds"
+            f" {counted(n_weights, 'weight')} of {self.term}{suffix}, {n_folds} folds"
         )
 
     def _columns(self) -> Iterator[tuple[str, list[str]]]:
@@ -264,26 +264,26 @@ class CrossValidation:
         over = "folds" if n_counted == n_folds else f"{n_counted} of {n_folds} folds"
         others = list(self.all_scores)[1:]
         what = self.criterion if others else "score"
-        said = [f"mean {what} ± standard error over {over}; * is the lowest"]
+        notes = [f"mean {what} ± standard error over {over}; * is the lowest"]
         if others:
-            there = ", ".join(f"{name} {self.means_of(name)[self.best]:.4g}" for name in others)
-            said.append(f"the other criteria there: {there}")
+            scores = ", ".join(f"{name} {self.means_of(name)[self.best]:.4g}" for name in others)
+            notes.append(f"the other criteria there: {scores}")
         if self.partial:
             missing = int(np.count_nonzero(np.isnan(self.scores)))
-            said.append(
+            notes.append(
                 f"partial, since it was interrupted: {missing} of {self.scores.size} scores are"
                 " missing"
             )
         if self.at_edge is not None:
-            said.append(AT_EDGE[self.at_edge])
+            notes.append(AT_EDGE[self.at_edge])
         blocks = [block for model in self.models for block in model.blocks]
         ridged = dict.fromkeys(repr(block.name) for block in blocks if may_be_infinite(block))
         if ridged and self.effects_weight is not None:
-            said.append(
+            notes.append(
                 f"effects of {', '.join(ridged)} had a ridge of effects_weight="
                 f"{self.effects_weight:g} in these fits, which keeps them finite"
             )
-        return said
+        return notes
 
 
 def cell(mean: float, error: float, mark: str) -> str:

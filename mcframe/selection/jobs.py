@@ -29,8 +29,10 @@ def results_as_finished(
         return
     # One task a batch: an interruption would lose all tasks of a batch.
     parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-    here = os.getpid()
-    results = parallel(joblib.delayed(run_numbered)(k, task, here) for k, task in enumerate(tasks))
+    parent_pid = os.getpid()
+    results = parallel(
+        joblib.delayed(run_numbered)(k, task, parent_pid) for k, task in enumerate(tasks)
+    )
     try:
         for result in results:  # noqa: UP028 -- that would close it outside of the filter below
             yield result

@@ -164,12 +164,12 @@ def path(
     compiled = CompiledProblem(problem)
     checked_backend(backend, compiled)
     sequence = grid.weights(compiled, place)
-    fits, said = list[Fit](), []
+    fits, notes = list[Fit](), []
     try:
-        with stage("path", shown) as here:
+        with stage("path", shown) as display:
             for fit in along(compiled, place, sequence, backend, budget, seed, checkpoint, asked):
                 fits.append(fit)
-                here.count(len(fits), sequence.size, "weights")
+                display.count(len(fits), sequence.size, "weights")
                 if fit.message == FROM_OUTSIDE:
                     raise KeyboardInterrupt
     except (KeyboardInterrupt, BackendError) as error:
@@ -177,16 +177,16 @@ def path(
         if not fits:
             raise
         why = str(error) or "it was interrupted from outside"
-        said.append(f"the path ended after {len(fits)} of {sequence.size} weights: {why}")
+        notes.append(f"the path ended after {len(fits)} of {sequence.size} weights: {why}")
     open_fits = [fit for fit in fits if fit.status != "certified"]
     if open_fits:
         statuses = ", ".join(sorted({fit.status for fit in open_fits}))
-        said.append(
+        notes.append(
             f"{len(open_fits)} of {len(fits)} fits are not certified ({statuses}); the largest"
             f" gap is {max(fit.gap for fit in open_fits):.1e}, tol={tol:g}"
         )
-    if said:
-        warn_caller("; ".join(said), NotCertifiedWarning)
+    if notes:
+        warn_caller("; ".join(notes), NotCertifiedWarning)
     return Path(model.terms[place].word, sequence[: len(fits)], tuple(fits))
 
 
@@ -239,7 +239,9 @@ def identity_of(
     """
     pairs = zip(problems, places, strict=True)
     return {
-        word: digest_of([digest_of(each.with_weight(place, 1.0).model) for each, place in pairs]),
+        word: digest_of(
+            [digest_of(problem.with_weight(place, 1.0).model) for problem, place in pairs]
+        ),
         "data": problems[0].digest_of_data,
         "weights": digest_of([f"{weight:.9g}" for weight in weights.ravel()]),
         **{name: str(value) for name, value in attrs.asdict(budget).items()},

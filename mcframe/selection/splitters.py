@@ -99,7 +99,7 @@ def observed_entries(problem: Problem) -> dict[str, Table]:
     A fit of a standardised block computes its units from the training entries of its fold.
     """
     names = [block.name for block in problem.model.blocks]
-    return {name: problem.tables[name].observed_entries().as_given() for name in names}
+    return {name: problem.tables[name].observed_entries().in_data_units() for name in names}
 
 
 @attrs.frozen(eq=False)
@@ -224,7 +224,7 @@ def fewest_free(model: Model, data: Mapping[str, Any]) -> int:
     """Return the smallest number over blocks of entries that can be held out."""
     problem = Problem.bind(model, data)
     free = free_entries(observed_entries(problem), problem.n_items)
-    return min(each.size for each in free.values())
+    return min(entries.size for entries in free.values())
 
 
 def in_one_part(pairs: list[tuple[IntArray, IntArray]], size: int) -> Mask:
@@ -253,7 +253,9 @@ def names_of_blocks(value: object) -> tuple[str, ...] | None:
         return (value,)
     names = tuple(value) if isinstance(value, list | tuple | set) else ()
     if not names or not all(isinstance(name, str) for name in names):
-        raise ModelError(f"RowFolds: given={value!r} was given; names of blocks are needed")
+        raise ModelError(
+            f"RowFolds: observed_blocks={value!r} was given; names of blocks are needed"
+        )
     return names
 
 
@@ -274,20 +276,20 @@ class RowFolds(Splitter):
     order : sequence (n_items), optional
         A time for each row, numbers or ``numpy.datetime64``. Rows are cut into ``n_splits + 1``
         successive parts; fold k fits the parts 0, ..., k, and the rows of part k + 1 are new.
-    given : list of block names, optional
+    observed_blocks : list of block names, optional
         The blocks that are known of new rows, such as features. All entries of the other blocks
         are scored. Without it the scored entries are drawn from all blocks.
     hidden : float, default 0.3
-        Without ``given``: the share of the entries of a row that are scored, from 0 to 1. In a row
-        with two entries or more, at least one is scored and at least one is given.
+        Without ``observed_blocks``: the share of the entries of a row that are scored, from 0 to
+        1. In a row with two entries or more, at least one is scored and at least one is given.
 
     Raises
     ------
     DataError
         In ``split``, if groups or times do not fit the data or the number of folds.
     ModelError
-        If ``given`` names a block that the model does not have, or all of its blocks. Also in
-        ``cross_validate``, with the first fit, if the model has no rule for new rows.
+        If ``observed_blocks`` names a block that the model does not have, or all of its blocks.
+        Also in ``cross_validate``, with the first fit, if the model has no rule for new rows.
 
     Examples
     --------
@@ -305,7 +307,7 @@ class RowFolds(Splitter):
     new_rows: ClassVar[bool] = True
     groups: Any = attrs.field(default=None, kw_only=True)
     order: Any = attrs.field(default=None, kw_only=True)
-    given: tuple[str, ...] | None = attrs.field(
+    observed_blocks: tuple[str, ...] | None = attrs.field(
         default=None, converter=names_of_blocks, kw_only=True
     )
     hidden: float = attrs.field(default=0.3, kw_only=True)
@@ -356,27 +358,27 @@ class RowFolds(Splitter):
         self, problem: Problem, observed: Tables, rng: np.random.Generator
     ) -> dict[str, Mask]:
         """Return the observed entries that are scored where their row is new."""
-        if self.given is None:
+        if self.observed_blocks is None:
             return drawn_share(observed, problem.n_items, self.hidden, rng)
-        for name in self.given:
+        for name in self.observed_blocks:
             problem.model.block(name)
-        if set(self.given) == set(observed):
+        if set(self.observed_blocks) == set(observed):
             raise ModelError(
-                f"RowFolds: given={self.given!r} are all blocks, so that none can be"
-                " scored; leave one out, or drop given"
+                f"RowFolds: observed_blocks={self.observed_blocks!r} are all blocks, so that none"
+                " can be scored; leave one out, or drop given"
             )
         return {
-            name: np.full(table.n_entries, name not in self.given)
+            name: np.full(table.n_entries, name not in self.observed_blocks)
             for name, table in observed.items()
         }
 
 
-def check_length(what: str, given: Any, n_items: int) -> None:
+def check_length(what: str, values: Any, n_items: int) -> None:
     """Raise a ``DataError`` unless there is one value for each row."""
-    if given.shape != (n_items,):
-        shown, such = f" has the shape {given.shape}", ""
-        if given.ndim == 0:
-            shown, such = f"={given.item()!r} was given", f", such as frame[{given.item()!r}]"
+    if values.shape != (n_items,):
+        shown, such = f" has the shape {values.shape}", ""
+        if values.ndim == 0:
+            shown, such = f"={values.item()!r} was given", f", such as frame[{values.item()!r}]"
         raise DataError(f"{what}{shown}; one value for each of the {n_items} rows is needed{such}")
 
 
@@ -473,19 +475,19 @@ class TimeFolds(Splitter):
             for name, table in observed.items()
             if name in self.order
         }
-        if len({each.dtype.kind for each in times.values()}) > 1:
+        if len({entry_times.dtype.kind for entry_times in times.values()}) > 1:
             raise DataError("TimeFolds: order has numbers and dates; give all of one kind")
         together = np.concatenate(list(times.values()))
-        cut = np.cumsum([each.size for each in times.values()])[:-1]
+        cut = np.cumsum([entry_times.size for entry_times in times.values()])[:-1]
         parts = np.split(successive_parts(together, self.n_splits + 1, "TimeFolds: order"), cut)
         always = {name: np.zeros(observed[name].n_entries, np.intp) for name in observed}
         parts_of = always | dict(zip(times, parts, strict=True))
         return folds_in_turn(parts_of, self.n_splits, later=True)
 
 
-def times_at_entries(name: str, given: Any, table: Table) -> Any:
+def times_at_entries(name: str, order: Any, table: Table) -> Any:
     """Return the time of each observed entry of a block."""
-    times = times_of(given, f"TimeFolds: order of block {name!r}")
+    times = times_of(order, f"TimeFolds: order of block {name!r}")
     try:
         return np.broadcast_to(times, table.shape)[table.rows, table.columns]
     except ValueError:
@@ -496,9 +498,9 @@ def times_at_entries(name: str, given: Any, table: Table) -> Any:
         ) from None
 
 
-def times_of(given: Any, what: str) -> Any:
+def times_of(order: Any, what: str) -> Any:
     """Return times as numbers or ``datetime64[ns]``, or raise a ``DataError``."""
-    times = np.asarray(given)
+    times = np.asarray(order)
     if times.dtype.kind == "M":
         return times.astype("datetime64[ns]")
     if times.dtype.kind not in "iuf":
@@ -555,16 +557,16 @@ class Held:
 class Fold:
     """The training data, in the form of the given data, and the held-out entries by block.
 
-    With ``known`` the held-out entries are of new rows, and ``known`` has the entries that are
-    given of these rows. ``digest`` is one of all entries of each kind, and ``kept`` the share of
-    each block's entries that are training data.
+    With ``observed_rows`` the held-out entries are of new rows, and ``observed_rows`` has the
+    entries that are given of these rows. ``digest`` is one of all entries of each kind, and
+    ``kept`` the share of each block's entries that are training data.
     """
 
     data: Mapping[str, Any]
     held: Mapping[str, Held]
     digest: str
     kept: Mapping[str, float]
-    known: Mapping[str, Any] | None = None
+    observed_rows: Mapping[str, Any] | None = None
 
     def fitted_model(self, model: Model) -> Model:
         """Return the model whose rates of missing labels are those of the training data."""
@@ -578,14 +580,18 @@ class Fold:
 
     def answer(self, fit: Any) -> Any:
         """Return the fit that is scored: for new rows with the answer of ``Fit.predict_rows``."""
-        if self.known is None:
+        if self.observed_rows is None:
             return fit
         if not isinstance(fit, Fit):
             raise ModelError(
                 f"folds of rows: path gave {a_type(fit)}, which has no answer for new"
                 " rows; a Fit is needed"
             )
-        answer, problem, effects = new_rows(fit, self.known), fit.problem, dict(fit.effects)
+        answer, problem, effects = (
+            new_rows(fit, self.observed_rows),
+            fit.problem,
+            dict(fit.effects),
+        )
         for name, row_effects in answer.row_effects.items():
             layout, effects[name] = problem.layout(name), effects[name].copy()
             if name in problem.origins:
@@ -616,12 +622,12 @@ def folds_of(
                 )
         if not any(held.any() for held in test.values()):
             raise DataError(f"fold {k} holds out not one entry; ask for fewer folds")
-        given = None
+        conditioned = None
         if cv.new_rows:  # the entries of scored rows that are neither fitted nor scored
             new = np.zeros(problem.n_items, dtype=bool)
             for name, table in observed.items():
                 new[table.rows[test[name]]] = True
-            given = {
+            conditioned = {
                 name: new[table.rows] & ~train[name] & ~test[name]
                 for name, table in observed.items()
             }
@@ -629,20 +635,24 @@ def folds_of(
             Fold(
                 {name: kept(data[name], observed[name], train[name]) for name in observed},
                 {name: Held.of(observed[name].select(test[name])) for name in observed},
-                digest_of([dict(train), dict(test), given]),
+                digest_of([dict(train), dict(test), conditioned]),
                 {name: float(np.mean(train[name])) for name in observed},
-                given and {name: kept(data[name], observed[name], given[name]) for name in given},
+                conditioned
+                and {
+                    name: kept(data[name], observed[name], conditioned[name])
+                    for name in conditioned
+                },
             )
         )
     return tuple(folds)
 
 
-def kept(given: Any, observed: Table, chosen: Mask) -> Any:
+def kept(data: Any, observed: Table, chosen: Mask) -> Any:
     """Return the data of a block with all but the chosen entries missing, in their form."""
-    if isinstance(given, Observations):
-        return attrs.evolve(given, values=kept(given.values, observed, chosen))
+    if isinstance(data, Observations):
+        return attrs.evolve(data, values=kept(data.values, observed, chosen))
     left = observed.select(chosen)
-    if sp.issparse(given):
+    if sp.issparse(data):
         return sp.coo_array((left.values, (left.rows, left.columns)), shape=left.shape)
     dense = np.full(left.shape, np.nan)
     dense[left.rows, left.columns] = left.values

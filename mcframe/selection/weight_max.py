@@ -135,7 +135,7 @@ def largest_weight(compiled: CompiledProblem, place: int) -> float:
     if isinstance(term, Norm):
         weight = norm_weight(program, problem, term)
     elif curvature_of(term) > 0.0:
-        others = tuple(each for each in program.terms if each.term is not term)
+        others = tuple(attached for attached in program.terms if attached.term is not term)
         without = attrs.evolve(program, terms=others)
         of_losses = smooth_curvature(without, LowRank.zeros(program.shape))
         weight = RULING * of_losses / curvature_of(term)
@@ -179,9 +179,11 @@ def norm_weight(program: Program, problem: Problem, term: Any) -> float:
     nonsmooth = any(each.fixed is None for each in program.terms if not each.smooth)
     # Other norms of all of Z that have no prox: their subgradients at 0 are a dual ball.
     norms: list[Any] = [
-        each
-        for each in problem.terms
-        if each is not term and isinstance(each, Norm) and not isinstance(each, Prox)
+        candidate
+        for candidate in problem.terms
+        if candidate is not term
+        and isinstance(candidate, Norm)
+        and not isinstance(candidate, Prox)
     ]
     begin = LowRank.zeros(program.shape)
     if not (ones or nonsmooth or exact or norms):
@@ -229,10 +231,10 @@ def smooth(
         for block_loss, is_nonsmooth in zip(program.loss.block_losses, nonsmooth, strict=True)
     ]
     begin = LowRank.zeros(program.shape)
-    for each in terms:
-        nothing = None if each.smooth else np.zeros((program.shape[0], each.width))
-        multipliers.append(nothing)
-        stiffness.append(1.0 if each.smooth else smooth_curvature(program, begin) / width)
+    for attached in terms:
+        multiplier = None if attached.smooth else np.zeros((program.shape[0], attached.width))
+        multipliers.append(multiplier)
+        stiffness.append(1.0 if attached.smooth else smooth_curvature(program, begin) / width)
     return kept.with_smooth_parts(multipliers, stiffness)
 
 
@@ -260,15 +262,15 @@ def descent_directions(program: Program, begin: LowRank) -> tuple[Array, Array]:
     direction = whole.copy()
     for part in exact:
         direction.ravel()[program.entries.flat[part]] = 0.0
-    if any(adds_columns(each.term) for each in program.terms):
+    if any(adds_columns(attached.term) for attached in program.terms):
         # Orthogonal to equal rows, and to the right factor of Z by the multiplier of the column.
         ones = Intercepts(program).ones
         share = ones / np.dot(ones, ones)
         direction -= np.outer(ones, share @ direction)
         direction[:, -1] = -direction[:, :-1] @ (share @ dense[:, :-1])
-    for each in program.terms:
-        if not each.smooth and each.fixed is None:
-            direction = without_subgradient(each, dense, effects, direction, program)
+    for attached in program.terms:
+        if not attached.smooth and attached.fixed is None:
+            direction = without_subgradient(attached, dense, effects, direction, program)
     return direction, whole
 
 
@@ -293,7 +295,7 @@ def without_subgradient(
 def chosen_place(model: Model, term: object) -> int:
     """Return the place, among the model's terms, of the one whose weight changes."""
     check_model(model)
-    weighted = [k for k, each in enumerate(model.terms) if has_weight(each)]
+    weighted = [k for k, candidate in enumerate(model.terms) if has_weight(candidate)]
     if term is None:
         norms = [k for k in weighted if isinstance(model.terms[k], Norm)]
         chosen = norms or weighted
@@ -304,16 +306,16 @@ def chosen_place(model: Model, term: object) -> int:
     if len(chosen) == 1:
         return chosen[0]
     if not weighted:
-        words = ", ".join(each.word for each in model.terms)
+        words = ", ".join(candidate.word for candidate in model.terms)
         raise ModelError(
             f"the model has no term with a weight (its terms are {words}); a path and weight_max"
             " are about the weight of one, such as mc.NuclearNorm or mc.MaxNorm"
         )
-    known = ", ".join(str(model.terms[k]) for k in weighted)
+    weighted_terms = ", ".join(str(model.terms[k]) for k in weighted)
     asked = "no term" if term is None else f"term={getattr(term, '__name__', repr(term))}"
     raise ModelError(
         f"{asked} was given, which is {'several' if chosen else 'none'} of the terms with a"
-        f" weight; the model has {known}: name the class of one, or give that term itself"
+        f" weight; the model has {weighted_terms}: name the class of one, or give that term itself"
     )
 
 

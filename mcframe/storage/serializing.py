@@ -38,13 +38,13 @@ CLASSES = {
     "backends.rowwise": "Rowwise",
     "backends.splitting": "Nonsmooth Splitting SplittingState",
     "calibration": "Calibration",
-    "fitting.fit_answer": "Fit Kept",
+    "fitting.fit_answer": "CompactState Fit",
     "model.binding": "Layout LossCounts Totals",
     "model.labels": "AxisLabels",
     "model.model": "Block Model",
     "model.problem": "Problem",
-    "model.table": "AffineUnits CellNumbers Given LeftBehind OffsetLeftBehind RankUnits Standard"
-    " Table",
+    "model.table": "AffineUnits CellNumbers OffsetWithoutData OriginalValues RankUnits Standard"
+    " Table TableWithoutData",
     "numerics.kernels": "Compressed",
     "numerics.low_rank_rows": "LowRankRows",
     "numerics.operators": "LowRank",
@@ -72,8 +72,18 @@ CLASSES = {
     "tables.rows_choice": "ColumnScores RowsChoice",
 }
 HOMES = {name: module for module, names in CLASSES.items() for name in names.split()}
-# Fields of earlier files of this format, by class, and their names now.
+# Classes of earlier files of this format, and their names now.
+RENAMED_CLASSES = {
+    "Given": "OriginalValues",
+    "Kept": "CompactState",
+    "LeftBehind": "TableWithoutData",
+    "OffsetLeftBehind": "OffsetWithoutData",
+}
+# Fields of these files, by the name that their class has now, and their names now.
 RENAMED = {
+    "Compressed": {"as_given": "in_order"},
+    "Design": {"given": "fixed_values"},
+    "Table": {"given": "original", "unwritten": "has_implicit_cells"},
     "Dual": {"given": "effects", "known": "fenchel_conjugates"},
     "Rounding": {
         "moved": "total",
@@ -86,7 +96,7 @@ RENAMED = {
 # Fields that are found anew from others, or are None until they are.
 FOUND_ANEW = {"FactoredState": "rng", "PosteriorRows": "latest", "Shrinker": "rng"}
 # A class that takes the place of another one without being one.
-STANDS_FOR = {"LeftBehind": "Table"}
+STANDS_FOR = {"TableWithoutData": "Table"}
 # The class without which an answer is whole: None where it cannot be stored, as the state of a
 # solver of the user's own.
 DISPENSABLE = "Paused"
@@ -255,6 +265,7 @@ class Reader:
                 if key not in INDEXED and type(part).__name__ == "RangeIndex":
                     raise TypeError(f"{key} of {name} is no range")  # which may be endless
             return PUT_TOGETHER[name](**parts)
+        name = RENAMED_CLASSES.get(name, name)
         kind = class_of(name)
         if name is None:
             raise DataError(f"{parts} does not say what it is; add is = ..., a word of mcframe")

@@ -26,7 +26,7 @@ from mcframe.selection import (
     RowFolds,
     cross_validate,
 )
-from mcframe.selection.cross_validation_answer import edges_unsaid
+from mcframe.selection.cross_validation_answer import without_edge_warnings
 from mcframe.selection.splitters import check_length, fewest_free
 from mcframe.selection.weight_max import weight_max
 from mcframe.tables.coding import BLOCK, Indicators, Numbers, RawPredictions
@@ -252,7 +252,7 @@ def optimum(
         finite = [ratio for ratio in ratios if not np.isnan(ratio)]
         return float(np.mean(finite)) if finite else np.nan
 
-    with edges_unsaid():
+    with without_edge_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the fit at the end says it once
         cv: Any = EntryFolds(max(min(fewest_free(declared.model, declared.data), FOLDS), 2))
         chosen = cross_validate(
