@@ -351,7 +351,7 @@ X = np.random.default_rng(0).standard_normal((6, 4))
         (lambda: RowFolds(2, order=[1, 1, 1, 1, 1, 2]), "2 distinct times cannot be cut into 3"),
         (
             lambda: RowFolds(2, observed_blocks=["x"]),
-            r"given=\('x',\) are all blocks, so that none can be scored",
+            r"observed_blocks=\('x',\) are all blocks, so that none can be scored",
         ),
         (lambda: RowFolds(2, observed_blocks=["z"]), "no block 'z'"),
         (lambda: TimeFolds([1, 2]), "TimeFolds: order of type list was given; a dict from block"),

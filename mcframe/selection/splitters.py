@@ -365,7 +365,7 @@ class RowFolds(Splitter):
         if set(self.observed_blocks) == set(observed):
             raise ModelError(
                 f"RowFolds: observed_blocks={self.observed_blocks!r} are all blocks, so that none"
-                " can be scored; leave one out, or drop given"
+                " can be scored; leave one out, or drop observed_blocks"
             )
         return {
             name: np.full(table.n_entries, name not in self.observed_blocks)
