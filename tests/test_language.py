@@ -1,4 +1,4 @@
-"""The code is written in nouns of the field, and asks for declared facts: limits that only fall."""
+"""The code is written in nouns of the field and asks for declared facts: limits that only fall."""
 
 import ast
 import inspect
@@ -16,7 +16,7 @@ PRONOUNS = {
     *("beside", "given"),
 }
 # How often they are names of variables, parameters or fields in the whole package, at most.
-MOST_PRONOUNS = 40
+MOST_PRONOUNS = 1
 # Earlier names of functions, classes and fields, which only this package had.
 PRIVATE_WORDS = {
     *("Aim", "Piece", "Attached", "Orders", "held_for", "representative", "signs_far_out"),
@@ -47,9 +47,8 @@ def calls_of(function):
     """Each call of a builtin function, with its file."""
     for path, tree in TREES.items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                if node.func.id == function:
-                    yield path.relative_to(ROOT), node
+            if isinstance(node, ast.Call) and getattr(node.func, "id", None) == function:
+                yield path.relative_to(ROOT), node
 
 
 def test_names_are_nouns():

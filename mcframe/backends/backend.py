@@ -135,7 +135,7 @@ def checked_callback(callback: Callable[[Record], Any] | None) -> Callable[[Reco
 
 
 @attrs.frozen(eq=False)
-class Paused:
+class SolverCheckpoint:
     """The state of a run to go on from: that of its solver, and when it is certified next.
 
     Attributes
@@ -168,7 +168,7 @@ class Start:
 
     point: Point
     certificate: Certificate | None = None
-    paused: Paused | None = None
+    paused: SolverCheckpoint | None = None
 
     def state_of(self, solver: Solver[Program, Any], program: Program, rng: Any) -> State:
         """The solver's state at the start."""
@@ -228,7 +228,7 @@ class Outcome:
     message: str
     history: History
     tol: float
-    paused: Paused | None = None
+    paused: SolverCheckpoint | None = None
 
 
 @attrs.frozen

@@ -74,15 +74,16 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
     if not (factored or bounded) and all(t.fixed is not None for t in constraints_of(program)):
         return with_fixed_columns(program, latent), effects
     move = made_feasible_in_factors if factored else made_feasible_written_out
-    moved, own = move(program, latent, effects)
-    if latent.width and not meets_all(program, Joint(moved.dense(), own)):
-        moved, own = move(program, LowRank.zeros(program.shape), without_effects(own))
-    return moved, own
+    moved, moved_effects = move(program, latent, effects)
+    if latent.width and not meets_all(program, Joint(moved.dense(), moved_effects)):
+        origin = LowRank.zeros(program.shape)
+        moved, moved_effects = move(program, origin, without_effects(moved_effects))
+    return moved, moved_effects
 
 
 def without_effects(effects: Given) -> Given:
     """Effects of 0, where there are any."""
-    return tuple(None if own is None else np.zeros_like(own) for own in effects)
+    return tuple(None if e is None else np.zeros_like(e) for e in effects)
 
 
 def made_feasible_written_out(
@@ -214,16 +215,16 @@ class Linear:
     def vector(self, joint: Joint) -> Array:
         """A point as one vector."""
         parts = [joint.dense.ravel()]
-        for own, size in zip(joint.effects, self.sizes, strict=True):
-            parts.append(np.zeros(0) if own is None else own[:size])
+        for block_effects, size in zip(joint.effects, self.sizes, strict=True):
+            parts.append(np.zeros(0) if block_effects is None else block_effects[:size])
         return np.concatenate(parts)
 
     def joint(self, vector: Array, before: Joint) -> Joint:
         """The point of a vector, its parameters those of another."""
         n_cells, starts = self.shape[0] * self.shape[1], self.starts
         effects = tuple(
-            own if own is None else np.concatenate([vector[start : start + size], own[size:]])
-            for own, start, size in zip(before.effects, starts[:-1], self.sizes, strict=True)
+            e if e is None else np.concatenate([vector[start : start + size], e[size:]])
+            for e, start, size in zip(before.effects, starts[:-1], self.sizes, strict=True)
         )
         return Joint(vector[:n_cells].reshape(self.shape), effects)
 
@@ -249,14 +250,14 @@ def linear_sets(program: Program) -> Linear | None:
     equations = Equations()
     for term in constraints_of(program):
         assert isinstance(term.term, Constraint)
-        own, limits = places[:, term.columns], limits_of(term.term)
-        factor = np.ones(own.shape) if term.factor is None else term.factor
+        term_places, limits = places[:, term.columns], limits_of(term.term)
+        factor = np.ones(term_places.shape) if term.factor is None else term.factor
         if limits is not None:
-            lower[own] = np.maximum(lower[own], limits[0] / factor)
-            upper[own] = np.minimum(upper[own], limits[1] / factor)
+            lower[term_places] = np.maximum(lower[term_places], limits[0] / factor)
+            upper[term_places] = np.minimum(upper[term_places], limits[1] / factor)
         elif isinstance(term.term, Sums):
             first = 0 if term.block_index is None else int(starts[term.block_index])
-            equations.add_sums(term, own, factor, first)
+            equations.add_sums(term, term_places, factor, first)
     z_scales = program.entries.times_scales(np.ones(program.entries.size))
     for k, block_loss in enumerate(program.loss.block_losses):
         if not block_loss.likelihood.indicator:
@@ -377,11 +378,11 @@ def interpolates(program: Program, joint: Joint) -> bool:
         np.all(
             np.isfinite(
                 block_loss.likelihood.value(
-                    block_loss.predictor(z[block_loss.part], own), block_loss.y
+                    block_loss.predictor(z[block_loss.part], e), block_loss.y
                 )
             )
         )
-        for block_loss, own in zip(program.loss.block_losses, joint.effects, strict=True)
+        for block_loss, e in zip(program.loss.block_losses, joint.effects, strict=True)
         if block_loss.likelihood.indicator
     )
 

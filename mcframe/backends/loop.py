@@ -6,7 +6,15 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends.backend import Budget, History, Outcome, Paused, Record, Settings, Start
+from mcframe.backends.backend import (
+    Budget,
+    History,
+    Outcome,
+    Record,
+    Settings,
+    SolverCheckpoint,
+    Start,
+)
 from mcframe.backends.certificate import (
     Certificate,
     Point,
@@ -69,7 +77,7 @@ class SolverRun:
     next_check: int = attrs.Factory(lambda run: run.settings.made + FIRST_CHECK, takes_self=True)
     gap_ratio: float = 1.0  # of the certified gap to the expected one, at the last certificate
     check_seconds: float = 0.0  # seconds of the last certificate
-    paused: Paused | None = None  # where the solver stood at the last certificate
+    paused: SolverCheckpoint | None = None  # where the solver stood at the last certificate
     in_callback: bool = False
     stopped: bool = False  # by the callback
     unbounded: bool = False  # the objective was seen to fall without end
@@ -172,10 +180,10 @@ class SolverRun:
             self.settings.keep(self.outcome("interrupted", FROM_OUTSIDE))
             self.kept = time.perf_counter()
 
-    def pause(self, wait: int, certified: bool = True) -> Paused:
+    def pause(self, wait: int, certified: bool = True) -> SolverCheckpoint:
         """The state to go on from in another run, so many iterations before the next check."""
         paused = self.solver.pause(self.program, self.state)
-        return Paused(self.solver, paused, wait, self.gap_ratio, certified)
+        return SolverCheckpoint(self.solver, paused, wait, self.gap_ratio, certified)
 
     def keep_between(self, wait: int, ahead: float = 0.0) -> None:
         """Write a checkpoint of the solver's state and the best point, where the last one is old.

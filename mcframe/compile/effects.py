@@ -284,12 +284,12 @@ class Effects(ABC):
             shifted = np.where(without_entries, effects, effects + traded)
         origin = np.zeros(self.size) if self.origin is None else self.origin
         for kind in (slice(0, d), slice(d, None)):
-            determined, undetermined = (
+            determined, is_free = (
                 ~without_entries[kind] & self.free[kind],
                 without_entries[kind] & self.free[kind],
             )
             mean = np.mean((shifted + origin)[kind][determined]) if determined.any() else 0.0
-            shifted[kind] = np.where(undetermined, mean - origin[kind], shifted[kind])
+            shifted[kind] = np.where(is_free, mean - origin[kind], shifted[kind])
         return shifted
 
 

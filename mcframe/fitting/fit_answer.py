@@ -14,9 +14,9 @@ from mcframe.backends import (
     Certificate,
     History,
     Outcome,
-    Paused,
     Point,
     Rounding,
+    SolverCheckpoint,
     Start,
     relative_gap,
 )
@@ -87,7 +87,7 @@ class Fit:
         The seed.
     notes : tuple of str
         Remarks on the data, such as columns without an entry, and on diverging effects.
-    paused : Paused or None
+    paused : SolverCheckpoint or None
         The state of the solver, of the size of a few thin factors: ``fit(..., start=this)``
         continues from it. None in fits of paths and after a conic solver.
     """
@@ -103,7 +103,7 @@ class Fit:
     backend: str
     history: History
     random_state: int = 0
-    paused: Paused | None = None
+    paused: SolverCheckpoint | None = None
     _kept: CompactState | None = None
 
     @property

@@ -56,11 +56,11 @@ class Polyhedron:
         shared = sp.csr_array(abs(self.coefficients) @ sp.diags_array(1.0 * moving))
         n_parts, part = sp.csgraph.connected_components(shared @ shared.T, directed=False)
         ends = np.cumsum(np.bincount(part, minlength=n_parts))[:-1]
-        found = []
+        parts = []
         for rows in np.split(np.argsort(part, kind="stable"), ends):
             places = np.unique(self.coefficients[rows].indices)
-            found.append((rows, places[moving[places]]))
-        return found
+            parts.append((rows, places[moving[places]]))
+        return parts
 
     def meets(self, x: Array) -> bool:
         """Whether all equations hold at x up to rounding."""

@@ -162,7 +162,7 @@ def cross_validate(
         raise ModelError("n_jobs=0 was given; 1 process or more is needed, -1 for one a core")
     budget = checked_budget(tol, Budget().max_iter, max_seconds)
     ridge = EFFECTS_WEIGHT if path is None else None
-    compiled = [CompiledProblem(each) for each in problems]
+    compiled = [CompiledProblem(problem) for problem in problems]
     if path is None:
         for problem in compiled:
             checked_backend(backend, problem)
@@ -173,7 +173,7 @@ def cross_validate(
         )
     folds = folds_of(checked_splitter(cv), problems[0], data, random_state)
     pairs = zip(compiled, places, strict=True)
-    grids = np.stack([grid.weights(each, at) for each, at in pairs])
+    grids = np.stack([grid.weights(problem, place) for problem, place in pairs])
     archive = None
     if checkpoint is not None:
         identity = identity_of(problems, places, grids, budget, "models") | {

@@ -175,8 +175,8 @@ def curvature_of(term: Term) -> float:
 def norm_weight(program: Program, problem: Problem, term: Any) -> float:
     """Return the dual norm of the gradient at the trivial answer, less multipliers of others."""
     exact = any(block_loss.likelihood.indicator for block_loss in program.loss.block_losses)
-    ones = any(adds_columns(each.term) for each in program.terms)
-    nonsmooth = any(each.fixed is None for each in program.terms if not each.smooth)
+    ones = any(adds_columns(t.term) for t in program.terms)
+    nonsmooth = any(t.fixed is None for t in program.terms if not t.smooth)
     # Other norms of all of Z that have no prox: their subgradients at 0 are a dual ball.
     norms: list[Any] = [
         candidate
@@ -219,7 +219,7 @@ def smooth(
     Sets of predictors are left out, too, or are stiff penalties, by which they hold effects.
     """
     kept_sets = program.held if with_sets_of_predictors else frozenset()
-    terms = tuple(each for each in program.terms if each.smooth or each.block_index in kept_sets)
+    terms = tuple(t for t in program.terms if t.smooth or t.block_index in kept_sets)
     kept = attrs.evolve(program, terms=terms)
     nonsmooth = [not block_loss.likelihood.smooth for block_loss in program.loss.block_losses]
     multipliers = [

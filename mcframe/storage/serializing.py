@@ -29,7 +29,7 @@ WORDS = ("likelihoods", "risks", "regularizers", "constraints")
 # ever made from a file.
 CLASSES = {
     "backends.alternating": "Alternating AlternatingState",
-    "backends.backend": "History Paused Record",
+    "backends.backend": "History SolverCheckpoint Record",
     "backends.certificate": "Dual Point Rounding",
     "backends.factored": "FactoredDescent FactoredState",
     "backends.fpc": "FPC FPCState",
@@ -76,6 +76,7 @@ HOMES = {name: module for module, names in CLASSES.items() for name in names.spl
 RENAMED_CLASSES = {
     "Given": "OriginalValues",
     "Kept": "CompactState",
+    "Paused": "SolverCheckpoint",
     "LeftBehind": "TableWithoutData",
     "OffsetLeftBehind": "OffsetWithoutData",
 }
@@ -99,7 +100,7 @@ FOUND_ANEW = {"FactoredState": "rng", "PosteriorRows": "latest", "Shrinker": "rn
 STANDS_FOR = {"TableWithoutData": "Table"}
 # The class without which an answer is whole: None where it cannot be stored, as the state of a
 # solver of the user's own.
-DISPENSABLE = "Paused"
+DISPENSABLE = "SolverCheckpoint"
 # Fields of earlier versions that were None in every file.
 LEFT_OUT = {"PosteriorRows": "partitions"}
 # The most bytes of an array in the text for each character, and bytes that it may take anyway.
