@@ -206,3 +206,10 @@ def test_how_z_is_held_follows_from_the_table_and_the_solver():
         assert pays_in_factors(large, n_entries, in_factors=True, dense=False) == alternating
     assert not pays_in_factors(small, 900, in_factors=True, dense=False)
     assert pays_in_factors((10_000, 6_000), 60_000_000)
+
+
+def test_columns_of_zeros_stay_so_in_factors():
+    """Whatever the size of the others: what is left of rounding has no unit."""
+    dense = 2.0**-30 * np.random.default_rng(0).standard_normal((4, 5))
+    dense[:, 1] = 0.0
+    assert not LowRank.of(dense).dense()[:, 1].any()

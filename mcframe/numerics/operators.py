@@ -284,11 +284,11 @@ class LowRank(Operator):
     def of(cls, dense: Array) -> "LowRank":
         """A dense matrix in factors, by a full singular value decomposition.
 
-        Its columns are scaled to one size first, so that each is exact relative to its own size.
+        Its columns are scaled to one size first, so that each is exact relative to its own size,
+        and one of zeros stays so.
         """
         sizes = np.max(np.abs(dense), axis=0, initial=0.0)
-        sizes = np.where(sizes > 0.0, sizes, 1.0)
-        left, values, right = svd(dense / sizes)
+        left, values, right = svd(dense / np.where(sizes > 0.0, sizes, 1.0))
         smallest = max(dense.shape) * np.finfo(float).eps * np.max(values, initial=0.0)
         kept = values > smallest
         return cls(left[:, kept] * values[kept], right[kept].T * sizes[:, None])
