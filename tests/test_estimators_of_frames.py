@@ -476,6 +476,6 @@ def test_only_a_weight_without_influence_says_that_nothing_is_to_be_learnt(monke
     with pytest.raises(NoInfluence, match="the weight of NuclearNorm has no influence"):
         mc.weight_max(ROUGH, {"x": alike})
     assert MatrixCompletionImputer(model=ROUGH).fit(alike).model_ == ROUGH
-    monkeypatch.setattr("mcframe.selection.paths.largest_weight", overflows)
+    monkeypatch.setattr("mcframe.selection.grid.largest_weight", overflows)
     with pytest.raises(mc.ModelError, match="a loss overflows at Z = 0"):
         MatrixCompletionImputer(terms=[mc.NuclearNorm(1.0)]).fit(X)

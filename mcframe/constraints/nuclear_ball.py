@@ -44,7 +44,7 @@ class NuclearBall(Constraint, Spectral, Factored):
 
     @property
     def largest_sum(self) -> float:  # type: ignore[override]
-        """The radius."""
+        """The radius of the ball."""
         return self.radius
 
     threshold = 0.0  # what is taken off depends on all singular values together

@@ -1,11 +1,7 @@
-"""Options that a function had once: whoever gives one is told its successor."""
+"""Options that functions had once, each with a sentence that names its successor.
 
-from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import ParamSpec, TypeVar
-
-Options = ParamSpec("Options")
-ResultT = TypeVar("ResultT")
+``without_former_options`` of ``mcframe.contracts.validators`` puts them into messages.
+"""
 
 GRID = "give weights=mc.selection.Grid({option}={value})"
 CROSS_VALIDATE = {
@@ -34,31 +30,3 @@ VERIFY = {
     "force": "give reference=mc.Reference(force={value})",
     "solver": "give reference=mc.Reference(solver={value})",
 }
-
-
-def without_former_options(
-    successors: Mapping[str, str],
-) -> Callable[[Callable[Options, ResultT]], Callable[Options, ResultT]]:
-    """Return a decorator for a function that no longer has some options.
-
-    ``successors`` has a sentence for each of them that names what to give instead, where
-    ``{option}`` and ``{value}`` stand for what was given. Such a call raises a ``TypeError`` with
-    the sentences of all former options in it.
-    """
-
-    def decorate(function: Callable[Options, ResultT]) -> Callable[Options, ResultT]:
-        @wraps(function)
-        def checked(*arguments: Options.args, **options: Options.kwargs) -> ResultT:
-            former = {name: value for name, value in options.items() if name in successors}
-            if former:
-                sentences = [
-                    f"no option {name} any more;"
-                    f" {successors[name].format(option=name, value=repr(value))}"
-                    for name, value in former.items()
-                ]
-                raise TypeError(f"{function.__name__}() has {'. It has '.join(sentences)}")
-            return function(*arguments, **options)
-
-        return checked
-
-    return decorate

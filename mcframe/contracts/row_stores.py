@@ -1,4 +1,4 @@
-"""Where the rows of data may be other than in this process: what such a store has to answer.
+"""Stores of rows that are not all in this process, and what such a store has to answer.
 
 A verb asks ``store_of(data)`` before it binds a model, and a store that has the ability of that
 verb computes where the rows are: ``FittingStore`` of ``mcframe.fitting.fitting_store`` for ``fit``

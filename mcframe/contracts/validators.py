@@ -5,10 +5,11 @@ import math
 import re
 import secrets
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import wraps
 from numbers import Real
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import attrs
 import numpy as np
@@ -16,6 +17,9 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.data_forms import class_offers, is_sparse_matrix
 from mcframe.contracts.errors import ModelError
+
+Options = ParamSpec("Options")
+ResultT = TypeVar("ResultT")
 
 # Kinds of dtypes that are real numbers throughout: booleans, integers, floats.
 REAL_KINDS = "buif"
@@ -326,3 +330,31 @@ def read_only_matrix(value: object, what: str) -> Array:
         raise ModelError(f"{what} of shape {matrix.shape} was given; a matrix is needed")
     matrix.flags.writeable = False
     return matrix
+
+
+def without_former_options(
+    successors: Mapping[str, str],
+) -> Callable[[Callable[Options, ResultT]], Callable[Options, ResultT]]:
+    """Return a decorator for a function that no longer has some options.
+
+    ``successors`` has a sentence for each of them that names what to give instead, where
+    ``{option}`` and ``{value}`` stand for what was given. Such a call raises a ``TypeError`` with
+    the sentences of all former options in it.
+    """
+
+    def decorate(function: Callable[Options, ResultT]) -> Callable[Options, ResultT]:
+        @wraps(function)
+        def checked(*arguments: Options.args, **options: Options.kwargs) -> ResultT:
+            former = {name: value for name, value in options.items() if name in successors}
+            if former:
+                sentences = [
+                    f"no option {name} any more;"
+                    f" {successors[name].format(option=name, value=repr(value))}"
+                    for name, value in former.items()
+                ]
+                raise TypeError(f"{function.__name__}() has {'. It has '.join(sentences)}")
+            return function(*arguments, **options)
+
+        return checked
+
+    return decorate

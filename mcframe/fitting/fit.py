@@ -22,9 +22,9 @@ from mcframe.backends import (
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning, warn_caller
-from mcframe.contracts.former import FIT, without_former_options
+from mcframe.contracts.former import FIT
 from mcframe.contracts.row_stores import store_of
-from mcframe.contracts.validators import RandomState, checked_seed, is_word
+from mcframe.contracts.validators import RandomState, checked_seed, is_word, without_former_options
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.fitting.fit_answer import Fit, checked_start
 from mcframe.fitting.fitting_store import FittingStore

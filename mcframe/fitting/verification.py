@@ -23,9 +23,10 @@ from mcframe.backends import (
 from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.former import VERIFY, without_former_options
+from mcframe.contracts.former import VERIFY
 from mcframe.contracts.row_stores import store_of
 from mcframe.contracts.showing import card, remarks, table_as_html, text_as_html
+from mcframe.contracts.validators import without_former_options
 from mcframe.fitting.fit import fit_problem
 from mcframe.fitting.fit_answer import Fit
 from mcframe.fitting.fitting_store import FittingStore, StoreExplanation

@@ -103,11 +103,11 @@ class Ordinal(
 
     @property
     def values(self) -> Array:
-        """The levels."""
+        """The levels that occur, from the lowest on."""
         return self.lowest + np.arange(float(self.levels))
 
     def from_zero(self) -> "Ordinal":
-        """The same levels, the lowest of which is 0."""
+        """Levels with the same thresholds, the lowest of which is 0."""
         return attrs.evolve(self, lowest=0)
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray
 from mcframe.contracts.errors import ModelError, NotConvergedWarning, warn_caller
-from mcframe.contracts.former import POSTERIOR, without_former_options
+from mcframe.contracts.former import POSTERIOR
 from mcframe.contracts.likelihood import has_probabilities
 from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
@@ -21,6 +21,7 @@ from mcframe.contracts.validators import (
     checked_switch,
     probability,
     whole,
+    without_former_options,
 )
 from mcframe.fitting.new_rows import tables_of_new_rows
 from mcframe.fitting.prediction import (

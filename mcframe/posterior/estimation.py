@@ -224,7 +224,7 @@ def estimate(
 
 
 class FactorSource(Protocol):
-    """Where the rows of a posterior of factors are."""
+    """The place of the rows of a posterior of factors: this process, or a store."""
 
     @property
     def kind(self) -> str:

@@ -259,7 +259,7 @@ class Priors(Broadcast):
 
 @attrs.frozen(eq=False)
 class FactorState(Broadcast):
-    """Where the sweeps stand: Gaussians of the columns, and priors.
+    """The state of the sweeps: Gaussians of the columns, and priors.
 
     Attributes
     ----------

@@ -217,7 +217,7 @@ class Predictive:
 
     @cached_property
     def is_wide(self) -> Any:
-        """Where a location's z is spread over more widths of the likelihood than nodes resolve."""
+        """Whether z of a location is spread over more widths than nodes resolve."""
         if not self.likelihood.location or self.is_normal:
             return False
         return np.all(2.0 * REACH * self.spread_in_widths > MOST_NODES, axis=0)

@@ -148,7 +148,7 @@ class RowPass:
 
     @property
     def places(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Where the numbers of z of each row begin, their columns, and their places."""
+        """The starts of the numbers of z of each row, their columns, and their places."""
         by_rows = self.observed.by_rows
         return by_rows.starts, by_rows.across, by_rows.places
 

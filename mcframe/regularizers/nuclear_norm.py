@@ -71,7 +71,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
 
     @property
     def linear_weight(self) -> float | None:  # type: ignore[override]
-        """The weight."""
+        """The weight, which is the factor of the sum of singular values."""
         return None if self.weight is None else float(self.weight)
 
     @property

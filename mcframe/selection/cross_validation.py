@@ -20,8 +20,8 @@ from mcframe.contracts.errors import (
     UnobservedWarning,
     warn_caller,
 )
-from mcframe.contracts.former import CROSS_VALIDATE, without_former_options
-from mcframe.contracts.validators import RandomState, a_type, whole
+from mcframe.contracts.former import CROSS_VALIDATE
+from mcframe.contracts.validators import RandomState, a_type, whole, without_former_options
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
 from mcframe.runtime.progress import Progress, checked_progress, stage

@@ -19,10 +19,10 @@ from mcframe.backends import (
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, NotCertifiedWarning, warn_caller
-from mcframe.contracts.former import PATH, without_former_options
+from mcframe.contracts.former import PATH
 from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.showing import card, table_as_html
-from mcframe.contracts.validators import RandomState, checked_seed, counted
+from mcframe.contracts.validators import RandomState, checked_seed, counted, without_former_options
 from mcframe.fitting.fit import solve_with
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Block, Model, Problem

@@ -77,7 +77,7 @@ class RawPredictions:
         )
 
     def at(self, rows: Mask | slice) -> "RawPredictions":
-        """Those of some of the rows."""
+        """Return the predictions of some of the rows."""
         return RawPredictions(*(part[rows] for part in self.parts))
 
     @property
@@ -246,7 +246,7 @@ class Counts(Numbers):
 
     @property
     def is_whole(self) -> bool:
-        """True."""
+        """True: counts are whole numbers."""
         return True
 
     def outside(self, numbers: Array) -> Mask:
@@ -600,7 +600,7 @@ class Discriminant:
 
     @classmethod
     def of(cls, means: Array, explained: Array, codes: Array, n_classes: int) -> "Discriminant":
-        """That of held-out entries (n x K); each class is counted with one entry at the middle."""
+        """Fit one to held-out means (n x K); each class has one more entry, at the middle."""
         explained = np.maximum(explained, 1.0 - MOST_UNKNOWN)
         reference = float(np.mean(explained))
         relative = np.broadcast_to(explained, codes.shape) / reference
@@ -654,7 +654,7 @@ class Indicators(Indicator):
         return indicators
 
     def variance_of_place(self, variances: Array) -> Array:
-        """That of all indicators together, as a share of their variances."""
+        """The unexplained variance of all indicators together, as a share of their variances."""
         shares = np.array(self.shares or np.full(self.width, 1.0 / self.width))
         counts = shares * (1.0 - shares)
         unexplained: Array = variances @ counts / np.sum(counts)

@@ -84,7 +84,7 @@ class Column:
 
     @cached_property
     def marked(self) -> Mask:
-        """Where a value stands that was declared to stand for a missing one."""
+        """Mark the values that were declared to stand for a missing one."""
         if self.form != "number" or self.series.dtype == nw.Object:
             return stand_for_gaps(self.cells, self.gaps)
         precision = PRECISIONS.get(str(self.series.dtype), np.float64)
@@ -113,7 +113,7 @@ class Column:
 
     @cached_property
     def missing(self) -> Mask:
-        """Where no value is observed; NaN counts as missing in every library."""
+        """Mark the cells without a value; NaN counts as missing in every library."""
         if self.form in ("boolean", "number", "date"):
             return np.isnan(self.numbers)
         return np.array([value is None for value in self.values], dtype=bool)
@@ -128,7 +128,7 @@ class Column:
 
     @cached_property
     def observed(self) -> Mask:
-        """Where there is a value that is read: a number among text that holds numbers."""
+        """Mark the cells whose value is read: a number among text that holds numbers."""
         is_numeric = self.form in ("boolean", "number", "date")
         return ~np.isnan(self.numbers) if is_numeric else ~self.missing
 
@@ -518,18 +518,18 @@ class TextNumbers(Column):
 
     @cached_property
     def marked(self) -> Mask:
-        """Where a value stands that was declared to stand for a missing one."""
+        """Mark the values that were declared to stand for a missing one."""
         return stand_for_gaps(self.cells, self.gaps)
 
     @cached_property
     def words(self) -> Mask:
-        """Where a text says in words that nothing was observed, as in surveys."""
+        """Mark the texts that say in words that nothing was observed, as in surveys."""
         words = {value for value in set(self.cells) if is_word_of_missing(value)}
         return np.array([value in words for value in self.cells], dtype=bool) & ~self.marked
 
     @cached_property
     def missing(self) -> Mask:
-        """Where nothing stands, or a text that stands for a missing value."""
+        """Mark the empty cells, and the texts that stand for a missing value."""
         blank = [value is None or is_sign(value) for value in self.cells]
         return np.array(blank, dtype=bool) | self.marked | self.words
 
@@ -625,7 +625,7 @@ class TextNumbers(Column):
 
     @property
     def unread(self) -> Mask:
-        """Where a text is no number, and no sign of a missing value."""
+        """Mark the texts that are neither a number nor a sign of a missing value."""
         return np.isnan(self.numbers) & (~self.missing | self.words)
 
     @property

@@ -121,7 +121,7 @@ class CoMissingness:
 
     @classmethod
     def of_columns(cls, missing: Mask, rng: np.random.Generator) -> dict[int, "CoMissingness"]:
-        """Those of all columns that are missing together with others."""
+        """Return it for all columns that are missing together with others."""
         n, numbers, counts = len(missing), missing.astype(np.float32), missing.sum(axis=0)
         by_column, shares = {}, counts / n
         # One pair of all that are compared is expected to differ as far by chance.
@@ -830,7 +830,7 @@ def calibrated_and_scored(
         return np.array(lost)
 
     def sums_of(change: Callable[[Coding, Array], Coding]) -> Array:
-        """Their weighted sums over folds, no less than those of the answers at the end."""
+        """Return weighted sums of losses over folds, at least those of the answers at the end."""
         sums = np.zeros(4)
         for k in folds:
             hidden, left = codes[held[k]], observed(np.where(held[k], np.nan, codes))
