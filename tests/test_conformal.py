@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.posterior.conformal import WeightedScores, limits, shares_of
+from mcframe.posterior.conformal import WeightedScores, shares_of
 
 from .test_benchmarks import script  # noqa: F401
 
@@ -198,8 +198,8 @@ def test_counts_and_levels_stay_within_what_there_is():
     assert set(intervals.blocks) == {"counts", "levels", "labels"}
     assert intervals.posterior.problem.tables["labels"].n_entries == 0.8 * labels.size
     assert (intervals.interval("counts")[0] >= 0.0).all()
-    assert limits(mc.Poisson()) == limits(mc.Gamma()) == (0.0, np.inf)
-    assert limits(mc.Gaussian()) == (-np.inf, np.inf)
+    assert mc.Poisson().limits == mc.Gamma().limits == (0.0, np.inf)
+    assert mc.Gaussian().limits == (-np.inf, np.inf)
     lower, upper = intervals.interval("levels")
     assert (lower >= 1.0).all()
     assert (upper <= 5.0).all()

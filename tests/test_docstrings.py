@@ -18,6 +18,10 @@ FEWEST_WORDS = 3
 # A word of prose has two letters or more and is neither joined to a name nor a function's name.
 PROSE = re.compile(r"\b[A-Za-z]{2,}\b(?!\()")
 
+# The lists of names in a docstring, and what stands before the colon of an item.
+SECTION = re.compile(r"^(?:Parameters|Attributes)\n-+\n(.*?)(?=^\w[^\n]*\n---|\Z)", re.S | re.M)
+LISTED = re.compile(r"^(\*{0,2}\w[\w, *]*) :", re.M)
+
 
 def faults(source):
     """What is wrong with the docstrings of a file, a line each."""
@@ -36,6 +40,63 @@ def faults(source):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_docstrings_stand_alone(path):
     assert not list(faults(path.read_text()))
+
+
+def words_of(node):
+    """What a function takes, or a class of this name declares or assigns; its bases by name."""
+    if isinstance(node, ast.FunctionDef):
+        return {argument.arg for argument in [*node.args.args, *node.args.kwonlyargs]}, ()
+    methods = [inner for inner in node.body if isinstance(inner, ast.FunctionDef)]
+    words = {method.name for method in methods}
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store):
+            words.add(inner.attr)
+    for inner in node.body:
+        if isinstance(inner, ast.Assign | ast.AnnAssign):
+            words |= {name.id for name in ast.walk(inner) if isinstance(name, ast.Name)}
+    for method in methods:
+        words |= words_of(method)[0] if method.name == "__init__" else set()
+    bases = [inner.id for base in node.bases for inner in ast.walk(base) if hasattr(inner, "id")]
+    return words, bases
+
+
+def undeclared(source, classes):
+    """The parameters and attributes that docstrings of a file list, and that are not there."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
+            continue
+        if isinstance(node, ast.FunctionDef) and node.args.kwarg:
+            continue  # options that another function takes
+        words, waiting = words_of(node)
+        waiting = list(waiting)
+        while waiting:
+            more, bases = classes.get(waiting.pop(), (set(), ()))
+            words, waiting = words | more, [*waiting, *bases]
+        for section in SECTION.findall(ast.get_docstring(node) or ""):
+            for listed in LISTED.findall(section):
+                names = {name.strip("* ") for name in listed.split(",")}
+                # Attributes with an underscore at the end are those of scikit-learn.
+                yield from sorted(name for name in names - words if not name.endswith("_"))
+
+
+CLASSES = {
+    node.name: words_of(node)
+    for path in FILES
+    for node in ast.walk(ast.parse(path.read_text()))
+    if isinstance(node, ast.ClassDef)
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_docstrings_list_names_that_are_there(path):
+    assert not list(undeclared(path.read_text(), dict(CLASSES)))
+
+
+def test_a_name_that_is_gone_is_seen():
+    section = '"""Doc.\n\n    Parameters\n    ----------\n    width : int\n    """'
+    assert list(undeclared(f"def f(height):\n    {section}\n", {})) == ["width"]
+    assert list(undeclared(f"class A:\n    {section}\n    height: int\n", {})) == ["width"]
+    assert not list(undeclared(f"class A(B):\n    {section}\n", {"B": ({"width"}, ())}))
 
 
 def test_every_folder_of_the_package_is_read():

@@ -347,7 +347,7 @@ def test_arrays_go_to_the_cluster_once(client, monkeypatch):
     executor = OnDask(Source(data_of(), model_of(*KIND)), client)
     sent = []
     monkeypatch.setattr(
-        OnDask, "submitted", lambda self, value: sent.append(value) or value, raising=True
+        OnDask, "submit_value", lambda self, value: sent.append(value) or value, raising=True
     )
     array, arrays = np.zeros((48, 100)), []
     for _ in range(3):
@@ -444,7 +444,7 @@ def test_workers_killed_together_at_any_moment_change_no_bit(client, alone):
 def test_a_worker_that_joins_late(cluster, client, alone, monkeypatch, same):
     """It takes its share, and is refused where it computes with other versions."""
     before, late, preferred_workers = set(client.scheduler_info()["workers"]), [], set()
-    begin = OnDask.begin
+    submit_round = OnDask.submit_round
 
     def join():
         cluster.scale(4)
@@ -453,13 +453,13 @@ def test_a_worker_that_joins_late(cluster, client, alone, monkeypatch, same):
         if not same:
             client.run(other_environment, workers=late)
 
-    def begin_and_note(self, task):
-        futures = begin(self, task)
+    def submit_and_note(self, task):
+        futures = submit_round(self, task)
         preferred_workers.update(self.preferred_workers)
         return futures
 
     at_step(monkeypatch, 2, join)
-    monkeypatch.setattr(OnDask, "submit_round", begin_and_note)
+    monkeypatch.setattr(OnDask, "submit_round", submit_and_note)
     monkeypatch.setattr(on_dask, "REFRESH_ROUNDS", 5)
     try:
         if same:

@@ -534,6 +534,6 @@ def test_a_gap_of_rounding_alone_is_no_bug(share, status):
     compiled = CompiledProblem(mc.Problem.bind(model, data))
     found = mc.Reference().solve(compiled, Settings(Budget()))
     gap = Fit.of(compiled.problem, found, "reference").gap
-    noisy = attrs.evolve(found.rounding, moved=gap * abs(found.bound))
+    noisy = attrs.evolve(found.rounding, total=gap * abs(found.bound))
     outcome = attrs.evolve(found, tol=share * gap, rounding=noisy)
     assert Fit.of(compiled.problem, outcome, "reference").status == status

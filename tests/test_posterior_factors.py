@@ -311,7 +311,9 @@ class Plain:
                 constant += np.sum(weight * own)
         prior = priors.of_columns(observed, design)
         n_columns = observed.shape[1]
-        columns = self.half(n_columns, 1, *rows, priors.noise, self.free, design.original, prior)
+        columns = self.half(
+            n_columns, 1, *rows, priors.noise, self.free, design.fixed_values, prior
+        )
         means, variances = self.moments(rows, columns)
         expected = self.precisions * ((self.values - means) ** 2 + variances) + spreads
         noise, usual = priors.noise.copy(), priors.usual_noise

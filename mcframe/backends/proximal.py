@@ -170,7 +170,7 @@ def newton_move(
         to first order.
     curvature : float
         About that of F.
-    near : array or None
+    candidate_vectors : array or None
         Vectors of the shorter side that may belong to singular values of the gradient just below
         1: orthonormal, and orthogonal to those of Z.
     """

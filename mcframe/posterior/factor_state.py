@@ -37,7 +37,7 @@ class Design(Broadcast):
         The blocks with effects of rows, a number each after the factors.
     has_biases : bool
         Whether the last number is 1 in rows and the bias in columns.
-    given : array (n_columns x K)
+    fixed_values : array (n_columns x K)
         What columns have at the numbers that are not free, 0 elsewhere.
     free : mask (n_columns x K)
         The numbers of columns that have a distribution.
