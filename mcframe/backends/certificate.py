@@ -247,22 +247,22 @@ class MainConjugate:
     space: Lanczos | None = None
 
 
-def main_conjugate(point: DualPoint, latent: LowRank, aim: BoundAccuracy) -> MainConjugate:
-    """R* at the dual point of a candidate."""
+def main_conjugate(point: DualPoint, latent: LowRank, accuracy: BoundAccuracy) -> MainConjugate:
+    """R* at the dual point of a candidate, whose Z is ``latent``."""
     penalty = point.program.penalty
     if isinstance(penalty, FactoredPenalty):
-        return of_factors(point, penalty.main, latent, aim)
+        return of_factors(point, penalty.main, latent, accuracy)
     if isinstance(penalty, RowPenalty):
         return of_rows(point, penalty)
-    return of_singular_values(point, aim.norm_excess)
+    return of_singular_values(point, accuracy.norm_excess)
 
 
 def of_factors(
-    point: DualPoint, term: Factored, latent: LowRank, aim: BoundAccuracy
+    point: DualPoint, term: Factored, latent: LowRank, accuracy: BoundAccuracy
 ) -> MainConjugate:
     """R* of a function of factors, with multipliers from those of the candidate."""
     matrix = point.matrix
-    multipliers = term.bounding_multipliers(matrix, latent.balance(), aim.gap)
+    multipliers = term.bounding_multipliers(matrix, latent.balance(), accuracy.gap)
     return MainConjugate(
         lambda scale: term.conjugate_from(-scale * matrix, scale * multipliers),
         term.feasible_scale(-matrix, multipliers),
@@ -302,22 +302,22 @@ def of_rows(point: DualPoint, penalty: RowPenalty) -> MainConjugate:
     is what is left of S: a difference of rounded rows has few digits, above all times a large
     weight. The bound holds for any Z.
     """
-    main_part, ridged, parted = -point.matrix.dense(), 0.0, 0.0
+    main_part, ridge_conjugate, split_rounding = -point.matrix.dense(), 0.0, 0.0
     if penalty.ridge:
         rows = penalty.squares.best_rows(main_part)
         squares = penalty.main.squares
         flat = np.sqrt(penalty.ridge) * squares.spreads > 1.0
         gradient, ridge_part = squares.gradient(rows), penalty.ridge * rows
         ridge_part = np.where(flat, main_part - gradient, ridge_part)
-        ridged = float(np.vdot(ridge_part, ridge_part)) / (2.0 * penalty.ridge)
+        ridge_conjugate = float(np.vdot(ridge_part, ridge_part)) / (2.0 * penalty.ridge)
         main_part = np.where(flat, gradient, main_part - ridge_part)
         # The two parts have another sum by rounding, which counts as the rows are large.
-        parted = EPS * float(np.vdot(np.abs(main_part), np.abs(rows)))
-        parted += summed_rounding(ridged, ridge_part.size)
+        split_rounding = EPS * float(np.vdot(np.abs(main_part), np.abs(rows)))
+        split_rounding += summed_rounding(ridge_conjugate, ridge_part.size)
     dual = penalty.main.squares.dual(main_part)
     return MainConjugate(
-        lambda scale: dual.conjugate(scale) + scale**2 * ridged,
-        rounding=lambda scale: dual.rounding(scale) + abs(scale) * parted,
+        lambda scale: dual.conjugate(scale) + scale**2 * ridge_conjugate,
+        rounding=lambda scale: dual.rounding(scale) + abs(scale) * split_rounding,
     )
 
 
@@ -339,8 +339,9 @@ def norm_of(point: DualPoint, radius: float, excess: float) -> tuple[float, floa
 class Bound:
     """A lower bound, and the amount by which it was lowered for rounding.
 
-    ``point`` is the dual point that gave it, ``taken`` the value of R* there, ``excess`` that of
-    the norm which its scale is limited by, ``space`` the Krylov space of that norm.
+    ``point`` is the dual point that gave it, and ``main_conjugate`` the value of R* there.
+    ``excess`` is the relative amount by which the norm that limits the scale of the point may be
+    too large, and ``space`` the Krylov space by which this norm was bounded.
     """
 
     value: float
@@ -365,30 +366,30 @@ class Bound:
 NO_BOUND = Bound(-np.inf, 0.0)
 
 
-def fenchel_bound(point: DualPoint, latent: LowRank, aim: BoundAccuracy) -> Bound:
+def fenchel_bound(point: DualPoint, latent: LowRank, accuracy: BoundAccuracy) -> Bound:
     """The bound at the best feasible scale, lowered by what rounding may have added.
 
     Or the bound at scale 0, the infimum of all losses, if that is higher, as where the optimum is
     0. ``latent`` is the Z of the candidate that the point comes from.
     """
     point = point.without_rounding()
-    main = main_conjugate(point, latent, aim)
+    main = main_conjugate(point, latent, accuracy)
     at_scale_zero = bound_at(point, main, 0.0)
     scaled = scaled_bound(point, main)
     if not np.isfinite(scaled.value):
-        scaled = bound_in_every_domain(point, main.largest, latent, aim)
+        scaled = bound_in_every_domain(point, main.largest, latent, accuracy)
     best = scaled if scaled.value >= at_scale_zero.value else at_scale_zero
     return attrs.evolve(best, excess=main.excess, space=main.space)
 
 
 def scaled_bound(point: DualPoint, main: MainConjugate) -> Bound:
     """The bound at the largest feasible scale, or with a ridge at the best one."""
-    for shorter in SHORTER:
-        reached = bound_at(point, main, main.largest * (1.0 - shorter))
-        if np.isfinite(reached.value):
+    for reduction in SHORTER:
+        at_largest_scale = bound_at(point, main, main.largest * (1.0 - reduction))
+        if np.isfinite(at_largest_scale.value):
             break
-    if not (point.program.penalty.smooth and np.isfinite(reached.value)):
-        return reached
+    if not (point.program.penalty.smooth and np.isfinite(at_largest_scale.value)):
+        return at_largest_scale
     # With a ridge every scale is feasible, and the bound is concave in it; 1 is exact at the
     # optimum.
     search = scipy.optimize.minimize_scalar(
@@ -396,8 +397,8 @@ def scaled_bound(point: DualPoint, main: MainConjugate) -> Bound:
         bounds=(0.0, 1.0),
         method="bounded",
     )
-    shorter_point = bound_at(point, main, float(search.x))
-    return reached if reached.value >= shorter_point.value else shorter_point
+    at_best_scale = bound_at(point, main, float(search.x))
+    return at_largest_scale if at_largest_scale.value >= at_best_scale.value else at_best_scale
 
 
 def bound_at(point: DualPoint, main: MainConjugate, scale: float) -> Bound:
@@ -420,7 +421,7 @@ def bound_from_conjugates(
 
 
 def bound_in_every_domain(
-    point: DualPoint, scale: float, latent: LowRank, aim: BoundAccuracy
+    point: DualPoint, scale: float, latent: LowRank, accuracy: BoundAccuracy
 ) -> Bound:
     """The bound where scaling leaves the domain of a loss whose gradients do not reach 0.
 
@@ -431,10 +432,10 @@ def bound_in_every_domain(
     """
     for _ in range(ROUNDS):
         repaired = point.repair(scale)
-        conjugate = main_conjugate(repaired, latent, aim)
+        conjugate = main_conjugate(repaired, latent, accuracy)
         if conjugate.largest >= 1.0 - DUAL_ROUNDING:
-            beyond = (1.0 / conjugate.largest - 1.0) * point.program.penalty.value(latent)
-            extra_error = beyond + conjugate.rounding(1.0)
+            domain_error = (1.0 / conjugate.largest - 1.0) * point.program.penalty.value(latent)
+            extra_error = domain_error + conjugate.rounding(1.0)
             return bound_from_conjugates(repaired, conjugate.conjugate(1.0), extra_error)
         scale -= (
             2.0 * (1.0 - conjugate.largest) * scale if conjugate.largest > 0.7 else 0.5 * scale
@@ -561,7 +562,7 @@ class PrimalValues:
 
     program: Program
     candidate: Point
-    at: Evaluation
+    at: Evaluation  # of the losses and the smooth terms at the candidate
     main: float  # the value of the main regularizer
     term_values: tuple[float, ...]  # of the others
     rounding: Any  # a bound on the change of the losses by rounding of predictors
@@ -581,9 +582,9 @@ class PrimalValues:
         loss, gradients = program.loss, at.entry_gradients
         rounding = loss.rounding(at.iterate.z, at.effects, gradients)
         mixed = program.penalty.mixes_columns
-        away = EPS * latent.length * at.entries.stretch
-        resolved = loss.moved_by(away, gradients) if mixed else 0.0
-        return cls(program, candidate, at, main, term_values, rounding, resolved)
+        rounding_of_entries = EPS * latent.length * at.entries.stretch
+        resolution = loss.moved_by(rounding_of_entries, gradients) if mixed else 0.0
+        return cls(program, candidate, at, main, term_values, rounding, resolution)
 
     @property
     def objective(self) -> float:
@@ -636,9 +637,14 @@ class PrimalValues:
 def certify(program: Program, candidate: Point, tol: float = 0.0) -> Certificate:
     """The objective at a candidate, and a lower bound on the optimum from the gradients there.
 
-    Weak duality (Fenchel): for every S whose sums vanish where an effect is free, and dual
-    matrices Y_t of the terms, optimum >= -F*(S) - sum of f_t*(Y_t) - R*(-(S + sum of Y_t)). All of
-    them are scaled by c <= 1 so that R* is finite.
+    F is the sum of the losses, f_t are the terms, R is the main regularizer, and stars are convex
+    conjugates. By weak duality (Fenchel),
+
+        optimum >= -F*(S) - sum of f_t*(Y_t) - R*(-(S + sum of Y_t))
+
+    for every matrix S of gradients and dual matrices Y_t of the terms. Where an effect is free,
+    the sum of S over its entries has to vanish. S and all Y_t are multiplied by one scale of at
+    most 1, such that R* is finite.
 
     Terms of predictors, as a calibration, are functions of Z + E e, where E e adds the free
     effects e to all cells of a block, as G e adds them to its entries z, which have the losses L.
@@ -650,8 +656,8 @@ def certify(program: Program, candidate: Point, tol: float = 0.0) -> Certificate
     with E_t = 0 where a term is one of Z alone, and r the ridge on effects. Without a ridge the
     bound is finite only where ``G'S + sum of E_t'Y_t = 0``: the sums of gradients over the entries
     of each effect, plus the sums of the dual matrices over its cells. Of the equations A P = B a
-    dual matrix is Y = A'L, and E'Y = (A E)'L: the multipliers L are part of the sums.
-    F* above stands for L* and r* together; where L has no conjugate, both are known at the
+    dual matrix is Y = A'M with multipliers M, and E'Y = (A E)'M: the multipliers are part of the
+    sums. F* above stands for L* and r* together; where L has no conjugate, both are known at the
     gradients of a point whose effects are the best ones there.
 
     ``tol`` is the relative gap that suffices: norms that take many products are bounded only as
@@ -680,20 +686,21 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
     sparse = program.entries.sparse and tol > 0.0
     if sparse:  # whose norms take many products
         norm_excess = max(norm_excess, SHARE_OF_EXCESS * allowed_norm_excess(primal, point, tol))
-    aim = BoundAccuracy(norm_excess, tol * abs(objective) if np.isfinite(objective) else 0.0)
-    bound = higher_of(NO_BOUND, fenchel_bound(point, candidate.latent, aim))
+    accuracy = BoundAccuracy(norm_excess, tol * abs(objective) if np.isfinite(objective) else 0.0)
+    bound = higher_of(NO_BOUND, fenchel_bound(point, candidate.latent, accuracy))
     if sparse and candidate.dual is None and may_be_tapered(program):
-        bound = tapered_bound(primal, point, bound, aim, tol)
+        bound = tapered_bound(primal, point, bound, accuracy, tol)
     in_a_ball = isinstance(program.main, Constraint)
-    fixed = point.background or any(
+    gradients_fixed = point.background or any(
         conjugate is not None for conjugate in point.fenchel_conjugates
     )
-    free = not (program.entries.sparse or fixed)  # gradients are, and are written out
-    if in_a_ball and free and objective - bound.value > aim.gap:
-        without = point.without_main()
-        # A ball takes at least 0.
-        if -without.conjugates()[0] > bound.value:
-            bound = higher_of(bound, fenchel_bound(without, candidate.latent, aim))
+    # Whether gradients may be changed entry by entry, and their matrix is written out.
+    gradients_free = not (program.entries.sparse or gradients_fixed)
+    if in_a_ball and gradients_free and objective - bound.value > accuracy.gap:
+        point_without_main = point.without_main()
+        # R* of a ball is at least 0, so the bound is at most minus the other conjugates.
+        if -point_without_main.conjugates()[0] > bound.value:
+            bound = higher_of(bound, fenchel_bound(point_without_main, candidate.latent, accuracy))
     # A point that was moved into all domains has other sums: take the one that gave the bound.
     dual = point if bound.point is None else bound.point
     sums = program.sums_of_terms(dual.terms)
@@ -743,7 +750,7 @@ LOWERED = 0.5
 
 
 def tapered_bound(
-    primal: PrimalValues, point: DualPoint, bound: Bound, aim: BoundAccuracy, tol: float
+    primal: PrimalValues, point: DualPoint, bound: Bound, accuracy: BoundAccuracy, tol: float
 ) -> Bound:
     """The bound of the dual point with some rows and columns of its gradient scaled down.
 
@@ -755,28 +762,28 @@ def tapered_bound(
     program, objective, costs = primal.program, primal.objective, None
     radius, matrix = program.penalty.dual_radius, point.matrix
     space = bound.space
-    logs: Array = np.zeros(sum(matrix.shape))
-    above = LOWERED * allowed_norm_excess(primal, point, tol)
+    log_scales: Array = np.zeros(sum(matrix.shape))
+    excess = LOWERED * allowed_norm_excess(primal, point, tol)
     spare = spare_gap(objective, point.conjugates()[0], tol)
-    near: Array = np.zeros((matrix.shape[1], 0))
+    directions: Array = np.zeros((matrix.shape[1], 0))
     for _ in range(TAPERINGS):
-        if space is None or spare <= 0.0 or objective - bound.value <= aim.gap:
+        if space is None or spare <= 0.0 or objective - bound.value <= accuracy.gap:
             break
-        n_long = int(np.count_nonzero(np.sqrt(space.ritz()[0]) > radius * (1.0 + above)))
+        n_long = int(np.count_nonzero(np.sqrt(space.ritz()[0]) > radius * (1.0 + excess)))
         if not 0 < n_long <= MOST_LONG:
             break
         if costs is None:
             costs = scaling_costs(program, primal.at, point.gradient)
         space.advance(max(SHARP - space.steps, 0))
         fresh = space.leading(n_long + WATCHED)[2]
-        near = np.hstack([near, fresh * np.exp(logs[matrix.shape[0] :, None])])
-        logs = lower_directions(matrix, near, logs, radius, above, costs)
-        if costs.of(logs) > spare:
+        directions = np.hstack([directions, fresh * np.exp(log_scales[matrix.shape[0] :, None])])
+        log_scales = lower_directions(matrix, directions, log_scales, radius, excess, costs)
+        if costs.of(log_scales) > spare:
             break
-        left, right = np.split(np.exp(-logs), [matrix.shape[0]])
+        left, right = np.split(np.exp(-log_scales), [matrix.shape[0]])
         gradient = program.entries.between(point.gradient, left, right)
         tapered = fenchel_bound(
-            attrs.evolve(point, gradient=gradient), primal.candidate.latent, aim
+            attrs.evolve(point, gradient=gradient), primal.candidate.latent, accuracy
         )
         space, bound = tapered.space, higher_of(bound, tapered)
     return bound

@@ -273,45 +273,50 @@ def solve_in_turn(
     Once each of them has made little headway, the reference is asked where a table is tiny; what
     it leaves open they go on with.
     """
-    turn, changes = [first], ""
+    queue, changes = [first], ""
     reference: Reference | None = None
     records: tuple[Record, ...] = ()
 
     def has_next() -> bool:
         nonlocal reference
         if n_changes:
-            return len(turn) > 1
+            return len(queue) > 1
         # What proximal can run splitting leaves to it whole: its steps are the same.
         same = {"splitting"} if "proximal" in [b.name for b in (first, *others())] else set()
-        turn.extend(b for b in others() if b.start_refusal is None and b.name not in same)
+        queue.extend(b for b in others() if b.start_refusal is None and b.name not in same)
         reference = next((b for b in others() if isinstance(b, Reference)), None)
         if reference and estimate(compiled.problem, reference.max_iters).most > BRIEF_SECONDS:
             reference = None
-        return len(turn) > 1 or reference is not None
+        return len(queue) > 1 or reference is not None
 
     for n_changes in count():
         patience = PATIENCE * 2.0**n_changes
         monitor = StallMonitor(settings.callback, settings.budget.tol, patience, has_next)
-        outcome = solve_by(turn[0], compiled, attrs.evolve(settings, callback=monitor))
+        outcome = solve_by(queue[0], compiled, attrs.evolve(settings, callback=monitor))
         # The first record of a later backend is the last one of the one before.
         records += outcome.history.records[min(n_changes, 1) :]
         if not monitor.is_poor or outcome.status != "interrupted":
             break
-        made = records[-1].iteration
-        changes += f"; {turn[0].name}, slower than expected, handed over after {made} iterations"
-        if reference is not None and n_changes + 1 == len(turn):
-            outcome = with_reference(reference, compiled, outcome, made, settings)
+        iterations_made = records[-1].iteration
+        changes += (
+            f"; {queue[0].name}, slower than expected, handed over after {iterations_made}"
+            " iterations"
+        )
+        if reference is not None and n_changes + 1 == len(queue):
+            outcome = with_reference(reference, compiled, outcome, iterations_made, settings)
             records += outcome.history.records
-            made = records[-1].iteration
+            iterations_made = records[-1].iteration
             if outcome.status != HANDED_OVER:
-                turn = [reference]
+                queue = [reference]
                 break
         certificate = certificate_of(compiled, outcome)
-        settings = attrs.evolve(settings, start=Start(outcome.point, certificate), made=made)
-        turn = [*turn[1:], turn[0]]
-        current().begin(f"{turn[-1].name} hands over to {turn[0].name}", announced=True)
+        settings = attrs.evolve(
+            settings, start=Start(outcome.point, certificate), made=iterations_made
+        )
+        queue = [*queue[1:], queue[0]]
+        current().begin(f"{queue[-1].name} hands over to {queue[0].name}", announced=True)
     message, history = outcome.message + changes, History(records)
-    return attrs.evolve(outcome, message=message, history=history), turn[0].name
+    return attrs.evolve(outcome, message=message, history=history), queue[0].name
 
 
 def certificate_of(compiled: CompiledProblem, outcome: Outcome) -> Certificate:

@@ -120,8 +120,8 @@ class SolverRun:
     def begin(self, start: Start | None) -> None:
         """The state before the first step, certified."""
         solver, rng = self.solver, np.random.default_rng(self.settings.random_state)
-        certified = None if start is None else start.certificate
-        if certified is None and not (solver.begins_at_zero or solver.answers_last):
+        start_certificate = None if start is None else start.certificate
+        if start_certificate is None and not (solver.begins_at_zero or solver.answers_last):
             zero = at_zero(self.program)
             if zero is not None:
                 self.take(*zero)
@@ -129,11 +129,11 @@ class SolverRun:
             self.state = solver.init(self.program, None, rng)
         else:
             self.state = start.state_of(solver, self.program, rng)
-        if start is None or certified is None:
+        if start is None or start_certificate is None:
             self.check()
             return
-        self.take(start.point, certified)
-        self.bound, self.bound_rounding = certified.bound, certified.rounding
+        self.take(start.point, start_certificate)
+        self.bound, self.bound_rounding = start_certificate.bound, start_certificate.rounding
         self.paused = paused = start.paused
         if paused is not None and paused.solver == solver:
             self.gap_ratio = paused.gap_ratio
@@ -245,11 +245,14 @@ class SolverRun:
 
     def iterate(self) -> tuple[str, str]:
         """Steps and certificates until there is a reason to stop: its status and sentence."""
-        step_seconds, most = 0.0, self.budget.max_seconds
-        small = 0.0  # the residual of a local answer, relative to the gradient at Z = 0
+        step_seconds, max_seconds = 0.0, self.budget.max_seconds
+        # The residual below which a point counts as stationary, relative to the gradient at Z = 0.
+        stationary_residual = 0.0
         if not self.program.loss.convex:
             at_first = self.program.evaluate(LowRank.zeros(self.program.shape))
-            small = self.budget.tol * self.program.entries.norm(at_first.entry_gradients)
+            stationary_residual = self.budget.tol * self.program.entries.norm(
+                at_first.entry_gradients
+            )
         if self.next_check <= self.iteration:
             # A certificate that was interrupted. If it is again, the next run steps before it.
             self.keep_between(wait=1, ahead=np.inf)
@@ -257,13 +260,13 @@ class SolverRun:
         while True:
             if self.point is None and self.iteration - self.settings.made >= SEARCHED:
                 raise NothingFeasible(no_feasible_point(self.program))
-            reason = self.reason_to_stop(small)
+            reason = self.reason_to_stop(stationary_residual)
             if reason is not None:
                 return reason
             # The last certificate counts as part of the time. Before a step that may not end in
             # time the iterate is certified, since such a step may be cut off.
-            spent = self.seconds + self.check_seconds > most
-            late = self.seconds + self.check_seconds + step_seconds > most
+            spent = self.seconds + self.check_seconds > max_seconds
+            late = self.seconds + self.check_seconds + step_seconds > max_seconds
             ended = spent or self.iteration >= self.budget.max_iter
             if ended and self.point is None:
                 raise NothingFeasible(no_feasible_point(self.program))
@@ -286,11 +289,11 @@ class SolverRun:
             if self.state.finished is not None or self.is_due(expected):
                 self.check()
 
-    def reason_to_stop(self, small: float) -> tuple[str, str] | None:
+    def reason_to_stop(self, stationary_residual: float) -> tuple[str, str] | None:
         """A reason to stop, as status and sentence, if there is one."""
         if self.gap <= self.budget.tol:
             return "certified", f"the gap is at most tol={self.budget.tol:g}"
-        # A gap of ``resolved`` may remain, and what is computed of it is off by ``moved``.
+        # A gap of ``resolution`` may remain, and the computed one is off by up to ``total``.
         unknown = self.rounding.total + self.rounding.resolution
         if np.isfinite(self.bound) and self.certificate.objective - self.bound <= unknown:
             return "limited_by_rounding", LIMITED
@@ -298,7 +301,7 @@ class SolverRun:
             return "interrupted", ASKED_TO_STOP
         if self.unbounded:
             return "unbounded", UNBOUNDED
-        if not self.program.loss.convex and self.state.residual <= small:
+        if not self.program.loss.convex and self.state.residual <= stationary_residual:
             return "local", LOCAL
         if self.state.finished is not None:
             return "interrupted", f"stopped by its own rule: {self.state.finished}"

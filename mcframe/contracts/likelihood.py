@@ -533,10 +533,10 @@ class BoundBySums(ABC):
 
 
 class ParametricBySums(Parametric):
-    """Ability: fitted parameters that sums over entries tell, which may lie in several places.
+    """Ability: fitted parameters that are functions of sums and largest values over entries.
 
-    A fit asks the same of every place, adds up what is a sum, takes the largest of what is not,
-    and so finds the parameters of all entries.
+    The entries may then lie in several places. A fit puts the same question to each of them, adds
+    up the sums, takes the largest of the other numbers, and so finds the parameters.
     """
 
     @abstractmethod

@@ -44,11 +44,11 @@ class Checkpoint:
         texts |= {name: str(value) for name, value in identity.items()}
         return cls(Archive.at_path(path, kind, texts), every, share)
 
-    def read(self, kind: type, **given: object) -> Any:
+    def read(self, kind: type, **shared: object) -> Any:
         """The latest state, of this class; None of a file without any."""
         if LATEST not in self.archive:
             return None
-        return self.archive.read(LATEST, kind.__name__, **given)
+        return self.archive.read(LATEST, kind.__name__, **shared)
 
     @property
     def is_due(self) -> bool:
@@ -56,11 +56,11 @@ class Checkpoint:
         passed = time.monotonic() - self.written
         return passed >= self.every or passed >= self.share * self.took
 
-    def write(self, state: object, **given: object) -> None:
+    def write(self, state: object, **shared: object) -> None:
         """Write a state; where that fails the file keeps what it has, and the work goes on."""
         began = time.monotonic()
         try:
-            self.archive.replace(LATEST, state, **given)
+            self.archive.replace(LATEST, state, **shared)
         except DataError as error:
             warn_caller(f"{error}. The work goes on, and the checkpoint keeps what it held before")
         self.written = time.monotonic()

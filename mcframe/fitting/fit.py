@@ -35,7 +35,8 @@ from mcframe.runtime.progress import checked_progress, current, stage
 
 # Least seconds between two checkpoints of data in memory, whose certificates take little time.
 KEPT_EVERY = 10.0
-# A ratio of standard deviations from which a warning recommends to standardize.
+# The ratio of the largest to the smallest standard deviation of the columns of a block from which
+# a warning recommends to standardize.
 UNLIKE = 1e3
 
 
@@ -159,10 +160,10 @@ def fit(
      [2. 4.]
      [3. 6.]]
     """
-    shown = checked_progress(progress)
-    if shown is None and callback is not None:
-        shown = False
-    with thread_limit(checked_jobs(n_jobs)), stage("fit", shown):
+    shows_progress = checked_progress(progress)
+    if shows_progress is None and callback is not None:
+        shows_progress = False
+    with thread_limit(checked_jobs(n_jobs)), stage("fit", shows_progress):
         settings = Settings(
             budget=checked_budget(tol, max_iter, max_seconds),
             callback=checked_callback(callback),
@@ -178,7 +179,7 @@ def fit(
                 checkpoint=checkpoint,
             )
             return warned(answer, settings)
-        compiled, name = CompiledProblem(Problem.bind(model, data)), ""
+        compiled, backend_name = CompiledProblem(Problem.bind(model, data)), ""
         problem, seed = compiled.problem, settings.random_state
         if checkpoint is not None:
             chosen = checked_backend(backend, compiled)
@@ -187,16 +188,16 @@ def fit(
                     f"checkpoint was given, but {chosen.start_refusal}; drop it, and save the"
                     " answer by fit.save(path)"
                 )
-            name = chosen.name
+            backend_name = chosen.name
 
         def fit_of(outcome: Outcome) -> Fit:
-            return Fit.of(problem, outcome, name, seed)
+            return Fit.of(problem, outcome, backend_name, seed)
 
         resume_arguments = start, problem, fit_of, checkpoint, "fit", KEPT_EVERY
-        settings, kept = resumed(settings, *resume_arguments)
+        settings, checkpoint_file = resumed(settings, *resume_arguments)
         answer = fit_problem(compiled, backend, settings)
-        if kept is not None:
-            kept.write(answer, problem=problem)
+        if checkpoint_file is not None:
+            checkpoint_file.write(answer, problem=problem)
         return answer
 
 
@@ -209,10 +210,12 @@ def resumed(
     kind: str,
     every: float = 0.0,
 ) -> tuple[Settings, Checkpoint | None]:
-    """The settings of a fit that goes on from its checkpoint, and that; None without a path.
+    """Return the settings with the point to go on from, and the checkpoint.
 
-    From ``start`` where the file is empty. Points are written there at a certificate that is due,
-    and between two that are far apart, where the loop asks for it.
+    The point is that of the file at ``path``, or ``start`` if the file is empty or no path was
+    given; without a path the checkpoint is None. The settings write the best point into the file
+    at certificates, at most once in ``every`` seconds. Between two certificates that are far
+    apart the loop writes it, too.
     """
     if path is None:
         return attrs.evolve(settings, start=checked_start(start, problem)), None
@@ -232,8 +235,8 @@ def resumed(
         checkpoint.write(last, problem=problem)
 
     saved = checkpoint.read(Fit, problem=problem)
-    begin = checked_start(start if saved is None else saved, problem)
-    return attrs.evolve(settings, start=begin, keep=keep), checkpoint
+    starting_point = checked_start(start if saved is None else saved, problem)
+    return attrs.evolve(settings, start=starting_point, keep=keep), checkpoint
 
 
 def fit_problem(compiled: CompiledProblem, backend: BackendLike, settings: Settings) -> Fit:

@@ -129,7 +129,9 @@ class Posterior:
         [4.]
         """
         declared = self.model.block(block)
-        return self._answer(block, rows, columns, lambda here: declared.limited(here.mean()))
+        return self._answer(
+            block, rows, columns, lambda predictive: declared.limited(predictive.mean())
+        )
 
     @overload
     def sd(self, block: str) -> InFormOfData: ...
@@ -230,7 +232,9 @@ class Posterior:
             both = both_ends(self.interval, block, level)
             lower, upper = self._at_pairs(block, pairs, unknown, (rows, columns), both).T
             return lower, upper
-        ends, shape = self._at_cells(block, rows, columns, lambda here: here.interval(level))
+        ends, shape = self._at_cells(
+            block, rows, columns, lambda predictive: predictive.interval(level)
+        )
         of_cells = declared.limited(ends.reshape(-1, 2))  # of no cells, too
         lower, upper = (self._wrapped(block, of_cells[:, end], shape) for end in (0, 1))
         return lower, upper
@@ -266,7 +270,9 @@ class Posterior:
             return chosen.astype(bool)
         if checked_switch(on_average, "on_average"):
             return likeliest_on_average(self.probabilities(block, rows, columns), level)
-        return self._of_values(block, rows, columns, lambda here: here.likeliest(level))
+        return self._of_values(
+            block, rows, columns, lambda predictive: predictive.likeliest(level)
+        )
 
     def probabilities(
         self,
@@ -284,7 +290,9 @@ class Posterior:
         if pairs is not None:
             ask = partial(self.probabilities, block)
             return self._at_pairs(block, pairs, unknown, (rows, columns), ask)
-        return self._of_values(block, rows, columns, lambda here: here.probabilities()[1])
+        return self._of_values(
+            block, rows, columns, lambda predictive: predictive.probabilities()[1]
+        )
 
     def log_predictive_density(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
         """log p(value | data) of new observations at some entries.
@@ -327,14 +335,15 @@ class Posterior:
         # The same z for every block, and noise of its own.
         z = self.engine.draws(chosen, np.random.default_rng((self.random_state, m)), m)
         z = z[:, :, self.problem.columns(block)]
-        place = [declared.name for declared in self.model.blocks].index(block)
-        rng = np.random.default_rng((self.random_state, m, place + 1))  # place 0 is that of z
+        block_number = [declared.name for declared in self.model.blocks].index(block)
+        # The numbers from 1 on, since z had the generator without one.
+        rng = np.random.default_rng((self.random_state, m, block_number + 1))
         z = z.reshape(m * chosen.size, -1)
         cells = np.tile(np.repeat(chosen, n_columns), m), np.tile(np.arange(n_columns), z.shape[0])
         noise = noise_of(self.engine, self.problem, block, cells[1])
         z = z.reshape(-1, likelihood.width) if likelihood.width > 1 else z.ravel()
-        added = table.offset_at(*cells)
-        offset = 0.0 if added is None else added
+        offsets = table.offset_at(*cells)
+        offset = 0.0 if offsets is None else offsets
         if noise is None:
             drawn = likelihood.sample(z + offset, rng)
         else:
@@ -666,13 +675,13 @@ class Posterior:
 
 
 def posterior_of(
-    model: Model, data: Any, seed: int, options: Mapping[str, Any], **where: Any
+    model: Model, data: Any, seed: int, options: Mapping[str, Any], **run_options: Any
 ) -> Posterior:
     """The posterior of a model, given the arguments of ``mc.posterior``.
 
-    ``options`` are remembered, ``where`` are checkpoint and progress.
+    ``options`` become those of the answer; ``run_options`` are checkpoint and progress.
     """
-    ascent = estimate(model, data, seed, options, **where)
+    ascent = estimate(model, data, seed, options, **run_options)
     return Posterior(
         problem=ascent.problem,
         engine=ascent.engine,
@@ -804,8 +813,8 @@ def posterior(
     """
     options: dict[str, Any] = {"factors": factors, "tol": tol, "max_iter": max_iter}
     options |= {"max_seconds": max_seconds, "n_jobs": n_jobs}
-    where = {"progress": progress, "checkpoint": checkpoint}
-    answer = posterior_of(model, data, checked_seed(random_state), options, **where)
+    run_options = {"progress": progress, "checkpoint": checkpoint}
+    answer = posterior_of(model, data, checked_seed(random_state), options, **run_options)
     if answer.status != "converged":
         last = f"the evidence after the last sweep is {answer.evidence:.6g}"
         warn_caller(f"{answer.status}: {answer.message}; {last}", NotConvergedWarning)

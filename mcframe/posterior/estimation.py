@@ -185,8 +185,8 @@ def estimate(
 
     ``options`` are factors, tol, max_iter, max_seconds and n_jobs of the verb.
     """
-    shown = stage("posterior", checked_progress(progress))
-    with thread_limit(checked_jobs(options["n_jobs"])), shown, blas_alone():
+    progress_stage = stage("posterior", checked_progress(progress))
+    with thread_limit(checked_jobs(options["n_jobs"])), progress_stage, blas_alone():
         check_model(model)
         began, factors = time.perf_counter(), options["factors"]
         tol = ROWS_TOL if options["tol"] is None else options["tol"]
@@ -207,8 +207,8 @@ def estimate(
                 loose = block.likelihood.looseness(problem.tables[block.name].values)
                 if loose is not None:
                     warn_caller(f"block {block.name!r}: {loose}")
-        prior: Any = problem.terms[0]
-        if prior.prior is not Prior.ROWS:
+        prior_term: Any = problem.terms[0]
+        if prior_term.prior is not Prior.ROWS:
             run_on_factors(ascent, problem, seed, options, checkpoint)
             return ascent
         if not is_word(factors, "auto"):
@@ -219,7 +219,7 @@ def estimate(
                 " save the answer by posterior.save(path)"
             )
         observed = Observed.of(problem)
-        ascent.run(observed, joint_sweeps(observed, prior, budget.tol, budget.max_iter, seed))
+        ascent.run(observed, joint_sweeps(observed, prior_term, budget.tol, budget.max_iter, seed))
         return ascent
 
 

@@ -57,8 +57,8 @@ class FactorPosterior:
     """Gaussian factors of some rows, wherever these are, and the columns and priors of a fit.
 
     ``observed`` has the summaries of all blocks, with fitted parameters of likelihoods.
-    ``evidence`` is the lower bound on its logarithm after the sweep, and ``rounding`` how far that
-    is rounded.
+    ``evidence`` is the lower bound on the log evidence after the sweep, and ``rounding`` how far
+    rounding may move it.
     """
 
     rows: SweptRows
@@ -271,10 +271,10 @@ def rotated(
     sizes, turn = np.maximum(sizes[::-1], 0.0), turn[:, ::-1]
     stretch = np.full(k, float(n_rows))
     if weight is not None:
-        more = float(n_rows - design.fixed_values.shape[0])
+        excess_rows = float(n_rows - design.fixed_values.shape[0])
         products = weight**2 * np.maximum(sizes, EPS * np.max(sizes))
-        larger = 0.5 * (abs(more) + np.sqrt(more**2 + 4.0 * products))
-        stretch = larger if more >= 0.0 else products / larger
+        larger = 0.5 * (abs(excess_rows) + np.sqrt(excess_rows**2 + 4.0 * products))
+        stretch = larger if excess_rows >= 0.0 else products / larger
     inverse = (turn / np.sqrt(stretch)).T @ root  # R^-1
     forward = ((axes / np.sqrt(values)) @ axes.T @ turn * np.sqrt(stretch)).T  # R'
     log_det = 0.5 * float(np.sum(np.log(stretch)) - np.sum(np.log(values)))  # of R
@@ -355,8 +355,8 @@ def divergence_of_columns(
 ) -> float:
     """KL(q(w) || p), summed over columns."""
     precisions, means = priors.of_columns(observed, design)
-    away = columns.variances + np.square(columns.means - means)
-    terms = np.where(design.free, precisions * away - np.log(precisions) - 1.0, 0.0)
+    squared_deviations = columns.variances + np.square(columns.means - means)
+    terms = np.where(design.free, precisions * squared_deviations - np.log(precisions) - 1.0, 0.0)
     return 0.5 * float(np.sum(terms) - np.sum(columns.log_determinants))
 
 

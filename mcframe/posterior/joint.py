@@ -54,16 +54,16 @@ class JointPosterior:
     def condition(self, observed: Observed) -> "JointPosterior":
         """The posterior of new rows with these entries."""
         moments: tuple[Array, Array] | None = None
-        before: Any = np.inf
+        last_means: Any = np.inf
         for _ in range(ROUNDS):
             dense = dense_observations(observed, self.noise, moments)
             rows = self.rows.condition(dense.values, dense.precisions)
             moments = rows.moments()
-            moved = float(np.max(np.abs(moments[0] - before), initial=0.0))
+            moved = float(np.max(np.abs(moments[0] - last_means), initial=0.0))
             size = 1.0 + float(np.max(np.abs(moments[0])))
             if not observed.needs_bounds or moved <= 1e-8 * size:
                 break
-            before = moments[0]
+            last_means = moments[0]
         return attrs.evolve(self, observed=observed, rows=rows)
 
     def __str__(self) -> str:
@@ -133,7 +133,7 @@ def joint_sweeps(
         converged = len(rows.history) <= max_steps
         yield JointPosterior(observed, rows, rows.evidence + dense.constant, noise, converged)
         return
-    plain, length, highest = rows, 1.0, -np.inf
+    not_extrapolated, step_length, highest_evidence = rows, 1.0, -np.inf
     while True:
         moments = rows.moments()
         mean, variance = (array[observed.cells] for array in moments)
@@ -141,12 +141,12 @@ def joint_sweeps(
         dense = dense_observations(fitted, noise, moments)
         after = rows.step(dense.values, dense.precisions)
         evidence = after.evidence + dense.constant
-        if rows is not plain and not evidence >= highest:
-            rows, length = plain, 1.0  # it went too far
+        if rows is not not_extrapolated and not evidence >= highest_evidence:
+            rows, step_length = not_extrapolated, 1.0  # it went too far
             continue
         yield JointPosterior(fitted, after, evidence, noise, rounding=dense.rounding)
-        rows, length = plain.beyond(after, length), LENGTHENED * length
-        observed, plain, highest = fitted, after, evidence
+        rows, step_length = not_extrapolated.beyond(after, step_length), LENGTHENED * step_length
+        observed, not_extrapolated, highest_evidence = fitted, after, evidence
 
 
 def column_variances(observed: Observed) -> Array:
@@ -155,8 +155,8 @@ def column_variances(observed: Observed) -> Array:
     for block in observed.blocks:
         if block.unknown_noise == "column":
             counts = np.maximum(block.by_column(np.ones(block.y.size)), 1)
-            away = block.y - (block.by_column(block.y) / counts)[block.at]
-            variances = block.by_column(np.square(away)) / counts
+            deviations = block.y - (block.by_column(block.y) / counts)[block.at]
+            variances = block.by_column(np.square(deviations)) / counts
             spread[block.columns] = np.where(
                 variances > 0.0, variances, block.known_summary.usual_square
             )

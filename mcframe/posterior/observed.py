@@ -178,16 +178,16 @@ class ObservedBlock:
             )
             expected = weight * likelihood.expected_log_likelihood(centre, spread, y)[0]
             constant = float(np.sum(expected + 0.5 * np.log(spread) + 0.5))
-            lost = rounding_of(offset, (centre - mean - offset) / noise)
+            rounding = rounding_of(offset, (centre - mean - offset) / noise)
             return PseudoObservations(
-                centre - offset, np.ones(y.size), constant, float(np.sum(spread)), lost
+                centre - offset, np.ones(y.size), constant, float(np.sum(spread)), rounding
             )
         value, precision, constants = likelihood.gaussian_bound(mean + offset, variance, y)
-        stretch = weight[:, None] if np.ndim(weight) and value.ndim > 1 else weight
+        shaped_weight = weight[:, None] if np.ndim(weight) and value.ndim > 1 else weight
         constant = float(np.sum(weight * constants))
-        value, precision = value - offset, stretch * precision
-        lost = rounding_of(offset, precision * (value - mean))
-        return PseudoObservations(value.ravel(), precision.ravel(), constant, rounding=lost)
+        value, precision = value - offset, shaped_weight * precision
+        rounding = rounding_of(offset, precision * (value - mean))
+        return PseudoObservations(value.ravel(), precision.ravel(), constant, rounding=rounding)
 
 
 @attrs.frozen(eq=False)
@@ -224,7 +224,7 @@ class Observed:
     def of(cls, problem: Problem) -> "Observed":
         """The entries of a problem with their summaries."""
         entries = cls.of_tables(problem, problem.tables)
-        observed = summarized(entries, lambda question, *given: question(entries, *given))
+        observed = summarized(entries, lambda question, *arguments: question(entries, *arguments))
         return observed.fitted(np.zeros(observed.n_numbers), None)
 
     @classmethod
@@ -370,14 +370,14 @@ def summarized(entries: Observed, total: Callable[..., Any]) -> Observed:
     """
     means = tuple(np.zeros(block.n_columns) for block in entries.blocks)
     for _ in range(2):  # for the mean of numbers far from 0 is off by their rounding
-        counts, rests = zip(*total(sums_about, means), strict=True)
-        sums = zip(means, rests, counts, strict=True)
-        means = tuple(mean + rest / np.maximum(n, 1) for mean, rest, n in sums)
-    middles = tuple(
+        counts, deviations = zip(*total(sums_about, means), strict=True)
+        sums = zip(means, deviations, counts, strict=True)
+        means = tuple(mean + deviation / np.maximum(n, 1) for mean, deviation, n in sums)
+    grand_means = tuple(
         float(np.sum(n * mean) / max(np.sum(n), 1)) for n, mean in zip(counts, means, strict=True)
     )
     centres = tuple(map(centres_of, entries.blocks, means, counts))
-    squares = total(squares_about, centres, middles)
+    squares = total(squares_about, centres, grand_means)
     statistics = zip(entries.blocks, centres, counts, squares, strict=True)
     return entries.with_summaries(tuple(summary_of(*of_block) for of_block in statistics))
 
@@ -391,7 +391,7 @@ def sums_about(entries: Observed, means: tuple[Array, ...]) -> tuple[tuple[Array
 
 
 def squares_about(
-    entries: Observed, centres: tuple[Array, ...], middles: tuple[float, ...]
+    entries: Observed, centres: tuple[Array, ...], grand_means: tuple[float, ...]
 ) -> tuple[tuple[Any, ...], ...]:
     """Sums of squares and of logarithms of weights of each block.
 
@@ -399,11 +399,11 @@ def squares_about(
     of all.
     """
     sums: list[tuple[Any, ...]] = []
-    for block, centre, middle in zip(entries.blocks, centres, middles, strict=True):
+    for block, centre, grand_mean in zip(entries.blocks, centres, grand_means, strict=True):
         with np.errstate(divide="ignore"):
             logs = float(np.sum(np.broadcast_to(np.log(block.weights), block.y.shape)))
         by_column = block.by_column(np.square(block.z - centre[block.at]))
-        spread = float(np.sum(np.square(block.z - middle)))
+        spread = float(np.sum(np.square(block.z - grand_mean)))
         sums.append((by_column, spread, float(np.sum(np.square(block.z))), logs))
     return tuple(sums)
 

@@ -48,7 +48,7 @@ def places_by_content(values: Array) -> IntArray:
 
 
 def places_of(keys: Any, columns: IntArray, values: Array) -> IntArray:
-    """Return the place of each column: by its key, where these are alike by its sum."""
+    """Return the place of each column in the order of keys; among equal keys, of column sums."""
     order = np.lexsort((np.bincount(columns, values, keys.size), keys))
     places: IntArray = np.empty(keys.size, dtype=np.intp)
     places[order] = np.arange(keys.size)
@@ -62,11 +62,11 @@ def keys_of(rows: IntArray, columns: IntArray, values: Array, n_columns: int) ->
     """
     order = np.lexsort((values, columns))
     of_column, sorted_values = columns[order], values[order]
-    rises = np.ones(order.size, dtype=np.int64)
-    rises[1:] = (np.diff(sorted_values) > 0.0) | (np.diff(of_column) > 0)
-    passed = np.cumsum(rises)
+    is_new_value = np.ones(order.size, dtype=np.int64)
+    is_new_value[1:] = (np.diff(sorted_values) > 0.0) | (np.diff(of_column) > 0)
+    overall_ranks = np.cumsum(is_new_value)
     starts = np.searchsorted(of_column, np.arange(n_columns))
-    ranks = passed - np.append(passed, 0)[starts][of_column]
+    ranks = overall_ranks - np.append(overall_ranks, 0)[starts][of_column]
     keys = np.zeros(n_columns, dtype=np.uint64)
     np.add.at(keys, of_column, splitmix64(splitmix64(rows[order]) + ranks.astype(np.uint64)))
     return keys
@@ -81,7 +81,7 @@ Split = Iterator[tuple[Mapping[str, Mask], Mapping[str, Mask]]]
 
 
 def number_of_folds(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: a whole number of at least 2."""
+    """An attrs validator that stores the value as a whole number of at least 2."""
     folds = whole(value, f"{type(instance).__name__}: {attribute.name}", 2)
     object.__setattr__(instance, attribute.name, folds)
 
@@ -107,12 +107,13 @@ class Splitter(ABC):
     """A way to cut a table into folds: ``cross_validate(cv=...)`` takes any subclass.
 
     ``split`` yields the training and the test set of each fold, as the splitters of scikit-learn
-    do. Here these are masks of the observed entries of each block, in the order of
-    ``problem.tables[block].observed_entries()``.
+    do. Here each of the two is a dict from block name to a mask of the observed entries of that
+    block, in the order of ``problem.tables[block].observed_entries()``. Every block needs an entry
+    that is fitted, and every fold one that is scored.
     """
 
-    # True if the scored entries are of new rows. Other entries of these rows, which are neither
-    # fitted nor scored, are given then.
+    # True if the scored entries are of new rows, which are not fitted. The entries of these rows
+    # that are not scored are then what the predictions are made from.
     new_rows: ClassVar[bool] = False
     n_splits: int = attrs.field(default=5, validator=number_of_folds)
 
@@ -198,15 +199,17 @@ def dealt_parts(
         dealt = drawn[np.argsort(strata[drawn], kind="stable")]
         parts[name][dealt] = np.arange(dealt.size) % count
     # One entry of each row that is in one part alone moves into another part.
-    lost = in_one_part([(t.rows, parts[name]) for name, t in observed.items()], problem.n_items)
+    in_single_part = in_one_part(
+        [(t.rows, parts[name]) for name, t in observed.items()], problem.n_items
+    )
     for name, table in observed.items():
-        moved = first_of_each(table.rows, lost)
+        moved = first_of_each(table.rows, in_single_part)
         parts[name][moved] = (parts[name][moved] + rng.integers(1, count, moved.size)) % count
-        lost[table.rows[moved]] = False
+        in_single_part[table.rows[moved]] = False
     # After these moves one entry of each column that is in one part alone is never held out.
     for name, table in observed.items():
-        lost = in_one_part([(table.columns, parts[name])], table.shape[1])
-        parts[name][first_of_each(table.columns, lost)] = NEVER
+        in_single_part = in_one_part([(table.columns, parts[name])], table.shape[1])
+        parts[name][first_of_each(table.columns, in_single_part)] = NEVER
     return parts
 
 
@@ -403,11 +406,11 @@ def drawn_share(
     in_row = np.bincount(rows, minlength=n_items)
     drawn = rng.permutation(rows.size)
     order = drawn[np.argsort(rows[drawn], kind="stable")]
-    place: IntArray = np.empty(rows.size, dtype=np.intp)
-    place[order] = np.arange(rows.size) - (np.cumsum(in_row) - in_row)[rows[order]]
-    wanted = np.minimum(np.maximum(np.rint(share * in_row), 1), in_row - 1)
+    rank_in_row: IntArray = np.empty(rows.size, dtype=np.intp)
+    rank_in_row[order] = np.arange(rows.size) - (np.cumsum(in_row) - in_row)[rows[order]]
+    n_scored = np.minimum(np.maximum(np.rint(share * in_row), 1), in_row - 1)
     ends = np.cumsum([table.n_entries for table, _ in ordered.values()])[:-1]
-    chosen = dict(zip(ordered, np.split(place < wanted[rows], ends), strict=True))
+    chosen = dict(zip(ordered, np.split(rank_in_row < n_scored[rows], ends), strict=True))
     return {name: chosen[name][np.argsort(ordered[name][1])] for name in observed}
 
 
@@ -622,25 +625,25 @@ def folds_of(
                 )
         if not any(held.any() for held in test.values()):
             raise DataError(f"fold {k} holds out not one entry; ask for fewer folds")
-        conditioned = None
+        observed_rows = None
         if cv.new_rows:  # the entries of scored rows that are neither fitted nor scored
-            new = np.zeros(problem.n_items, dtype=bool)
+            scored_rows = np.zeros(problem.n_items, dtype=bool)
             for name, table in observed.items():
-                new[table.rows[test[name]]] = True
-            conditioned = {
-                name: new[table.rows] & ~train[name] & ~test[name]
+                scored_rows[table.rows[test[name]]] = True
+            observed_rows = {
+                name: scored_rows[table.rows] & ~train[name] & ~test[name]
                 for name, table in observed.items()
             }
         folds.append(
             Fold(
                 {name: kept(data[name], observed[name], train[name]) for name in observed},
                 {name: Held.of(observed[name].select(test[name])) for name in observed},
-                digest_of([dict(train), dict(test), conditioned]),
+                digest_of([dict(train), dict(test), observed_rows]),
                 {name: float(np.mean(train[name])) for name in observed},
-                conditioned
+                observed_rows
                 and {
-                    name: kept(data[name], observed[name], conditioned[name])
-                    for name in conditioned
+                    name: kept(data[name], observed[name], observed_rows[name])
+                    for name in observed_rows
                 },
             )
         )
@@ -651,9 +654,12 @@ def kept(data: Any, observed: Table, chosen: Mask) -> Any:
     """Return the data of a block with all but the chosen entries missing, in their form."""
     if isinstance(data, Observations):
         return attrs.evolve(data, values=kept(data.values, observed, chosen))
-    left = observed.select(chosen)
+    chosen_entries = observed.select(chosen)
     if sp.issparse(data):
-        return sp.coo_array((left.values, (left.rows, left.columns)), shape=left.shape)
-    dense = np.full(left.shape, np.nan)
-    dense[left.rows, left.columns] = left.values
-    return left.wrap(dense)
+        return sp.coo_array(
+            (chosen_entries.values, (chosen_entries.rows, chosen_entries.columns)),
+            shape=chosen_entries.shape,
+        )
+    dense = np.full(chosen_entries.shape, np.nan)
+    dense[chosen_entries.rows, chosen_entries.columns] = chosen_entries.values
+    return chosen_entries.wrap(dense)

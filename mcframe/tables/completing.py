@@ -242,12 +242,12 @@ def optimum(
         for block in declared.model.blocks
         if RelativeDeviance().refusal(block.likelihood, block.name) is None
     ]
-    seen: dict[float, list[tuple[Fit, Mapping[str, Held]]]] = {}
+    fits_by_weight: dict[float, list[tuple[Fit, Mapping[str, Held]]]] = {}
 
     def relative_deviance(fit: Fit, held: Mapping[str, Held]) -> float:
         """The mean over blocks; fits of each weight are kept for the scores of the columns."""
         norm: Any = fit.model.terms[0]
-        seen.setdefault(norm.weight, []).append((fit, held))
+        fits_by_weight.setdefault(norm.weight, []).append((fit, held))
         ratios = [deviance(fit, held) for deviance in deviances or [HeldOutLoss()]]
         finite = [ratio for ratio in ratios if not np.isnan(ratio)]
         return float(np.mean(finite)) if finite else np.nan
@@ -263,7 +263,7 @@ def optimum(
             cv=cv if groups is None else RowFolds(FOLDS, groups=groups),
             random_state=seed,
         )
-        folds = seen[chosen.best_weight]
+        folds = fits_by_weight[chosen.best_weight]
         scores = tuple(scores_of_fits(column, folds) for column in declared.columns)
     current().report(f"NuclearNorm({chosen.best_weight:.6g}) has the least loss")
     final = fit(chosen.best_model, declared.data, random_state=seed)
@@ -288,8 +288,8 @@ def scores_of_fits(
         held[-1][rows], raw[-1].means[rows] = True, answer
     if not any(mask.any() for mask in held):
         return None
-    alike = Missingness(None, np.ones(codes.size))
-    return calibrated_and_scored(coding, codes, held, raw, alike)[1]
+    uniform_missingness = Missingness(None, np.ones(codes.size))
+    return calibrated_and_scored(coding, codes, held, raw, uniform_missingness)[1]
 
 
 def folds_of_table(
@@ -315,11 +315,11 @@ def folds_of_table(
         part = RowFolds(n_folds + drawn, groups=groups).parts_of_rows(len(values), rng)
         parts = np.where(np.isnan(codes), -1, part[:, None])
     co_missing = CoMissingness.of_columns(np.isnan(codes), rng)
-    work = max(len(co_missing), 1) * float(owners.size) ** 3
-    most = max(FEWEST_TOGETHER, int(WORK_TOGETHER / work))
+    work_per_entry = max(len(co_missing), 1) * float(owners.size) ** 3
+    n_held_out = max(FEWEST_TOGETHER, int(WORK_TOGETHER / work_per_entry))
     for column in co_missing:
         places = np.flatnonzero((parts[:, column] >= 0) & (parts[:, column] < count))
-        parts[rng.permutation(places)[most:], column] = -1
+        parts[rng.permutation(places)[n_held_out:], column] = -1
     return folds_of_parts(values, parts, owners, count, co_missing=co_missing)
 
 
@@ -392,10 +392,10 @@ def fit_table(
     unmodelled = [column for column in columns if column.place is None]
     widths = [column.modelled[0].width for column in modelled]
     owners = np.repeat(np.arange(len(modelled)), widths)
-    n_rows, n_kept = frame.shape[0], MOST_NUMBERS // owners.size
+    n_rows, n_rows_used = frame.shape[0], MOST_NUMBERS // owners.size
     rng, rows = np.random.default_rng(seed), np.arange(n_rows)
-    if n_rows > n_kept:
-        rows = np.sort(rng.choice(n_rows, n_kept, replace=False))
+    if n_rows > n_rows_used:
+        rows = np.sort(rng.choice(n_rows, n_rows_used, replace=False))
     codes = np.column_stack([column.codes[rows] for column in modelled])
     values = np.column_stack(
         [
@@ -418,8 +418,8 @@ def fit_table(
         masks = [masks[0] & (part == k)[:, None] for k in range(n_folds)]
 
     # 3. Choose the prior and the number of Gaussians with the least loss on held-out entries.
-    mixes = np.bincount(owners).max() <= MOST_CLASSES
-    chosen, moments = choose_rows(folds, wide, prior_rows, COMPONENTS if mixes else ())
+    may_mix = np.bincount(owners).max() <= MOST_CLASSES
+    chosen, moments = choose_rows(folds, wide, prior_rows, COMPONENTS if may_mix else ())
     missingness = Missingness.of_columns(values, owners, rng)
 
     def calibrate(

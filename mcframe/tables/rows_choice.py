@@ -52,8 +52,8 @@ MOST_COLUMNS = 200
 # and the second with which the search begins. Noise keeps small what features tell by chance.
 FEATURE_NOISES = (NOISE, 0.1, 0.3, 1.0, 3.0, 10.0)
 FIRST_FEATURE_NOISE = 3.0
-# The tolerance of the estimate from all numbers: where few columns have holes, much of what is
-# missing changes little of the evidence.
+# The tolerance of the estimate from all numbers. If few columns have missing entries, these
+# change the evidence by little.
 FINAL_TOLERANCE = 1e-5
 # Of the steps on a fold: what raises the evidence by less for each number is the last.
 TOLERANCE = 1e-4
@@ -104,9 +104,9 @@ class CoMissingness:
     donors : array of integers (n,)
         For each row one that lacks the column, drawn at random.
     chances : array (number of columns,)
-        The probabilities with which that is hidden what a donor lacks.
+        For each column the probability with which an entry is hidden where the donor lacks it.
     levels : array (n,)
-        For each row one drawn from 0 to 1, below which chances are met.
+        For each row a number drawn from 0 to 1; its entries are hidden where chances exceed it.
     """
 
     missing: Mask
@@ -128,21 +128,21 @@ class CoMissingness:
         deviations = max(DEVIATIONS, float(scipy.special.ndtri(1.0 - 1.0 / (counts.size**2 + 1))))
         for column in np.flatnonzero((counts > 0) & (counts < n)):
             n_missing = counts[column]
-            both = (numbers.T @ numbers[:, column]).astype(np.float64)
+            n_both_missing = (numbers.T @ numbers[:, column]).astype(np.float64)
             share_if_missing, share_if_observed = (
-                both / n_missing,
-                (counts - both) / (n - n_missing),
+                n_both_missing / n_missing,
+                (counts - n_both_missing) / (n - n_missing),
             )
             sds = np.sqrt(shares * (1.0 - shares) * (1.0 / n_missing + 1.0 / (n - n_missing)))
-            together = share_if_missing - share_if_observed > np.maximum(
+            co_missing = share_if_missing - share_if_observed > np.maximum(
                 LEAST_EXCESS, deviations * sds
             )
-            together[column] = False
-            if together.any():
-                chances = np.zeros(together.size)
-                excess = (share_if_missing - share_if_observed)[together]
-                chances[together] = (
-                    excess / (share_if_missing * (1.0 - share_if_observed))[together]
+            co_missing[column] = False
+            if co_missing.any():
+                chances = np.zeros(co_missing.size)
+                excess = (share_if_missing - share_if_observed)[co_missing]
+                chances[co_missing] = (
+                    excess / (share_if_missing * (1.0 - share_if_observed))[co_missing]
                 )
                 donors = rng.choice(np.flatnonzero(missing[:, column]), n)
                 by_column[int(column)] = cls(missing, donors, chances, rng.random(n))
@@ -496,8 +496,8 @@ def choose_rows(
         return RowsChoice(1, prior_rows or USUAL_PRIOR), []
     width = folds[0].owners.size
     search = PriorSearch(folds, PRIORS if prior_rows is None else (prior_rows,))
-    half = np.abs(np.log(search.priors) - np.log(0.5 * width))
-    search.search_priors(search.priors[int(np.argmin(half))], NOISE)
+    distances = np.abs(np.log(search.priors) - np.log(0.5 * width))
+    search.search_priors(search.priors[int(np.argmin(distances))], NOISE)
     if also is not None and also.prior_rows is not None:
         search.try_candidate(1, also.prior_rows, also.feature_noise)
     if folds[0].targets_inform_targets:
@@ -636,14 +636,16 @@ class Missingness:
         of_columns = [cls(None, np.ones(len(missing))) for _ in counts]
         scores = scores_of(values, missing, owners, columns, rng)
         for column, score in zip(columns, scores.T, strict=True):
-            lacks, n_missing = missing[:, column], counts[column]
-            n_observed = lacks.size - n_missing
-            ranked = scipy.stats.mannwhitneyu(score[lacks], score[~lacks], method="asymptotic")
+            is_missing, n_missing = missing[:, column], counts[column]
+            n_observed = is_missing.size - n_missing
+            ranked = scipy.stats.mannwhitneyu(
+                score[is_missing], score[~is_missing], method="asymptotic"
+            )
             auc = float(ranked.statistic / (n_missing * n_observed))
-            deviation = np.sqrt((lacks.size + 1.0) / (12.0 * n_missing * n_observed))
-            weights: Array = np.ones(lacks.size)
+            deviation = np.sqrt((is_missing.size + 1.0) / (12.0 * n_missing * n_observed))
+            weights: Array = np.ones(is_missing.size)
             if auc >= max(LEAST_AUC, 0.5 + DEVIATIONS * deviation):
-                weights = odds_of_missing(score, lacks)
+                weights = odds_of_missing(score, is_missing)
             of_columns[column] = cls(auc, weights)
         return of_columns
 
@@ -653,12 +655,13 @@ def scores_of(
 ) -> Array:
     """Return how far rows look like those where a column is missing, by all other columns.
 
-    A ridge regression of the indicator of holes on the numbers of the others and on their holes,
-    fitted on the other folds of rows (n x len(columns)).
+    A ridge regression, fitted on the other folds of rows. The response is the indicator that an
+    entry of the column is missing; the design has the numbers of the other columns and the
+    indicators of their missing entries. The result is (n x len(columns)).
     """
-    holed = np.flatnonzero(missing.any(axis=0))
-    design = np.hstack([np.nan_to_num(standardized(values)), missing[:, holed]])
-    belongs = np.concatenate([owners, holed])
+    columns_with_missing = np.flatnonzero(missing.any(axis=0))
+    design = np.hstack([np.nan_to_num(standardized(values)), missing[:, columns_with_missing]])
+    belongs = np.concatenate([owners, columns_with_missing])
     scores = np.zeros((len(missing), columns.size))
     parts = rng.permutation(len(values)) % FOLDS
     for k in range(FOLDS):
@@ -666,9 +669,13 @@ def scores_of(
         if not fitted.any() or not columns.size:  # of a single row
             break
         centred = design - np.mean(design[fitted], axis=0)
-        by = ridge_by_rows if np.count_nonzero(fitted) < belongs.size else ridge_by_columns
+        ridge_predictions = (
+            ridge_by_rows if np.count_nonzero(fitted) < belongs.size else ridge_by_columns
+        )
         responses = missing[np.ix_(fitted, columns)].astype(np.float64)
-        scores[~fitted] = by(centred[fitted], responses, centred[~fitted], belongs, columns)
+        scores[~fitted] = ridge_predictions(
+            centred[fitted], responses, centred[~fitted], belongs, columns
+        )
     return scores
 
 
@@ -780,14 +787,14 @@ def calibrated_and_scored(
     codes: Array,
     held: Sequence[Mask],
     raw: Sequence[RawPredictions],
-    holes: Missingness,
+    missingness: Missingness,
     final_predictions: RawPredictions | None = None,
 ) -> tuple[Coding, ColumnScores]:
     """Return the coding of a column, fitted to its held-out entries, and the losses at these.
 
     The losses of a fold are those of a coding that was fitted to the other folds; the constant is
-    the best one of what the fold has left. The final fit is another one than those of the
-    folds: the losses are at least those of its predictions at the same entries. If
+    the best one for the entries that the fold does not hold out. The final fit is another one than
+    those of the folds: the losses are at least those of its predictions at the same entries. If
     probabilities lose more than constant ones, the constant ones are taken; if values are farther
     off than the best constant, probabilities are drawn to it as far as it is the best value.
 
@@ -798,7 +805,7 @@ def calibrated_and_scored(
         Fold by fold.
     raw : sequence of RawPredictions (n x width of the coding)
         Of each fold, NaN where nothing is held out.
-    holes : Missingness
+    missingness : Missingness
     final_predictions : RawPredictions, optional
         Those of the final fit, each held-out entry from the rest of its row.
     """
@@ -813,14 +820,14 @@ def calibrated_and_scored(
         )
 
     def losses(
-        fold_coding: Coding, predictions: RawPredictions, hidden: Array, left: Array
+        fold_coding: Coding, predictions: RawPredictions, hidden: Array, remaining: Array
     ) -> Array:
         """Losses and errors of the answers and of a constant (4 x n_hidden)."""
         answer, constant = (
             fold_coding.decode(predictions.means, predictions.variances),
-            fold_coding.constant(left),
+            fold_coding.constant(remaining),
         )
-        answers = np.repeat(fold_coding.constant_answer(left), hidden.size, axis=0)
+        answers = np.repeat(fold_coding.constant_answer(remaining), hidden.size, axis=0)
         lost = (
             fold_coding.losses(answer, hidden),
             fold_coding.losses(answers, hidden),
@@ -833,21 +840,25 @@ def calibrated_and_scored(
         """Return weighted sums of losses over folds, at least those of the answers at the end."""
         sums = np.zeros(4)
         for k in folds:
-            hidden, left = codes[held[k]], observed(np.where(held[k], np.nan, codes))
-            left = left if left.size else hidden
+            hidden, remaining = codes[held[k]], observed(np.where(held[k], np.nan, codes))
+            remaining = remaining if remaining.size else hidden
             predictions = raw[k].at(held[k])
-            fold_coding = change(of_others[k].with_reference(predictions.variances), left)
-            sums += losses(fold_coding, predictions, hidden, left) @ holes.weights[held[k]]
-        if final_predictions is not None:
-            fold_coding, hidden = change(final_coding, observed_codes), codes[all_held]
-            at_end = (
-                losses(fold_coding, final_predictions.at(all_held), hidden, observed_codes)
-                @ holes.weights[all_held]
+            fold_coding = adjust(
+                codings_of_other_folds[k].with_reference(predictions.variances), remaining
             )
-            sums[[0, 2]] = np.maximum(sums, at_end)[[0, 2]]
+            sums += (
+                losses(fold_coding, predictions, hidden, remaining) @ missingness.weights[held[k]]
+            )
+        if final_predictions is not None:
+            fold_coding, hidden = adjust(final_coding, observed_codes), codes[all_held]
+            final_losses = (
+                losses(fold_coding, final_predictions.at(all_held), hidden, observed_codes)
+                @ missingness.weights[all_held]
+            )
+            sums[[0, 2]] = np.maximum(sums, final_losses)[[0, 2]]
         return sums
 
-    of_others = [fitted(other for other in folds if other != k) for k in folds]
+    codings_of_other_folds = [fitted(other for other in folds if other != k) for k in folds]
     final_coding = fitted(folds)
     if final_predictions is not None:
         final_coding = final_coding.with_reference(final_predictions.at(all_held).variances)
@@ -856,7 +867,7 @@ def calibrated_and_scored(
         if sums[0] <= sums[1] and sums[2] > sums[3]:
             final_coding, sums = (
                 final_coding.filling(observed_codes),
-                sums_of(lambda fitted_coding, left: fitted_coding.filling(left)),
+                sums_of(lambda fitted_coding, remaining: fitted_coding.filling(remaining)),
             )
             sums[2] = sums[3]
         if sums[0] > sums[1]:  # the same probabilities everywhere
@@ -865,12 +876,12 @@ def calibrated_and_scored(
                 sums[1],
                 sums[3],
             )
-    weight = sum(float(np.sum(holes.weights[mask])) for mask in held)
+    weight = sum(float(np.sum(missingness.weights[mask])) for mask in held)
     return final_coding, ColumnScores(
         loss=float(sums[0] / sums[1]) if sums[1] > 0.0 else np.nan,
         error=coding.error(float(sums[2] / weight)),
         error_of_constant=coding.error(float(sums[3] / weight)),
         n_held=sum(int(np.count_nonzero(mask)) for mask in held),
-        auc_of_holes=holes.auc,
-        weighted=bool(np.ptp(holes.weights) > 0.0),
+        auc_of_holes=missingness.auc,
+        weighted=bool(np.ptp(missingness.weights) > 0.0),
     )
