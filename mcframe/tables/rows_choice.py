@@ -836,7 +836,7 @@ def calibrated_and_scored(
         )
         return np.array(lost)
 
-    def sums_of(change: Callable[[Coding, Array], Coding]) -> Array:
+    def sums_of(adjust: Callable[[Coding, Array], Coding]) -> Array:
         """Return weighted sums of losses over folds, at least those of the answers at the end."""
         sums = np.zeros(4)
         for k in folds:
