@@ -573,5 +573,5 @@ def test_two_writers_of_one_file_leave_whole_ones(tmp_path):
 
 def test_objects_of_other_classes_are_not_stored(tmp_path):
     archive = Archive.at_path(tmp_path / "one.npz", "fit", {})
-    with pytest.raises(mc.ModelError, match="is a Plain: files hold mcframe's own classes"):
+    with pytest.raises(mc.ModelError, match="is a Plain: files hold mcframe's classes"):
         archive.add("a", {"x": np.array([None, Plain(1)], dtype=object)})

@@ -68,7 +68,7 @@ def test_what_is_heavy_is_loaded_when_it_is_asked_for():
 
 def test_first_order_backends_run_without_cvxpy():
     gone = 'sys.modules["cvxpy"] = None\n' + FITTED + REFERENCE_ASKED
-    asked = "[mc.fit(model, data).status, mc.explain(model, data).verdicts[-1].reason, said]"
+    asked = "[mc.fit(model, data).status, mc.explain(model, data).eligibilities[-1].reason, said]"
     status, reason, said = answer(gone, asked)
     assert status == "certified"
     assert "needs cvxpy, which is not installed" in reason

@@ -674,7 +674,7 @@ def test_new_rows_are_given_what_rows_of_the_fit_have(seed):
     alone = all(isinstance(block.likelihood, mc.Gaussian) for block in observed.blocks)
     if not alone:  # bounds of labels and rows find one another
         passed = bounds_of(rows, observed, state)
-        rows.latest = state, 0, passed
+        rows.latest = state, passed
         for _ in range(300):
             passed.refresh(0, observed.shape[0], passed.gaussians(0, observed.shape[0]))
     for found, expected in zip(again.mixture(*cells), fitted.mixture(*cells), strict=True):
