@@ -203,3 +203,18 @@ def test_tables_are_completed_with_them(word, kind):
         warnings.simplefilter("ignore", UserWarning)
         tables = [mc.complete(frame, types={"y": each}).table for each in (word, own(word))]
     pd.testing.assert_frame_equal(*tables)
+
+
+def test_a_file_with_a_class_that_is_not_declared_says_how_to_go_on(tmp_path, monkeypatch):
+    model = mc.Model([mc.Block("y", own(mc.Gaussian()))], [mc.NuclearNorm(1.0)])
+    mc.fit(model, {"y": numbers((6, 3), "real", np.random.default_rng(0))}).save(
+        tmp_path / "y.mcf"
+    )
+    monkeypatch.setattr("mcframe.storage.serializing.STORED", {})
+    with pytest.raises(mc.DataError, match=r"OwnGaussian' is a class from outside.*import its"):
+        mc.load(tmp_path / "y.mcf")
+
+
+def test_only_classes_of_attrs_are_declared_as_stored():
+    with pytest.raises(mc.ModelError, match=r"Plain is no class of attrs.*@attrs\.frozen"):
+        stored(type("Plain", (), {}))

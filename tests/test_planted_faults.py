@@ -98,6 +98,25 @@ class WideDomain(mc.Bernoulli):
 
 
 @attrs.frozen
+class CountsAsNumbers(mc.Gamma):
+    """Says that positive numbers are counts."""
+
+    kind = mc.contracts.ValueKind.COUNT
+
+
+@attrs.frozen
+class LabelsFromMinusOne(mc.Bernoulli):
+    """Lists a value that it refuses."""
+
+    values = np.array([-1.0, 1.0])
+
+
+def test_a_kind_that_is_not_that_of_the_domain_is_caught():
+    with pytest.raises(mc.LawViolation, match=r"domain.*a fraction is valid"):
+        mc.laws.check_likelihood(CountsAsNumbers(2.0), (1.0, 2.0), (-1.0, 0.0))
+
+
+@attrs.frozen
 class NamelessLink(mc.Poisson):
     """Passes the logarithm of the mean off as the mean."""
 
@@ -153,6 +172,7 @@ class BoundedEverywhere(mc.RiskMixture):
         (HarmfulLoss(), "unharmed|one value"),
         (OtherExpression(), "the prox solves its program"),
         (WideDomain(), "domain"),
+        (LabelsFromMinusOne(), "domain"),
         (WrongMean(scale=0.3), "samples match"),
         (NamelessLink(), "z has its name"),
         (RelativeLoss(), "one value|location"),
@@ -252,6 +272,33 @@ class CheapMaxNorm(mc.MaxNorm):
 
 
 @attrs.frozen
+class HalfTheWeight(mc.NuclearNorm):
+    """Declares half of its weight."""
+
+    @property
+    def linear_weight(self):
+        return 0.5 * self.weight
+
+
+@attrs.frozen
+class SmallerSum(mc.NuclearBall):
+    """Declares half of its radius."""
+
+    @property
+    def largest_sum(self):
+        return 0.5 * self.radius
+
+
+@attrs.frozen
+class WiderBounds(mc.Box):
+    """Declares bounds that are not its own."""
+
+    @property
+    def entry_bounds(self):
+        return 2.0 * self.lower, 2.0 * self.upper
+
+
+@attrs.frozen
 class OptimisticMultipliers(mc.MaxNormBall):
     """Half the sum of the multipliers, whether or not they make a semidefinite matrix."""
 
@@ -348,6 +395,9 @@ class WeightWithoutUnit(mc.NuclearNorm):
     "term",
     [
         IgnoredStrength(2.0),
+        HalfTheWeight(2.0),
+        SmallerSum(3.0),
+        WiderBounds(-0.5, 0.5),
         LostHalf(2.0),
         HardThreshold(0.5),
         SmallConjugate(2.0),

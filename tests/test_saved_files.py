@@ -23,7 +23,7 @@ from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.storage import archive as storage
 from mcframe.storage import serializing as stored
 from mcframe.storage.archive import HEADER, checksums_of
-from mcframe.storage.serializing import RENAMED
+from mcframe.storage.serializing import RENAMED, RENAMED_CLASSES
 
 from .strategies import damaged
 
@@ -590,15 +590,17 @@ def test_a_posterior_in_memory_goes_on_from_its_checkpoint(word, tmp_path):
 
 
 def test_files_with_earlier_names_of_fields_are_read(answers, file):
-    """Fields of a certificate were renamed within this format."""
+    """Classes and fields were renamed within this format."""
 
     def earlier(part):
         if isinstance(part, list):
             return [earlier(element) for element in part]
         if not isinstance(part, dict):
             return part
-        names = {new: old for old, new in RENAMED.get(part.get("is"), {}).items()}
-        return {names.get(key, key): earlier(element) for key, element in part.items()}
+        fields = {new: old for old, new in RENAMED.get(part.get("is"), {}).items()}
+        classes = {new: old for old, new in RENAMED_CLASSES.items()}
+        members = {fields.get(key, key): earlier(element) for key, element in part.items()}
+        return members | {"is": classes.get(part["is"], part["is"])} if "is" in part else members
 
     members = members_of(answers["fit"])
     facts = json.loads(members[FACTS])

@@ -43,7 +43,7 @@ class NuclearBall(Constraint, Spectral, Factored):
     count_share: float = attrs.field(default=0.0, validator=share, kw_only=True)
 
     @property
-    def largest_sum(self) -> float:  # type: ignore[override]
+    def largest_sum(self) -> float:
         """The radius of the ball."""
         return self.radius
 

@@ -2,5 +2,5 @@
 
 from mcframe.contracts.errors import *
 from mcframe.contracts.likelihood import *
-from mcframe.contracts.stored import *
+from mcframe.contracts.stored_classes import *
 from mcframe.contracts.term import *

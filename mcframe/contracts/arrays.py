@@ -20,6 +20,15 @@ Shape: TypeAlias = tuple[int, int]
 Matrix: TypeAlias = Array | LinearOperator
 
 
+def class_offers(value: object, *names: str) -> bool:
+    """Return True if the class of a value has all these members.
+
+    The value itself is not asked: a frame has its columns as attributes, and a ``Delayed`` of Dask
+    has any attribute.
+    """
+    return all(hasattr(type(value), name) for name in names)
+
+
 def svd(matrix: Array) -> tuple[Array, Array, Array]:
     """Return U (n x k), s (k,) and V' (k x d) with ``matrix = U diag(s) V'`` and k = min(n, d).
 

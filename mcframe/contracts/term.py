@@ -342,10 +342,16 @@ class Spectral(Term, Prox):
 
     #: w where the term is exactly w / 2 * ||Z||_F^2, else 0: such a term joins any prox.
     quadratic_weight: float = 0.0
-    #: w where the term is exactly w times the sum of the singular values.
-    linear_weight: float | None = None
-    #: r where the term is the set of matrices whose singular values add up to at most r.
-    largest_sum: float | None = None
+
+    @property
+    def linear_weight(self) -> float | None:
+        """w where the term is exactly w times the sum of the singular values, else None."""
+        return None
+
+    @property
+    def largest_sum(self) -> float | None:
+        """r where the term is the set of sums of singular values of at most r, else None."""
+        return None
 
     @abstractmethod
     def of_singular_values(self, singular_values: Array) -> float:

@@ -14,8 +14,8 @@ from typing import Any, ParamSpec, TypeVar
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.data_forms import class_offers, is_sparse_matrix
+from mcframe.contracts.arrays import Array, Mask, class_offers
+from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.errors import ModelError
 
 Options = ParamSpec("Options")

@@ -7,12 +7,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.data_forms import class_offers
+from mcframe.contracts.arrays import Array, IntArray, class_offers
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import NotANumber, floats_of, is_word, whole
-from mcframe.likelihoods import Bernoulli, Multinomial, Ordinal
 from mcframe.model import Block, Problem
 from mcframe.model.binding import targets_of
 from mcframe.model.forms import check_domain
@@ -415,8 +413,3 @@ def largest(numbers: Array, n: int) -> IntArray:
     else:
         candidates = np.arange(numbers.size)
     return candidates[np.argsort(-numbers[candidates], kind="stable")[:n]]
-
-
-def has_probabilities(likelihood: Likelihood) -> bool:
-    """Whether observations are labels, levels or classes."""
-    return isinstance(likelihood, Bernoulli | Multinomial | Ordinal)

@@ -179,6 +179,13 @@ def spectral_parts_agree(term: Spectral, points: list[Array]) -> None:
         if term.quadratic_weight > 0.0:
             half = 0.5 * term.quadratic_weight * float(np.dot(s, s))
             close(term.value(point), half, 1e-9, "value of a quadratic term")
+        if term.linear_weight is not None:
+            total = term.linear_weight * float(np.sum(s))
+            close(term.value(point), total, 1e-9, "value of a weight times the nuclear norm")
+        if term.largest_sum is not None and np.sum(s) > 0.0:
+            edge = point * (term.largest_sum / float(np.sum(s)))
+            inside = np.isfinite(term.value(0.99 * edge)), np.isfinite(term.value(1.01 * edge))
+            demand(inside == (True, False), "the set ends elsewhere than at its largest sum")
         for step in STEPS:
             shrunk = term.shrink(s, step)
             order = np.argsort(s)
@@ -283,6 +290,23 @@ def sets_are_sets(term: Constraint, points: list[Array]) -> None:
             demand(term.of_factors(cut) == 0.0, "the projection of factors is not in the set")
             close(term.prox_factors(cut, 1.0), cut, 1e-12, "projection of projected factors")
             close(term.prox_factors(stacked, 50.0), cut, 1e-12, "their projection, another step")
+
+
+@law_of(TERM_LAWS, "entry bounds are the set")
+def entry_bounds_are_the_set(term: Term, points: list[Array]) -> None:
+    """A set with ``entry_bounds`` holds the matrices with all entries between them, no others."""
+    if term.entry_bounds is None:
+        return
+    lower, upper = term.entry_bounds
+    for point in points:
+        within = np.clip(point, lower, upper)
+        demand(np.isfinite(term.value(within)), "a matrix within the bounds is outside of the set")
+        for end, direction in ((lower, -1.0), (upper, 1.0)):
+            if np.isfinite(end):
+                beyond = within.copy()
+                beyond.flat[0] = end + direction * 0.01 * (1.0 + abs(end))
+                outside = not np.isfinite(term.value(beyond))
+                demand(outside, "a matrix beyond the bounds is in the set")
 
 
 @law_of(TERM_LAWS, "Fenchel and Young")

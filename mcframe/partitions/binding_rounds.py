@@ -47,7 +47,7 @@ from mcframe.partitions.partitioned_problem import (
     gathered_origins,
 )
 
-# The multipliers of two hashes of an entry: with sums of both entries are told apart by 128 bits.
+# The multipliers of two hashes of an entry: both sums together have 128 bits.
 HASHES = (MULTIPLIERS, (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.data_forms import class_offers
+from mcframe.contracts.arrays import Array, IntArray, Mask, class_offers
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import NotANumber, a_type, exact, floats_of
 from mcframe.likelihoods import Gaussian

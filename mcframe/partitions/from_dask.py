@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, TypeGuard
 
 import attrs
 import numpy as np
 
-from mcframe.contracts.data_forms import class_offers, is_chunked_array, is_dask_frame
+from mcframe.contracts.arrays import class_offers
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import a_type
@@ -154,6 +154,31 @@ def tables_as_arrays(name: str, collection: Any) -> Any:
             )
         arrays[what] = added
     return Observations(**arrays)
+
+
+class ChunkedArray(Protocol):
+    """An array of Dask, in chunks."""
+
+    chunks: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+    ndim: int
+    dtype: Any
+
+    def __getitem__(self, key: Any) -> Any:
+        """Some of its rows and columns."""
+
+    def rechunk(self, chunks: Any) -> Any:
+        """The array in other chunks."""
+
+
+def is_chunked_array(values: object) -> TypeGuard[ChunkedArray]:
+    """Return True for an array of Dask."""
+    return class_offers(values, "chunks", "rechunk")
+
+
+def is_dask_frame(values: object) -> bool:
+    """Return True for a frame or a Series of Dask."""
+    return class_offers(values, "columns", "__dask_graph__")
 
 
 def in_columns(collection: Any) -> Any:

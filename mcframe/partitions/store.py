@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from mcframe.backends import Settings
+from mcframe.contracts.arrays import class_offers
 from mcframe.contracts.deferred import Deferred
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model
@@ -59,7 +60,7 @@ class PartitionStore:
 
 def is_partitioned(data: object) -> TypeGuard[PartitionedData]:
     """Return True for data in partitions, without computing any property."""
-    return {"part", "rows", "n_entries", "fingerprint"}.issubset(dir(type(data)))
+    return class_offers(data, "part", "rows", "n_entries", "fingerprint")
 
 
 def is_collection(data: object) -> bool:
@@ -69,7 +70,7 @@ def is_collection(data: object) -> bool:
         if isinstance(data, Observations)
         else (data,)
     )
-    return any("__dask_graph__" in dir(type(part)) for part in parts)
+    return any(class_offers(part, "__dask_graph__") for part in parts)
 
 
 def refusal_of_rows(data: object) -> str | None:

@@ -9,8 +9,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.data_forms import class_offers
+from mcframe.contracts.arrays import Array, IntArray, class_offers
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import a_type, is_word, whole

@@ -70,7 +70,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
     prior = Prior.FACTORS
 
     @property
-    def linear_weight(self) -> float | None:  # type: ignore[override]
+    def linear_weight(self) -> float | None:
         """The weight, which is the factor of the sum of singular values."""
         return None if self.weight is None else float(self.weight)
 

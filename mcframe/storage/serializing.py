@@ -13,11 +13,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
-from mcframe.contracts.data_forms import class_offers
+from mcframe.contracts.arrays import Array, class_offers
 from mcframe.contracts.errors import DataError, McframeError, ModelError
 from mcframe.contracts.showing import cut
-from mcframe.contracts.stored import STORED
+from mcframe.contracts.stored_classes import STORED
 from mcframe.contracts.validators import a_type, meant
 from mcframe.storage import stored_frames
 

@@ -16,8 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.exceptions import DuplicateError
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.data_forms import class_offers
+from mcframe.contracts.arrays import Array, IntArray, Mask, class_offers
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.row_stores import refuse_stores
