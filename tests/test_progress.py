@@ -1,5 +1,6 @@
 """Bars in terminals and notebooks, lines elsewhere, logs; and the answers they must not change."""
 
+import itertools
 import logging
 import multiprocessing
 import os
@@ -268,6 +269,17 @@ def test_two_threads_share_the_terminal(monkeypatch, quick):
     assert {"first", "second"} <= {line.split()[0] for line in pictures(written)}
     assert is_given_back(written)
     assert not progress.the_board(os.getpid()).stages
+
+
+def test_a_stage_that_ends_while_its_bar_is_drawn(monkeypatch, quick):
+    looks = itertools.cycle([8.0, None])  # the time that is left ends between two looks at it
+    monkeypatch.setattr(progress.Progress, "left", property(lambda self: next(looks)))
+    with terminal(monkeypatch) as written, stage("x") as here:
+        here.report("on", 0.5)
+        for _ in range(4):  # from either look on
+            assert str(here).startswith("x: on after")
+        time.sleep(0.3)
+    assert is_given_back(written)
 
 
 def test_a_terminal_that_is_closed_ends_no_computation(monkeypatch, quick):

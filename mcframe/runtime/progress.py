@@ -157,8 +157,9 @@ class Progress:
     @property
     def left(self) -> float | None:
         """Seconds that remain at the rate of the second half of the time; None if unknown."""
-        (last, share), seconds = self.marks[-1], self.seconds
-        then, before = [mark for mark in self.marks if mark[0] <= 0.5 * last][-1]
+        marks, seconds = self.marks, self.seconds  # another thread may replace the marks
+        last, share = marks[-1]
+        then, before = [mark for mark in marks if mark[0] <= 0.5 * last][-1]
         if not before < share < 1.0:
             return None
         left = (1.0 - share) * (last - then) / (share - before) - (seconds - last)
@@ -167,7 +168,8 @@ class Progress:
     def __str__(self) -> str:
         state = ", ".join(filter(None, [self.text, self.step]))
         state = f"{self.title}: {state}" if state else self.title
-        ahead = "" if self.left is None else f", about {duration(self.left)} to go"
+        left = self.left
+        ahead = "" if left is None else f", about {duration(left)} to go"
         return f"{state} after {duration(self.seconds)}{ahead}"
 
     def write_line(self, line: str, on_paper: bool) -> None:
@@ -322,9 +324,9 @@ class TerminalBars:
         for shrinks in (False, False, True, False):
             table.add_column(no_wrap=not shrinks)
         for progress in stages:
-            times = [duration(progress.seconds)]
-            if progress.left is not None:
-                times = [*times[narrow:], f"{duration(progress.left)} to go"]
+            times, left = [duration(progress.seconds)], progress.left
+            if left is not None:
+                times = [*times[narrow:], f"{duration(left)} to go"]
             name = "  " * progress.title.count(" / ") + progress.title.rpartition(" / ")[2]
             bar = ProgressBar(
                 1.0, progress.share, width=6 if narrow else 20, pulse=progress.share == 0.0
