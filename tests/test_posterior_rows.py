@@ -1,5 +1,7 @@
 """Posteriors of rows that are draws of Gaussians, beside dense formulas row by row."""
 
+from contextlib import nullcontext
+
 import attrs
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from mcframe.contracts import BackendError
 from mcframe.numerics import row_mixtures
 from mcframe.numerics.row_mixtures import Incomplete, RowMixture, conditionals, expectation
 from mcframe.posterior import rows as posterior_rows
+from mcframe.posterior import variational_em
 from mcframe.posterior.rows import fit_rows, given_rows
 from mcframe.runtime.machine import thread_limit
 
@@ -248,8 +251,25 @@ def test_a_step_that_lowers_the_evidence_is_an_error(monkeypatch):
         return m_step(self, found, means)
 
     monkeypatch.setattr(posterior_rows.RowsPrior, "m_step", forgetful)
-    with pytest.raises(BackendError, match="evidence lower bound of Gaussian rows fell from"):
+    with pytest.raises(BackendError, match="bound on the evidence fell from"):
         fit_rows(values, np.full(4, 100.0), tol=0.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "falls"),
+    [
+        (-np.inf, -5.0, False),
+        (1.0, 1.0, False),
+        (1.0, 1.0 - 1e-9, False),
+        (1.0, 0.9, True),
+        (1.0, np.nan, True),
+        (-np.inf, np.nan, True),
+        (np.inf, np.inf, False),
+    ],
+)
+def test_a_bound_may_fall_by_rounding_alone(before, after, falls):
+    with pytest.raises(BackendError, match="fell from") if falls else nullcontext():
+        variational_em.check_rise(before, after, 1e-8)
 
 
 def test_the_evidence_lower_bound_lies_below_the_evidence():
@@ -292,7 +312,7 @@ def test_extrapolated_steps_end_where_plain_ones_do(monkeypatch):
     values[rng.random(values.shape) < 0.7] = np.nan
     options = {"prior_rows": 5.0, "tol": 1e-9, "max_steps": 3000}
     fast = fit_rows(values, np.full(6, 100.0), **options)
-    monkeypatch.setattr(posterior_rows, "LENGTHENED", 1.0)
+    monkeypatch.setattr(variational_em, "LENGTHENED", 1.0)
     plain = fit_rows(values, np.full(6, 100.0), **options)
     assert fast.evidence == pytest.approx(plain.evidence, abs=1e-3)
     assert len(fast.history) < 0.6 * len(plain.history)

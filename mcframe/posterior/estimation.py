@@ -22,6 +22,7 @@ from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, fa
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed
 from mcframe.posterior.row_pass import PosteriorRows, SweptRows
+from mcframe.posterior.variational_em import check_rise
 from mcframe.runtime.machine import OutOfTime, blas_alone, checked_jobs, stop_at, thread_limit
 from mcframe.runtime.progress import checked_progress, current, stage
 
@@ -128,7 +129,8 @@ class CoordinateAscent:
                 if self.engine is None:
                     raise
                 return "interrupted", f"stopped after {len(history)} sweeps"
-            check_rise(before, engine.evidence, engine.rounding, n_numbers)
+            size = abs(before) + abs(engine.evidence) + n_numbers
+            check_rise(before, engine.evidence, ROUNDING * size + 16.0 * engine.rounding)
             self.engine = engine
             seconds = time.perf_counter() - self.began
             history.append(Sweep(len(history) + 1, engine.evidence, engine.n_factors, seconds))
@@ -143,15 +145,6 @@ class CoordinateAscent:
             if engine.converged is not None:
                 status = "converged" if engine.converged else "iteration_limit"
                 return status, f"the rows took {engine.n_steps} steps"
-
-
-def check_rise(before: float, after: float, rounding: float, size: int) -> None:
-    """Raise an error where the bound has fallen by more than rounding."""
-    if after < before - ROUNDING * (abs(before) + abs(after) + size) - 16.0 * rounding:
-        raise BackendError(
-            f"the bound on the evidence fell from {before!r} to {after!r}. This is a bug in"
-            " mcframe: please report it with the model and, if possible, the data"
-        )
 
 
 @runtime_checkable

@@ -8,7 +8,8 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.posterior.observed import LOG_TWO_PI, Observed, PseudoObservations
-from mcframe.posterior.rows import LENGTHENED, RowsPosterior, fit_rows, given_rows
+from mcframe.posterior.rows import RowsPosterior, fit_rows, given_rows
+from mcframe.posterior.variational_em import extrapolated_em
 from mcframe.regularizers import GaussianRows
 
 # The noise variance of a Gaussian block that does not declare it, over the variance of the
@@ -65,6 +66,11 @@ class JointPosterior:
                 break
             last_means = moments[0]
         return attrs.evolve(self, observed=observed, rows=rows)
+
+    def beyond(self, after: "JointPosterior", length: float) -> "JointPosterior":
+        """``after``, with rows ``length`` times as far away as its rows."""
+        rows = self.rows.beyond(after.rows, length)
+        return after if rows is after.rows else attrs.evolve(after, rows=rows)
 
     def __str__(self) -> str:
         return f"rows       {self.n_factors} Gaussian component(s)"
@@ -133,20 +139,19 @@ def joint_sweeps(
         converged = len(rows.history) <= max_steps
         yield JointPosterior(observed, rows, rows.evidence + dense.constant, noise, converged)
         return
-    not_extrapolated, step_length, highest_evidence = rows, 1.0, -np.inf
-    while True:
-        moments = rows.moments()
+
+    def step(before: JointPosterior) -> JointPosterior:
+        moments = before.rows.moments()
         mean, variance = (array[observed.cells] for array in moments)
-        fitted = observed.fitted(mean, np.sqrt(variance))
+        fitted = before.observed.fitted(mean, np.sqrt(variance))
         dense = dense_observations(fitted, noise, moments)
-        after = rows.step(dense.values, dense.precisions)
+        after = before.rows.step(dense.values, dense.precisions)
         evidence = after.evidence + dense.constant
-        if rows is not not_extrapolated and not evidence >= highest_evidence:
-            rows, step_length = not_extrapolated, 1.0  # it went too far
-            continue
-        yield JointPosterior(fitted, after, evidence, noise, rounding=dense.rounding)
-        rows, step_length = not_extrapolated.beyond(after, step_length), LENGTHENED * step_length
-        observed, not_extrapolated, highest_evidence = fitted, after, evidence
+        return JointPosterior(fitted, after, evidence, noise, rounding=dense.rounding)
+
+    begin = JointPosterior(observed, rows, -np.inf, noise)
+    for _, after in extrapolated_em(begin, step, lambda _, after: after):
+        yield after
 
 
 def column_variances(observed: Observed) -> Array:

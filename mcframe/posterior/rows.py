@@ -9,7 +9,7 @@ the prior covariance of one Gaussian counts as maximises the evidence lower boun
 import warnings
 import zlib
 from functools import cached_property
-from typing import TypeVar
+from typing import Any
 
 import attrs
 import numpy as np
@@ -17,7 +17,6 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp, ndtri, stdtrit
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.contracts.errors import BackendError
 from mcframe.numerics.inverse_wishart import digammas, divergence, log_gammas
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import (
@@ -29,9 +28,10 @@ from mcframe.numerics.row_mixtures import (
     moments_of,
     root_of,
 )
+from mcframe.posterior.variational_em import EMParameters, ParametersT, variational_em
 from mcframe.posterior.wide_rows import WideParameters, WidePrior, is_wide
 from mcframe.runtime.machine import limits_blas
-from mcframe.runtime.progress import current, stage
+from mcframe.runtime.progress import stage
 
 # The numbers of rows that the prior covariance of one Gaussian may count as.
 PRIOR_ROWS = np.geomspace(0.1, 3000.0, 60)
@@ -113,7 +113,7 @@ class RowsPrior:
 
 
 @attrs.frozen(eq=False)
-class RowsParameters:
+class RowsParameters(EMParameters[Expectation]):
     """The distribution of shares, means and covariances of the components given the data.
 
     ``S_c ~ inverse Wishart(scatters[c], degrees[c])``, ``mean_c ~ N(means[c], S_c / counts[c])``.
@@ -168,28 +168,13 @@ class RowsParameters:
         """The parameters after a step."""
         return self.prior.m_step(moments, self.means)
 
-    def bound(self, moments: Expectation) -> float:
-        """The evidence lower bound, at the moments of rows under these parameters."""
-        return float(np.sum(moments.evidence)) - self.divergence()
-
-    def step(self, table: Incomplete) -> tuple["RowsParameters", float]:
-        """The parameters after a step, and the evidence lower bound before it."""
-        moments = self.expectation(table)
-        return self.m_step(moments), self.bound(moments)
-
     def moments(self, table: Incomplete) -> tuple[Array, Array]:
         """Mean and variance of z (n x d) on which the evidence lower bound rests."""
         cells = self.expected.conditionals(table)
         return moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
 
     def beyond(self, after: "RowsParameters", length: float) -> "RowsParameters":
-        """``self + length (after - self)``, or ``after`` if those are no parameters.
-
-        Steps of variational EM are short where much is unknown. Going on in the direction from
-        the last step to this one takes far fewer of them, but may lower the evidence; then the
-        next step begins at the last one (O'Donoghue and Candes, Adaptive restart for accelerated
-        gradient schemes, 2015).
-        """
+        """``self + length (after - self)``, or ``after`` if those are no parameters."""
         if length == 1.0:
             return after
         names = "shares", "means", "counts", "scatters", "degrees"
@@ -249,13 +234,6 @@ MANY_NUMBERS = 200_000
 # The distributions of so many numbers are all found at once, and kept: a table asks for those of
 # one column after the other.
 MOST_CELLS = 4_000_000
-# How many times longer an extrapolation is than the last one, until one lowers the evidence.
-LENGTHENED = 1.2
-# How far rounding may lower the evidence, as a share of the sum of its parts' absolute values.
-EVIDENCE_ROUNDING = 1e-9
-
-
-ParametersT = TypeVar("ParametersT", RowsParameters, WideParameters)
 
 
 @attrs.frozen(eq=False)
@@ -275,7 +253,7 @@ class RowsPosterior:
         last evidence lower bound of the estimate.
     history : tuple of float
         The evidence lower bound before each step; it never falls. Empty of given parameters.
-    parameters : RowsParameters, WideParameters or None
+    parameters : EMParameters or None
         The distribution of shares, means and covariances of the components; None where these are
         given.
     powers, factors : array (d,) or None
@@ -289,7 +267,7 @@ class RowsPosterior:
     responsibilities: Array
     evidence: float
     history: tuple[float, ...] = ()
-    parameters: RowsParameters | WideParameters | None = None
+    parameters: EMParameters[Any] | None = None
     powers: Array | None = None
     factors: Array | None = None
 
@@ -402,13 +380,10 @@ class RowsPosterior:
 
     def beyond(self, after: "RowsPosterior", length: float) -> "RowsPosterior":
         """The posterior with parameters ``length`` times as far away as those of ``after``."""
-        far: RowsParameters | WideParameters | None = None
-        match self.parameters, after.parameters:
-            case RowsParameters() as begin, RowsParameters() as end:
-                far = begin.beyond(end, length)
-            case WideParameters() as begin, WideParameters() as end:
-                far = begin.beyond(end, length)
-        if far is None or far is after.parameters:
+        if self.parameters is None or after.parameters is None:
+            return after
+        far = self.parameters.beyond(after.parameters, length)
+        if far is after.parameters:
             return after
         return posterior_given(after.table, far.predictive, far, after.history)
 
@@ -482,7 +457,7 @@ def powers_of(squares: Array, variances: Array) -> Array:
 def posterior_given(
     table: Incomplete,
     components: RowMixture | LowRankRows,
-    parameters: RowsParameters | WideParameters | None = None,
+    parameters: EMParameters[Any] | None = None,
     history: tuple[float, ...] = (),
 ) -> RowsPosterior:
     """The posterior of the rows of a table given the distribution of a new row."""
@@ -684,38 +659,3 @@ def parameters_of_clusters(
     weights = np.sum(members, axis=0)
     moments = Expectation(cells.evidence, members, weights, members.T @ away, scatters)
     return prior.m_step(moments, np.tile(prior.mean, (number, 1)))
-
-
-def variational_em(
-    table: Incomplete, parameters: ParametersT, tol: float, max_steps: int
-) -> tuple[ParametersT, tuple[float, ...]]:
-    """Parameters after the steps of variational EM, and the history of the evidence lower bound.
-
-    Raises
-    ------
-    BackendError
-        If a step lowers it by more than rounding can.
-    """
-    history: list[float] = []
-    plain, length = parameters, 1.0
-    while True:
-        moments = parameters.expectation(table)
-        evidence = parameters.bound(moments)
-        size = float(np.sum(np.abs(moments.evidence))) + abs(evidence) + table.values.size
-        if history and parameters is not plain and not evidence >= history[-1]:
-            parameters, length = plain, 1.0  # it went too far
-            continue
-        if history and not evidence >= history[-1] - EVIDENCE_ROUNDING * size:
-            raise BackendError(
-                f"the evidence lower bound of Gaussian rows fell from {history[-1]:.12g} to"
-                f" {evidence:.12g}, which no step may do; standardise columns, or raise the"
-                " variances of the noise"
-            )
-        history.append(evidence)
-        rise = evidence - history[-2] if len(history) > 1 else np.inf
-        share = current().fall(rise, tol * table.n_observed)
-        current().report(f"step {len(history)}, evidence {evidence:.6g}", share)
-        if rise < tol * table.n_observed or len(history) > max_steps or not table.n_observed:
-            return parameters, tuple(history)
-        before, plain = plain, parameters.m_step(moments)
-        parameters, length = before.beyond(plain, length), LENGTHENED * length

@@ -19,6 +19,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.numerics.inverse_wishart import digammas, divergence, log_gammas
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import Incomplete
+from mcframe.posterior.variational_em import EMParameters
 
 # Tables of at most so many columns have a full covariance, which is as fast.
 FEWEST_COLUMNS = 128
@@ -105,7 +106,7 @@ class WidePrior:
 
 
 @attrs.frozen(eq=False)
-class WideParameters:
+class WideParameters(EMParameters[WideMoments]):
     """The distribution of mean and covariance given the moments of the rows.
 
     ``S ~ inverse Wishart(scatter, degrees)``, ``mean ~ N(m, S / counts)``, where the scatter is
@@ -198,15 +199,6 @@ class WideParameters:
     def m_step(self, moments: WideMoments) -> "WideParameters":
         """The parameters after a step."""
         return self.prior.m_step(moments)
-
-    def bound(self, moments: WideMoments) -> float:
-        """The evidence lower bound, at the moments of rows under these parameters."""
-        return float(np.sum(moments.evidence)) - self.divergence()
-
-    def step(self, table: Incomplete) -> tuple["WideParameters", float]:
-        """The parameters after a step, and the evidence lower bound before it."""
-        moments = self.expectation(table)
-        return self.m_step(moments), self.bound(moments)
 
     def moments(self, table: Incomplete) -> tuple[Array, Array]:
         """Mean and variance of z (n x d) on which the evidence lower bound rests."""
