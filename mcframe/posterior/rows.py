@@ -9,7 +9,7 @@ the prior covariance of one Gaussian counts as maximises the evidence lower boun
 import warnings
 import zlib
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import numpy as np
@@ -28,7 +28,7 @@ from mcframe.numerics.row_mixtures import (
     moments_of,
     root_of,
 )
-from mcframe.posterior.variational_em import EMParameters, ParametersT, variational_em
+from mcframe.posterior.variational_em import EMParameters, variational_em
 from mcframe.posterior.wide_rows import WideParameters, WidePrior, is_wide
 from mcframe.runtime.machine import limits_blas
 from mcframe.runtime.progress import stage
@@ -234,6 +234,9 @@ MANY_NUMBERS = 200_000
 # The distributions of so many numbers are all found at once, and kept: a table asks for those of
 # one column after the other.
 MOST_CELLS = 4_000_000
+
+
+ParametersT = TypeVar("ParametersT", RowsParameters, WideParameters)
 
 
 @attrs.frozen(eq=False)
