@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import mcframe as mc
 from mcframe.selection import EntryFolds, RelativeDeviance, RowFolds
-from mcframe.tables import coding, completing, rows_choice
+from mcframe.tables import coding, completing, missingness, number_tables, rows_choice
 
 from .strategies import skewed_tables
 from .test_declare import mixed
@@ -202,7 +202,7 @@ def test_the_model_says_all_that_was_chosen(by_posterior):
 
 
 def test_wide_tables_have_factors(monkeypatch):
-    monkeypatch.setattr(rows_choice, "MOST_WORK", 1e3)
+    monkeypatch.setattr(number_tables, "MOST_WORK", 1e3)
     monkeypatch.setattr(completing, "MOST_NUMBERS", 150)
     completed = mc.complete(mixed()[["length", "weight", "ill", "stage"]].dropna(how="all"))
     assert completed.answer.model.terms == (mc.NuclearNorm(),)
@@ -510,7 +510,7 @@ def test_errors_are_those_of_holes_that_other_columns_tell_of(monkeypatch):
     assert completed.report()["auc_of_holes"][2] > 0.75
     last = str(completed).splitlines()[-1]
     assert last == "  held-out entries are weighted where other columns predict missingness: 'ill'"
-    monkeypatch.setattr(rows_choice, "LEAST_AUC", 2.0)
+    monkeypatch.setattr(missingness, "LEAST_AUC", 2.0)
     true, reported, _ = errors_of_labels("age")
     assert reported / true < 0.75
 

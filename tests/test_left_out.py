@@ -17,13 +17,9 @@ from mcframe.numerics.row_mixtures import (
 )
 from mcframe.posterior.joint import NOISE as NOISE_OF_TABLES
 from mcframe.posterior.rows import powers_of, student_factors
-from mcframe.tables.rows_choice import (
-    CoMissingness,
-    RowsFold,
-    choose_rows,
-    dealt_entries,
-    folds_of_parts,
-)
+from mcframe.tables.missingness import CoMissingness
+from mcframe.tables.rows_choice import choose_rows
+from mcframe.tables.rows_folds import RowsFold, dealt_entries, folds_of_parts
 
 NOISE = 0.1
 

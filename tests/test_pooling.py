@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
+from mcframe.tables.column_types import typed_columns
 from mcframe.tables.completing import fit_table
 from mcframe.tables.completion import DrawnRows, drawn_places
-from mcframe.tables.declaring import typed_columns
 from mcframe.tables.pooling import pool
 
 from .test_declare import mixed

@@ -15,8 +15,8 @@ from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import Incomplete, RowMixture
 from mcframe.posterior.rows import PRIOR_ROWS, RowsParameters, RowsPrior, fit_rows
 from mcframe.posterior.wide_rows import WideParameters, WidePrior, is_wide
-from mcframe.tables import rows_choice
-from mcframe.tables.rows_choice import Missingness, ridge_by_columns, ridge_by_rows
+from mcframe.tables import rows_folds
+from mcframe.tables.missingness import Missingness, ridge_by_columns, ridge_by_rows
 
 from .strategies import wide_frames
 from .test_tables_agree import check_answers_agree
@@ -238,9 +238,9 @@ def test_a_wide_answer_is_saved(tmp_path) -> None:
 def test_no_prior_is_fitted_twice_on_a_fold(n_columns: int, monkeypatch) -> None:
     values, _ = wide_table(40, n_columns, 0)
     fitted = []
-    counting = rows_choice.fit_rows
+    counting = rows_folds.fit_rows
     monkeypatch.setattr(
-        rows_choice, "fit_rows", lambda *a, **k: fitted.append(k) or counting(*a, **k)
+        rows_folds, "fit_rows", lambda *a, **k: fitted.append(k) or counting(*a, **k)
     )
     completed = mc.complete(pd.DataFrame(values))
     assert len(fitted) == completed.chosen.losses.size

@@ -37,7 +37,7 @@ from mcframe.selection.splitters import fewest_free, places_by_content
 from mcframe.selection.weight_max import chosen_place
 from mcframe.tables.coding import Coding, calibrated, joined
 from mcframe.tables.columns import read_columns, read_frame
-from mcframe.tables.declaring import check_unseen, like_frame, starting_weight
+from mcframe.tables.declaring import starting_weight
 from mcframe.tables.gaps import (
     codes_among,
     gaps_of,
@@ -45,16 +45,11 @@ from mcframe.tables.gaps import (
     numbers_are_gaps,
     warn_of_suspects,
 )
-from mcframe.tables.rows_choice import (
-    COMPONENTS,
-    HeldOutMoments,
-    RowsChoice,
-    RowsFold,
-    choose_rows,
-    dealt_entries,
-    folds_of_parts,
-    takes_factors,
-)
+from mcframe.tables.native_tables import like_frame
+from mcframe.tables.new_rows import check_unseen
+from mcframe.tables.number_tables import takes_factors
+from mcframe.tables.rows_choice import COMPONENTS, RowsChoice, choose_rows
+from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, dealt_entries, folds_of_parts
 
 # What ``terms`` may be in the place of a list of terms.
 GAUSSIAN = "gaussian"

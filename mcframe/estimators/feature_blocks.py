@@ -17,12 +17,14 @@ from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.tables import Completion, Declared
 from mcframe.tables.coding import BLOCK
+from mcframe.tables.column_types import typed_columns
 from mcframe.tables.columns import read_column_like, read_columns, read_frame
 from mcframe.tables.completing import ASIDE
+from mcframe.tables.declared import declared_of
 from mcframe.tables.declared_column import as_numbers, aside, warn_of_aside
-from mcframe.tables.declaring import conditioned, declared_of, typed_columns
 from mcframe.tables.gaps import Missing
-from mcframe.tables.rows_choice import number_block
+from mcframe.tables.new_rows import conditioned
+from mcframe.tables.number_tables import number_block
 
 # The lowest and the highest value of each feature that may be filled in.
 Limits = tuple[Array, Array]

@@ -25,7 +25,7 @@ from mcframe.tables.coding import (
     Indicators,
     RawPredictions,
 )
-from mcframe.tables.declaring import conditioned
+from mcframe.tables.new_rows import conditioned
 
 # The name of the block of targets.
 TARGETS = "targets"

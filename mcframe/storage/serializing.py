@@ -67,8 +67,9 @@ CLASSES = {
     "tables.columns": "Column TextNumbers",
     "tables.completion": "Completion",
     "tables.declared_column": "DeclaredColumn",
-    "tables.declaring": "Declared",
-    "tables.rows_choice": "ColumnScores RowsChoice",
+    "tables.calibrating": "ColumnScores",
+    "tables.declared": "Declared",
+    "tables.rows_choice": "RowsChoice",
 }
 HOMES = {name: module for module, names in CLASSES.items() for name in names.split()}
 # Classes of earlier files of this format, and their names now.

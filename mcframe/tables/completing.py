@@ -29,8 +29,11 @@ from mcframe.selection import (
 from mcframe.selection.cross_validation_answer import without_edge_warnings
 from mcframe.selection.splitters import check_length, fewest_free
 from mcframe.selection.weight_max import weight_max
+from mcframe.tables.calibrating import ColumnScores, calibrated_and_scored
 from mcframe.tables.coding import BLOCK, Indicators, Numbers, RawPredictions
+from mcframe.tables.column_types import typed_columns
 from mcframe.tables.completion import Completion
+from mcframe.tables.declared import Declared, declared_of
 from mcframe.tables.declared_column import (
     DeclaredColumn,
     answers,
@@ -39,24 +42,11 @@ from mcframe.tables.declared_column import (
     in_content_order,
     warn_of_aside,
 )
-from mcframe.tables.declaring import Declared, declared_of, typed_columns
 from mcframe.tables.gaps import Missing, listed
-from mcframe.tables.rows_choice import (
-    COMPONENTS,
-    FEWEST_TOGETHER,
-    WORK_TOGETHER,
-    ColumnScores,
-    CoMissingness,
-    HeldOutMoments,
-    Missingness,
-    RowsFold,
-    calibrated_and_scored,
-    choose_rows,
-    dealt_entries,
-    folds_of_parts,
-    number_block,
-    takes_factors,
-)
+from mcframe.tables.missingness import FEWEST_TOGETHER, WORK_TOGETHER, CoMissingness, Missingness
+from mcframe.tables.number_tables import number_block, takes_factors
+from mcframe.tables.rows_choice import COMPONENTS, choose_rows
+from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, dealt_entries, folds_of_parts
 
 # The warning about columns that are in no block.
 ASIDE = "columns that are set aside are neither used nor filled"

@@ -26,7 +26,9 @@ from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of
 from mcframe.runtime.progress import stage
 from mcframe.selection import CrossValidation
 from mcframe.storage.archive import save
+from mcframe.tables.calibrating import ColumnScores
 from mcframe.tables.coding import BLOCK, Choice, Counts, Numbers
+from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import (
     DeclaredColumn,
     answers,
@@ -35,16 +37,13 @@ from mcframe.tables.declared_column import (
     data_of,
     members_of,
 )
-from mcframe.tables.declaring import (
-    CodedRows,
-    Declared,
-    conditioned,
-    like_frame,
-    lines_of,
-    percent,
-)
 from mcframe.tables.gaps import listed
-from mcframe.tables.rows_choice import TOLERANCE, ColumnScores, RowsChoice, standard_units
+from mcframe.tables.native_tables import like_frame
+from mcframe.tables.new_rows import CodedRows, conditioned
+from mcframe.tables.number_tables import standard_units
+from mcframe.tables.printing import lines_of, percent
+from mcframe.tables.rows_choice import RowsChoice
+from mcframe.tables.rows_folds import TOLERANCE
 
 if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import CompletionPictures

@@ -1,0 +1,148 @@
+"""Codings fitted to held-out entries, and the errors of each column at these."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, Mask
+from mcframe.tables.coding import Coding, Indicator, RawPredictions, calibrated, joined
+from mcframe.tables.missingness import Missingness
+
+
+@attrs.frozen
+class ColumnScores:
+    """Errors of the predictions of a column at its held-out entries.
+
+    Attributes
+    ----------
+    loss : float
+        The mean loss of the held-out entries over that of a constant.
+    error, error_of_constant : float
+        By the coding's measure. The constant is, as for ``loss``, the best one for what the fit
+        has seen.
+    n_held : int
+        How many entries were held out, over all folds.
+    auc_of_holes : float or None
+        How well the other columns tell which entries are missing: the area under the curve on rows
+        that were left out; None where that was not looked at.
+    weighted : bool
+        Whether held-out entries are weighted by how likely they were to be missing.
+    """
+
+    loss: float
+    error: float
+    error_of_constant: float
+    n_held: int
+    auc_of_holes: float | None = None
+    weighted: bool = False
+
+
+def observed(codes: Array) -> Array:
+    """Return the numbers that are not missing."""
+    return codes[~np.isnan(codes)]
+
+
+def calibrated_and_scored(
+    coding: Coding,
+    codes: Array,
+    held: Sequence[Mask],
+    raw: Sequence[RawPredictions],
+    missingness: Missingness,
+    final_predictions: RawPredictions | None = None,
+) -> tuple[Coding, ColumnScores]:
+    """Return the coding of a column, fitted to its held-out entries, and the losses at these.
+
+    The losses of a fold are those of a coding that was fitted to the other folds; the constant is
+    the best one for the entries that the fold does not hold out. The final fit is another one than
+    those of the folds: the losses are at least those of its predictions at the same entries. If
+    probabilities lose more than constant ones, the constant ones are taken; if values are farther
+    off than the best constant, probabilities are drawn to it as far as it is the best value.
+
+    Parameters
+    ----------
+    codes : array (n,)
+    held : sequence of masks (n,)
+        Fold by fold.
+    raw : sequence of RawPredictions (n x width of the coding)
+        Of each fold, NaN where nothing is held out.
+    missingness : Missingness
+    final_predictions : RawPredictions, optional
+        Those of the final fit, each held-out entry from the rest of its row.
+    """
+    folds, observed_codes, all_held = range(len(held)), observed(codes), np.logical_or.reduce(held)
+
+    def fitted(to: Iterable[int]) -> Coding:
+        pairs = [(codes[held[k]], raw[k].at(held[k])) for k in to]
+        if not pairs:
+            return coding
+        return calibrated(
+            coding, np.concatenate([c for c, _ in pairs]), joined(r for _, r in pairs)
+        )
+
+    def losses(
+        fold_coding: Coding, predictions: RawPredictions, hidden: Array, remaining: Array
+    ) -> Array:
+        """Losses and errors of the answers and of a constant (4 x n_hidden)."""
+        answer, constant = (
+            fold_coding.decode(predictions.means, predictions.variances),
+            fold_coding.constant(remaining),
+        )
+        answers = np.repeat(fold_coding.constant_answer(remaining), hidden.size, axis=0)
+        lost = (
+            fold_coding.losses(answer, hidden),
+            fold_coding.losses(answers, hidden),
+            fold_coding.errors(fold_coding.predicted(answer), hidden),
+            fold_coding.errors(np.full(hidden.size, constant), hidden),
+        )
+        return np.array(lost)
+
+    def sums_of(adjust: Callable[[Coding, Array], Coding]) -> Array:
+        """Return weighted sums of losses over folds, at least those of the answers at the end."""
+        sums = np.zeros(4)
+        for k in folds:
+            hidden, remaining = codes[held[k]], observed(np.where(held[k], np.nan, codes))
+            remaining = remaining if remaining.size else hidden
+            predictions = raw[k].at(held[k])
+            fold_coding = adjust(
+                codings_of_other_folds[k].with_reference(predictions.variances), remaining
+            )
+            sums += (
+                losses(fold_coding, predictions, hidden, remaining) @ missingness.weights[held[k]]
+            )
+        if final_predictions is not None:
+            fold_coding, hidden = adjust(final_coding, observed_codes), codes[all_held]
+            final_losses = (
+                losses(fold_coding, final_predictions.at(all_held), hidden, observed_codes)
+                @ missingness.weights[all_held]
+            )
+            sums[[0, 2]] = np.maximum(sums, final_losses)[[0, 2]]
+        return sums
+
+    codings_of_other_folds = [fitted(other for other in folds if other != k) for k in folds]
+    final_coding = fitted(folds)
+    if final_predictions is not None:
+        final_coding = final_coding.with_reference(final_predictions.at(all_held).variances)
+    sums = sums_of(lambda fitted_coding, _: fitted_coding)
+    if isinstance(final_coding, Indicator):
+        if sums[0] <= sums[1] and sums[2] > sums[3]:
+            final_coding, sums = (
+                final_coding.filling(observed_codes),
+                sums_of(lambda fitted_coding, remaining: fitted_coding.filling(remaining)),
+            )
+            sums[2] = sums[3]
+        if sums[0] > sums[1]:  # the same probabilities everywhere
+            final_coding, sums[0], sums[2] = (
+                final_coding.as_constant(observed_codes),
+                sums[1],
+                sums[3],
+            )
+    weight = sum(float(np.sum(missingness.weights[mask])) for mask in held)
+    return final_coding, ColumnScores(
+        loss=float(sums[0] / sums[1]) if sums[1] > 0.0 else np.nan,
+        error=coding.error(float(sums[2] / weight)),
+        error_of_constant=coding.error(float(sums[3] / weight)),
+        n_held=sum(int(np.count_nonzero(mask)) for mask in held),
+        auc_of_holes=missingness.auc,
+        weighted=bool(np.ptp(missingness.weights) > 0.0),
+    )

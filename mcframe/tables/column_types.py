@@ -1,0 +1,205 @@
+"""The type of each column of a table, detected or declared, with the warnings about it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mcframe.contracts.errors import DataError, ModelError, warn_caller
+from mcframe.contracts.likelihood import Likelihood
+from mcframe.contracts.validators import a_type, is_word, plain
+from mcframe.tables.coding import Choice
+from mcframe.tables.columns import Bounds, read_columns, read_frame, read_text, warn_of_text
+from mcframe.tables.declared_column import (
+    KINDS,
+    MOST_CLASSES,
+    DeclaredColumn,
+    declared_kind,
+    detected_kind,
+    mostly_numbers,
+    placed_columns,
+    remedy_for_numbers,
+    with_constants,
+)
+from mcframe.tables.gaps import (
+    MEANT,
+    Missing,
+    gaps_of,
+    is_phrase,
+    is_sign,
+    listed,
+    meant_column,
+    stand_for_gaps,
+    warn_of_suspects,
+)
+
+
+def typed_columns(
+    frame: Any, types: Mapping[Any, Any] | None, missing: Missing, option: str = "missing"
+) -> tuple[Any, tuple[DeclaredColumn, ...]]:
+    """Return a table as a ``narwhals.DataFrame``, and the type of each column.
+
+    ``option`` is what ``missing`` is called where warnings name it.
+    """
+    table = read_frame(frame)
+    declared_types = checked_types(types, table.columns)
+    gaps = checked_gaps(missing, declared_types, table.columns, option)
+    columns = [
+        read_text(column, declared_types.get(column.name)) for column in read_columns(table, gaps)
+    ]
+    placed = placed_columns(
+        declared_kind(column, declared_types[column.name])
+        if column.name in declared_types
+        else detected_kind(column)
+        for column in columns
+    )
+    if all(declared_column.place is None for declared_column in placed):
+        placed = with_constants(placed)
+    if all(declared_column.place is None for declared_column in placed):
+        reasons = listed(
+            [
+                f"{plain(declared_column.name)!r}: {declared_column.why}"
+                for declared_column in placed
+            ],
+            between="; ",
+        )
+        raise DataError(
+            f"no column is left for a model ({reasons}); give a column with observed values, or"
+            " declare what a column holds by types={name: kind}"
+        )
+    warn_of_text(columns, declared_types)
+    warn_of_words(
+        [
+            declared_column
+            for declared_column in placed
+            if declared_column.name not in declared_types
+        ],
+        option,
+    )
+    warn_of_codes(placed, gaps, option)
+    for column in placed:
+        coding = column.coding
+        if isinstance(coding, Choice) and len(coding.places) < column.column.n_distinct:
+            n_rare = np.count_nonzero(np.isnan(column.codes) & ~column.column.missing)
+            warn_caller(
+                f"column {plain(column.name)!r} has {column.column.n_distinct} categories:"
+                f" the {MOST_CLASSES} most frequent are classes, and the {n_rare} entries of"
+                " others count as missing for the model, and stay as they are",
+            )
+    return table, placed
+
+
+def checked_gaps(
+    missing: Missing, types: Mapping[Any, Any], names: Sequence[Any], option: str = "missing"
+) -> dict[Any, tuple[Any, ...]]:
+    """The values of each column that stand for missing ones, as ``gaps_of`` reads them.
+
+    Raises
+    ------
+    ModelError
+        As there, and where one is declared to be a level, too.
+    """
+    gaps = gaps_of(missing, names, option)
+    for name, kind in types.items():
+        levels = kind if isinstance(kind, list | tuple) else ()
+        both = np.flatnonzero(stand_for_gaps(levels, gaps.get(name, ())))
+        if both.size:
+            raise ModelError(
+                f"types[{name!r}] has the level {plain(levels[both[0]])!r}, which {option} takes"
+                " for a missing value; leave it out of one of them"
+            )
+    return gaps
+
+
+def warn_of_words(columns: Iterable[DeclaredColumn], option: str) -> None:
+    """Two ``UserWarning``: categories that are mostly numbers, or mean that nothing was observed.
+
+    Of columns that are set aside the reason says it.
+    """
+    modelled = [column for column in columns if column.place is not None or column.constant]
+    numbers = {column.name: mostly_numbers(column.column) for column in modelled}
+    mostly = [
+        f"{plain(name)!r} ({text.what_is_unread})"
+        for name, text in numbers.items()
+        if text is not None
+    ]
+    if mostly:
+        remedy = remedy_for_numbers(modelled, option)
+        warn_caller(f"columns of text are taken for categories: {listed(mostly)}{remedy}")
+    words, gaps = [], dict[Any, list[str]]()
+    for column in modelled:
+        if column.column.form == "number" or numbers[column.name] is not None:
+            continue
+        counts = Counter(column.column.values)
+        for value in column.column.distinct:
+            sign = is_sign(value) and value.strip().lower() not in MEANT
+            if sign or is_phrase(value):
+                named = f"in column {plain(column.name)!r}"
+                words.append(f"{plain(value)!r} {named} ({counts[value]}x)")
+                gaps.setdefault(plain(column.name), []).append(value)
+    if words:
+        warn_caller(
+            f"text that usually stands for missing entries is taken for a value: {listed(words)};"
+            f" {option}={gaps!r} makes it a gap"
+        )
+
+
+def warn_of_codes(
+    columns: Iterable[DeclaredColumn], gaps: Mapping[Any, Sequence[Any]], option: str
+) -> None:
+    """A ``UserWarning`` of numbers that are probably codes for missing values.
+
+    Not of columns for which an empty list of gaps was declared.
+    """
+    suspects = {
+        plain(column.name): column.column.suspects
+        for column in columns
+        if column.place is not None and gaps.get(column.name) != ()
+    }
+    warn_of_suspects(suspects, option)
+
+
+def checked_types(types: Any, names: Sequence[Any]) -> dict[Any, Any]:
+    """The declared types by column name; a ``ModelError`` if one is unknown."""
+    if types is None:
+        return {}
+    if not isinstance(types, Mapping):
+        raise ModelError(
+            f"types is {a_type(types)}; a dict from column names is needed, such as"
+            ' types={"visits": "count"}'
+        )
+    checked = {}
+    for name, declared in types.items():
+        if name not in names:
+            hint = meant_column(name, names)
+            raise ModelError(f"types names {plain(name)!r}, which is no column; {hint}")
+        checked[name] = Bounds.of(declared) or declared
+        needed = needed_instead(checked[name])
+        if needed:
+            raise ModelError(f"types[{name!r}] is {declared!r}; {needed}")
+    return checked
+
+
+def needed_instead(declared: Any) -> str:
+    """The types that a column can have instead; "" where the declared type is right."""
+    if isinstance(declared, Likelihood | Bounds) or is_word(declared, *KINDS):
+        return ""
+    if isinstance(declared, type) and issubclass(declared, Likelihood):
+        return f"write {declared.__name__}() with parentheses"
+    if isinstance(declared, list | tuple) and len(declared) > 1:
+        if declared[0] in KINDS and not all(isinstance(value, str) for value in declared):
+            return (
+                "bounds are ['number', lower, upper], with lower below upper; give None (in JSON"
+                " null) where there is none"
+            )
+        twice = [value for k, value in enumerate(declared) if value in declared[:k]]
+        if twice:
+            return f"the level {plain(twice[0])!r} stands twice; give each level once"
+        if None not in declared:
+            return ""
+    return (
+        f"one of {', '.join(map(repr, KINDS))}, bounds of a number such as ['number', 0, 100], a"
+        " list of different levels from the lowest to the highest, or a likelihood such as"
+        " mc.Huber() is needed"
+    )

@@ -1,0 +1,343 @@
+"""A table as a model and its data, and the way back: the answer of ``declare``."""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, Generic, Literal
+
+import attrs
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.frames import Frame, NewFrame
+from mcframe.contracts.showing import card, table_as_html
+from mcframe.contracts.validators import a_type, counted, plain
+from mcframe.fitting.fit_answer import Fit
+from mcframe.model import Model
+from mcframe.posterior.answer import Posterior
+from mcframe.regularizers import NuclearNorm
+from mcframe.tables.coding import Choice, Coded, Numbers
+from mcframe.tables.columns import read_frame
+from mcframe.tables.declared_column import (
+    DeclaredColumn,
+    answers,
+    blocks_of,
+    codes_of_intervals,
+    data_of,
+    predicted_codes,
+)
+from mcframe.tables.gaps import meant_column
+from mcframe.tables.native_tables import like_frame, with_columns
+from mcframe.tables.new_rows import CodedRows, conditioned
+from mcframe.tables.printing import lines_of, percent
+
+
+@attrs.frozen(eq=False, repr=False)
+class Declared(Generic[Frame]):
+    """A table as a model and its data; ``model, data = mc.declare(frame)`` unpacks them.
+
+    ``print`` shows the type of each column, and the reason.
+
+    Attributes
+    ----------
+    model : Model
+        A block for each type of column, and a ``NuclearNorm``; or the model that was given.
+    data : dict from block name to DataFrame or array
+        The codes of the columns of each block, NaN where missing. They are DataFrames with the
+        index of the table if it is of pandas.
+    columns : tuple of DeclaredColumn
+        All columns in the order of the table.
+    frame : narwhals.DataFrame
+        The original table.
+    """
+
+    model: Model
+    data: Mapping[str, Any]
+    columns: tuple[DeclaredColumn, ...]
+    frame: Any
+
+    @classmethod
+    def of(cls, columns: Sequence[DeclaredColumn], table: Any, model: Model) -> "Declared[Frame]":
+        """A table whose columns have their places, in any order, and a model of their blocks."""
+        codes = {column.name: column.codes for column in columns if column.place is not None}
+        data = data_of(columns, codes, table)
+        position = {name: k for k, name in enumerate(table.columns)}
+        ordered = sorted(columns, key=lambda column: position[column.name])
+        return cls(model, data, tuple(ordered), table)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.model, self.data))
+
+    def table(self, fit: Fit | Posterior) -> Frame:
+        """The table with its missing entries filled by a fit, in its own library.
+
+        Observed entries and dtypes do not change. Numbers are filled with their mean, rounded if
+        the dtype holds whole numbers only. Labels, classes and levels are filled with the most
+        probable value, as it is written in the column. Columns that are set aside are returned
+        unchanged; a constant column is filled with its constant.
+
+        Parameters
+        ----------
+        fit : Fit or Posterior
+            Of this model, or of a changed one with the same blocks, to this data.
+        """
+        return self.with_codes(predicted_codes(self.checked(fit), self.missing_entries()))
+
+    def missing_entries(self, sort: type = Coded) -> list[tuple[DeclaredColumn, IntArray]]:
+        """Columns in a block with missing entries, by this sort of coding, and their rows."""
+        return [
+            (column, np.flatnonzero(column.column.missing))
+            for column in self.columns
+            if isinstance(column.coding, sort) and column.column.missing.any()
+        ]
+
+    def checked(self, fit: Any) -> Any:
+        """A fit or a posterior of this table, or an error."""
+        if not isinstance(fit, Fit | Posterior):
+            raise ModelError(
+                f"fit is {a_type(fit)}; a Fit or a Posterior of declared.model and"
+                " declared.data is needed"
+            )
+        expected = {name: np.shape(values) for name, values in self.data.items()}
+        shapes = {name: table.shape for name, table in fit.problem.tables.items()}
+        if expected != shapes:
+            raise DataError(
+                f"the fit is one of blocks of the shapes {shapes}, and this table has {expected};"
+                " give a fit of declared.model to declared.data"
+            )
+        return fit
+
+    def with_codes(self, codes: Mapping[Any, Array]) -> Frame:
+        """The table with the given codes at its missing entries; constants are filled."""
+        changed = [
+            column.filled_with(codes.get(column.name, np.zeros(0)))
+            for column in self.columns
+            if column.is_changed
+            and (column.place is None or column.name in codes or not column.column.missing.any())
+        ]
+        return with_columns(self.frame, changed)
+
+    def rows(
+        self, frame: Any, *, unseen: Literal["missing", "error"] = "missing"
+    ) -> dict[str, Any]:
+        """The data of new rows, coded like this table, for ``fit.predict_rows``.
+
+        Parameters
+        ----------
+        frame : DataFrame or Table
+            With the columns of this table in any order. Absent columns count as missing, with a
+            ``UserWarning`` that names them.
+        unseen : "missing" or "error", default "missing"
+            Values that no row of this table has, such as a new category, count as missing, with
+            one ``UserWarning`` that names them; or they raise a ``DataError``.
+
+        Returns
+        -------
+        dict from block name to DataFrame or array (n_new x columns of the block)
+
+        Raises
+        ------
+        DataError
+            If the frame is not a table, has a column that this one does not have, or values of
+            another form.
+        """
+        rows = CodedRows.of(self.columns, frame, unseen)
+        return data_of(self.columns, rows.codes, rows.table)
+
+    def complete_rows(
+        self,
+        fit: Fit | Posterior,
+        frame: NewFrame,
+        *,
+        unseen: Literal["missing", "error"] = "missing",
+    ) -> NewFrame:
+        """New rows with their missing entries filled by a fit, in their own library.
+
+        By the rule for new rows (``Fit.impute_rows``), as ``table`` does for the rows of the fit:
+        labels, categories and levels are filled with the most probable value, numbers with the
+        mean. Observed entries and dtypes do not change. If a dtype cannot hold a filled value, it
+        becomes that of the declared table, or is given the missing category. Columns that are set
+        aside are returned unchanged.
+
+        Parameters
+        ----------
+        fit : Fit or Posterior
+            As for ``table``.
+        frame : DataFrame or Table
+            With the columns of this table in any order. Absent columns count as missing, with a
+            ``UserWarning`` that names them; they are filled and appended.
+        unseen : "missing" or "error", default "missing"
+            Values that no row of this table has count as missing, with one ``UserWarning`` that
+            names them, and are not replaced; or they raise a ``DataError``.
+
+        Returns
+        -------
+        DataFrame or Table
+            With the rows of ``frame`` in their order, and its index.
+
+        Raises
+        ------
+        DataError
+            As in ``rows``.
+        ModelError
+            If the model does not define new rows; see ``Fit.predict_rows``.
+
+        Examples
+        --------
+        >>> import pandas as pd, mcframe as mc
+        >>> frame = pd.DataFrame({
+        ...     "height": [1.5, 1.6, 1.8, 1.9] * 5, "size": ["S", "S", "L", "L"] * 5,
+        ... })
+        >>> declared = mc.declare(frame)
+        >>> fit = mc.fit(declared.model, declared.data)
+        >>> declared.complete_rows(fit, pd.DataFrame({"height": [1.55, 1.85], "size": None}))
+           height size
+        0    1.55    S
+        1    1.85    L
+        """
+        rows = CodedRows.of(self.columns, frame, unseen)
+        data = data_of(self.columns, rows.codes, rows.table)
+        return rows.completed(conditioned(self.checked(fit), data))
+
+    def predict(self, fit: Fit | Posterior, name: Any) -> Frame:
+        """Predictions of a column in every row, in the library of the table.
+
+        For a label, a category or levels there is one column of probabilities for each value,
+        named by the value (by its text in polars and pyarrow, where names are text). For a number
+        or a count there is one column with its mean.
+
+        Parameters
+        ----------
+        fit : Fit or Posterior
+            As for ``table``.
+        name : object
+            A column that is in a block; otherwise a ``ModelError`` gives the reason.
+        """
+        return self.predicted(self.checked(fit), name, self.frame)
+
+    def predict_rows(
+        self,
+        fit: Fit | Posterior,
+        name: Any,
+        frame: NewFrame,
+        *,
+        unseen: Literal["missing", "error"] = "missing",
+    ) -> NewFrame:
+        """Predictions of a column in new rows, by the rule for new rows (``Fit.predict_rows``).
+
+        Parameters
+        ----------
+        fit, name : as in ``predict``
+        frame, unseen : as in ``complete_rows``
+            What a row says of the column itself is used, too.
+
+        Returns
+        -------
+        DataFrame or Table
+            As from ``predict``, with one row for each of ``frame``.
+
+        Examples
+        --------
+        >>> import pandas as pd, mcframe as mc
+        >>> frame = pd.DataFrame({
+        ...     "height": [1.5, 1.6, 1.8, 1.9] * 5, "size": ["S", "S", "L", "L"] * 5,
+        ... })
+        >>> declared = mc.declare(frame)
+        >>> fit = mc.fit(declared.model, declared.data)
+        >>> new = pd.DataFrame({"height": [1.5, 1.9], "size": None})
+        >>> declared.predict_rows(fit, "size", new).round(1)
+             L    S
+        0  0.1  0.9
+        1  0.9  0.1
+        """
+        data = self.rows(frame, unseen=unseen)
+        return self.predicted(conditioned(self.checked(fit), data), name, frame)
+
+    def predicted(self, fit: Any, name: Any, table: Any) -> Any:
+        """Predictions of a column in the rows of a ``narwhals.DataFrame``."""
+        column, table = self.column(name), read_frame(table)
+        if column.place is None:
+            raise ModelError(
+                f"column {plain(name)!r} stands in no block, so that nothing is predicted of it:"
+                f" {column.why}"
+            )
+        coding = column.modelled[0]
+        [(_, answer)] = answers(fit, [(column, np.arange(table.shape[0]))])
+        if isinstance(coding, Choice):
+            return like_frame(table, [plain(value) for value in coding.places], answer)
+        return like_frame(table, [name], (answer * coding.unit)[:, None])
+
+    def predict_interval(self, posterior: Posterior, name: Any, frame: Any, level: float) -> Any:
+        """A number's mean and ends of intervals, in rows of this table or in new ones.
+
+        The ends are those of ``Completion.interval`` and ``interval_rows``, of every row.
+
+        Parameters
+        ----------
+        posterior : Posterior
+            Of this model.
+        name : column name
+        frame : table
+            That of this object itself, or new rows as in ``complete_rows``.
+        level : float
+            The probability of the intervals.
+
+        Returns
+        -------
+        table
+            With the column of ``predict``, "lower" and "upper".
+
+        Raises
+        ------
+        ModelError
+            For labels, levels and categories, and columns in no block.
+        DataError
+            As in ``complete_rows``.
+        """
+        column, rows = self.column(name), read_frame(frame)
+        is_this_table = frame is self.frame.to_native()
+        answer = posterior if is_this_table else conditioned(posterior, self.rows(frame))
+        means = self.predicted(answer, name, rows)
+        if not isinstance(column.coding, Numbers):
+            raise ModelError(
+                f"column {plain(name)!r} is taken for: {column.kind}, which has no interval; ask"
+                " for its predictions without one, the probabilities of its values"
+            )
+        codes = codes_of_intervals(answer, [(column, np.arange(rows.shape[0]))], level)
+        numbers = column.coding.unit * np.column_stack([end[column.name] for end in codes])
+        ends = like_frame(rows, ["lower", "upper"], numbers)
+        return nw.concat(list(map(nw.from_native, (means, ends))), how="horizontal").to_native()
+
+    def column(self, name: Any) -> DeclaredColumn:
+        """The column of that name; a ``ModelError`` if there is none."""
+        for declared_column in self.columns:
+            if isinstance(name, Hashable) and declared_column.name == name:
+                return declared_column
+        hint = meant_column(name, [declared_column.name for declared_column in self.columns])
+        raise ModelError(f"there is no column {plain(name)!r} in the table; {hint}")
+
+    def __repr__(self) -> str:
+        return "\n".join([self._title(), *lines_of(self._cells())])
+
+    def _repr_html_(self) -> str:
+        header, *rows = self._cells()
+        return card(self._title(), table_as_html(header, rows))
+
+    def _title(self) -> str:
+        n_rows, n_columns = self.frame.shape
+        modelled = sum(column.place is not None for column in self.columns)
+        blocks = counted(len(self.model.blocks), "block")
+        return f"Declared: {n_rows} rows, {modelled} of {n_columns} columns in {blocks}"
+
+    def _cells(self) -> list[tuple[str, ...]]:
+        """A header, and a row for each column of the table."""
+        rows = [
+            (str(plain(column.name)), percent(column.share_missing), column.kind, column.why)
+            for column in self.columns
+        ]
+        return [("column", "missing", "taken for", "why"), *rows]
+
+
+def declared_of(columns: Sequence[DeclaredColumn], table: Any) -> Declared[Any]:
+    """Return the data of columns that have their places, and a model with the weight 1."""
+    return Declared.of(columns, table, Model(blocks_of(columns), [NuclearNorm(1.0)]))

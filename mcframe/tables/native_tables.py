@@ -1,0 +1,58 @@
+"""Tables of the user's own library with columns that were changed or added."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+
+from mcframe.contracts.arrays import Array
+
+
+def with_columns(table: Any, changed: Sequence[Any]) -> Any:
+    """A table in its library with some columns replaced or added, and its labels of columns."""
+    native = table.to_native()
+    if not changed:
+        return native
+    made = table.with_columns(*changed).to_native()
+    if table.implementation.is_pandas() and made.shape[1] == native.shape[1]:
+        made.columns = native.columns  # narwhals keeps neither their names nor None
+    if table.implementation.is_pyarrow():
+        return with_pandas_types(made)
+    return made
+
+
+# What pandas calls columns of text in its notes.
+OF_TEXT = ("unicode", "mixed", "object")
+
+
+def with_pandas_types(table: Any) -> Any:
+    """A table of pyarrow whose notes for pandas name the types that its columns have now."""
+    notes = (table.schema.metadata or {}).get(b"pandas")
+    if notes is None:
+        return table
+    facts, changed = json.loads(notes), False
+    for column in facts.get("columns", ()):
+        place = table.schema.get_field_index(column["field_name"] or "")
+        stored = str(table.schema.field(place).type) if place >= 0 else ""
+        kind = {"double": "float64", "int64": "int64"}.get(stored)
+        if kind is not None and column["pandas_type"] in OF_TEXT:
+            column |= {"pandas_type": kind, "numpy_type": kind, "metadata": None}
+            changed = True
+    if not changed:
+        return table
+    metadata = {**table.schema.metadata, b"pandas": json.dumps(facts).encode()}
+    return table.replace_schema_metadata(metadata)
+
+
+def like_frame(table: Any, names: list[Any], numbers: Array) -> Any:
+    """Return numbers (n_rows x names) as a table of the library of another, with its index."""
+    pandas = table.implementation.is_pandas()
+    labels = range(len(names)) if pandas else names
+    columns = {str(name): values for name, values in zip(labels, numbers.T, strict=True)}
+    made = nw.from_dict(columns, backend=table.implementation).to_native()
+    if pandas:
+        native = table.to_native()
+        made.columns = native.columns if list(native.columns) == names else names
+        made.index = native.index
+    return made

@@ -1,0 +1,259 @@
+"""New rows of a declared table: their codes, and the way back to a table."""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import attrs
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.errors import DataError, ModelError, warn_caller
+from mcframe.contracts.validators import is_word, plain
+from mcframe.fitting.fit_answer import new_rows
+from mcframe.posterior.answer import Posterior
+from mcframe.tables.coding import Choice, Dates, Numbers
+from mcframe.tables.columns import (
+    Bounds,
+    Column,
+    filled_series,
+    read_column,
+    read_column_like,
+    read_frame,
+    with_categories,
+)
+from mcframe.tables.declared_column import (
+    DeclaredColumn,
+    contradiction,
+    predicted_codes,
+    refuse_numbers,
+    what,
+)
+from mcframe.tables.gaps import listed, meant_column
+from mcframe.tables.native_tables import with_columns
+
+# What the values of a column are, by its form; categories have a list of their own.
+TYPES: dict[str, Any] = {
+    "text": str,
+    "boolean": bool,
+    "number": (int, float, Decimal),
+    "date": dt.date,
+}
+
+
+@attrs.frozen(eq=False)
+class CodedRows:
+    """New rows of a declared table: the original rows, and their codes.
+
+    Attributes
+    ----------
+    declared : tuple of DeclaredColumn
+        The columns of the declared table.
+    table : narwhals.DataFrame
+        The new rows as they were given.
+    columns : dict from name to Column
+        Their columns.
+    codes : dict from name to array (n_new,)
+        Of each column that stands in a block, NaN where it is missing or was never seen.
+    """
+
+    declared: tuple[DeclaredColumn, ...]
+    table: Any
+    columns: Mapping[Any, Column]
+    codes: Mapping[Any, Array]
+
+    @classmethod
+    def of(cls, declared: tuple[DeclaredColumn, ...], frame: Any, unseen: str) -> "CodedRows":
+        """Read new rows, as ``Declared.rows`` says.
+
+        Raises
+        ------
+        DataError, ModelError
+            As there.
+        """
+        check_unseen(unseen)
+        table = read_frame(frame)
+        training_columns = {
+            declared_column.name: declared_column.column for declared_column in declared
+        }
+        new_columns = {
+            series.name: read_column_like(series, training_columns[series.name])
+            if series.name in training_columns
+            else read_column(series)
+            for series in table.iter_columns()
+        }
+        strange = [name for name in new_columns if name not in training_columns]
+        if strange:
+            others = [name for name in training_columns if name not in new_columns]
+            near = meant_column(strange[0], others) if others else ""
+            strangers = listed([repr(plain(name)) for name in strange])
+            raise DataError(
+                f"the new rows have columns that the declared table has not: {strangers};"
+                f" {f'{near} Otherwise ' * near.endswith('?')}drop or rename them"
+            )
+        modelled = [
+            declared_column for declared_column in declared if declared_column.place is not None
+        ]
+        absent = [
+            repr(plain(declared_column.name))
+            for declared_column in modelled
+            if declared_column.name not in new_columns
+        ]
+        messages = []
+        if absent:
+            messages.append(
+                f"columns that the new rows do not have count as missing: {listed(absent)}"
+            )
+        codes, never = {}, list[str]()
+        for declared_column in modelled:
+            column = new_columns.get(declared_column.name)
+            if column is None:
+                codes[declared_column.name] = np.full(table.shape[0], np.nan)
+                continue
+            codes[declared_column.name] = codes_of(declared_column, column)
+            places = np.flatnonzero(np.isnan(codes[declared_column.name]) & ~column.missing)
+            never += [
+                f"{plain(value)!r} in column {plain(column.name)!r}"
+                for value in dict.fromkeys(column.cells[row] for row in places)
+            ]
+        if never:
+            unknown = f"values that the model does not know: {listed(never)}"
+            if unseen == "error":
+                raise DataError(f"{unknown}; unseen='missing' takes them as missing")
+            messages.append(f"{unknown}; they count as missing there, and stay as they are")
+        for message in messages:
+            warn_caller(message)
+        return cls(declared, table, new_columns, codes)
+
+    def completed(self, fit: Any) -> Any:
+        """The rows as a table of their library, filled as ``Declared.complete_rows`` says.
+
+        ``fit`` is what ``conditioned`` says of these rows.
+        """
+        return self.filled(predicted_codes(fit, self.missing_entries(self.declared)))
+
+    def missing_entries(
+        self, columns: Iterable[DeclaredColumn]
+    ) -> list[tuple[DeclaredColumn, IntArray]]:
+        """Columns that are filled and have missing entries in these rows, and those rows."""
+        asked, n_rows = [], self.table.shape[0]
+        for declared_column in columns:
+            column = self.columns.get(declared_column.name)
+            missing = np.arange(n_rows) if column is None else np.flatnonzero(column.missing)
+            if declared_column.is_filled and missing.size:
+                asked.append((declared_column, missing))
+        return asked
+
+    def filled(self, codes: Mapping[Any, Array]) -> Any:
+        """The rows with codes at their missing entries, by name; constants are filled."""
+        changed = []
+        asked = {
+            declared_column.name: rows
+            for declared_column, rows in self.missing_entries(self.declared)
+        }
+        for declared_column in self.declared:
+            column, missing = (
+                self.columns.get(declared_column.name),
+                asked.get(declared_column.name, np.arange(0)),
+            )
+            converted = declared_column.is_filled and column is not None and column.is_converted
+            if not (missing.size or converted):
+                continue
+            if (
+                missing.size
+                and declared_column.place is not None
+                and declared_column.name not in codes
+            ):
+                continue
+            coding = declared_column.coding
+            if isinstance(coding, Numbers) and column is not None and column.form == "number":
+                # Numbers within what the dtype of the new rows holds.
+                coding = attrs.evolve(coding, whole=column.whole or coding.whole)
+            values = list(declared_column.constant) * missing.size
+            if coding is not None and missing.size:
+                values = coding.values(codes[declared_column.name])
+            if column is None:
+                changed.append(declared_column.column.like(self.table, values))
+            else:
+                changed.append(
+                    completed_column(declared_column, column, missing, values, self.table)
+                )
+        return with_columns(self.table, changed)
+
+
+def check_unseen(unseen: Any) -> None:
+    """A ``ModelError`` where the option for values that were never seen is unknown."""
+    if not is_word(unseen, "missing", "error"):
+        raise ModelError(f"unseen={unseen!r} was given; 'missing' or 'error' is needed")
+
+
+def codes_of(declared: DeclaredColumn, column: Column) -> Array:
+    """The codes of a column of new rows, or a ``DataError`` where they are of another form."""
+    coding = declared.modelled[0]
+    if column.n_observed == 0:
+        return np.full(column.missing.size, np.nan)
+    if column.form == "number":
+        column.refuse_infinite()
+    wanted = {"date"} if isinstance(coding, Dates) else {"number"}
+    if isinstance(coding, Choice):
+        wanted = {"boolean", "number", "text", "category", "ordered"}
+    if column.form not in wanted:
+        raise contradiction(
+            column, declared.kind, column.trouble or f"its values are {what(column)}"
+        )
+    if isinstance(coding, Numbers) and column.form == "number":
+        bounds = Bounds(coding.lower, coding.upper)
+        kind = declared.kind if bounds == Bounds() else bounds
+        refuse_numbers(column, kind, coding.outside(column.numbers), coding.rule)
+    return coding.codes(column)
+
+
+def conditioned(fit: Any, data: Mapping[str, Any]) -> Any:
+    """Return what a ``Fit`` or a ``Posterior`` says of new rows."""
+    return fit.condition(data) if isinstance(fit, Posterior) else new_rows(fit, data)
+
+
+def completed_column(
+    declared: DeclaredColumn, column: Column, missing: IntArray, values: list[Any], table: Any
+) -> Any:
+    """A column of new rows with values at its missing places, as a ``narwhals.Series``.
+
+    Parameters
+    ----------
+    column : Column
+        As it was given.
+    missing : places from 0
+    values : list
+        For every one of ``missing``.
+    """
+    untyped = column.form != declared.column.form or column.series.dtype == nw.Unknown
+    untyped |= column.is_converted  # text of which nothing is known has the dtype of the table
+    untyped &= column.n_observed == 0
+    if not untyped and holds(column, values):
+        return column.filled(missing, values)
+    seen = np.flatnonzero(~column.missing)
+    if holds(declared.column, [column.values[row] for row in seen]):
+        whole = list(column.values)
+        for row, value in zip(missing, values, strict=True):
+            whole[row] = value
+        return declared.column.like(table, whole)
+    if column.form in ("category", "ordered"):
+        return filled_series(with_categories(column.series, values), missing, values)
+    raise contradiction(
+        column,
+        declared.kind,
+        column.trouble
+        or f"its values are {what(column)}, beside which no {plain(values[0])!r} can stand",
+    )
+
+
+def holds(column: Column, values: list[Any]) -> bool:
+    """True if the dtype of a column can hold the values."""
+    series, form = column.series, column.form
+    if series.dtype == nw.Categorical and series.implementation.is_polars():
+        form = "text"  # its list of categories is open
+    if form in ("category", "ordered"):
+        return set(values) <= set(series.cat.get_categories())
+    return form in TYPES and all(isinstance(value, TYPES[form]) for value in values)

@@ -1,0 +1,242 @@
+"""Held-out entries of a table of numbers, and their predictions by the posterior of its rows."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import UnobservedWarning
+from mcframe.model.table import AffineUnits
+from mcframe.numerics.row_mixtures import Incomplete, moments_of
+from mcframe.posterior.answer import posterior
+from mcframe.posterior.joint import NOISE
+from mcframe.posterior.rows import RowsPosterior, fit_rows, student_factors
+from mcframe.selection.splitters import places_by_content
+from mcframe.tables.coding import BLOCK, RawPredictions
+from mcframe.tables.missingness import CoMissingness
+from mcframe.tables.number_tables import factor_model, number_block, standard_units, standardized
+
+# Of the steps on a fold: what raises the evidence by less for each number is the last.
+TOLERANCE = 1e-4
+
+
+@attrs.frozen(eq=False)
+class HeldOutMoments:
+    """Predictive means and variances of held-out numbers, NaN elsewhere.
+
+    Attributes
+    ----------
+    spread : array (d,)
+        The standard deviations of the columns.
+    means : array (n x d)
+    variances : array (n x d)
+        In standard units: 1 without any information.
+    """
+
+    spread: Array
+    means: Array
+    variances: Array
+
+    def of_columns(self, columns: slice) -> RawPredictions:
+        """The raw predictions of some columns."""
+        return RawPredictions(self.means[:, columns], self.variances[:, columns])
+
+
+# Numbers of rows beside whose entries others are hidden, in one batch.
+MOST_TOGETHER = 2_000_000
+
+
+@attrs.define(eq=False)
+class RowsFold:
+    """One fold of a table: the numbers from which rows are estimated, and those held out.
+
+    Attributes
+    ----------
+    values : array (n x d)
+        The table, NaN where missing.
+    seen : array (n x d)
+        The values without those that are held out.
+    held : mask (n x number of owners)
+    owners : array of integers (d,)
+        The column of the table that each number belongs to, in ascending order.
+    n_features : int
+        The number of first columns, from which the others, the targets, are to be predicted; 0
+        where none are targets. Held-out targets are predicted from ``seen`` alone, as where all
+        targets of a row are held out; otherwise from all other numbers of their row.
+    co_missing : dict from column to CoMissingness
+        Of the columns whose entries are missing together with others.
+    """
+
+    values: Array
+    seen: Array
+    held: Mask
+    owners: IntArray
+    n_features: int = 0
+    co_missing: Mapping[int, CoMissingness] = attrs.field(factory=dict)
+    last: RowsPosterior | None = None
+
+    def co_masked(self, column: int, rows: IntArray) -> Mask:
+        """The entries hidden with held-out ones of a column (len(rows) x d), these included."""
+        hidden = self.co_missing[column].hidden(rows)
+        hidden[:, column] = True
+        return hidden[:, self.owners]
+
+    @property
+    def factors(self) -> Array:
+        """The factors of variances of columns with few numbers (d,)."""
+        return student_factors(np.count_nonzero(~np.isnan(self.seen), axis=0))
+
+    @property
+    def targets_inform_targets(self) -> bool:
+        """True if rows with held-out targets have targets that are seen."""
+        if not self.n_features:
+            return False
+        held, seen = self.held[:, self.n_features :], ~np.isnan(self.seen[:, self.n_features :])
+        return bool(np.any(held.any(axis=1) & seen.any(axis=1)))
+
+    def precisions(self, feature_noise: float = NOISE) -> Array:
+        """One over the variance of the noise of each number."""
+        noise = np.full(self.owners.size, NOISE)
+        noise[: self.n_features] = feature_noise
+        return 1.0 / noise
+
+    def estimated(
+        self, components: int, prior_rows: float, feature_noise: float = NOISE
+    ) -> RowsPosterior:
+        """The posterior of the rows by ``seen``; it starts from the last one of one Gaussian."""
+        fitted = ~np.all(np.isnan(self.seen), axis=1)
+        posterior = fit_rows(
+            standardized(self.seen)[fitted],
+            self.precisions(feature_noise),
+            components=components,
+            prior_rows=prior_rows,
+            tol=TOLERANCE,
+            start=self.last,
+        )
+        if components == 1:
+            self.last = posterior
+        return posterior
+
+    def predictions(
+        self, posterior: RowsPosterior, feature_noise: float = NOISE
+    ) -> "HeldOutMoments":
+        """The moments of the held-out numbers."""
+        return self.moments_in_units(posterior, standard_units(self.seen), feature_noise)
+
+    def moments_in_units(
+        self, posterior: RowsPosterior, units: AffineUnits, feature_noise: float
+    ) -> "HeldOutMoments":
+        """The moments of the held-out numbers under a posterior in these units."""
+        rows, columns = np.flatnonzero(self.held.any(axis=1)), np.arange(self.owners.size)
+        if self.n_features:
+            standard = units.standard(self.seen[rows], columns)
+            cells = posterior.condition(standard, self.precisions(feature_noise)).cells
+            weights = cells.responsibilities.T[:, :, None]
+            predicted, variances = moments_of(weights, cells.means, cells.variances)
+            variances += NOISE
+        else:
+            standard = units.standard(self.values[rows], columns)
+            predicted, variances = posterior.components.left_out(standard, NOISE, self.owners)
+            self.predict_co_masked(posterior, standard, rows, predicted, variances)
+        held = self.held[np.ix_(rows, self.owners)]
+        moments = HeldOutMoments(units.spread, *np.full((2, *self.values.shape), np.nan))
+        moments.means[rows] = np.where(held, units.natural(predicted, columns), np.nan)
+        moments.variances[rows] = np.where(held, variances, np.nan)
+        return moments
+
+    def predict_co_masked(
+        self,
+        posterior: RowsPosterior,
+        standard: Array,
+        rows: IntArray,
+        means: Array,
+        variances: Array,
+    ) -> None:
+        """Set the moments of entries with co-masked ones (all but rows n_held x d)."""
+        pairs = [(column, np.flatnonzero(self.held[rows, column])) for column in self.co_missing]
+        if not pairs:
+            return
+        columns = np.concatenate([np.full(places.size, column) for column, places in pairs])
+        places = np.concatenate([places for _, places in pairs])
+        size = max(1, MOST_TOGETHER // standard.shape[1])
+        for first in range(0, places.size, size):
+            part = slice(first, first + size)
+            hidden = np.vstack(
+                [
+                    self.co_masked(column, rows[places[part][columns[part] == column]])
+                    for column in np.unique(columns[part])
+                ]
+            )
+            seen = np.where(hidden, np.nan, standard[places[part]])
+            table = Incomplete.of(seen, self.precisions(), posterior.table.variances)
+            cells = posterior.components.conditionals(table)
+            moments = moments_of(
+                cells.responsibilities.T[:, :, None], cells.means, cells.variances
+            )
+            cell, number = np.nonzero(self.owners == columns[part, None])
+            at = places[part][cell], number
+            means[at], variances[at] = (moment[cell, number] for moment in moments)
+            variances[at] += NOISE
+
+    def predictions_by_factors(self) -> "HeldOutMoments":
+        """The moments of the held-out numbers under Gaussian factors, from ``seen``."""
+        model, seen = factor_model([number_block(BLOCK)]), self.seen.copy()
+        for column in self.co_missing:
+            rows = np.flatnonzero(self.held[:, column])
+            seen[rows] = np.where(self.co_masked(column, rows), np.nan, seen[rows])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnobservedWarning)
+            fitted = posterior(model, {BLOCK: seen}, random_state=0)
+        cells = np.nonzero(self.held[:, self.owners])
+        spread = standard_units(self.seen).spread
+        moments = HeldOutMoments(spread, *np.full((2, *self.values.shape), np.nan))
+        moments.means[cells] = fitted.predict(BLOCK, *cells)
+        moments.variances[cells] = np.square(fitted.sd(BLOCK, *cells) / spread[cells[1]])
+        return moments
+
+    def loss(self, predictions: Array) -> float:
+        """The mean over columns of the squared errors of held-out numbers, over the variance."""
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            squares = np.square(self.values - predictions)
+            scored = ~np.isnan(squares)
+            counts = np.count_nonzero(scored, axis=0)
+            errors = np.sum(np.where(scored, squares, 0.0), axis=0) / counts
+            variances = np.zeros(counts.size)
+            variances[counts > 0] = np.nanvar(self.values[:, counts > 0], axis=0)
+            errors = np.bincount(self.owners, np.where(counts > 0, errors, 0.0))
+            relative = errors / np.bincount(self.owners, variances)
+        relative = relative[np.isfinite(relative)]
+        return float(np.mean(relative)) if relative.size else np.nan
+
+
+def dealt_entries(codes: Array, count: int, rng: np.random.Generator) -> IntArray:
+    """Return the fold of each observed entry of a table (n x n_columns), -1 of the others.
+
+    Column by column, entries with the same value in turn, so that each fold has its share of a
+    rare one. The order of columns plays no part.
+    """
+    parts = np.full(codes.shape, -1)
+    for place in np.argsort(places_by_content(codes)):
+        rows = rng.permutation(np.flatnonzero(~np.isnan(codes[:, place])))
+        rows = rows[np.argsort(codes[rows, place], kind="stable")]
+        parts[rows, place] = (rng.integers(count) + np.arange(rows.size)) % count
+    return parts
+
+
+def folds_of_parts(
+    values: Array, parts: IntArray, owners: IntArray, count: int, **options: Any
+) -> list[RowsFold]:
+    """Return the folds of a table of numbers by the fold of each entry (n x number of owners).
+
+    Folds that hold nothing out, or leave nothing to be fitted, are left out.
+    """
+    folds = []
+    for k in range(count):
+        held = parts == k
+        seen = np.where(held[:, owners], np.nan, values)
+        if held.any() and not np.isnan(seen).all():
+            folds.append(RowsFold(values, seen, held, owners, **options))
+    return folds
