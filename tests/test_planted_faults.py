@@ -9,6 +9,7 @@ import mcframe as mc
 from mcframe.backends import Budget, Point, Proximal, Settings
 from mcframe.backends import certificate as bound
 from mcframe.calibration import CalibrationConstraint, CalibrationPenalty
+from mcframe.contracts.term import Prior
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.validators import positive
 from mcframe.fitting.fit_answer import Fit
@@ -384,6 +385,30 @@ class BoundForgetsTheData(BoundResidualNuclearNorm):
 
 
 @attrs.frozen
+class KeepsItsWeight(mc.Ridge):
+    """A path would fit the same model again and again."""
+
+    def with_weight(self, weight):
+        return self
+
+
+@attrs.frozen
+class OtherPrior(mc.NuclearNorm):
+    """Declares a prior whose parameters it does not have."""
+
+    prior = Prior.ROWS
+
+
+@attrs.frozen
+class GaussianWithoutWeight(mc.GaussianRows):
+    """The covariance of a posterior is not that of the term."""
+
+    @property
+    def gaussian(self):
+        return self.moments
+
+
+@attrs.frozen
 class WeightWithoutUnit(mc.NuclearNorm):
     """Forgets that a weight has a unit."""
 
@@ -418,6 +443,9 @@ def test_term_fault_is_caught(term):
         (SphereForBall(2.0), "the prox of factors beats rivals"),
         (CheapMaxNorm(0.5), "the expression is the definition"),
         (OptimisticMultipliers(2.0), "multipliers bound the conjugate"),
+        (KeepsItsWeight(2.0), "the strength counts"),
+        (OtherPrior(2.0), "a prior has its parameters"),
+        (GaussianWithoutWeight(np.eye(4), weight=2.0), "a prior has its parameters"),
         (TwiceTheMultipliers(0.5), "the best factors reach the conjugate"),
         (HalfPull(2.0), "the best factors reach the conjugate"),
         (OtherRadius(1.0), "sets are sets"),

@@ -275,6 +275,6 @@ def nonsmooth_refusal(program: Program) -> str | None:
         for block_loss in program.loss.block_losses
         if not block_loss.likelihood.smooth
     ]
-    parts += [type(term.term).__name__ for term in program.terms if not term.smooth]
+    parts += [term.term.word for term in program.terms if not term.smooth]
     verb = "have" if len(parts) > 1 else "has"
     return f"{', '.join(parts)} {verb} no gradient" if parts else None

@@ -145,7 +145,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
     def refusal(self, program: Program) -> str | None:
         """The reason against a program without a factored form over all of Z, or None."""
         if not isinstance(program.main, Factored):
-            missing = "a ridge alone" if program.main is None else type(program.main).__name__
+            missing = "a ridge alone" if program.main is None else program.main.word
             return f"{missing} has no factored form"
         if program.penalty.smooth:
             return "a ridge together with a nuclear norm is left to the other backends"

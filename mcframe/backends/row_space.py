@@ -185,14 +185,15 @@ def priced_loadings(
     """
     spectral = [term for term in problem.terms if isinstance(term, Spectral)]
     ridge = sum(term.quadratic_weight for term in spectral)
-    norms = [term for term in spectral if term.linear_weight is not None]
-    balls = [term for term in spectral if term.largest_sum is not None]
-    if not (norms or balls):
+    weights = [term.linear_weight for term in spectral if term.linear_weight is not None]
+    sums = [term for term in spectral if sums_singular_values(term)]
+    balls = [term for term in sums if term.largest_sum is not None]
+    if not sums:
         return np.eye(problem.n_columns) / np.sqrt(ridge)
-    scales = problem.scales_of((norms + balls)[0])
+    scales = problem.scales_of(sums[0])
     latent = latent if scales is None else scales.of(latent)
     _, s, loadings = orthogonal_factors(latent.left, latent.right)
-    weight = sum(term.threshold for term in norms)
+    weight = sum(weights)
     if balls and s.size:
         weight += ball_weight(problem, latent, effects, dual, balls[0], weight + ridge * s)
     priced: Array = loadings / np.sqrt(weight + ridge * s)
@@ -204,7 +205,7 @@ def ball_weight(
     latent: LowRank,
     effects: Mapping[str, Array],
     dual: Dual | None,
-    ball: Any,
+    ball: Spectral,
     others: Array,
 ) -> float:
     """The weight of a nuclear norm that would do what the ball does: its multiplier.
@@ -215,13 +216,14 @@ def ball_weight(
     """
     left, s, right = orthogonal_factors(latent.left, latent.right)
     total = float(np.sum(s))
-    weight = 0.0
-    if total >= (1.0 - LOOSE) * ball.radius:
+    weight, radius = 0.0, ball.largest_sum
+    assert radius is not None
+    if total >= (1.0 - LOOSE) * radius:
         gradient = gradient_of_rows(problem, latent, effects, dual, right)
         weight = -float(np.vdot(left, gradient + left * others)) / total
     if weight <= 0.0 and not np.any(others):
         raise ModelError(
-            f"NuclearBall({ball.radius:g}) does not bind: the nuclear norm of Z is {total:.6g},"
+            f"{ball.word}({radius:g}) does not bind: the nuclear norm of Z is {total:.6g},"
             " and so nothing holds new rows back. Take a smaller radius, a NuclearNorm or a Ridge,"
             f" or {REMEDY}"
         )

@@ -18,6 +18,8 @@ __all__ = [
     "Factored",
     "Norm",
     "Prior",
+    "PriorOfFactors",
+    "PriorOfRows",
     "Prox",
     "Regularizer",
     "RowQuadratic",
@@ -47,7 +49,8 @@ class Term(ABC):
     block: str | None = None
     #: Whether it compares Z with the observed values of its block.
     needs_values: bool = False
-    #: The prior by which a posterior reads the term; None where it has no such reading.
+    #: The prior by which a posterior reads the term; None where it has no such reading. The
+    #: abilities ``PriorOfFactors`` and ``PriorOfRows`` declare it.
     prior: Prior | None = None
     #: The share of counts in the scales of rows and columns; above 0 the methods are given the
     #: matrix ``R Z C`` of these scales in the place of Z.
@@ -136,6 +139,15 @@ class Regularizer(Term):
 
     It gives ``expression``, or, where it needs variables of its own, ``statement``.
     """
+
+    def with_weight(self, weight: float) -> "Regularizer | None":
+        """The same term with another weight above 0, as along a path; None where it has none.
+
+        By default another value of the attrs field ``weight``, where the class has one.
+        """
+        if not attrs.has(type(self)) or "weight" not in attrs.fields_dict(type(self)):
+            return None
+        return attrs.evolve(self, weight=weight)
 
     def expression(self, cp: Any, latent: Any) -> Any:
         """The definition as a DCP expression of CVXPY in Z alone."""
@@ -236,6 +248,36 @@ class RowQuadratic(Term):
     @abstractmethod
     def squares(self) -> Any:
         """The ``RowSquares`` (``numerics.row_squares``): centre and loadings of the rows."""
+
+
+class PriorOfFactors(Term):
+    """Ability of a term: a posterior reads it as Gaussian factors of Z = U V'.
+
+    Minus the logarithm of their density is ``weight / 2 * (||U||_F^2 + ||V||_F^2)``.
+    """
+
+    prior = Prior.FACTORS
+    #: The precision of all factors, above 0; None where one is learned for each factor.
+    weight: float | None
+
+
+class PriorOfRows(Term):
+    """Ability of a term: a posterior reads it as independent Gaussian rows of Z, or as a mixture.
+
+    The Gaussian is given by ``gaussian``, or the posterior estimates as many as ``components``
+    says.
+    """
+
+    prior = Prior.ROWS
+    #: The number of Gaussians that are estimated and mixed, or "auto".
+    components: int | str = 1
+    #: How many rows the prior of an estimated covariance counts as, above 0; None by default.
+    prior_rows: float | None = None
+
+    @property
+    def gaussian(self) -> tuple[Array, Array] | None:
+        """Mean (d,) and covariance (d x d) of the rows; by default None: they are estimated."""
+        return None
 
 
 class Composed(Term):

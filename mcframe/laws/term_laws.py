@@ -13,7 +13,11 @@ from mcframe.contracts.term import (
     Composed,
     Constraint,
     Factored,
+    Prior,
+    PriorOfFactors,
+    PriorOfRows,
     Prox,
+    Regularizer,
     SmoothTerm,
     Spectral,
     Sums,
@@ -144,28 +148,52 @@ def expression_is_definition(term: Term, points: list[Array]) -> None:
 @law_of(TERM_LAWS, "the strength counts")
 def strength_counts(term: Term, points: list[Array]) -> None:
     """Twice the weight is twice the value; twice the radius is the same set, twice as large."""
-    frozen: Any = term
-    fields = [field.name for field in attrs.fields(type(frozen))]
-    if getattr(frozen, "weight", None) is not None:
-        double, size, power = attrs.evolve(frozen, weight=2 * frozen.weight), 1.0, 2.0
-    elif "radius" in fields:
-        double, size, power = attrs.evolve(frozen, radius=2 * frozen.radius), 2.0, 1.0
-    else:
+    single, double, size, power = term, None, 1.0, 2.0
+    if isinstance(term, Regularizer):
+        single, double = term.with_weight(1.0), term.with_weight(2.0)
+    elif "radius" in [field.name for field in attrs.fields(type(term))]:
+        ball: Any = term
+        double, size, power = attrs.evolve(ball, radius=2 * ball.radius), 2.0, 1.0
+    if single is None or double is None:
         return
     for point in points[:-1]:
-        wanted = power * term.value(point)
+        wanted = power * single.value(point)
         close(double.value(size * point), wanted, 1e-9, "value at twice the strength")
-        if isinstance(term, Prox):
-            once, twice = term.prox(point, 2.0)[0], double.prox(size * point, 2.0 / power)[0]
+        if isinstance(single, Prox) and isinstance(double, Prox):
+            once, twice = single.prox(point, 2.0)[0], double.prox(size * point, 2.0 / power)[0]
             close(twice, size * once, 1e-9, "prox at twice the strength")
-    if isinstance(term, Factored):
+    if isinstance(single, Factored) and isinstance(double, Factored):
         for stacked in stacked_samples(points):
-            wanted = power * term.of_factors(stacked)
+            wanted = power * single.of_factors(stacked)
             larger = np.sqrt(size) * stacked
             close(double.of_factors(larger), wanted, 1e-9, "value of factors, twice the strength")
-            once = term.prox_factors(stacked, 2.0)
+            once = single.prox_factors(stacked, 2.0)
             twice = double.prox_factors(larger, 2.0 / power)
             close(twice, np.sqrt(size) * once, 1e-9, "prox of factors, twice the strength")
+
+
+@law_of(TERM_LAWS, "a prior has its parameters")
+def prior_has_parameters(term: Term, points: list[Array]) -> None:
+    """The abilities of a prior and ``Term.prior`` say the same, and its density is the term.
+
+    A given Gaussian has minus the logarithm of its density, up to a constant, as the value.
+    """
+    abilities = {Prior.FACTORS: PriorOfFactors, Prior.ROWS: PriorOfRows}
+    for prior, ability in abilities.items():
+        demand(
+            isinstance(term, ability) == (term.prior is prior),
+            f"prior={term.prior}, and the ability {ability.__name__} says otherwise",
+        )
+    if isinstance(term, PriorOfRows) and term.gaussian is not None:
+        mean, covariance = term.gaussian
+        for point in points:
+            away = point - mean
+            squares = 0.5 * float(np.sum(away * np.linalg.solve(covariance, away.T).T))
+            close(term.value(point), squares, 1e-9, "the value, beside that of the Gaussian")
+    if isinstance(term, PriorOfFactors) and isinstance(term, Factored) and term.weight is not None:
+        for stacked in stacked_samples(points):
+            squares = 0.5 * term.weight * float(np.vdot(stacked, stacked))
+            close(term.of_factors(stacked), squares, 1e-9, "its factors, beside Gaussian ones")
 
 
 @law_of(TERM_LAWS, "spectral parts agree", Spectral)

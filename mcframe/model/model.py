@@ -477,8 +477,11 @@ def check_sums(term: Sums, block: Block) -> None:
 
 def terms_with_weight(terms: tuple[Term, ...], place: int, weight: float) -> tuple[Term, ...]:
     """Return the terms with another weight of one of them."""
-    term = attrs.evolve(terms[place], weight=weight)  # type: ignore[misc]
-    return (*terms[:place], term, *terms[place + 1 :])
+    term = terms[place]
+    changed = term.with_weight(weight) if isinstance(term, Regularizer) else None
+    if changed is None:
+        raise ModelError(f"{term.word} has no weight to change")
+    return (*terms[:place], changed, *terms[place + 1 :])
 
 
 @attrs.frozen(repr=False)

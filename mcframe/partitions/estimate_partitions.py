@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from mcframe.contracts.errors import BackendError, UnobservedWarning, warn_caller
-from mcframe.contracts.term import Prior
+from mcframe.contracts.term import PriorOfFactors
 from mcframe.model import Model, Problem
 from mcframe.model.binding import worth_a_warning
 from mcframe.partitions.binding_rounds import problem_of_partitions, refusal_of_reading
@@ -69,8 +69,8 @@ def estimate_partitions(
 
 def refusal_of_posterior(model: Model) -> str | None:
     """The reason why a model has no posterior of rows in partitions, or None."""
-    if model.terms[0].prior is not Prior.FACTORS:
-        word = type(model.terms[0]).__name__
+    if not isinstance(model.terms[0], PriorOfFactors):
+        word = model.terms[0].word
         return f"{word} is estimated from all rows in one place; take NuclearNorm()"
     reasons = ((block.name, refusal_of_reading(block)) for block in model.blocks)
     return next((f"block {name!r}: {reason}" for name, reason in reasons if reason), None)

@@ -12,7 +12,7 @@ from mcframe.contracts.errors import BackendError, ModelError, warn_caller
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.row_stores import RowStore, store_of
-from mcframe.contracts.term import Prior
+from mcframe.contracts.term import PriorOfFactors, PriorOfRows, Term
 from mcframe.contracts.validators import is_word, whole
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.model import Block, Model, Problem
@@ -200,19 +200,19 @@ def estimate(
                 loose = block.likelihood.looseness(problem.tables[block.name].values)
                 if loose is not None:
                     warn_caller(f"block {block.name!r}: {loose}")
-        prior_term: Any = problem.terms[0]
-        if prior_term.prior is not Prior.ROWS:
+        prior = problem.terms[0]
+        if not isinstance(prior, PriorOfRows):
             run_on_factors(ascent, problem, seed, options, checkpoint)
             return ascent
         if not is_word(factors, "auto"):
-            raise ModelError(f"factors={factors!r} was given; GaussianRows() has none: drop it")
+            raise ModelError(f"factors={factors!r} was given; {prior.word}() has none: drop it")
         if checkpoint is not None:
             raise ModelError(
-                "checkpoint was given, and the steps of GaussianRows() are not kept; drop it, and"
+                f"checkpoint was given, and the steps of {prior.word}() are not kept; drop it, and"
                 " save the answer by posterior.save(path)"
             )
         observed = Observed.of(problem)
-        ascent.run(observed, joint_sweeps(observed, prior_term, budget.tol, budget.max_iter, seed))
+        ascent.run(observed, joint_sweeps(observed, prior, budget.tol, budget.max_iter, seed))
         return ascent
 
 
@@ -301,14 +301,14 @@ def number_of_factors(factors: int | str, problem: Problem) -> int:
     return min(whole(factors, "factors", least=0), *problem.shape)
 
 
-def demand_posterior(model: Model, terms: tuple[Any, ...]) -> None:
+def demand_posterior(model: Model, terms: tuple[Term, ...]) -> None:
     """Raise a ``BackendError`` where a model has no posterior, with the reason."""
     reason = refusal(model, terms)
     if reason is not None:
         raise BackendError(f"no posterior: {reason}")
 
 
-def refusal(model: Model, terms: tuple[Any, ...]) -> str | None:
+def refusal(model: Model, terms: tuple[Term, ...]) -> str | None:
     """Why a model with these terms has no posterior, as a clause; None if it has one."""
     for block in model.blocks:
         reason = refusal_of_block(block)
@@ -321,17 +321,22 @@ def refusal(model: Model, terms: tuple[Any, ...]) -> str | None:
     for term in terms:
         if term is not prior:
             return f"{term.word} is no part of a density; drop it, or take mc.fit"
+    if not isinstance(prior, PriorOfFactors | PriorOfRows):
+        return (
+            f"{prior.word} declares a prior without its parameters; derive it from PriorOfFactors"
+            " or PriorOfRows of mcframe.contracts"
+        )
     if prior.count_share:
         return "count_share= scales factors by counts, which no density of data does; drop it"
-    for block in model.blocks if prior.prior is Prior.ROWS else ():
+    for block in model.blocks if isinstance(prior, PriorOfRows) else ():
         if block.bias or block.row_effects:
             return (
                 f"block {block.name!r}: biases and row effects were declared with"
-                " GaussianRows, whose mean is an intercept of each column already; drop them"
+                f" {prior.word}, whose mean is an intercept of each column already; drop them"
             )
         if isinstance(block.likelihood, ExpectedLogLikelihood):
             word = type(block.likelihood).__name__
-            return f"block {block.name!r}: {word} has none with GaussianRows; take NuclearNorm()"
+            return f"block {block.name!r}: {word} has none with {prior.word}; take NuclearNorm()"
     return None
 
 

@@ -7,10 +7,10 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.term import PriorOfRows
 from mcframe.posterior.observed import LOG_TWO_PI, Observed, PseudoObservations
 from mcframe.posterior.rows import RowsPosterior, fit_rows, given_rows
 from mcframe.posterior.variational_em import extrapolated_em
-from mcframe.regularizers import GaussianRows
 
 # The noise variance of a Gaussian block that does not declare it, over the variance of the
 # column's values. It is fixed, since an estimated covariance and noise cannot be identified both.
@@ -117,12 +117,13 @@ def dense_observations(
 
 
 def joint_sweeps(
-    observed: Observed, term: GaussianRows, tol: float, max_steps: int, seed: int
+    observed: Observed, term: PriorOfRows, tol: float, max_steps: int, seed: int
 ) -> Iterator[JointPosterior]:
     """Yield the posterior: once if all blocks are Gaussian, else after each step without end."""
     noise = NOISE * column_variances(observed)
     dense = dense_observations(observed, noise, None)
-    if term.covariance is None:
+    gaussian = term.gaussian
+    if gaussian is None:
         rows = fit_rows(
             dense.values,
             dense.precisions,
@@ -133,8 +134,7 @@ def joint_sweeps(
             random_state=seed,
         )
     else:
-        mean, covariance = term.moments
-        rows = given_rows(dense.values, dense.precisions, mean, covariance / term.weight)
+        rows = given_rows(dense.values, dense.precisions, *gaussian)
     if not observed.needs_bounds:
         converged = len(rows.history) <= max_steps
         yield JointPosterior(observed, rows, rows.evidence + dense.constant, noise, converged)

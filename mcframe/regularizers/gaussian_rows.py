@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS
-from mcframe.contracts.term import Prior, Prox, Regularizer, RowQuadratic, SmoothTerm
+from mcframe.contracts.term import PriorOfRows, Prox, Regularizer, RowQuadratic, SmoothTerm
 from mcframe.contracts.validators import is_word, number, positive, read_only_matrix, refuse_where
 from mcframe.numerics.row_squares import RowSquares
 
@@ -20,7 +20,7 @@ ABOVE = 1.0 + 1e-9
 
 
 @attrs.frozen
-class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
+class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
     """``weight / 2 * sum_i (z_i - mean)' covariance^-1 (z_i - mean)`` over the rows z_i of Z.
 
     Minus the logarithm of a Gaussian density, the same for each row: a prior for the relations
@@ -79,8 +79,6 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
      [10.    20.   ]]
     """
 
-    prior = Prior.ROWS
-
     # Left out of the hash, which stays a valid one: arrays have none.
     covariance: Array | None = attrs.field(
         default=None, eq=attrs.cmp_using(eq=np.array_equal), hash=False
@@ -135,6 +133,14 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic):
         if self.covariance is None or self.mean is None:
             raise ModelError(self.why_no_optimum)
         return self.mean, self.covariance
+
+    @property
+    def gaussian(self) -> tuple[Array, Array] | None:
+        """Mean, and covariance over the weight; None where they are estimated."""
+        if self.covariance is None:
+            return None
+        mean, covariance = self.moments
+        return mean, covariance / self.weight
 
     @cached_property
     def squares(self) -> RowSquares:

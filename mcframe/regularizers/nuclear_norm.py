@@ -9,14 +9,14 @@ from attrs.validators import optional
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.rounding import DUAL_ROUNDING
-from mcframe.contracts.term import Factored, Norm, Prior, Regularizer, Spectral
+from mcframe.contracts.term import Factored, Norm, PriorOfFactors, Regularizer, Spectral
 from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.norms import spectral_bound
 
 
 @attrs.frozen
-class NuclearNorm(Regularizer, Spectral, Factored, Norm):
+class NuclearNorm(Regularizer, Spectral, Factored, Norm, PriorOfFactors):
     """``weight * ||Z||_*``, the sum of the singular values of the latent matrix.
 
     The convex envelope of the rank on the unit ball of the spectral norm (Fazel, 2002), which
@@ -66,8 +66,6 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm):
             "NuclearNorm() has no weight: mc.posterior learns it, and an optimum needs one, such"
             " as NuclearNorm(1.0), from which mc.path and mc.cross_validate find others"
         )
-
-    prior = Prior.FACTORS
 
     @property
     def linear_weight(self) -> float | None:

@@ -76,6 +76,8 @@ class ResidualNuclearNorm(Regularizer):
 class BoundResidualNuclearNorm(Composed, Regularizer):
     """A ``ResidualNuclearNorm`` with the observed entries of its block, each of them once."""
 
+    word = "ResidualNuclearNorm"
+
     block: str
     weight: float
     shape: Shape

@@ -164,8 +164,8 @@ def curvature_of(term: Term) -> float:
     It is 0 for a quadratic of each row, too: its curvature is least where its covariance is
     largest, and a path from there to useful weights would be many times as long.
     """
-    at_one: Any = attrs.evolve(term, weight=1.0)  # type: ignore[misc]
-    if isinstance(at_one, RowQuadratic):
+    at_one = term.with_weight(1.0) if isinstance(term, Regularizer) else None
+    if at_one is None or isinstance(at_one, RowQuadratic):
         return 0.0
     if isinstance(at_one, SmoothTerm):
         return float(at_one.curvature)
@@ -320,10 +320,8 @@ def chosen_place(model: Model, term: object) -> int:
 
 
 def has_weight(term: Term) -> bool:
-    """Return True for a term that is declared with a weight."""
-    kind: type = type(term)
-    declared = attrs.fields_dict(kind) if attrs.has(kind) else {}
-    return isinstance(term, Regularizer) and "weight" in declared
+    """Return True for a regularizer with a weight that can be changed."""
+    return isinstance(term, Regularizer) and term.with_weight(1.0) is not None
 
 
 @attrs.frozen(eq=False)
