@@ -9,8 +9,8 @@ import mcframe as mc
 from mcframe.backends import Budget, Point, Proximal, Settings
 from mcframe.backends import certificate as bound
 from mcframe.calibration import CalibrationConstraint, CalibrationPenalty
-from mcframe.contracts.term import Prior
 from mcframe.compile import CompiledProblem
+from mcframe.contracts.term import Prior
 from mcframe.contracts.validators import positive
 from mcframe.fitting.fit_answer import Fit
 from mcframe.numerics.operators import LowRank

@@ -367,6 +367,7 @@ class Alternating(Solver[Program, AlternatingState]):
     dense = False
     in_factors = True
     reads_background = True
+    sums_over_rows = True
     begins_at_zero = True
 
     def refusal(self, program: Program) -> str | None:

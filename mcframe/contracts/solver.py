@@ -61,6 +61,9 @@ class Solver(ABC, Generic[ProgramT, StateT]):
     in_factors: bool = False
     #: Whether it minimises a program's background, too: losses of cells that are no entries.
     reads_background: bool = False
+    #: Whether it asks a program for sums over its rows alone, and holds no row of Z that the
+    #: program does not give: rows may then be in partitions, which no process has together.
+    sums_over_rows: bool = False
     #: Whether it begins at Z = 0 where no start is given: the loop then need not certify that.
     begins_at_zero: bool = False
     #: Whether its answer is its last iterate, as a published algorithm states, and not the best

@@ -145,9 +145,11 @@ class Regularizer(Term):
 
         By default another value of the attrs field ``weight``, where the class has one.
         """
-        if not attrs.has(type(self)) or "weight" not in attrs.fields_dict(type(self)):
+        kind: type = type(self)
+        if not attrs.has(kind) or "weight" not in attrs.fields_dict(kind):
             return None
-        return attrs.evolve(self, weight=weight)
+        term: Any = self
+        return attrs.evolve(term, weight=weight)
 
     def expression(self, cp: Any, latent: Any) -> Any:
         """The definition as a DCP expression of CVXPY in Z alone."""

@@ -148,11 +148,13 @@ def expression_is_definition(term: Term, points: list[Array]) -> None:
 @law_of(TERM_LAWS, "the strength counts")
 def strength_counts(term: Term, points: list[Array]) -> None:
     """Twice the weight is twice the value; twice the radius is the same set, twice as large."""
-    single, double, size, power = term, None, 1.0, 2.0
+    ball: Any = term
+    single: Term | None = term
+    double: Term | None = None
+    size, power = 1.0, 2.0
     if isinstance(term, Regularizer):
         single, double = term.with_weight(1.0), term.with_weight(2.0)
-    elif "radius" in [field.name for field in attrs.fields(type(term))]:
-        ball: Any = term
+    elif "radius" in [field.name for field in attrs.fields(type(ball))]:
         double, size, power = attrs.evolve(ball, radius=2 * ball.radius), 2.0, 1.0
     if single is None or double is None:
         return

@@ -9,8 +9,9 @@ import numpy as np
 
 from mcframe.backends import Alternating, Eligibility, FirstOrder, Outcome, Settings, run
 from mcframe.backends.row_space import RowSpace
-from mcframe.compile import demand_determined
+from mcframe.compile import Program, demand_determined
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
+from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import is_word
 from mcframe.fitting.fit import resumed
 from mcframe.fitting.fit_answer import CompactState, Fit
@@ -111,17 +112,18 @@ def executor_of(
         yield executor
 
 
-def solver_for(backend: object) -> Alternating:
+def solver_for(backend: object) -> Solver[Program, Any]:
     """The solver of rows in partitions, or a ``BackendError`` where another one is asked for."""
     if isinstance(backend, FirstOrder):
         backend = backend.solver
-    if isinstance(backend, Alternating):
+    if isinstance(backend, Solver) and backend.sums_over_rows:
         return backend
     if is_word(backend, "auto", Alternating.name):
         return Alternating()
     raise BackendError(
         f"backend={backend!r} was given; rows in partitions are fitted by 'alternating' alone,"
-        " since the others hold all of Z, or a number for each entry, in one place"
+        " or by a solver of your own that declares sums_over_rows, since the others hold all of Z,"
+        " or a number for each entry, in one place"
     )
 
 
