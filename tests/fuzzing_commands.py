@@ -15,6 +15,9 @@ from mcframe.tables.gaps import SIGNS_OF_MISSING
 
 from .strategies import frames
 from .test_command_line import of_python
+from .test_plugins import FOLDER
+
+LOG_COSH = FOLDER / "log_cosh.py"
 
 # How a table is written, by pandas' names, and the same as arguments of a command.
 DIALECTS = [
@@ -37,6 +40,8 @@ MORE = [
     *(["--delimiter", "|"], ["--decimal", ","], ["--encoding", "utf-8"], ["--missing", "6"]),
     *(["--missing", "numbers=0"], ["--missing", "ND"], ["--missing", "coded=-99"]),
     *(["--dates", "%Y-%m-%d"], ["--dates", "%H:%M"], ["--model", "model.toml"], ["--tol", "0.1"]),
+    *(["--plugin", str(LOG_COSH), "--types", 'numbers={{"is":"LogCosh"}}'],),
+    *(["--plugin", "no_such_module"], ["--backend", "proximal"], ["--backend", "reference"]),
     *(["--method", "posterior"], ["--out", "{table}"], ["--out", "no/done.csv"], ["--nonsense"]),
 ]
 BY_HAND = """

@@ -6,11 +6,12 @@ import attrs
 import numpy as np
 from scipy.special import xlog1py
 
-from mcframe.contracts import Conjugate, Likelihood, TwiceDifferentiable
+from mcframe.contracts import Conjugate, Likelihood, TwiceDifferentiable, stored
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.validators import positive
 
 
+@stored
 @attrs.frozen
 class LogCosh(Likelihood, Conjugate, TwiceDifferentiable):
     """``l(z, y) = delta^2 log cosh((z - y) / delta)``: r^2 / 2 near 0, delta |r| at infinity.

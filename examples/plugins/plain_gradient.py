@@ -5,6 +5,7 @@ import numpy as np
 
 from mcframe.backends import Point
 from mcframe.compile import Evaluation, Program, SpectralPenalty
+from mcframe.contracts import stored
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
 from mcframe.numerics.operators import LowRank
@@ -39,6 +40,7 @@ class State:
         self.evaluation = program.evaluate(self.iterate, self.evaluation.effects)
 
 
+@stored
 @attrs.frozen
 class PlainGradient(Solver[Program, State]):
     """Solves min F(Z) + R(Z) by Z <- prox of R / L at Z - gradient of F / L."""

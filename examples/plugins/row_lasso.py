@@ -5,11 +5,12 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts import Prox, Regularizer
+from mcframe.contracts import Prox, Regularizer, stored
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.validators import positive
 
 
+@stored
 @attrs.frozen
 class RowLasso(Regularizer, Prox):
     """``weight * sum over items i of ||z_i||_2``, z_i the row of Z: a group lasso of rows.

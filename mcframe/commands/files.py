@@ -15,13 +15,21 @@ from typing import IO, Any
 
 import narwhals.stable.v2 as nw
 
+from mcframe.backends import BACKENDS, Backend, BackendLike
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, warn_caller
-from mcframe.contracts.validators import a_type, counted
+from mcframe.contracts.solver import Solver
+from mcframe.contracts.validators import a_type, counted, meant
 from mcframe.datasets.readers import MISSING, find_file
 from mcframe.model import Model
 from mcframe.runtime.machine import held
-from mcframe.storage.serializing import FORMAT, deserialize, message_of
+from mcframe.storage.serializing import (
+    FORMAT,
+    class_of,
+    deserialize,
+    full_name_of,
+    message_of,
+)
 from mcframe.tables.columns import read_column
 
 # What is missing if it is not installed, and how to get it.
@@ -458,6 +466,28 @@ def read_model(path: str) -> tuple[Model, dict[str, Any]]:
     except Exception as error:  # whatever other hands have written into it
         raise DataError(f"{path} holds no model: {message_of(error)}") from None
     return model, columns
+
+
+def read_backend(text: str) -> BackendLike:
+    """Return a backend from its name, or from a class and its options as files have them.
+
+    Raises
+    ------
+    DataError
+        Where it is neither.
+    """
+    if text == "auto" or text in BACKENDS:
+        return text
+    try:
+        description = json.loads(text) if text.startswith("{") else word(text)
+    except ValueError as error:
+        raise DataError(f"--backend {text!r} is no JSON ({error})") from None
+    if not text.startswith("{") and class_of(full_name_of(text)) is None and "." not in text:
+        raise DataError(f"--backend {text!r}: {meant(text, ['auto', *BACKENDS], 'backends')}")
+    backend = made(f"--backend {text}", description)
+    if not isinstance(backend, Backend | Solver):
+        raise DataError(f"--backend {text!r} is {a_type(backend)}; a solver is needed")
+    return backend
 
 
 def made(what: str, description: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from mcframe.commands.plugins import import_plugins
 from mcframe.contracts.errors import McframeError
 from mcframe.contracts.validators import meant
 
@@ -107,6 +108,7 @@ def reporting(work: Callable[[argparse.Namespace], Report]) -> Callable[[Any], i
         with warnings.catch_warnings():
             warnings.filterwarnings("always", category=UserWarning)
             warnings.showwarning = show  # type: ignore[assignment]
+            import_plugins(arguments.plugin)
             code, text, details = work(arguments)
         if arguments.json:
             facts = {"command": arguments.command, "exit_code": code, **details}

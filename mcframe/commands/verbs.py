@@ -14,6 +14,7 @@ from mcframe.commands.files import (
     gaps_by_name,
     gaps_named,
     is_document,
+    read_backend,
     read_model,
     read_table,
     read_types,
@@ -95,6 +96,7 @@ def add_verbs(commands: Any) -> None:
         help="write M tables with random draws, too: NAME.draw1, NAME.draw2, ...",
     )
     command.add_argument("--save", metavar="FILE", help="save the answer for predict (.npz)")
+    add_backend(command)
     add_identifiers(command)
     add_output(command, "the completed table")
     add_seed(command)
@@ -146,6 +148,13 @@ def added(commands: Any, work: Callable[[argparse.Namespace], Report], summary: 
         name, help=summary, description=work.__doc__, epilog=NOTES, formatter_class=LAYOUT
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object, not text")
+    parser.add_argument(
+        "--plugin",
+        metavar="MODULE|FILE.py",
+        action="append",
+        default=[],
+        help="import a module with likelihoods, terms or solvers of your own; may be repeated",
+    )
     interrupted = "interrupted before there was an answer; nothing was written"
     parser.set_defaults(run=reporting(work), interrupted=interrupted)
     return parser
@@ -192,6 +201,7 @@ def add_model(command: Any, tol: float | None = None) -> None:
     summary = "a model (default: a likelihood for each type of column, and one nuclear norm)"
     command.add_argument("--model", metavar="FILE", help=summary)
     if tol is not None:
+        add_backend(command)
         command.add_argument(
             "--tol",
             metavar="T",
@@ -202,6 +212,17 @@ def add_model(command: Any, tol: float | None = None) -> None:
         command.add_argument(
             "--max-seconds", metavar="S", type=positive, default=np.inf, help="the time allowed"
         )
+
+
+def add_backend(command: Any) -> None:
+    """Declare the solver."""
+    command.add_argument(
+        "--backend",
+        metavar="NAME|CLASS|JSON",
+        default="auto",
+        help="the solver: a name that explain lists, a class of a plugin, or"
+        ' \'{"is":"FPC","eta":0.5}\' (default: auto)',
+    )
 
 
 def add_output(command: Any, summary: str) -> None:
@@ -248,6 +269,8 @@ def impute(arguments: argparse.Namespace) -> Report:
             "--intervals and --draws need a posterior, and this is an optimum; add --method"
             " posterior"
         )
+    if arguments.backend != "auto" and not (arguments.model and method == "optimum"):
+        raise ModelError("--backend is that of the optimum of a model; add --model FILE")
     out = output(arguments, arguments.out)
     names = ["lower", "upper"] * bool(arguments.intervals)
     names += [f"draw{k + 1}" for k in range(arguments.draws or 0)]
@@ -255,10 +278,14 @@ def impute(arguments: argparse.Namespace) -> Report:
     saved = None if arguments.save is None else output(arguments, arguments.save, SAVED)
     if arguments.model:
         declared = declared_of(arguments)
-        read = posterior if method == "posterior" else fit
-        completed = Completion.of(
-            declared, read(declared.model, declared.data, random_state=arguments.seed)
-        )
+        answer: Fit | Posterior
+        if method == "posterior":
+            answer = posterior(declared.model, declared.data, random_state=arguments.seed)
+        else:
+            backend = read_backend(arguments.backend)
+            seed = arguments.seed
+            answer = fit(declared.model, declared.data, backend=backend, random_state=seed)
+        completed = Completion.of(declared, answer)
     else:
         table = table_of(arguments)
         completed = complete(
@@ -285,10 +312,12 @@ def impute(arguments: argparse.Namespace) -> Report:
 def fit_table(arguments: argparse.Namespace) -> Report:
     """Fit a model to a table, print its certificate, and save the fit for predict."""
     out = output(arguments, arguments.out, SAVED)
+    backend = read_backend(arguments.backend)
     declared = declared_of(arguments)
     answer = fit(
         declared.model,
         declared.data,
+        backend=backend,
         tol=arguments.tol,
         max_seconds=arguments.max_seconds,
         random_state=arguments.seed,
@@ -390,6 +419,7 @@ def with_identifiers(table: Any, rows: Any, names: Sequence[str]) -> Any:
 
 def verify_table(arguments: argparse.Namespace) -> Report:
     """Solve a small problem twice, by a fast solver and exactly by CVXPY, and compare."""
+    backend = read_backend(arguments.backend)
     declared = declared_of(arguments)
     data = {name: np.asarray(codes) for name, codes in declared.data.items()}
     n_items = declared.frame.shape[0]
@@ -398,9 +428,8 @@ def verify_table(arguments: argparse.Namespace) -> Report:
             n_items, arguments.rows, replace=False
         )
         data = {name: codes[np.sort(chosen)] for name, codes in data.items()}
-    verification = verify(
-        declared.model, data, tol=arguments.tol, max_seconds=arguments.max_seconds
-    )
+    limits = {"tol": arguments.tol, "max_seconds": arguments.max_seconds}
+    verification = verify(declared.model, data, backend=backend, **limits)
     facts = {
         "status": verification.verdict,
         "difference": verification.difference,

@@ -266,19 +266,21 @@ class Reader:
                 if key not in INDEXED and type(part).__name__ == "RangeIndex":
                     raise TypeError(f"{key} of {name} is no range")  # which may be endless
             return PUT_TOGETHER[name](**parts)
-        name = RENAMED_CLASSES.get(name, name)
+        name = full_name_of(RENAMED_CLASSES.get(name, name))
         kind = class_of(name)
         if name is None:
             raise DataError(f"{parts} does not say what it is; add is = ..., a word of mcframe")
         if kind is None and "." in str(name):
             raise DataError(
                 f"is = {name!r} is a class from outside of mcframe; import its module, where"
-                " @mcframe.contracts.stored declares it, before the file is read"
+                " @mcframe.contracts.stored declares it, before the file is read (on the command"
+                " line: --plugin MODULE)"
             )
         if kind is None:
             words = [
                 word for package in WORDS for word in import_module(f"mcframe.{package}").__all__
             ]
+            words += [class_.__name__ for class_ in STORED.values()]
             hint_of_name = meant(str(name), words, "words")
             raise DataError(f"is = {name!r} is no word of mcframe; {hint_of_name}")
         renamed = RENAMED.get(name, {})
@@ -405,6 +407,17 @@ def class_of(name: str) -> Any:
         if name in module.__all__ and attrs.has(word_class := getattr(module, name)):
             return word_class
     return None
+
+
+def full_name_of(name: str) -> str:
+    """The name that a class from outside is stored under, of its name alone; else the same name.
+
+    As people write it in a file. A class of the package comes first.
+    """
+    if name in STORED or "." in str(name) or class_of(name) is not None:
+        return name
+    named = [full_name for full_name, kind in STORED.items() if kind.__name__ == name]
+    return named[0] if len(named) == 1 else name
 
 
 def name_of(kind: type) -> str | None:
