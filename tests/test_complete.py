@@ -12,7 +12,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import mcframe as mc
 from mcframe.selection import EntryFolds, RelativeDeviance, RowFolds
-from mcframe.tables import coding, completing, missingness, number_tables, rows_choice
+from mcframe.tables import by_optimum as optimum_path
+from mcframe.tables import coding, missingness, number_tables, pipeline, rows_choice
 
 from .strategies import skewed_tables
 from .test_declare import mixed
@@ -203,7 +204,7 @@ def test_the_model_says_all_that_was_chosen(by_posterior):
 
 def test_wide_tables_have_factors(monkeypatch):
     monkeypatch.setattr(number_tables, "MOST_WORK", 1e3)
-    monkeypatch.setattr(completing, "MOST_NUMBERS", 150)
+    monkeypatch.setattr(pipeline, "MOST_NUMBERS", 150)
     completed = mc.complete(mixed()[["length", "weight", "ill", "stage"]].dropna(how="all"))
     assert completed.answer.model.terms == (mc.NuclearNorm(),)
     assert np.isnan(completed.chosen.best_weight)
@@ -260,15 +261,15 @@ def test_progress_is_printed(capsys):
 
 
 def test_long_tables_choose_by_some_of_their_rows(monkeypatch):
-    monkeypatch.setattr(completing, "MOST_NUMBERS", 400)
+    monkeypatch.setattr(pipeline, "MOST_NUMBERS", 400)
     drawn = []
-    choose = completing.choose_rows
+    choose = pipeline.choose_rows
 
     def watched(folds, *arguments):
         drawn.append(folds)
         return choose(folds, *arguments)
 
-    monkeypatch.setattr(completing, "choose_rows", watched)
+    monkeypatch.setattr(pipeline, "choose_rows", watched)
     completed = mc.complete(mixed(), TYPES)
     [[fold]] = drawn
     assert len(fold.values) == 400 // 10
@@ -536,7 +537,7 @@ def test_an_optimum_with_equalities_is_chosen_by_the_other_columns():
 
 def test_scores_of_an_optimum_are_those_of_its_constants_at_a_large_weight(monkeypatch):
     """Against a plain recount: what is predicted there is the best constant of what is left."""
-    monkeypatch.setattr(completing, "Grid", lambda **_: mc.selection.Grid([1e9]))
+    monkeypatch.setattr(optimum_path, "Grid", lambda **_: mc.selection.Grid([1e9]))
     completed = mc.complete(mixed(), TYPES, method="optimum")
     assert all(scores.loss == pytest.approx(1.0, abs=0.2) for scores in completed.scores)
     names = [each.name for each in completed.declared.columns]

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
-from mcframe.tables.column_types import typed_columns
-from mcframe.tables.completing import fit_table
+from mcframe.tables.column_types import read_table
 from mcframe.tables.completion import DrawnRows, drawn_places
+from mcframe.tables.pipeline import complete_by_posterior
 from mcframe.tables.pooling import pool
 
 from .test_declare import mixed
@@ -270,8 +270,7 @@ def rows_of(frame):
 
 
 def completed_rows(frame):
-    table, columns = typed_columns(frame, None, None)
-    return fit_table(columns, table, prior_rows=1.0)
+    return complete_by_posterior(read_table(frame, None, None), prior_rows=1.0)
 
 
 def slope(table):

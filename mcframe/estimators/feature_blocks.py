@@ -17,7 +17,7 @@ from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.tables import Completion, Declared
 from mcframe.tables.coding import BLOCK
-from mcframe.tables.column_types import typed_columns
+from mcframe.tables.column_types import read_table
 from mcframe.tables.columns import read_column_like, read_columns, read_frame
 from mcframe.tables.completing import ASIDE
 from mcframe.tables.declared import declared_of
@@ -214,11 +214,11 @@ class FrameColumns:
                 f"likelihoods={likelihoods!r} was given for a table whose columns are not all"
                 " numbers; give those of single columns, by name: likelihoods={name: likelihood}"
             )
-        table, columns = typed_columns(frame, types, missing, "missing_values")
+        table = read_table(frame, types, missing, "missing_values")
         if numbers:
             one = Model([number_block(BLOCK)], [NuclearNorm()])
-            return cls(Declared.of(as_numbers(columns), table, one), unseen)
-        declared = declared_of(columns, table)
+            return cls(Declared.of(as_numbers(table.columns), table.frame, one), unseen)
+        declared = declared_of(table.columns, table.frame)
         wanted = sorted(block.name for block in declared.model.blocks)
         block_names = wanted if model is None else sorted(block.name for block in model.blocks)
         if block_names != wanted:

@@ -16,7 +16,8 @@ from mcframe.contracts.errors import ModelError, UnobservedWarning
 from mcframe.contracts.validators import NotANumber, checked_seed, floats_of, whole
 from mcframe.estimators.base import TableEstimator
 from mcframe.estimators.feature_blocks import FrameColumns
-from mcframe.tables.completing import fit_table
+from mcframe.tables.column_types import ReadTable
+from mcframe.tables.pipeline import complete_by_posterior
 
 
 @attrs.define(slots=False, eq=False, repr=False)
@@ -138,9 +139,8 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
         """The columns of a frame with the posterior of their rows, as of ``mcframe.complete``."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
-            completion = fit_table(
-                columns.declared.columns,
-                columns.declared.frame,
+            completion = complete_by_posterior(
+                ReadTable(columns.declared.frame, columns.declared.columns),
                 seed=checked_seed(self.random_state),
                 n_folds=whole(self.cv, "cv", 2),
                 prior_rows=self.given_prior(),

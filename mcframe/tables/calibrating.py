@@ -1,13 +1,16 @@
 """Codings fitted to held-out entries, and the errors of each column at these."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.tables.coding import Coding, Indicator, RawPredictions, calibrated, joined
+from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.missingness import Missingness
+from mcframe.tables.rows_folds import HeldOutMoments
 
 
 @attrs.frozen
@@ -146,3 +149,42 @@ def calibrated_and_scored(
         auc_of_holes=missingness.auc,
         weighted=bool(np.ptp(missingness.weights) > 0.0),
     )
+
+
+def calibrated_columns(
+    columns: Sequence[DeclaredColumn],
+    codes: Array,
+    held: Sequence[Mask],
+    moments: Sequence[HeldOutMoments],
+    missingness: Sequence[Missingness],
+    final_moments: HeldOutMoments | None = None,
+) -> tuple[list[DeclaredColumn], dict[Any, ColumnScores]]:
+    """Columns with codings fitted to held-out entries, and the scores of those with any.
+
+    Codes (n x number of columns) are held out where ``held`` says so, fold by fold. ``moments``
+    are their predictions, and ``final_moments`` those of the final fit for all of them.
+    """
+    calibrated, scores, first = list(columns), {}, 0
+    for k, column in enumerate(columns):
+        masks, end = [mask[:, k] for mask in held], first + column.modelled[0].width
+        numbers = slice(first, end)
+        if any(mask.any() for mask in masks):
+            coding, scores[column.name] = calibrated_and_scored(
+                column.modelled[0],
+                codes[:, k],
+                masks,
+                [fold.of_columns(numbers) for fold in moments],
+                missingness[k],
+                None if final_moments is None else final_moments.of_columns(numbers),
+            )
+            calibrated[k] = attrs.evolve(column, coding=coding)
+        first = end
+    return calibrated, scores
+
+
+def mean_loss(scores: Mapping[Any, ColumnScores]) -> float:
+    """The mean over columns of the loss on held-out entries, of those that have one."""
+    losses = [
+        column_scores.loss for column_scores in scores.values() if np.isfinite(column_scores.loss)
+    ]
+    return float(np.mean(losses)) if losses else np.nan

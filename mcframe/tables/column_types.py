@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
@@ -35,10 +36,25 @@ from mcframe.tables.gaps import (
 )
 
 
-def typed_columns(
+@attrs.frozen(eq=False)
+class ReadTable:
+    """A table as it was read, and the type of each of its columns.
+
+    Attributes
+    ----------
+    frame : narwhals.DataFrame
+    columns : tuple of DeclaredColumn
+        In the order of the table, each with its place in a block.
+    """
+
+    frame: Any
+    columns: tuple[DeclaredColumn, ...]
+
+
+def read_table(
     frame: Any, types: Mapping[Any, Any] | None, missing: Missing, option: str = "missing"
-) -> tuple[Any, tuple[DeclaredColumn, ...]]:
-    """Return a table as a ``narwhals.DataFrame``, and the type of each column.
+) -> ReadTable:
+    """Read a table, and detect the type of each column that is not declared.
 
     ``option`` is what ``missing`` is called where warnings name it.
     """
@@ -87,7 +103,7 @@ def typed_columns(
                 f" the {MOST_CLASSES} most frequent are classes, and the {n_rare} entries of"
                 " others count as missing for the model, and stay as they are",
             )
-    return table, placed
+    return ReadTable(table, placed)
 
 
 def checked_gaps(

@@ -12,7 +12,7 @@ from mcframe.contracts.validators import plain
 from mcframe.model import Model
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.weight_max import weight_max
-from mcframe.tables.column_types import checked_gaps, checked_types, typed_columns, warn_of_codes
+from mcframe.tables.column_types import checked_gaps, checked_types, read_table, warn_of_codes
 from mcframe.tables.columns import read_columns, read_frame, read_text, warn_of_text
 from mcframe.tables.declared import Declared, declared_of
 from mcframe.tables.declared_column import (
@@ -123,10 +123,12 @@ def declare(
     """
     if model is not None or columns is not None:
         return declared_by(model, columns, frame, types, missing)
-    table, read = typed_columns(frame, types, missing)
-    mostly = [column for column in aside(read) if mostly_numbers(column.column) is not None]
+    table = read_table(frame, types, missing)
+    mostly = [
+        column for column in aside(table.columns) if mostly_numbers(column.column) is not None
+    ]
     warn_of_aside("columns that are mostly numbers are set aside", mostly)
-    declared = declared_of(read, table)
+    declared = declared_of(table.columns, table.frame)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the fit says it
         weight = starting_weight(declared.model, declared.data)

@@ -1,0 +1,294 @@
+"""The stages in which the posterior of its rows fills a table.
+
+    read -> code -> hold out -> choose -> estimate -> calibrate -> fill
+
+Each stage is a function, and what it returns is a class of its own. ``read_table``
+(``mcframe/tables/column_types.py``) is the first one.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.posterior.answer import Posterior
+from mcframe.runtime.progress import current
+from mcframe.selection.splitters import RowFolds, check_length
+from mcframe.tables.calibrating import ColumnScores, calibrated_columns, mean_loss
+from mcframe.tables.coding import BLOCK, Indicators
+from mcframe.tables.column_types import ReadTable
+from mcframe.tables.completion import Completion
+from mcframe.tables.declared import Declared
+from mcframe.tables.declared_column import DeclaredColumn, as_numbers, in_content_order
+from mcframe.tables.missingness import FEWEST_TOGETHER, WORK_TOGETHER, CoMissingness, Missingness
+from mcframe.tables.number_tables import number_block, takes_factors
+from mcframe.tables.rows_choice import COMPONENTS, RowsChoice, choose_rows
+from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, dealt_entries, folds_of_parts
+
+# Folds of held-out entries.
+FOLDS = 3
+# The choice is made on at most so many numbers. In a longer table they are in rows drawn at
+# random, and one row in ``FOLDS + 1`` is held out.
+MOST_NUMBERS = 200_000
+# Gaussians are mixed where no column has more categories: those of a mixture tell more of them
+# apart in some fits and not in others.
+MOST_CLASSES = 30
+# Where one of three and more classes is to be told, one Gaussian takes the place of a mixture if
+# its mean loss is below this share of the mixture's.
+CLEARLY = 0.9
+
+
+@attrs.frozen(eq=False)
+class CodedTable:
+    """Some or all rows of a table as numbers of one Gaussian block.
+
+    Attributes
+    ----------
+    source : ReadTable
+    columns : tuple of DeclaredColumn
+        Those with a place in the block, in the order of what they hold.
+    outside : tuple of DeclaredColumn
+        All others.
+    rows : array of integers (n,)
+        The rows of the table that were coded, ascending; all, but of a long table.
+    codes : array (n x number of columns)
+        NaN where missing.
+    values : array (n x d)
+        The numbers of these codes.
+    owners : array of integers (d,)
+        The column that each number belongs to, ascending.
+    """
+
+    source: ReadTable
+    columns: tuple[DeclaredColumn, ...]
+    outside: tuple[DeclaredColumn, ...]
+    rows: IntArray
+    codes: Array
+    values: Array
+    owners: IntArray
+
+    @property
+    def are_drawn(self) -> bool:
+        """True if only some rows of the table were coded."""
+        return self.rows.size < self.source.frame.shape[0]
+
+    @property
+    def has_factors(self) -> bool:
+        """True if rows have Gaussian factors, for the table is too large for a covariance."""
+        return takes_factors((self.source.frame.shape[0], self.owners.size))
+
+    @property
+    def has_classes(self) -> bool:
+        """True if a column has one of three or more classes."""
+        return any(isinstance(column.modelled[0], Indicators) for column in self.columns)
+
+
+@attrs.frozen(eq=False)
+class HeldOutTable:
+    """A coded table and the entries of it that are held out.
+
+    Attributes
+    ----------
+    coded : CodedTable
+    folds : list of RowsFold
+        What the prior is chosen on.
+    masks : list of masks (n x number of columns)
+        The same entries in the parts on which codings are fitted and scored.
+    missingness : list of Missingness
+        Of each column.
+    """
+
+    coded: CodedTable
+    folds: list[RowsFold]
+    masks: list[Mask]
+    missingness: list[Missingness]
+
+    def calibrated(
+        self, moments: Sequence[HeldOutMoments], final_moments: HeldOutMoments | None = None
+    ) -> "CalibratedTable":
+        """The columns with codings that suit these predictions of the held-out entries."""
+        repeated = [*moments] * (len(self.masks) // max(len(moments), 1))
+        columns, scores = calibrated_columns(
+            self.coded.columns,
+            self.coded.codes,
+            self.masks,
+            repeated,
+            self.missingness,
+            final_moments,
+        )
+        return CalibratedTable(tuple(columns), scores)
+
+
+@attrs.frozen(eq=False)
+class ChosenRows:
+    """The distribution of the rows that predicts held-out entries best, and its predictions.
+
+    Attributes
+    ----------
+    choice : RowsChoice
+    moments : list of HeldOutMoments
+        Of each fold.
+    """
+
+    choice: RowsChoice
+    moments: list[HeldOutMoments]
+
+
+@attrs.frozen(eq=False)
+class EstimatedRows:
+    """The posterior of all rows of a table.
+
+    Attributes
+    ----------
+    posterior : Posterior
+    final_moments : HeldOutMoments or None
+        Its predictions of the held-out entries, each from the rest of its row; None of factors.
+    """
+
+    posterior: Posterior
+    final_moments: HeldOutMoments | None
+
+
+@attrs.frozen(eq=False)
+class CalibratedTable:
+    """Columns with codings that were fitted to held-out entries.
+
+    Attributes
+    ----------
+    columns : tuple of DeclaredColumn
+        Those of a ``CodedTable``.
+    scores : dict from column name to ColumnScores
+        Of the columns with held-out entries.
+    """
+
+    columns: tuple[DeclaredColumn, ...]
+    scores: Mapping[Any, ColumnScores]
+
+    @property
+    def mean_loss(self) -> float:
+        """The mean over columns of the loss on held-out entries."""
+        return mean_loss(self.scores)
+
+
+def complete_by_posterior(
+    table: ReadTable,
+    *,
+    seed: int = 0,
+    groups: Any = None,
+    n_folds: int = FOLDS,
+    prior_rows: float | None = None,
+) -> Completion[Any]:
+    """Choose the prior of a table's rows on held-out entries, and fill it by their posterior.
+
+    Parameters
+    ----------
+    table : ReadTable
+    seed : int
+        Draws what is held out.
+    groups : sequence with a label for each row, optional
+        Rows with the same label are held out together.
+    n_folds : int
+    prior_rows : float, optional
+        How many rows the prior of one Gaussian counts as; by default it is chosen.
+    """
+    rng = np.random.default_rng(seed)
+    coded = code(table, rng)
+    held_out = hold_out(coded, groups, n_folds, rng)
+    chosen = choose(held_out, prior_rows)
+    estimated = estimate(held_out, chosen, seed)
+    calibrated = held_out.calibrated(chosen.moments, estimated.final_moments)
+    return fill(coded, chosen, estimated, calibrated)
+
+
+def code(table: ReadTable, rng: np.random.Generator) -> CodedTable:
+    """Turn the columns with a place in a block into numbers of one block."""
+    columns = as_numbers(in_content_order(table.columns))
+    modelled = tuple(column for column in columns if column.place is not None)
+    outside = tuple(column for column in columns if column.place is None)
+    widths = [column.modelled[0].width for column in modelled]
+    owners = np.repeat(np.arange(len(modelled)), widths)
+    n_rows, most_rows = table.frame.shape[0], MOST_NUMBERS // owners.size
+    rows = np.arange(n_rows)
+    if n_rows > most_rows:
+        rows = np.sort(rng.choice(n_rows, most_rows, replace=False))
+    codes = np.column_stack([column.codes[rows] for column in modelled])
+    values = [
+        column.modelled[0].numbers(column_codes)
+        for column, column_codes in zip(modelled, codes.T, strict=True)
+    ]
+    return CodedTable(table, modelled, outside, rows, codes, np.column_stack(values), owners)
+
+
+def hold_out(
+    coded: CodedTable, groups: Any, n_folds: int, rng: np.random.Generator
+) -> HeldOutTable:
+    """Hold out single entries, or whole rows where these have groups or were drawn.
+
+    Of rows drawn from a longer table there is one fold. Single entries are held out in tables with
+    factors: a row of which nothing is seen would have none.
+    """
+    labels = None
+    if groups is not None:
+        labels = np.asarray(groups)
+        check_length("groups", labels, coded.source.frame.shape[0])
+        labels = labels[coded.rows]
+    if coded.has_factors or not (coded.are_drawn or labels is not None):
+        parts, count = dealt_entries(coded.codes, n_folds, rng), n_folds
+    else:
+        count = 1 if coded.are_drawn else n_folds
+        splitter = RowFolds(n_folds + coded.are_drawn, groups=labels)
+        part = splitter.parts_of_rows(len(coded.values), rng)
+        parts = np.where(np.isnan(coded.codes), -1, part[:, None])
+    co_missing = CoMissingness.of_columns(np.isnan(coded.codes), rng)
+    work_per_entry = max(len(co_missing), 1) * float(coded.owners.size) ** 3
+    n_held_out = max(FEWEST_TOGETHER, int(WORK_TOGETHER / work_per_entry))
+    for column in co_missing:
+        places = np.flatnonzero((parts[:, column] >= 0) & (parts[:, column] < count))
+        parts[rng.permutation(places)[n_held_out:], column] = -1
+    folds = folds_of_parts(coded.values, parts, coded.owners, count, co_missing=co_missing)
+    masks = [fold.held for fold in folds]
+    if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
+        part = np.arange(len(coded.codes)) % n_folds
+        masks = [masks[0] & (part == k)[:, None] for k in range(n_folds)]
+    missingness = Missingness.of_columns(coded.values, coded.owners, rng)
+    return HeldOutTable(coded, folds, masks, missingness)
+
+
+def choose(held_out: HeldOutTable, prior_rows: float | None) -> ChosenRows:
+    """Choose the prior and the number of Gaussians with the least loss on held-out entries."""
+    coded, folds = held_out.coded, held_out.folds
+    may_mix = np.bincount(coded.owners).max() <= MOST_CLASSES
+    components = COMPONENTS if may_mix else ()
+    chosen = ChosenRows(*choose_rows(folds, coded.has_factors, prior_rows, components))
+    if (chosen.choice.components or 1) > 1 and coded.has_classes:
+        # Each fit of a mixture has other components, which may tell classes apart badly.
+        prior = chosen.choice.prior_rows
+        _, moments_of_one = choose_rows(folds, prior_rows=prior, components=())
+        loss_of_one = held_out.calibrated(moments_of_one).mean_loss
+        if loss_of_one < CLEARLY * held_out.calibrated(chosen.moments).mean_loss:
+            chosen = ChosenRows(attrs.evolve(chosen.choice, components=1), moments_of_one)
+    current().report(f"{chosen.choice}: chosen")
+    return chosen
+
+
+def estimate(held_out: HeldOutTable, chosen: ChosenRows, seed: int) -> EstimatedRows:
+    """Estimate the posterior of all rows of the table, and predict what was held out by it."""
+    coded, choice, folds = held_out.coded, chosen.choice, held_out.folds
+    model = choice.model([number_block(BLOCK)])
+    declared = Declared.of([*coded.columns, *coded.outside], coded.source.frame, model)
+    posterior = choice.posterior(model, declared.data, folds, chosen.moments, random_state=seed)
+    if not chosen.moments or choice.components is None:
+        return EstimatedRows(posterior, None)
+    return EstimatedRows(posterior, choice.final_moments(posterior.engine.rows, folds))
+
+
+def fill(
+    coded: CodedTable, chosen: ChosenRows, estimated: EstimatedRows, calibrated: CalibratedTable
+) -> Completion[Any]:
+    """Fill the table by the posterior of its rows, read by the calibrated codings."""
+    posterior, columns = estimated.posterior, [*calibrated.columns, *coded.outside]
+    declared = Declared.of(columns, coded.source.frame, posterior.model)
+    scores = tuple(calibrated.scores.get(column.name) for column in declared.columns)
+    return Completion(declared.table(posterior), posterior, declared, chosen.choice, scores)
