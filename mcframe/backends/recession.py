@@ -24,7 +24,7 @@ LEAST = 1e-6
 
 
 def falls_along(program: Program, latent: LowRank, effects: dict[str, Array]) -> bool:
-    """Whether the objective f falls without end along a direction near this W and these effects.
+    """True if the objective f falls without end along a direction near this W and these effects.
 
     The limit of f(W + t D) / t as t grows is one number for all W at which f is finite, the
     recession function of f at D; where it is negative, f has no lower bound (Rockafellar, Convex
@@ -55,7 +55,7 @@ def falls_along(program: Program, latent: LowRank, effects: dict[str, Array]) ->
 
 
 def falls_from(program: Program, latent: LowRank, effects: dict[str, Array]) -> bool:
-    """Whether the objective falls without end against the gradient of the losses at a W.
+    """True if the objective falls without end against the gradient of the losses at a W.
 
     For an iteration that overflows, from which no direction is left. It is not asked where Z is
     kept in factors, as the gradient is written out.
@@ -69,7 +69,7 @@ def falls_from(program: Program, latent: LowRank, effects: dict[str, Array]) -> 
 
 
 def moves_effects(block_loss: BlockLossSummary) -> bool:
-    """Whether a direction may move the effects of a block: not where they have a ridge."""
+    """True if a direction may move the effects of a block: not where they have a ridge."""
     return not block_loss.bounded_below and block_loss.effects.ridge is None
 
 

@@ -358,12 +358,12 @@ def smooth_curvature(program: Program, begin: LowRank) -> float:
 
 
 def to_multipliers(block_loss: Any, program: Program) -> bool:
-    """Whether a loss gets a copy of its predictors: without a gradient, or far too stiff."""
+    """True if a loss gets a copy of its predictors: without a gradient, or far too stiff."""
     return not block_loss.likelihood.smooth or is_stiff(block_loss, program)
 
 
 def is_stiff(block_loss: Any, program: Program) -> bool:
-    """Whether a loss with a prox is so much stiffer than R that gradient steps are far too short.
+    """True if a loss with a prox is so much stiffer than R that gradient steps are far too short.
 
     They are made for the curvature of the loss, and unobserved entries have that of R. As of
     values whose noise is said to be next to nothing beside them.
@@ -383,7 +383,7 @@ def is_stiff(block_loss: Any, program: Program) -> bool:
 
 
 def has_stiff_loss(program: Program) -> bool:
-    """Whether a loss in memory is far stiffer than the main regularizer."""
+    """True if a loss in memory is far stiffer than the main regularizer."""
     in_memory = isinstance(program.loss, EntryLoss) and not program.background
     return in_memory and any(
         is_stiff(block_loss, program) for block_loss in program.loss.block_losses

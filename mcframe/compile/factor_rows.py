@@ -23,7 +23,7 @@ class AlternatingRows(Protocol):
 
     @property
     def full_steps_descend(self) -> bool:
-        """Whether the second derivatives are nowhere larger, so that full steps descend."""
+        """True if the second derivatives are nowhere larger, so that full steps descend."""
         ...
 
     def ridge_solutions(self, other: Array, weight: float, by_rows: bool) -> Array:
@@ -103,7 +103,7 @@ class FactorRows:
 
     @property
     def full_steps_descend(self) -> bool:
-        """Whether the second derivatives are nowhere larger, so that full steps descend."""
+        """True if the second derivatives are nowhere larger, so that full steps descend."""
         bounds = [block_loss.curvature for block_loss in self.program.loss.block_losses]
         if self.highest is not None:  # those of all rows, where there are any
             own_and_all = zip(bounds, self.highest, strict=True)
@@ -191,7 +191,7 @@ class FactorRows:
         return descended(current, updated, at_first, objectives, tied)
 
     def moved(self, updated: Array, other: Array, by_rows: bool) -> Array:
-        """How far the numbers at the entries move where all rows of a factor do."""
+        """The change of the numbers at the entries where all rows of a factor change."""
         return self.program.entries.of(product(updated, other, by_rows)) - self.at.iterate.z
 
     def objectives(
@@ -217,7 +217,7 @@ class FactorRows:
 
 
 def penalties(factor: Array, weight: float) -> Array:
-    """What a nuclear norm of this weight counts of each row of a factor."""
+    """The part of each row of a factor in a nuclear norm of this weight."""
     return 0.5 * weight * np.einsum("ij,ij->i", factor, factor)
 
 
@@ -263,7 +263,7 @@ def factor_rows_near(program: Program, at: Evaluation) -> AlternatingRows:
 
 
 def may_be_tapered(program: Program) -> bool:
-    """Whether rows and columns of the gradient may be scaled down one by one.
+    """True if rows and columns of the gradient may be scaled down one by one.
 
     Not where sums over rows or over a block have to vanish, nor where gradients of several numbers
     belong together, nor where nothing but multiples of the gradient has a known conjugate.

@@ -36,7 +36,7 @@ LARGEST_DENSE, LARGEST_GRAM = 50_000_000, 2e10
 def pays_in_factors(
     shape: Shape, n_entries: int, in_factors: bool = False, dense: bool = True
 ) -> bool:
-    """Whether a Z of that shape with so many observed entries is kept in factors.
+    """True if a Z of that shape with so many observed entries is kept in factors.
 
     True if few of many cells are observed, or if a dense matrix takes much memory or time.
     ``in_factors`` and ``dense`` belong to the solver: whether it works on factors, and whether it

@@ -157,7 +157,7 @@ class Likelihood(ABC):
         return None
 
     def feasibility_tolerance(self, y: Array) -> Array:
-        """How far off z may be where an indicator counts as 0; 0 for finite losses."""
+        """The distance of z from its set where an indicator counts as 0; 0 for finite losses."""
         return np.zeros_like(y)
 
     def in_units(self, unit: float) -> "tuple[Likelihood, float] | None":
@@ -174,7 +174,7 @@ class Likelihood(ABC):
 
     @property
     def length_scale(self) -> float:
-        """How far z moves until the second derivative is another one, in the unit of z.
+        """The distance over which the second derivative changes, in the unit of z.
 
         By default 1 / sqrt(curvature), and 1 where the curvature has no bound. Searches measure
         their steps by it.
@@ -189,7 +189,7 @@ class Likelihood(ABC):
 
     @property
     def bounded_below(self) -> bool:
-        """Whether l(z, y) has a lower bound over all z for every single y.
+        """True if l(z, y) has a lower bound over all z for every single y.
 
         By default where ``infimum`` is finite. A bound of each y that falls with y, as of counts,
         is enough.
@@ -213,7 +213,7 @@ class Likelihood(ABC):
         """E[y | z], the mean response: the inverse link."""
 
     def filling(self, z: Array) -> Array:
-        """What a missing entry is filled with: a value that data can have, of the shape of y.
+        """The value that fills a missing entry: one that data can have, of the shape of y.
 
         The mean; of labels, levels and classes the most probable one.
         """
@@ -505,7 +505,7 @@ class Parametric(ABC):
         """The likelihood at given parameters."""
 
     def unbounded(self, y: Array) -> str | None:
-        """What these observations leave infinite or without a chance, as a clause for a note.
+        """The parameters that are infinite at these observations, as a clause for a note.
 
         It counts which values there are, and not how often: each may be given once. None if
         nothing is left so.
@@ -521,7 +521,7 @@ class BoundBySums(ABC):
 
     @abstractmethod
     def sums_to_bind(self, values: Array) -> Array:
-        """What some of the observed values (N,) add to the sums, an array of any fixed shape."""
+        """The part of some observed values (N,) in the sums, an array of any fixed shape."""
 
     @abstractmethod
     def bound_by_sums(self, shape: Shape, sums: Array) -> Likelihood:
@@ -541,7 +541,7 @@ class ParametricBySums(Parametric):
 
     @abstractmethod
     def parameter_sums(self, z: Array, y: Array, weights: Array, sd: Array | None = None) -> Tell:
-        """What these entries answer: sums, and an array of which the largest numbers count.
+        """The answer of these entries: sums, and an array of which the largest numbers count.
 
         ``sd`` is that of ``best_parameters``. Sums are arrays and numbers, in tuples.
         ``parameters_by_sums`` says what is asked; None first.
@@ -559,7 +559,7 @@ class ParametricBySums(Parametric):
 
 
 def fits_parameters(likelihood: Likelihood) -> bool:
-    """Whether it has parameters that are fitted with Z, as thresholds that are not given."""
+    """True if it has parameters that are fitted with Z, as thresholds that are not given."""
     return isinstance(likelihood, Parametric) and likelihood.n_parameters > 0
 
 

@@ -15,7 +15,7 @@ class RowStore(Protocol):
     """A form of data whose rows are not all in this process."""
 
     def holds(self, data: object) -> bool:
-        """Whether the data of a model, as a verb is given them, are of this form."""
+        """True if the data of a model, as a verb is given them, are of this form."""
         ...
 
     def refusal(self, values: object) -> str | None:

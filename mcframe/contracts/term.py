@@ -65,7 +65,7 @@ class Term(ABC):
 
     @property
     def word(self) -> str:
-        """How the user writes it, and messages therefore call it."""
+        """The name that the user writes, by which messages call it."""
         return type(self).__name__
 
     @abstractmethod
@@ -361,7 +361,7 @@ class Sums(Term):
 
     @abstractmethod
     def residual(self, predictors: Array) -> float:
-        """How far the sums are from those stated: a Frobenius norm, 0 where they agree."""
+        """The distance of the sums from those stated: a Frobenius norm, 0 where they agree."""
 
     def about(self, origin: Array, scale: Array | float) -> Self:
         """The term that says of V what this one says of the predictors ``origin + scale * V``.

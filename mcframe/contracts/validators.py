@@ -79,7 +79,7 @@ def as_float(value: object) -> float | None:
 
 
 def is_missing(value: object) -> bool:
-    """Whether an object stands for a missing number: None, pandas' NA and NaT, Decimal("NaN")."""
+    """True if an object stands for a missing number: None, pandas' NA and NaT, Decimal("NaN")."""
     pandas = sys.modules.get("pandas")
     if value is None or (isinstance(value, Decimal) and value.is_nan()):  # also a signalling one
         return True
@@ -87,7 +87,7 @@ def is_missing(value: object) -> bool:
 
 
 def reads_as_number(value: object) -> bool:
-    """Whether ``float`` would read a value: text such as "1.5" is then a number in disguise."""
+    """True if ``float`` would read a value: text such as "1.5" is then a number in disguise."""
     try:
         float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -169,7 +169,7 @@ def probability(value: object, what: str) -> float:
 
 
 def is_word(value: object, *words: str) -> bool:
-    """Whether a value is one of some words; an array, which is compared by entries, is none."""
+    """True if a value is one of some words; an array, which is compared by entries, is none."""
     return isinstance(value, str) and value in words
 
 
@@ -265,7 +265,7 @@ def block_name(instance: object, attribute: "attrs.Attribute[Any]", value: objec
 
 
 def word_of(instance: object) -> str:
-    """How the user writes an object: the ``word`` of a term, else the name of the class."""
+    """The name that a user writes: the ``word`` of a term, else the name of the class."""
     return str(getattr(instance, "word", type(instance).__name__))
 
 
@@ -305,7 +305,7 @@ def refuse_where(wrong: Mask, matrix: Array, what: str) -> None:
 
 
 def same_matrix(one: Array, other: Array) -> bool:
-    """Whether two matrices are equal, NaN to NaN."""
+    """True if two matrices are equal, NaN to NaN."""
     return np.array_equal(one, other, equal_nan=True)
 
 

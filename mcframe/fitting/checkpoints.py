@@ -52,7 +52,7 @@ class Checkpoint:
 
     @property
     def is_due(self) -> bool:
-        """Whether a state is to be written now."""
+        """True if a state is to be written now."""
         passed = time.monotonic() - self.written
         return passed >= self.every or passed >= self.share * self.took
 

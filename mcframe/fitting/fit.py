@@ -262,7 +262,7 @@ def warned(answer: Fit, settings: Settings) -> Fit:
 
 
 def hint_of_scales(answer: Fit) -> str:
-    """What to do about columns of very different scales, which make fits slow."""
+    """The remedy for columns of very different scales, which make fits slow."""
     for block in answer.model.blocks:
         table = answer.problem.tables[block.name]  # which has no values in partitions
         if block.standardize or not block.likelihood.location or not isinstance(table, Table):

@@ -11,7 +11,7 @@ from mcframe.model import Model
 
 
 class StoreExplanation(Protocol):
-    """What ``explain`` answers of a table whose rows are in a store."""
+    """The answer of ``explain`` for a table whose rows are in a store."""
 
     @property
     def eligibilities(self) -> Sequence[Eligibility]:
@@ -47,5 +47,5 @@ class FittingStore(RowStore, Protocol):
         ...
 
     def explain(self, model: Model, data: object) -> StoreExplanation:
-        """What a fit of these rows takes."""
+        """The cost and the choice of a fit of these rows."""
         ...

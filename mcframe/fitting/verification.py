@@ -214,7 +214,7 @@ class Verification:
 
     @property
     def note(self) -> str | None:
-        """What limits the verdict: with Z = 0 on both sides little was compared."""
+        """The limit of the verdict: with Z = 0 on both sides little was compared."""
         if self.fast.rank or self.reference.rank:
             return None
         compared = "effects alone were compared" if self.fast.effects else "nothing was compared"

@@ -121,7 +121,7 @@ class Ordinal(
 
     @property
     def words(self) -> str:  # type: ignore[override]  # a sentence with a number in it
-        """How ordered words become levels: in their own order, not that of their appearance."""
+        """The levels of ordered words: in their own order, not that of their appearance."""
         return (
             "Ordered words become levels by pandas.Categorical(column, categories=[lowest, ...,"
             f" highest], ordered=True).codes + {self.lowest}, with NaN where a code is -1: there"
@@ -275,7 +275,7 @@ class Ordinal(
         return self.levels - 1 if self.thresholds is None else 0
 
     def parameter_sums(self, z: Array, y: Array, weights: Array, sd: Array | None = None) -> Tell:
-        """What ``best_thresholds`` asks of observations of these levels at given z."""
+        """The sums over observations of these levels at given z that ``best_thresholds`` needs."""
         return Positions.of(z, self.code(y), weights, self.levels, sd).tell
 
     def parameters_by_sums(self, tell: Tell, start: Array | None) -> Array:

@@ -362,7 +362,7 @@ EXPECTED_EQUALS = 3.0
 
 
 def long_list(frame: Any) -> str:
-    """What a frame is that reads as a list of entries: (user, item, rating); "" of a table.
+    """A description of a frame that reads as a list of entries (user, item, rating), else "".
 
     It reads so if two of its three or four columns are named as keys are, hold whole numbers or
     text without a gap, and pair up differently in every row although their values repeat: so

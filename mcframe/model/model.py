@@ -294,7 +294,7 @@ def predictor(block: Block) -> str:
 
 
 def text_of_predictors(block: Block) -> str:
-    """What the predictors of all cells of a block are, which known sums speak of."""
+    """The predictors of all cells of a block, in words, for messages about known sums."""
     cells = f"{predictor(block)} + offset, for all cells of {block.name}"
     if not in_standard_units(block):
         return cells

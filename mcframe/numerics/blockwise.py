@@ -176,7 +176,7 @@ class Blockwise(ImplicitCells):
 
 @attrs.frozen(eq=False)
 class Passed:
-    """What one pass over all cells brings: sums, and products with the factors."""
+    """The result of one pass over all cells: sums, and products with the factors."""
 
     value: float
     forward: Array  # T V

@@ -61,7 +61,7 @@ def product_of(first, last, starts, across, values, right, out):  # type: ignore
 
 @numba.njit(cache=True, nogil=True)
 def transposed_product_of(first, last, starts, across, values, left, out):  # type: ignore[no-untyped-def]
-    """What some lines add to out[across[p]], the sum of values[p] left[line]."""
+    """The part of some lines in out[across[p]], the sum of values[p] left[line]."""
     for line in range(first, last):
         for p in range(starts[line], starts[line + 1]):
             add_multiple(out, np.int64(across[p]), values[p], left, line)
@@ -69,7 +69,7 @@ def transposed_product_of(first, last, starts, across, values, left, out):  # ty
 
 @numba.njit(cache=True, nogil=True)
 def gram_product_of(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
-    """What some lines add to A'A V: a row a of A adds a (a'V)."""
+    """The part of some lines in A'A V: a row a of A adds a (a'V)."""
     image = np.empty((1, FOUR))
     for line in range(first, last):
         image[0] = 0.0

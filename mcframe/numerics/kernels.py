@@ -269,7 +269,7 @@ def transposed_product(
 
 @compiled(nogil=True, fastmath=FAST)
 def transposed_product_of(first, last, starts, across, values, left, out):  # type: ignore[no-untyped-def]
-    """What some rows add."""
+    """The part of some rows in the product."""
     width = left.shape[1]
     for row in range(first, last):
         for p in range(starts[row], starts[row + 1]):
@@ -286,7 +286,7 @@ def gram_product(starts: IntArray, across: IntArray, values: Array, thin: Array)
 
 @compiled(nogil=True, fastmath=FAST)
 def gram_product_of(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
-    """What some rows add: a row a of A adds a (a'V)."""
+    """The part of some rows: a row a of A adds a (a'V)."""
     width = right.shape[1]
     image = np.empty(width)
     for row in range(first, last):

@@ -63,7 +63,7 @@ class Polyhedron:
         return parts
 
     def meets(self, x: Array) -> bool:
-        """Whether all equations hold at x up to rounding."""
+        """True if all equations hold at x up to rounding."""
         size = abs(self.coefficients) @ np.abs(x) + np.abs(self.targets)
         return bool(np.all(np.abs(self.targets - self.coefficients @ x) <= NEARLY * size))
 

@@ -220,7 +220,7 @@ class Incomplete:
 
     @property
     def n_observed(self) -> int:
-        """How many numbers are observed."""
+        """The number of observed numbers."""
         return int(np.count_nonzero(self.precisions))
 
 

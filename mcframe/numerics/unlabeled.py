@@ -38,7 +38,7 @@ class ImplicitCells(ABC):
     @property
     @abstractmethod
     def held_bytes(self) -> int:
-        """What a fit holds of these cells at its peak, thin factors aside."""
+        """The bytes that a fit holds for these cells at its peak, without thin factors."""
 
 
 class ImplicitCellsAt(ABC):
@@ -72,7 +72,7 @@ class ImplicitCellsAt(ABC):
 
     @abstractmethod
     def curvature_along(self, after: Self, moved: LowRank, z: Array) -> float:
-        """How far the losses lie above their tangent after Z moves by D with entries z, twice."""
+        """Twice the distance of the losses from their tangent after Z moves by D with entries z."""
 
     @abstractmethod
     def conjugate(self, share: float) -> tuple[float, float]:
@@ -264,7 +264,7 @@ class ImplicitLoss:
         return weights
 
     def __bool__(self) -> bool:
-        """Whether there are such cells."""
+        """True if there are such cells."""
         return bool(self.parts)
 
     @property
@@ -274,7 +274,7 @@ class ImplicitLoss:
 
     @property
     def held_bytes(self) -> int:
-        """What a fit holds of these cells at its peak, thin factors aside."""
+        """The bytes that a fit holds for these cells at its peak, without thin factors."""
         return sum(part.cells.held_bytes for part in self.parts)
 
     def at(self, latent: LowRank | Array, z: Array) -> "ImplicitLossAt":
@@ -323,7 +323,7 @@ class ImplicitLossAt:
     points: tuple[ImplicitCellsAt, ...]
 
     def __bool__(self) -> bool:
-        """Whether there are such cells."""
+        """True if there are such cells."""
         return bool(self.points)
 
     @property
@@ -393,7 +393,7 @@ class ImplicitLossAt:
         return shared, curvature - held, linear - (held * self.z - self.at_entries)
 
     def curvature_along(self, after: "ImplicitLossAt", moved: LowRank, z: Array) -> float:
-        """How far F lies above its tangent after Z moves by D with entries z, twice."""
+        """Twice the distance of F from its tangent after Z moves by D with entries z."""
         total, moved = 0.0, self.background.latent(moved)
         pairs = zip(self.background.parts, self.points, after.points, strict=True)
         for part, point, then in pairs:

@@ -510,7 +510,7 @@ class PartitionedLoss(Loss):
 
 
 def needs_zero_sums(block_loss: PartitionedBlockLoss) -> bool:
-    """Whether conjugates are finite only where sums of gradients over columns vanish."""
+    """True if conjugates are finite only where sums of gradients over columns vanish."""
     return (
         bool(block_loss.layout.n_biases)
         and block_loss.effects.ridge is None

@@ -321,7 +321,7 @@ def moments(posterior: Any, block: str, rows: IntArray, columns: IntArray) -> tu
 
 
 def of_block(option: Any, name: str, what: str) -> Any:
-    """What was given for a block, by itself or in a dict from block name."""
+    """The value of an option for a block, which is given by itself or in a dict by block name."""
     if not isinstance(option, Mapping):
         return option
     if name not in option:

@@ -221,7 +221,7 @@ class FactorSource(Protocol):
 
     @property
     def kind(self) -> str:
-        """What a checkpoint says that it is one of."""
+        """The text by which a checkpoint of this computation is recognised."""
         ...
 
     def observed(self, problem: Any) -> Observed:
@@ -233,7 +233,7 @@ class FactorSource(Protocol):
         ...
 
     def rows(self, observed: Observed) -> SweptRows:
-        """What a sweep asks about the rows."""
+        """The rows, as a sweep passes over them."""
         ...
 
 
@@ -251,7 +251,7 @@ class AllRows:
         return Observed.of_tables(problem, problem.tables)
 
     def rows(self, observed: Observed) -> PosteriorRows:
-        """What a sweep asks about the rows."""
+        """The rows, as a sweep passes over them."""
         return PosteriorRows(observed)
 
 

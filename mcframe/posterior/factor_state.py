@@ -77,7 +77,7 @@ class Design(Broadcast):
 
     @cached_property
     def row_given(self) -> Array:
-        """What rows have at the numbers that are not free (1 x K)."""
+        """The values of rows at the numbers that are not free (1 x K)."""
         return (~self.row_free).astype(float)[None]
 
     @cached_property

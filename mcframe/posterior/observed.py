@@ -283,7 +283,7 @@ class Observed:
 
     @property
     def fits_parameters(self) -> bool:
-        """Whether a likelihood has parameters that are fitted with z."""
+        """True if a likelihood has parameters that are fitted with z."""
         return any(block.layout.n_parameters for block in self.blocks)
 
     def fitted(self, mean: Array, sd: Array | None) -> "Observed":
@@ -331,7 +331,7 @@ class Observed:
 
     @property
     def needs_bounds(self) -> bool:
-        """Whether a likelihood is no Gaussian, so that pseudo-observations depend on z."""
+        """True if a likelihood is no Gaussian, so that pseudo-observations depend on z."""
         return any(not isinstance(block.unfitted, GaussianNoise) for block in self.blocks)
 
     @property
@@ -351,7 +351,7 @@ def some(numbers: Any, entries: slice) -> Any:
 
 
 def rounding_of(offset: Array | float, slopes: Array) -> float:
-    """How far rounding of z + offset may move a sum of functions of z with these slopes."""
+    """The error of a sum of functions of z with these slopes by the rounding of z + offset."""
     return EPS * float(np.sum(np.abs(offset * slopes))) if np.ndim(offset) else 0.0
 
 
@@ -409,7 +409,7 @@ def squares_about(
 
 
 def centres_of(block: ObservedBlock, means: Array, counts: Array) -> Array:
-    """What values and biases are counted from in each column of Z: means of locations, else 0."""
+    """The origin of values and biases in each column of Z: means of locations, else 0."""
     if not (block.unfitted.location and block.block.bias):
         return np.zeros(means.size * block.unfitted.width)
     empty = counts == 0

@@ -79,7 +79,7 @@ class Predictive:
 
     @property
     def is_normal(self) -> bool:
-        """Whether observations are mixtures of Gaussians in standard units."""
+        """True if observations are mixtures of Gaussians in standard units."""
         return self.noise is not None
 
     def node_blocks(self) -> Iterator[tuple[Array, Array]]:
@@ -94,7 +94,7 @@ class Predictive:
 
     @property
     def has_classes(self) -> bool:
-        """Whether there are K numbers of z at each cell."""
+        """True if there are K numbers of z at each cell."""
         return self.means.ndim > 2
 
     def standard_nodes(self) -> Iterator[tuple[Array, Array]]:
@@ -217,7 +217,7 @@ class Predictive:
 
     @cached_property
     def is_wide(self) -> Any:
-        """Whether z of a location is spread over more widths than nodes resolve."""
+        """True if z of a location is spread over more widths than nodes resolve."""
         if not self.likelihood.location or self.is_normal:
             return False
         return np.all(2.0 * REACH * self.spread_in_widths > MOST_NODES, axis=0)

@@ -82,7 +82,7 @@ class Extrapolated(Protocol):
 
 
 class WithEvidence(Protocol):
-    """What is computed at a state: the evidence lower bound there, and more."""
+    """The evidence lower bound at a state, and what else is computed there."""
 
     @property
     def evidence(self) -> float:

@@ -26,7 +26,7 @@ FEWEST_COLUMNS = 128
 
 
 def is_wide(n_rows: int, n_columns: int) -> bool:
-    """Whether a covariance of so many rows and columns is estimated as a diagonal and axes.
+    """True if a covariance of so many rows and columns is estimated as a diagonal and axes.
 
     A step in loadings takes about as long as one with a full covariance where the cube of the
     rows is 4 times the square of the columns.
@@ -127,7 +127,7 @@ class WideParameters(EMParameters[WideMoments]):
 
     @property
     def counts(self) -> Array:
-        """How many rows the mean counts as (1,)."""
+        """The number of rows that the prior mean counts as (1,)."""
         return np.array([self.prior.mean_rows + len(self.means_of_rows)])
 
     @property

@@ -54,7 +54,7 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm, PriorOfFactors):
 
     @property
     def is_given(self) -> bool:
-        """Whether there is a weight."""
+        """True if there is a weight."""
         return self.weight is not None
 
     @property

@@ -178,7 +178,7 @@ class Compiled:
 
     @property
     def _numba_type_(self) -> Any:
-        """What numba asks of a name in a loop that it compiles: here another compiled loop."""
+        """The type of a name in a loop that numba compiles: here that of another compiled loop."""
         return (self.dispatcher or self.compile())._numba_type_
 
 
