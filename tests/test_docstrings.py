@@ -14,6 +14,8 @@ FILES = sorted(ROOT.rglob("*.py"))
 PRONOUNS = "It|Its|They|Them|Their|Those|These|This|That|Both|Another|The same|The other|Likewise"
 FRAGMENTS = "As|RowsAt|By|For|From|In|Of|On|Where|With"
 LEANING = re.compile(rf"({PRONOUNS}|{FRAGMENTS})\b")
+# Questions instead of what is returned.
+QUESTIONS = re.compile(r"(What|How|Whether)\b")
 FEWEST_WORDS = 3
 # A word of prose has two letters or more and is neither joined to a name nor a function's name.
 PROSE = re.compile(r"\b[A-Za-z]{2,}\b(?!\()")
@@ -33,6 +35,8 @@ def faults(source):
         where = f"{getattr(node, 'name', 'module')}: {opening}"
         if LEANING.match(opening):
             yield f"{where} (leans on what stands elsewhere)"
+        elif QUESTIONS.match(opening) and not isinstance(node, ast.Module):
+            yield f"{where} (asks, and does not say what is returned)"
         elif len(opening.split()) < FEWEST_WORDS and PROSE.search(opening):
             yield f"{where} (says too little)"
 
@@ -107,7 +111,13 @@ def test_every_folder_of_the_package_is_read():
 
 @pytest.mark.parametrize(
     "fault",
-    ["The same at the entries.", "They at Z.", "Of the iterate.", "RowsAt rest.", "The width."],
+    [
+        "The same at the entries.",
+        "They at Z.",
+        "Of the iterate.",
+        "What rows add to it.",
+        "The width.",
+    ],
 )
 def test_faults_are_seen(fault):
     assert list(faults(f'def f():\n    """{fault}"""\n'))

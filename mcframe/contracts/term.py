@@ -141,7 +141,7 @@ class Regularizer(Term):
     """
 
     def with_weight(self, weight: float) -> "Regularizer | None":
-        """The same term with another weight above 0, as along a path; None where it has none.
+        """A copy of the term with another weight above 0, as along a path; None where it has none.
 
         By default another value of the attrs field ``weight``, where the class has one.
         """

@@ -72,7 +72,7 @@ class ImplicitCellsAt(ABC):
 
     @abstractmethod
     def curvature_along(self, after: Self, moved: LowRank, z: Array) -> float:
-        """Twice the distance of the losses from their tangent after Z moves by D with entries z."""
+        """Twice the distance of losses from their tangent after Z moves by D with entries z."""
 
     @abstractmethod
     def conjugate(self, share: float) -> tuple[float, float]:
