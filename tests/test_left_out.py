@@ -17,7 +17,7 @@ from mcframe.numerics.row_mixtures import (
 )
 from mcframe.posterior.joint import NOISE as NOISE_OF_TABLES
 from mcframe.posterior.rows import powers_of, student_factors
-from mcframe.tables.missingness import CoMissingness
+from mcframe.tables.missingness import CoMissingness, Missingness
 from mcframe.tables.rows_choice import choose_rows
 from mcframe.tables.rows_folds import RowsFold, dealt_entries, folds_of_parts
 
@@ -226,14 +226,27 @@ def test_gaps_are_those_of_columns_that_are_missing_together():
     assert not CoMissingness.of_columns(rng.random((2000, 4)) < 0.3, rng)
 
 
-def test_many_categories_are_told_apart_by_one_gaussian():
+def test_columns_that_go_missing_together_are_not_weighted():
+    """They are hidden together, and which of them are missing says nothing of an error."""
     rng = np.random.default_rng(0)
-    city = rng.choice(12, 600)
-    place = rng.standard_normal((12, 2))[city] + 0.1 * rng.standard_normal((600, 2))
+    values = rng.standard_normal((600, 1)) + rng.standard_normal((600, 4))
+    values[np.ix_(rng.random(600) < 0.3, [0, 1])] = np.nan
+    values[rng.random(values.shape) < 0.05] = np.nan
+    for missingness in Missingness.of_columns(values, np.arange(4), rng):
+        np.testing.assert_array_equal(missingness.weights, 1.0)
+
+
+@pytest.mark.parametrize("n_cities", [8, 12])
+def test_many_categories_are_told_apart_by_one_gaussian(n_cities):
+    """Components of a mixture tell them apart badly: of 8 they mistook a third."""
+    rng = np.random.default_rng(0)
+    city = rng.choice(n_cities, 600)
+    place = rng.standard_normal((n_cities, 2))[city] + 0.1 * rng.standard_normal((600, 2))
     frame = pd.DataFrame(place, columns=["east", "north"])
     names = np.char.add("c", city.astype(str)).astype(object)
     hidden = rng.random(600) < 0.2
     completed = mc.complete(frame.assign(city=np.where(hidden, None, names)))
+    assert completed.chosen.components == 1
     assert np.mean(completed.table["city"].to_numpy()[hidden] != names[hidden]) < 0.15
 
 

@@ -1,6 +1,6 @@
 """Codings fitted to held-out entries, and the errors of each column at these."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import attrs
@@ -180,11 +180,3 @@ def calibrated_columns(
             calibrated[k] = attrs.evolve(column, coding=coding)
         first = end
     return calibrated, scores
-
-
-def mean_loss(scores: Mapping[Any, ColumnScores]) -> float:
-    """The mean over columns of the loss on held-out entries, of those that have one."""
-    losses = [
-        column_scores.loss for column_scores in scores.values() if np.isfinite(column_scores.loss)
-    ]
-    return float(np.mean(losses)) if losses else np.nan

@@ -141,12 +141,12 @@ def scores_of(
     """Return how far rows look like those where a column is missing, by all other columns.
 
     A ridge regression, fitted on the other folds of rows. The response is the indicator that an
-    entry of the column is missing; the design has the numbers of the other columns and the
-    indicators of their missing entries. The result is (n x len(columns)).
+    entry of the column is missing; the design has the numbers of the other columns. Which of these
+    are missing plays no part: entries that go missing together are hidden together when they are
+    held out, and no observed entry shows the errors of such rows. The result is
+    (n x len(columns)).
     """
-    columns_with_missing = np.flatnonzero(missing.any(axis=0))
-    design = np.hstack([np.nan_to_num(standardized(values)), missing[:, columns_with_missing]])
-    belongs = np.concatenate([owners, columns_with_missing])
+    design = np.nan_to_num(standardized(values))
     scores = np.zeros((len(missing), columns.size))
     parts = rng.permutation(len(values)) % FOLDS
     for k in range(FOLDS):
@@ -155,11 +155,11 @@ def scores_of(
             break
         centred = design - np.mean(design[fitted], axis=0)
         ridge_predictions = (
-            ridge_by_rows if np.count_nonzero(fitted) < belongs.size else ridge_by_columns
+            ridge_by_rows if np.count_nonzero(fitted) < owners.size else ridge_by_columns
         )
         responses = missing[np.ix_(fitted, columns)].astype(np.float64)
         scores[~fitted] = ridge_predictions(
-            centred[fitted], responses, centred[~fitted], belongs, columns
+            centred[fitted], responses, centred[~fitted], owners, columns
         )
     return scores
 
