@@ -34,11 +34,8 @@ def exponentials_overflow(posterior, name, rows, columns):
     _, means, variances = posterior.engine.mixture(
         rows, posterior.problem.columns(name).start + columns
     )
-    offset = posterior.tables[name].offset_at(rows, columns)
-    return (
-        np.max(means + 10.0 * np.sqrt(variances), axis=0) + (0.0 if offset is None else offset)
-        > 300.0
-    )
+    largest = np.max(means + 10.0 * np.sqrt(variances), axis=0)
+    return posterior.tables[name].pending.invert(largest, rows, columns) > 300.0
 
 
 def faults(posterior, name, rng):

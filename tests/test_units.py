@@ -11,7 +11,7 @@ from scipy import stats
 import mcframe as mc
 from mcframe.contracts import Conjugate, Likelihood
 from mcframe.contracts.term import Sums
-from mcframe.model.table import affine_units, rank_units
+from mcframe.model.transforms import affine_units, rank_units
 from mcframe.selection import EntryFolds, HeldOutLoss, RelativeError, folds_of
 
 from .catalogue import LIKELIHOODS
@@ -133,7 +133,7 @@ def test_units_of_a_column_far_from_zero_lose_no_digit():
     steps = np.arange(8.0)
     values = 1e12 + 2.0**-13 * steps  # each of these is a number of double precision
     units = units_of_rows(values[:, None])
-    standard = units.standard(values, np.zeros(8, dtype=int))
+    standard = units.apply(values, np.arange(8), np.zeros(8, dtype=int))
     np.testing.assert_allclose(standard, (steps - 3.5) / np.std(steps), rtol=1e-14)
 
 
@@ -141,12 +141,15 @@ def test_normal_scores_and_their_way_back():
     values, columns = np.array([3.0, 1.0, 3.0, 10.0]), np.zeros(4, dtype=int)
     units = rank_units(values, columns, np.ones(4), 2)
     scores = stats.norm.ppf([0.5, 0.125, 0.5, 0.875])
-    np.testing.assert_allclose(units.standard(values, columns), scores)
-    np.testing.assert_array_equal(units.natural(units.standard(values, columns), columns), values)
-    assert units.natural(np.array([-9.0, 9.0]), columns[:2]).tolist() == [1.0, 10.0]
-    between = units.natural(scores[1:2] / 2, columns[:1])  # half the way from 3 to 1
+    rows = np.arange(4)
+    np.testing.assert_allclose(units.apply(values, rows, columns), scores)
+    again = units.invert(units.apply(values, rows, columns), rows, columns)
+    np.testing.assert_array_equal(again, values)
+    assert units.invert(np.array([-9.0, 9.0]), rows[:2], columns[:2]).tolist() == [1.0, 10.0]
+    between = units.invert(scores[1:2] / 2, rows[:1], columns[:1])  # half the way from 3 to 1
     np.testing.assert_allclose(between, [2.0])
-    assert units.natural(np.array([[0.3, 0.7]]), np.array([0, 1]))[0, 1] == 0.0  # never observed
+    scores = np.array([[0.3, 0.7]])
+    assert units.invert(scores, rows[:1, None], np.array([0, 1]))[0, 1] == 0.0  # never observed
 
 
 def test_ranks_are_blind_to_monotone_maps():

@@ -59,6 +59,27 @@ def table_as_html(
     return scrolled(f"<table{kind}>{''.join(lines)}</table>") + remarks(notes)
 
 
+def table_as_text(
+    header: Sequence[str], rows: Sequence[Sequence[str]], most: int = MOST_ROWS
+) -> list[str]:
+    """Return lines of text with aligned columns; of very many rows the first ones."""
+    kept = [header, *rows[:most]]
+    widths = [max(map(len, column)) for column in zip(*kept, strict=True)]
+    lines = [
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in kept
+    ]
+    return [*lines, *[f"  and {len(rows) - most} more"] * (len(rows) > most)]
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, 0 and 100 only where it is nothing or all."""
+    if 0.0 < share < 0.005 or 0.995 <= share < 1.0:
+        return "<1%" if share < 0.5 else ">99%"
+    return f"{share:.0%}"
+
+
 def cut(value: object) -> str:
     """Return a text on one line, and of a long one its beginning."""
     text = one_line(value)

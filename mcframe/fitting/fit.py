@@ -29,7 +29,8 @@ from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.fitting.fit_answer import Fit, checked_start
 from mcframe.fitting.fitting_store import FittingStore
 from mcframe.model import Model, Problem
-from mcframe.model.table import Table, affine_units
+from mcframe.model.table import Table
+from mcframe.model.transforms import affine_units
 from mcframe.runtime.machine import checked_jobs, thread_limit
 from mcframe.runtime.progress import checked_progress, current, stage
 

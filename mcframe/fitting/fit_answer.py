@@ -618,9 +618,8 @@ class Fit:
         if declared.likelihood.width > 1:
             return biases.reshape(-1, declared.likelihood.width)
         table = self.problem.tables[block]
-        if table.original is not None:
-            biases = table.original.standard.natural(biases, np.arange(biases.size))
-        return table.wrap_row(biases)
+        first_row = np.zeros(1, dtype=np.intp)  # units are those of columns
+        return table.wrap_row(table.units.invert(biases, first_row, np.arange(biases.size)))
 
     def row_effects(self, block: str) -> Any:
         """The fitted effects of rows, one for each item; a Series if the data were a DataFrame.
@@ -662,7 +661,8 @@ class Fit:
         table = self.problem.tables[block]
         z, y = self.problem.compared(block, self.latent, self.effects)
         entries = np.full(table.shape, np.nan)
-        entries[table.rows, table.columns] = likelihood.log_likelihood(z, y) - table.log_spreads()
+        densities = likelihood.log_likelihood(z, y) + table.units.log_derivative(table.columns)
+        entries[table.rows, table.columns] = densities
         return table.wrap(entries)
 
     def losses_at(self, block: str, rows: Any, columns: Any, values: Any) -> Array:

@@ -20,10 +20,11 @@ from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.validators import a_type, plain
 from mcframe.fitting.prediction import Rows
 from mcframe.model import Layout, Problem
-from mcframe.model.binding import origin_of, row_counts, same_rows
+from mcframe.model.binding import Origin, origin_of, row_counts, same_rows
 from mcframe.model.labels import AxisLabels, pandas_index
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
+from mcframe.model.transforms import Chain, latent_places
 from mcframe.model.triples import in_columns_of
 
 # Names that a message lists.
@@ -102,13 +103,11 @@ class NewRows(Rows):
         In the units of the data, by the units of the fit.
         """
         z = self.latent.columns(self.problem.columns(name)).dense()
-        fitted, centres = known_effects(self.problem, name, self.effects)
-        z = z + fitted
+        z = z + known_effects(self.problem, name, self.effects)
         if name in self.row_effects:
             z = z + self.row_effects[name][:, None]
-        z = z + centres
-        offset = self.tables[name].offset if name in self.tables else None
-        return self.table(name).natural(z if offset is None else z + offset.dense())
+        transforms = Chain.of(*self.table(name).transforms, origin_of_biases(self.problem, name))
+        return transforms.invert(z, *np.ogrid[: z.shape[0], : z.shape[1]])
 
     def natural(self, name: str, rows: Any, columns: Any) -> Array:
         """The linear predictor at some entries: one number each, or one for each class."""
@@ -141,21 +140,21 @@ def block_losses_of(
             continue
         block, likelihood = problem.model.block(name), problem.likelihood(name, effects)
         rows, columns, y = table.rows[entries], table.columns[entries], table.values[entries]
-        offset, width = table.offset_at(rows, columns), likelihood.width
+        width = likelihood.width
         scale: Any = problem.scale(name)
         if costs is not None:
             scale = scale / costs[rows]
-        rows = rows - part.start
-        biases, centres = known_effects(problem, name, effects)
-        fixed_part = biases.reshape(-1, width)[columns]
-        fixed_part = fixed_part if width > 1 else fixed_part[:, 0]
+        places = latent_places(rows, columns, width)
+        fixed_part = known_effects(problem, name, effects)[places[1]]
         layout, origin = Layout(n_row_effects=n_rows if block.row_effects else 0), None
-        if likelihood.location:  # as ``targets_of`` has it: each of the differences is exact
-            y = (y if offset is None else y - offset) - centres[columns]
-            origin = origin_of(layout, rows, columns, y)
-            y = y if origin is None else y - origin[rows]
-        elif offset is not None:
-            fixed_part = fixed_part + offset
+        if likelihood.location:
+            transforms = Chain.of(*table.pending, origin_of_biases(problem, name))
+            y = transforms.apply(y, rows, columns)
+            origin = origin_of(layout, rows - part.start, columns, y)
+            y = y if origin is None else y - origin[rows - part.start]
+        else:
+            fixed_part = table.pending.invert(fixed_part, *places)
+        rows = rows - part.start
         try:
             block_loss = BlockLoss.of(
                 layout,
@@ -227,23 +226,25 @@ def numbers_of_a_row(problem: Problem, tables: Mapping[str, Table], space: RowSp
     return per_row + sum(part.stop - part.start for part, _, _ in space.bounds)
 
 
-def known_effects(
-    problem: Problem, name: str, effects: Mapping[str, Array]
-) -> tuple[Array, Array]:
-    """The effects common to all rows of a block, for each latent column: a sum in two parts.
+def known_effects(problem: Problem, name: str, effects: Mapping[str, Array]) -> Array:
+    """The effects common to all rows of a block, for each latent column, as they were fitted.
 
-    Biases and intercept as they were fitted, and what biases are counted from. They are added one
-    after the other, so that a column far from 0 keeps its digits.
+    Biases are counted from ``origin_of_biases``.
     """
-    layout, n_latent = problem.layout(name), problem.n_latent(name)
-    fitted, centres = np.zeros(n_latent), np.zeros(n_latent)
+    layout, fitted = problem.layout(name), np.zeros(problem.n_latent(name))
     if layout.n_biases:
         fitted = fitted + layout.biases(effects[name])
-        if name in problem.origins:
-            centres = centres + layout.biases(problem.origins[name])
     if layout.n_intercepts:
         fitted = fitted + layout.intercept(effects[name] + problem.origins.get(name, 0.0))
-    return fitted, centres
+    return fitted
+
+
+def origin_of_biases(problem: Problem, name: str) -> Origin | None:
+    """What the biases of a block are counted from; that of row effects is one of other rows."""
+    n_biases = problem.layout(name).n_biases
+    if not n_biases or name not in problem.origins:
+        return None
+    return Origin(Layout(n_biases=n_biases), problem.origins[name][:n_biases])
 
 
 def tables_of_new_rows(problem: Problem, data: Mapping[str, Any]) -> dict[str, Table]:

@@ -12,7 +12,6 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import NotANumber, floats_of, is_word, whole
 from mcframe.model import Block, Problem
-from mcframe.model.binding import targets_of
 from mcframe.model.forms import check_domain
 from mcframe.model.labels import AxisLabels, columns_of_frame, frame_of, is_frame, some_in_words
 from mcframe.model.table import Table
@@ -85,23 +84,19 @@ class FittedRows(Rows):
     def predictor(self, name: str) -> Array:
         """Z + effects + offset of a block, dense; a ``DataError`` where memory is too small."""
         check_size(self.problem, name)
-        problem, table = self.problem, self.problem.tables[name]
+        problem = self.problem
         z = self.latent.columns(problem.columns(name)).dense()
         rows, columns = np.ogrid[: z.shape[0], : z.shape[1]]
-        for numbers in (self.effects, problem.origins):
-            if name in numbers:
-                z = z + problem.layout(name).at(rows, columns, numbers[name])
-        return table.natural(z if table.offset is None else z + table.offset.dense())
+        if name in self.effects:
+            z = z + problem.layout(name).at(rows, columns, self.effects[name])
+        return problem.transforms(name).invert(z, rows, columns)
 
     def predictor_at(self, name: str, rows: Any, columns: Any) -> Array:
         """The linear predictor at some entries: one number each, or one a class."""
         problem, (rows, columns) = self.problem, checked_places(self.problem, name, rows, columns)
         z = problem.fitted_at(name, self.latent, self.effects, rows, columns)
-        if name in problem.origins:  # of a location, with one latent column for each of its data
-            z = z + problem.layout(name).at(rows, columns, problem.origins[name])
-        table = problem.tables[name]
-        added = table.offset_at(rows, columns)
-        return table.natural_at(z if added is None else z + added, rows, columns)
+        places = problem.latent_places(name, rows, columns)
+        return problem.transforms(name).invert(z, *places)
 
     def mean_at(self, name: str, rows: Any, columns: Any) -> Array:
         """The mean response at some entries."""
@@ -112,10 +107,7 @@ class FittedRows(Rows):
         problem, (rows, columns) = self.problem, checked_places(self.problem, name, rows, columns)
         block, fitted = problem.model.block(name), problem.tables[name]
         table = table_of_values(block, fitted, rows, columns, values)
-        z = problem.fitted_at(name, self.latent, self.effects, rows, columns)
-        if not block.likelihood.location and table.offsets is not None:
-            z = z + table.offsets
-        y = targets_of(block, table, problem.origins.get(name))
+        z, y = problem.compared(name, self.latent, self.effects, table)
         return self.likelihood(name).of_label.value(z, y)
 
 

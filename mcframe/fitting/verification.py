@@ -1,7 +1,7 @@
 """The verbs ``explain``, ``verify`` and ``to_cvxpy``: a problem without a fit, or with two."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import attrs
@@ -25,14 +25,23 @@ from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.former import VERIFY
 from mcframe.contracts.row_stores import store_of
-from mcframe.contracts.showing import card, remarks, table_as_html, text_as_html
+from mcframe.contracts.showing import (
+    card,
+    remarks,
+    table_as_html,
+    table_as_text,
+    text_as_html,
+)
 from mcframe.contracts.validators import without_former_options
 from mcframe.fitting.fit import fit_problem
 from mcframe.fitting.fit_answer import Fit
 from mcframe.fitting.fitting_store import FittingStore, StoreExplanation
 from mcframe.model import Model, Problem
+from mcframe.model.transforms import Chain
 from mcframe.runtime.progress import stage
 
+# Columns of a block whose units are printed.
+MOST_COLUMNS = 10
 # The reference that a fit is verified by, if no other is given.
 REFERENCE = Reference()
 
@@ -51,6 +60,8 @@ class Explanation:
         The backend that ``auto`` takes; None if none can run.
     why : str
         The sentence that says why ``auto`` takes it.
+    transforms : dict from block name to Chain
+        What values go through between the data and their losses: offset, standard units, origin.
     """
 
     problem: Problem
@@ -58,8 +69,41 @@ class Explanation:
     chosen: str | None
     why: str
 
+    @property
+    def transforms(self) -> dict[str, Chain]:
+        """The transforms of the values of each block, from the data to its losses.
+
+        Each chain has ``apply`` and ``invert``, by which predictions come back.
+        """
+        return {name: self.problem.transforms(name) for name in self.problem.tables}
+
+    def _transforms(self) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+        """What each block goes through in words, with a header and a row for each column.
+
+        Nothing if all are as in the data.
+        """
+        blocks = self.problem.model.blocks
+        if not any(block.standardize or self.transforms[block.name] for block in blocks):
+            return
+        for block in blocks:
+            chain, table = self.transforms[block.name], self.problem.tables[block.name]
+            by_column = dict(chain.by_column)
+            if block.scales_losses and table.original is not None:
+                by_column["1/ℓ"] = table.original.standard.weights
+            factor = ", losses times 1/ℓ" * block.scales_losses
+            rows = [("column", *by_column)] if by_column else []
+            rows += [
+                (table.column_label(j), *(f"{numbers[j]:.8g}" for numbers in by_column.values()))
+                for j in range(table.shape[1] if by_column else 0)
+            ]
+            yield f"{block.name}: {chain}{factor}", rows
+
     def __repr__(self) -> str:
         lines = [repr(self.problem), ""]
+        for sentence, rows in self._transforms():
+            lines += [sentence, *(table_as_text(rows[0], rows[1:], MOST_COLUMNS) if rows else ())]
+        if lines[-1]:
+            lines.append("")
         for verdict in self.eligibilities:
             mark = "yes" if verdict.can_run else "no "
             auto = "  <- auto" if verdict.name == self.chosen else ""
@@ -73,7 +117,12 @@ class Explanation:
         ]
         chosen = [(place, 0) for place, row in enumerate(rows) if row[0] == self.chosen]
         table = table_as_html(("backend", "can run it", "cost, or why not"), rows, chosen)
-        return card("Explanation", text_as_html(repr(self.problem)), table, remarks([self.why]))
+        transforms = [
+            remarks([sentence]) + (table_as_html(numbers[0], numbers[1:]) if numbers else "")
+            for sentence, numbers in self._transforms()
+        ]
+        problem = text_as_html(repr(self.problem))
+        return card("Explanation", problem, *transforms, table, remarks([self.why]))
 
 
 def explain(model: Model, data: Any) -> Explanation | StoreExplanation:
@@ -87,9 +136,13 @@ def explain(model: Model, data: Any) -> Explanation | StoreExplanation:
     -------
     Explanation
         Its text has the model, the sizes of the data, the cost of each backend or the reason why
-        it cannot run, and the reason for the choice of ``auto``. For data in partitions it is a
-        ``PartitionsExplanation``: the bytes of a partition, of the driver, and of a round. To
-        count the entries of collections of Dask, each partition is computed once.
+        it cannot run, and the reason for the choice of ``auto``. If values change their units, it
+        has the transforms of each block: offsets, standard units, and the origins from which
+        effects are counted, with what is subtracted from each column and by what it is divided.
+        ``transforms`` has them as objects with ``apply`` and ``invert``. For data in partitions it
+        is a ``PartitionsExplanation``: the bytes of a partition, of the driver, and of a round.
+        Their units are only known after a fit, as ``fit.problem.transforms(block)``. To count the
+        entries of collections of Dask, each partition is computed once.
 
     Raises
     ------

@@ -14,7 +14,9 @@ from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
 from mcframe.contracts.validators import a_type, counted, is_missing
 from mcframe.model.model import Block, Model
 from mcframe.model.reading import read_table
-from mcframe.model.table import AffineUnits, Standard, Table, ranges_of
+from mcframe.model.standardising import standard_of, weights_of_entries
+from mcframe.model.table import Standard, Table
+from mcframe.model.transforms import Chain, ranges_of
 from mcframe.numerics.operators import Scales
 
 
@@ -99,6 +101,45 @@ class Layout:
         return total + self.intercept(vector)
 
 
+@attrs.frozen(eq=False)
+class Origin:
+    """Less the numbers from which effects are counted: a ``Transform`` of a location.
+
+    Attributes
+    ----------
+    layout : Layout
+    vector : array (layout.size,)
+    """
+
+    layout: Layout
+    vector: Array
+
+    def apply(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """Less origins of biases, then of row effects: each of the differences is exact."""
+        if self.layout.n_biases:
+            numbers = numbers - self.layout.biases(self.vector)[columns]
+        if self.layout.n_row_effects:
+            numbers = numbers - self.layout.row_effects(self.vector)[rows]
+        return numbers
+
+    def invert(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
+        """Plus origins."""
+        return numbers + self.layout.at(rows, columns, self.vector)
+
+    def unit(self, columns: IntArray) -> float:
+        """1: differences stay as they are."""
+        return 1.0
+
+    @property
+    def by_column(self) -> Mapping[str, Array]:
+        """The origins of biases."""
+        return {"origin": self.layout.biases(self.vector)} if self.layout.n_biases else {}
+
+    def __str__(self) -> str:
+        kinds = ["column"] * bool(self.layout.n_biases) + ["row"] * bool(self.layout.n_row_effects)
+        return f"less the origin of its {' and that of its '.join(kinds)}"
+
+
 def layout_of(block: Block, table: Table) -> Layout:
     """Return how many free numbers of each kind a block has with these data."""
     likelihood = block.likelihood
@@ -108,6 +149,29 @@ def layout_of(block: Block, table: Table) -> Layout:
         n_intercepts=int(block.intercept),
         n_parameters=likelihood.n_parameters if isinstance(likelihood, Parametric) else 0,
     )
+
+
+def standardised(
+    model: Model, tables: Mapping[str, Table], standards: Mapping[str, Standard] | None = None
+) -> dict[str, Table]:
+    """Return the tables of a model's blocks, those of standardised blocks on one scale.
+
+    The scale is that of their entries, or given by ``standards``. A standardised table stays as
+    it is.
+    """
+    scaled = {}
+    for block in model.blocks:
+        table = tables[block.name]
+        if block.standardize and table.original is None:
+            standard = standard_of(block, table) if standards is None else standards[block.name]
+            table = table.standardised(standard)
+            if not np.all(np.isfinite(weights_of_entries(table))):
+                raise DataError(
+                    f"block {block.name!r}: weights of entries overflow where each column is"
+                    " divided by its loss; give smaller weights, or drop standardize="
+                )
+        scaled[block.name] = table
+    return scaled
 
 
 def origins_of(
@@ -123,7 +187,7 @@ def origins_of(
         table = tables[block.name].observed_entries()
         layout = layout_of(block, table)
         if block.likelihood.location and layout.n_effects:
-            values = targets_of(block, table, None)
+            values = targets_of(block, table)
             block_centres = (
                 None if centres is None else centres.get(block.name, np.zeros(layout.n_biases))
             )
@@ -133,19 +197,21 @@ def origins_of(
     return origins
 
 
-def targets_of(block: Block, table: Table, origin: Array | None) -> Array:
-    """Return the values of a table; for a location minus offset, then minus origin."""
-    if not block.likelihood.location:
-        return table.values
-    values = table.less_offsets()
-    if origin is not None:
-        layout = layout_of(block, table)
-        # One kind after the other: each of the differences is exact.
-        if layout.n_biases:
-            values = values - layout.biases(origin)[table.columns]
-        if layout.n_row_effects:
-            values = values - layout.row_effects(origin)[table.rows]
-    return values
+def targets_of(block: Block, table: Table, origin: Origin | None = None) -> Array:
+    """Return the y of losses: the values of a table, of a location through all transforms."""
+    return table.targets(origin) if block.likelihood.location else table.values
+
+
+def predictor_offsets(block: Block, table: Table) -> Array | None:
+    """Return the offsets at the entries that are added to predictors: not those of a location."""
+    return None if block.likelihood.location else table.offsets
+
+
+def origin_in(origins: Mapping[str, Array], block: Block, table: Table) -> Origin | None:
+    """Return the origin of a block as a transform, if it has one among these."""
+    if block.name not in origins:
+        return None
+    return Origin(layout_of(block, table), origins[block.name])
 
 
 def origin_of(
@@ -271,16 +337,12 @@ def bound_term(
     bound = term.bound_to(shape, table.rows, table.columns, table.values)
     if not isinstance(bound, Sums):
         return bound
-    origin, units = origins.get(block.name), None
-    if table.original is not None:
-        units = table.original.standard.units
-    if origin is None and table.given_offset is None and not isinstance(units, AffineUnits):
+    transforms = Chain.of(*table.transforms, origin_in(origins, block, table))
+    unit = transforms.unit(np.arange(shape[1]))
+    if not transforms or unit is None:
         return bound
-    zero: Array = np.zeros(shape)
-    if origin is not None:
-        zero = layout_of(block, table).of_cells(origin, shape)
-    zero = table.natural(zero if table.offset is None else zero + table.offset.dense())
-    return bound.about(zero, units.spread if isinstance(units, AffineUnits) else 1.0)
+    rows, columns = np.ogrid[: shape[0], : shape[1]]
+    return bound.about(transforms.invert(np.zeros(shape), rows, columns), unit)
 
 
 def block_names(model: Model) -> str:
@@ -387,7 +449,9 @@ class Totals:
         n_items = tables[model.blocks[0].name].shape[0]
         observed = {name: table.observed_entries() for name, table in tables.items()}
         targets = {
-            block.name: targets_of(block, observed[block.name], origins.get(block.name))
+            block.name: targets_of(
+                block, observed[block.name], origin_in(origins, block, observed[block.name])
+            )
             for block in model.blocks
         }
         # The largest target of a location; predictors of other likelihoods have no unit.

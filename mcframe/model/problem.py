@@ -19,17 +19,20 @@ from mcframe.model.binding import (
     bound_term,
     layout_of,
     notes_on_unobserved,
+    origin_in,
     origins_of,
+    predictor_offsets,
     row_counts,
     same_rows,
+    standardised,
     tables_of,
     targets_of,
     worth_a_warning,
 )
 from mcframe.model.forms import check_scale
 from mcframe.model.model import Model, terms_with_weight
-from mcframe.model.standardising import standardised
 from mcframe.model.table import Table, TableWithoutData
+from mcframe.model.transforms import Chain, latent_places
 from mcframe.numerics.blockwise import Blockwise
 from mcframe.numerics.operators import LowRank, Scales
 from mcframe.numerics.unlabeled import ImplicitCells, QuadraticCells
@@ -204,19 +207,28 @@ class Problem:
         """The free numbers of a block: effects and fitted parameters."""
         return layout_of(self.model.block(name), self.tables[name])
 
-    def targets(self, name: str) -> Array:
+    def targets(self, name: str, table: Table | None = None) -> Array:
         """The y of the losses of a block, one for each entry that carries loss.
 
         These are the values, of a location less offset and origin, since its losses are functions
-        of differences.
+        of differences. ``table`` may have other entries, in the units of the block.
         """
-        return targets_of(self.model.block(name), self.tables[name], self.origins.get(name))
+        block, fitted = self.model.block(name), self.tables[name]
+        origin = origin_in(self.origins, block, fitted)
+        return targets_of(block, fitted if table is None else table, origin)
 
-    def predictor_offsets(self, name: str) -> Array | None:
+    def transforms(self, name: str) -> Chain:
+        """The way from the units of the data to those of losses: offset, units, origin.
+
+        The values of a location go it, and predictors come back by ``invert``; ``print`` shows it.
+        """
+        block, table = self.model.block(name), self.tables[name]
+        return Chain.of(*table.transforms, origin_in(self.origins, block, table))
+
+    def predictor_offsets(self, name: str, table: Table | None = None) -> Array | None:
         """The offsets that stay in the predictor at the entries; those of a location do not."""
-        if self.model.block(name).likelihood.location:
-            return None
-        return self.tables[name].offsets
+        table = self.tables[name] if table is None else table
+        return predictor_offsets(self.model.block(name), table)
 
     def ridge(self, name: str) -> float:
         """The weight of the ridge on a block's effects, in units of the objective."""
@@ -250,16 +262,21 @@ class Problem:
         return likelihood
 
     def compared(
-        self, name: str, latent: LowRank, effects: Mapping[str, Array]
+        self,
+        name: str,
+        latent: LowRank,
+        effects: Mapping[str, Array],
+        table: Table | None = None,
     ) -> tuple[Array, Array]:
         """The predictors and the targets at the entries of a block, as its losses take them.
 
-        In standard units, those of a location less offset and origin.
+        In standard units, those of a location less offset and origin. ``table`` may have other
+        entries, in the units of the block.
         """
-        table = self.tables[name]
+        table = self.tables[name] if table is None else table
         z = self.fitted_at(name, latent, effects, table.rows, table.columns)
-        added = self.predictor_offsets(name)
-        return z if added is None else z + added, self.targets(name)
+        added = self.predictor_offsets(name, table)
+        return z if added is None else z + added, self.targets(name, table)
 
     def fitted_at(
         self,
@@ -270,13 +287,17 @@ class Problem:
         columns: IntArray,
     ) -> Array:
         """Z + effects at some entries, less origin and offset: what targets are compared with."""
-        width = self.model.block(name).likelihood.width
         block_latent = latent.columns(self.columns(name))
-        places = columns[:, None] * width + np.arange(width)
-        z = block_latent.at(np.repeat(rows, width), places.ravel()).reshape(places.shape)
-        if name in effects:
-            z = z + self.layout(name).at(rows, places, effects[name])
-        return z if width > 1 else z[:, 0]
+        rows, columns = self.latent_places(name, rows, columns)
+        rows = np.broadcast_to(rows, columns.shape)
+        z = block_latent.at(rows.ravel(), columns.ravel()).reshape(columns.shape)
+        return z + self.layout(name).at(rows, columns, effects[name]) if name in effects else z
+
+    def latent_places(
+        self, name: str, rows: IntArray, columns: IntArray
+    ) -> tuple[IntArray, IntArray]:
+        """The places of the numbers of a block's part of Z at cells, K for each of K classes."""
+        return latent_places(rows, columns, self.model.block(name).likelihood.width)
 
     @cached_property
     def row_counts(self) -> IntArray:

@@ -28,7 +28,8 @@ from mcframe.model.forms import (
     triplets_of,
 )
 from mcframe.model.model import Block, EntryExposures, Observations
-from mcframe.model.table import CellNumbers, Table
+from mcframe.model.table import Table
+from mcframe.model.transforms import CellNumbers
 from mcframe.model.triples import Triples, in_cells_of, table_of_triples
 from mcframe.runtime.machine import MEMORY_SHARE, physical_gigabytes
 

@@ -1,6 +1,5 @@
-"""Tables of standardised blocks: values in standard units, losses of columns on one scale."""
+"""The standard of a block: units of its values, and weights that give columns one scale."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -8,40 +7,17 @@ import numpy as np
 import scipy
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric, fits_parameters
 from mcframe.contracts.rounding import EPS
-from mcframe.model.model import Block, Model
-from mcframe.model.table import Standard, Table, Units, affine_units, ranges_of, rank_units
+from mcframe.model.model import Block
+from mcframe.model.table import Standard, Table
+from mcframe.model.transforms import Units, affine_units, ranges_of, rank_units
 
 # Doublings of the distance at which a gradient of the other sign is searched, and halvings of
 # the interval between, which leave a millionth of a billionth of it.
 DOUBLINGS, HALVINGS = 40, 50
 # A loss below this share of its summands is 0 up to rounding.
 NOTHING = 64.0 * EPS
-
-
-def standardised(
-    model: Model, tables: Mapping[str, Table], standards: Mapping[str, Standard] | None = None
-) -> dict[str, Table]:
-    """Return the tables of a model's blocks, those of standardised blocks on one scale.
-
-    The scale is that of their entries, or given by ``standards``. A standardised table stays as
-    it is.
-    """
-    scaled = {}
-    for block in model.blocks:
-        table = tables[block.name]
-        if block.standardize and table.original is None:
-            standard = standard_of(block, table) if standards is None else standards[block.name]
-            table = table.standardised(standard)
-            if not np.all(np.isfinite(weights_of_entries(table))):
-                raise DataError(
-                    f"block {block.name!r}: weights of entries overflow where each column is"
-                    " divided by its loss; give smaller weights, or drop standardize="
-                )
-        scaled[block.name] = table
-    return scaled
 
 
 def standard_of(block: Block, table: Table) -> Standard:
@@ -70,7 +46,7 @@ def units_of(block: Block, table: Table) -> Units | None:
     """Return the units of a block's values less their offsets; None where they have none."""
     if not block.likelihood.location:
         return None
-    values, weights, n_columns = table.less_offsets(), weights_of_entries(table), table.shape[1]
+    values, weights, n_columns = table.targets(), weights_of_entries(table), table.shape[1]
     if block.standardize == "ranks":
         return rank_units(values, table.columns, weights, n_columns)
     robust = block.standardize == "robust"

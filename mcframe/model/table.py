@@ -1,96 +1,24 @@
-"""One block's data as its entries, its standard units, and answers in the form of the data."""
+"""One block's data as its entries, their transforms, and answers in the form of the data."""
 
 import sys
 from typing import Any
 
 import attrs
 import numpy as np
-from scipy.special import ndtri
 
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.validators import plain
 from mcframe.model.labels import pandas_index
-
-# The interquartile range of a normal distribution in standard deviations.
-QUARTILES = 1.349
-
-
-@attrs.frozen(eq=False)
-class AffineUnits:
-    """``(x - pivot - shift) / spread`` of each column.
-
-    The centre stands in two parts: a ``pivot`` within the column's range, from which differences
-    are exact where its values lie close together, and the rest, a ``shift`` of the size of what
-    varies. A column around 1e12 that varies by 1e-3 loses no digit by its units.
-
-    Attributes
-    ----------
-    pivot, shift, spread : arrays (n_columns,)
-    """
-
-    pivot: Array
-    shift: Array
-    spread: Array
-
-    @property
-    def centre(self) -> Array:
-        """The value of each column that is 0 in standard units."""
-        return self.pivot + self.shift
-
-    def standard(self, values: Array, columns: IntArray) -> Array:
-        """(x - pivot - shift) / spread."""
-        standard: Array = values - self.pivot[columns] - self.shift[columns]
-        return standard / self.spread[columns]
-
-    def natural(self, z: Array, columns: IntArray) -> Array:
-        """Pivot + (shift + spread * z)."""
-        return self.pivot[columns] + (self.shift[columns] + self.spread[columns] * z)
-
-
-@attrs.frozen(eq=False)
-class RankUnits:
-    """Normal scores of each column, linear between the values that were observed.
-
-    Outside of these a value has the score of the smallest or the largest, and a score their value.
-    The knots of column j are those from ``starts[j]`` to ``starts[j + 1]``.
-
-    Attributes
-    ----------
-    starts : array of integers (n_columns + 1,)
-    values, scores : arrays
-        The distinct values of one column after the other, ascending, and their normal scores.
-    """
-
-    starts: IntArray
-    values: Array
-    scores: Array
-
-    def standard(self, values: Array, columns: IntArray) -> Array:
-        """The normal scores."""
-        return self.interpolated(values, columns, self.values, self.scores)
-
-    def natural(self, z: Array, columns: IntArray) -> Array:
-        """The values at scores."""
-        return self.interpolated(z, columns, self.scores, self.values)
-
-    def interpolated(
-        self, numbers: Array, columns: IntArray, sources: Array, targets: Array
-    ) -> Array:
-        """One side of the knots read off at numbers on the other side; 0 where there are none."""
-        spread_out = np.broadcast_arrays(numbers, columns)
-        flat, owners = spread_out[0].ravel(), spread_out[1].ravel()
-        interpolated = np.zeros(flat.size)
-        order, starts = grouped(owners, self.starts.size - 1)
-        for column in np.flatnonzero(np.diff(starts)):
-            entries = order[starts[column] : starts[column + 1]]
-            knots = slice(self.starts[column], self.starts[column + 1])
-            if sources[knots].size:
-                interpolated[entries] = np.interp(flat[entries], sources[knots], targets[knots])
-        return interpolated.reshape(spread_out[0].shape)
-
-
-Units = AffineUnits | RankUnits
+from mcframe.model.transforms import (
+    CellNumbers,
+    Chain,
+    Offset,
+    OffsetWithoutData,
+    Transform,
+    Units,
+    latent_places,
+)
 
 
 @attrs.frozen(eq=False)
@@ -107,194 +35,6 @@ class Standard:
 
     units: Units | None
     weights: Array
-
-    def natural(self, z: Array, columns: IntArray) -> Array:
-        """Predictors in the data's own units."""
-        return z if self.units is None else self.units.natural(z, columns)
-
-
-def affine_units(
-    values: Array, columns: IntArray, weights: Array, n_columns: int, robust: bool
-) -> AffineUnits:
-    """Return centre and spread of the columns of some entries.
-
-    Mean and standard deviation, the root of the mean square; if ``robust`` the median, and the
-    interquartile range over 1.349, with the deviation where that is 0. A weight counts as that
-    many entries. Spread 1 where all values are alike, and 0 and 1 without any.
-    """
-    pivot, size = middles_and_sizes_of(*ranges_of(values, columns, n_columns))
-    scaled = (values - pivot[columns]) / size[columns]  # squares neither overflow nor vanish
-    total = np.bincount(columns, weights, n_columns)
-    total[total == 0.0] = 1.0
-    mean = np.bincount(columns, weights * scaled, n_columns) / total
-    squares = np.bincount(columns, weights * np.square(scaled - mean[columns]), n_columns)
-    centre, spread = mean, np.sqrt(squares / total)
-    if robust:
-        low, centre, high = quartiles(scaled, columns, weights, n_columns)
-        between = (high - low) / QUARTILES
-        spread = np.where(between > 0.0, between, spread)
-    return affine_units_of(pivot, size, centre, spread)
-
-
-def affine_units_of(pivot: Array, size: Array, centre: Array, spread: Array) -> AffineUnits:
-    """Return the units of columns of which ``(values - pivot) / size`` has centre and spread."""
-    alike = spread == 0.0
-    return AffineUnits(
-        pivot, np.where(alike, 0.0, size * centre), np.where(alike, 1.0, size * spread)
-    )
-
-
-def ranges_of(values: Array, groups: IntArray, n_groups: int) -> tuple[Array, Array]:
-    """Return the least and the largest value of each group; inf and -inf without any."""
-    lowest, highest = np.full(n_groups, np.inf), np.full(n_groups, -np.inf)
-    np.minimum.at(lowest, groups, values)
-    np.maximum.at(highest, groups, values)
-    return lowest, highest
-
-
-def middles_and_sizes_of(lowest: Array, highest: Array) -> tuple[Array, Array]:
-    """Return the middles of ranges, and how far their ends lie from them.
-
-    The middle is 0 without values, the distance 1 where it would be 0.
-    """
-    seen = lowest <= highest
-    middle, size = np.zeros(lowest.size), np.zeros(lowest.size)
-    middle[seen] = lowest[seen] + 0.5 * (highest[seen] - lowest[seen])
-    size[seen] = np.maximum(highest[seen] - middle[seen], middle[seen] - lowest[seen])
-    return middle, np.where(size > 0.0, size, 1.0)
-
-
-def quartiles(values: Array, columns: IntArray, weights: Array, n_columns: int) -> Any:
-    """Return the quartiles of each column, 0 without values: an array (3, n_columns).
-
-    By the inverse of the distribution function, averaged where that is flat, which counts a weight
-    of 2 as two entries (Hyndman and Fan, Sample quantiles in statistical packages, 1996, type 2).
-    """
-    order, starts = grouped(columns, n_columns, values)
-    quantiles = np.zeros((3, n_columns))
-    for column in np.flatnonzero(np.diff(starts)):
-        entries = order[starts[column] : starts[column + 1]]
-        sorted_values, cumulative = values[entries], np.cumsum(weights[entries])
-        wanted = np.array([0.25, 0.5, 0.75]) * cumulative[-1]
-        above = np.searchsorted(cumulative, wanted, side="right").clip(max=entries.size - 1)
-        below = np.searchsorted(cumulative, wanted, side="left").clip(max=entries.size - 1)
-        quantiles[:, column] = sorted_values[below] + 0.5 * (
-            sorted_values[above] - sorted_values[below]
-        )
-    return quantiles
-
-
-def rank_units(values: Array, columns: IntArray, weights: Array, n_columns: int) -> RankUnits:
-    """Return the normal scores of the columns of some entries.
-
-    A value's score is the normal quantile of the weight of smaller values, plus half of that of
-    its equals, over that of all: of n different values those at (1/2)/n, (3/2)/n, ..., ties by
-    their average rank (Hazen's plotting positions, which count a weight of 2 as two entries).
-    """
-    order, starts = grouped(columns, n_columns, values)
-    knots: list[Array] = [np.zeros(0)]
-    scores: list[Array] = [np.zeros(0)]
-    for column in np.flatnonzero(np.diff(starts)):
-        entries = order[starts[column] : starts[column + 1]]
-        distinct, equal = np.unique(values[entries], return_inverse=True)
-        tie_weights = np.bincount(equal, weights[entries])
-        cumulative = np.cumsum(tie_weights)
-        knots.append(distinct)
-        scores.append(ndtri((cumulative - 0.5 * tie_weights) / cumulative[-1]))
-    sizes = np.zeros(n_columns, dtype=np.intp)
-    sizes[np.diff(starts) > 0] = [part.size for part in knots[1:]]
-    return RankUnits(
-        np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(knots), np.concatenate(scores)
-    )
-
-
-def grouped(
-    columns: IntArray, n_columns: int, values: Array | None = None
-) -> tuple[IntArray, IntArray]:
-    """Return the entries by column, and by value if given, and where each column starts."""
-    order = np.argsort(columns, kind="stable") if values is None else np.lexsort((values, columns))
-    counts = np.bincount(columns, minlength=n_columns)
-    return order, np.concatenate([[0], np.cumsum(counts)])
-
-
-@attrs.frozen(eq=False)
-class CellNumbers:
-    """Weights or offsets of all cells of a table, looked up where they are asked for.
-
-    Attributes
-    ----------
-    shape : (n_rows, n_columns)
-    numbers : array
-        Of the shape itself, (n_rows, 1), (1, n_columns) or (1, 1), as NumPy broadcasts it; with
-        ``cells`` one number for each of them.
-    cells : array of integers, or None
-        The cells ``row * n_columns + column`` that a sparse matrix stores, in ascending order; all
-        other numbers are 0.
-    """
-
-    shape: Shape
-    numbers: Array
-    cells: IntArray | None = None
-
-    def at(self, rows: IntArray, columns: IntArray) -> Array:
-        """Return the numbers of some cells, of the shape that rows and columns have together."""
-        if self.cells is None:
-            return np.broadcast_to(self.numbers, self.shape)[rows, columns]
-        wanted = np.asarray(rows, dtype=np.int64) * self.shape[1] + columns
-        if not self.cells.size:
-            return np.zeros(wanted.shape)
-        places = np.minimum(np.searchsorted(self.cells, wanted), self.cells.size - 1)
-        return np.where(self.cells[places] == wanted, self.numbers[places], 0.0)
-
-    def dense(self) -> Array:
-        """Return the numbers of all cells (n_rows x n_columns), perhaps as a read-only view."""
-        if self.cells is None:
-            return np.broadcast_to(self.numbers, self.shape)
-        whole = np.zeros(self.shape)
-        whole.ravel()[self.cells] = self.numbers
-        return whole
-
-    def repeat(self, width: int) -> "CellNumbers":
-        """Return those of a table with ``width`` columns for each of this one, all alike."""
-        shape = (self.shape[0], self.shape[1] * width)
-        if self.cells is not None:
-            cells = (self.cells[:, None] * width + np.arange(width)).ravel()
-            return CellNumbers(shape, np.repeat(self.numbers, width), cells)
-        if self.numbers.shape[1] == 1:
-            return CellNumbers(shape, self.numbers)
-        return CellNumbers(shape, np.repeat(self.numbers, width, axis=1))
-
-    def with_columns(self, places: IntArray, n_columns: int) -> "CellNumbers":
-        """Return those of a wider table that has these columns at some places, 0 elsewhere."""
-        shape = (self.shape[0], n_columns)
-        if self.cells is not None:
-            rows, columns = np.divmod(self.cells, self.shape[1])
-            cells = rows * n_columns + places[columns]
-            order = np.argsort(cells)
-            return CellNumbers(shape, self.numbers[order], cells[order])
-        numbers = np.zeros((self.numbers.shape[0], n_columns))
-        numbers[:, places] = self.numbers
-        return CellNumbers(shape, numbers)
-
-
-@attrs.frozen(eq=False)
-class OffsetWithoutData:
-    """The place of a block's offset that stayed with the partitions of its rows."""
-
-    shape: Shape
-    block: str
-
-    def at(self, rows: IntArray, columns: IntArray) -> Array:
-        """Raise a ``ModelError``."""
-        raise ModelError(
-            f"block {self.block!r}: its predictions count with offsets, which a compact fit has"
-            " left behind with the partitions; ask the fit that fit.compact() was made of, or"
-            " predict_rows, which takes offsets anew"
-        )
-
-    def dense(self) -> Array:
-        """The offsets of all cells, by ``at``."""
-        return self.at(*np.ogrid[: self.shape[0], : self.shape[1]])
 
 
 @attrs.frozen(eq=False)
@@ -379,18 +119,11 @@ class Table:
         table = attrs.evolve(self, weights=weights, original=original)
         if standard.units is None:
             return table
-        values = standard.units.standard(self.less_offsets(), self.columns)
-        return attrs.evolve(table, values=values, offset=None)
+        return attrs.evolve(table, values=self.targets(standard.units), offset=None)
 
     def on_standard_of(self, other: "Table") -> "Table":
         """Return the table on the standard that another one is on, if that is on one."""
         return self if other.original is None else self.standardised(other.original.standard)
-
-    def log_spreads(self) -> Array | float:
-        """The logarithm of one standard unit of each entry in the units of the data."""
-        if self.original is None or not isinstance(self.original.standard.units, AffineUnits):
-            return 0.0
-        return np.log(self.original.standard.units.spread)[self.columns]
 
     def in_data_units(self) -> "Table":
         """Return the table in the units of the data."""
@@ -410,36 +143,39 @@ class Table:
         """The offset as the data have it, also where units have taken it off the values."""
         return self.offset if self.original is None else self.original.offset
 
-    def less_offsets(self) -> Array:
-        """The values less the offsets of a location."""
-        return self.values if self.offsets is None else self.values - self.offsets
+    @property
+    def units(self) -> Chain:
+        """The standard units of its columns; empty if values are in the units of the data."""
+        return Chain.of(None if self.original is None else self.original.standard.units)
 
-    def natural(self, z: Array) -> Array:
-        """Predictors of all cells (n_rows x latent columns) in the units of the data."""
-        rows, columns = np.ogrid[: self.shape[0], : self.shape[1]]
-        return self.natural_at(z, rows, columns)
+    @property
+    def applied(self) -> Chain:
+        """What ``values`` have gone through: in standard units the offset and the units."""
+        if self.original is None or not self.units:
+            return Chain()
+        return Chain.of(Offset.of(self.original.offset), *self.units)
 
-    def natural_at(self, z: Array, rows: IntArray, columns: IntArray) -> Array:
-        """Predictors at some entries in the units of the data."""
-        if self.original is None or self.original.standard.units is None:
-            return z
-        natural = self.original.standard.natural(z, columns)
-        offset = self.original.offset
-        return natural if offset is None else natural + offset.at(rows, columns)
+    @property
+    def pending(self) -> Chain:
+        """What ``values`` have not gone through: the offset of those in the units of the data."""
+        return Chain.of(Offset.of(self.offset))
+
+    @property
+    def transforms(self) -> Chain:
+        """The whole way from the units of the data; predictors go back by its ``invert``."""
+        return Chain((*self.applied, *self.pending))
+
+    def targets(self, *further: Transform | None) -> Array:
+        """The values through what is pending, and through further transforms: y of a location."""
+        return Chain.of(*self.pending, *further).apply(self.values, self.rows, self.columns)
 
     @property
     def offsets(self) -> Array | None:
         """The offset of each number of z: (n_entries,), of K classes (n_entries x K)."""
-        return self.offset_at(self.rows, self.columns)
-
-    def offset_at(self, rows: IntArray, columns: IntArray) -> Array | None:
-        """The offset of each number of z at some entries: one each, or one a class."""
         if self.offset is None:
             return None
         width = self.offset.shape[1] // self.shape[1]
-        if width == 1:
-            return self.offset.at(rows, columns)
-        return self.offset.at(rows[:, None], columns[:, None] * width + np.arange(width))
+        return self.offset.at(*latent_places(self.rows, self.columns, width))
 
     def unobserved_columns(self, row: int) -> IntArray:
         """The columns of a row without an observed entry."""
@@ -549,7 +285,7 @@ class Table:
 # Attributes that a table has without its entries, too.
 KEPT = {
     *("shape", "n_cells", "has_implicit_cells", "index", "names", "row_label", "column_label"),
-    *("original", "given_offset", "offset", "offset_at", "natural", "natural_at"),
+    *("original", "given_offset", "offset", "units", "applied", "pending", "transforms"),
     *("wrap", "wrap_column", "wrap_row"),
 }
 

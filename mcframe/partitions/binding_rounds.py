@@ -27,7 +27,8 @@ from mcframe.model.standardising import (
     mean_losses,
     weights_of_entries,
 )
-from mcframe.model.table import Standard, Table, Units, affine_units_of, middles_and_sizes_of
+from mcframe.model.table import Standard, Table
+from mcframe.model.transforms import Units, affine_units_of, middles_and_sizes_of
 from mcframe.numerics.splitmix64 import MULTIPLIERS, splitmix64
 from mcframe.numerics.unlabeled import ImplicitLoss
 from mcframe.partitions.executor import Partitions
@@ -223,7 +224,7 @@ def summed_facts(block: Block, table: Table, first: int, k: int) -> tuple[Any, .
         to_bind = likelihood.sums_to_bind(table.values)
     lowest, highest = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
     if (likelihood.location and block.bias) or block.standardize:
-        values = targets_of(block, table, None)
+        values = targets_of(block, table)
         np.minimum.at(lowest, table.columns, values)
         np.maximum.at(highest, table.columns, values)
     return (
@@ -418,10 +419,11 @@ def standard_of_partitions(
 def ranges_in(units: Units, lowest: Array, highest: Array) -> tuple[Array, Array]:
     """Ranges of columns in their units, which are monotone to the last bit."""
     columns, seen = np.arange(lowest.size), lowest <= highest
-    return (
-        np.where(seen, units.standard(np.where(seen, lowest, 0.0), columns), np.inf),
-        np.where(seen, units.standard(np.where(seen, highest, 0.0), columns), -np.inf),
-    )
+    ends = [
+        units.apply(np.where(seen, end, 0.0), np.zeros_like(columns), columns)
+        for end in (lowest, highest)
+    ]
+    return np.where(seen, ends[0], np.inf), np.where(seen, ends[1], -np.inf)
 
 
 @attrs.frozen(eq=False)
@@ -456,7 +458,7 @@ def moments(
     """Weights, sums and squares of ``(values - pivot) / size - centre`` by columns."""
     table = part.tables[block]
     columns, weights = table.columns, weights_of_entries(table)
-    scaled = (table.less_offsets() - pivot[columns]) / size[columns] - centre[columns]
+    scaled = (table.targets() - pivot[columns]) / size[columns] - centre[columns]
     total, sums, squares = (
         np.asarray(np.bincount(columns, weights * numbers, pivot.size), dtype=np.float64)
         for numbers in (np.ones(scaled.size), scaled, np.square(scaled))

@@ -10,7 +10,8 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.model import Model, Problem
 from mcframe.model.binding import Totals, layout_of
-from mcframe.model.table import OffsetWithoutData, Table, TableWithoutData
+from mcframe.model.table import Table, TableWithoutData
+from mcframe.model.transforms import OffsetWithoutData
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions.executor import WHY_NOT_STORED, Partitions
 from mcframe.partitions.part import PART, Part, Source, sharded_effects, sharded_rows

@@ -44,7 +44,6 @@ from mcframe.posterior.predictive import (
     likeliest_on_average,
     noise_of,
     predictive_at,
-    units_of,
 )
 from mcframe.posterior.principal_axes import Factors, factors_of
 from mcframe.storage.archive import save
@@ -315,7 +314,8 @@ class Posterior:
         batches = np.split(table.values, range(BATCH, row.size, BATCH))
         pairs = zip(self._predictives(block, row, column), batches, strict=False)
         densities = [predictive.log_density(batch) for predictive, batch in pairs]
-        return np.asarray(np.concatenate([np.zeros(0), *densities]) - table.log_spreads())
+        of_values = np.concatenate([np.zeros(0), *densities])
+        return np.asarray(of_values + table.units.log_derivative(table.columns))
 
     def sample(self, block: str, m: int, rows: Any = None) -> Array:
         """m draws of new observations of a block, (m x rows x columns), for all rows or for some.
@@ -342,13 +342,11 @@ class Posterior:
         cells = np.tile(np.repeat(chosen, n_columns), m), np.tile(np.arange(n_columns), z.shape[0])
         noise = noise_of(self.engine, self.problem, block, cells[1])
         z = z.reshape(-1, likelihood.width) if likelihood.width > 1 else z.ravel()
-        offsets = table.offset_at(*cells)
-        offset = 0.0 if offsets is None else offsets
-        if noise is None:
-            drawn = likelihood.sample(z + offset, rng)
-        else:
-            drawn = z + np.sqrt(noise) * rng.standard_normal(z.shape) + offset
-        drawn = table.natural_at(drawn, *cells) if likelihood.location else drawn
+        if noise is not None:
+            z = z + np.sqrt(noise) * rng.standard_normal(z.shape)
+        z = table.pending.invert(z, *self.problem.latent_places(block, *cells))
+        drawn = likelihood.sample(z, rng) if noise is None else z
+        drawn = table.applied.invert(drawn, *cells)
         limited = self.model.block(block).limited(np.asarray(drawn))
         return np.asarray(limited).reshape(m, chosen.size, n_columns)
 
@@ -501,8 +499,8 @@ class Posterior:
         noise = noise_of(self.engine, self.problem, block, columns)
         if noise is None:
             raise ModelError(f"block {block!r}: {word} has no noise variance; a Gaussian has")
-        spreads = getattr(units_of(self.problem, block), "spread", 1.0)
-        return self.tables[block].wrap_row(noise * np.square(spreads))
+        unit = self.tables[block].units.unit(columns)
+        return self.tables[block].wrap_row(noise * np.square(1.0 if unit is None else unit))
 
     def factors(self) -> Factors:
         """Scores of rows and loadings of columns along the principal axes of Z.

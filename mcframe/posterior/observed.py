@@ -13,7 +13,7 @@ from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianNoise, L
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.sent import Broadcast
 from mcframe.model import Block, Layout, Problem
-from mcframe.model.binding import layout_of
+from mcframe.model.binding import layout_of, predictor_offsets, targets_of
 from mcframe.model.table import Table
 from mcframe.numerics.gaussian_bounds import best_gaussian
 from mcframe.numerics.kernels import Compressed
@@ -238,20 +238,20 @@ class Observed:
         rows, columns, start = [], [], 0
         n_rows = next(iter(tables.values())).shape[0]
         for block in problem.model.blocks:
-            name, location = block.name, block.likelihood.location
+            name = block.name
             table, width, block_columns = (
                 tables[name],
                 block.likelihood.width,
                 problem.columns(name),
             )
             stop = start + table.n_entries * width
-            weights, offset = table.in_data_units().weights, None if location else table.offsets
+            weights, offset = table.in_data_units().weights, predictor_offsets(block, table)
             blocks.append(
                 ObservedBlock(
                     block=block,
                     layout=layout_of(block, table),
                     unfitted=problem.likelihoods[name],
-                    y=table.less_offsets() if location else table.values,
+                    y=targets_of(block, table),
                     weights=problem.scale(name) * (1.0 if weights is None else weights),
                     offset=0.0 if offset is None else offset,
                     part=slice(start, stop),

@@ -1,7 +1,7 @@
 """The distribution of a new observation where z is a mixture of Gaussians."""
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import attrs
@@ -22,7 +22,8 @@ from mcframe.contracts.likelihood import (
 from mcframe.contracts.rounding import EPS
 from mcframe.fitting.prediction import check_size, checked_places
 from mcframe.model import Problem
-from mcframe.model.table import AffineUnits
+from mcframe.model.table import Table
+from mcframe.model.transforms import latent_places
 
 # Numbers of z that are worked on at a time.
 BLOCK = 100_000
@@ -353,14 +354,14 @@ def predictive_at(
     name: str,
     rows: IntArray,
     columns: IntArray,
-    table: Any = None,
+    table: Table | None = None,
 ) -> Predictive:
     """The predictive distribution at cells of a block.
 
     In the units of a table and with its offsets; without one in standard units, without offsets.
     """
     likelihood = engine.observed.likelihood(name)
-    width, units = likelihood.width, units_of(problem, name)
+    width = likelihood.width
     numbers = numbers_of(problem, name, rows, columns)
     weights, means, variances = engine.mixture(*(places.ravel() for places in numbers))
     if width > 1:
@@ -375,26 +376,17 @@ def predictive_at(
     )
     if table is None:
         return predictive
-    offset = table.offset_at(rows, columns)
-    unit: Any = 1.0 if units is None else None  # of ranks
-    if isinstance(units, AffineUnits):
-        unit = units.spread[columns]
-
-    def natural(values: Array) -> Array:
-        return table.natural_at(values, rows, columns) if likelihood.location else values
-
-    means = means if offset is None else means + offset
-    return attrs.evolve(predictive, means=means, natural=natural, units=unit)
+    means = table.pending.invert(means, *latent_places(rows, columns, width))
+    natural = partial(table.applied.invert, rows=rows, columns=columns)
+    return attrs.evolve(predictive, means=means, natural=natural, units=table.units.unit(columns))
 
 
 def numbers_of(
     problem: Problem, name: str, rows: IntArray, columns: IntArray
 ) -> tuple[IntArray, IntArray]:
     """The rows and the columns of Z of cells, (N,) or (N x K)."""
-    width, first = problem.model.block(name).likelihood.width, problem.columns(name).start
-    if width == 1:
-        return rows, first + columns
-    return np.repeat(rows[:, None], width, 1), first + columns[:, None] * width + np.arange(width)
+    rows, columns = problem.latent_places(name, rows, columns)
+    return np.broadcast_to(rows, columns.shape), problem.columns(name).start + columns
 
 
 def noise_of(engine: Any, problem: Problem, name: str, columns: IntArray) -> Array | None:
@@ -405,12 +397,6 @@ def noise_of(engine: Any, problem: Problem, name: str, columns: IntArray) -> Arr
     if likelihood.variance is None:
         return np.asarray(engine.noise[problem.columns(name)][columns])
     return np.full(columns.size, likelihood.variance)
-
-
-def units_of(problem: Problem, name: str) -> Any:
-    """The units in which a block is standardised; None where it is not."""
-    original = problem.tables[name].original
-    return None if original is None else getattr(original.standard, "units", None)
 
 
 def cells_of(

@@ -547,11 +547,13 @@ def compared(
     sd, sizes = np.sqrt(squares.mean(axis=(0, 1))), effective_sizes(draws)
     spread = squares.std(axis=(0, 1)) / np.sqrt(effective_sizes(squares))
     variational = predictive_at(fitted.engine, fitted.problem, name, *cells)
-    # The values of locations are taken less offsets.
-    offset: Any = None
-    if not variational.likelihood.location:
-        offset = fitted.tables[name].offset_at(*cells)
-    exact, approximate = log_densities(variational, draws, 0.0 if offset is None else offset, rng)
+    predictors = variational
+    if not variational.likelihood.location:  # values of locations are taken less offsets
+        places = fitted.problem.latent_places(name, *cells)
+        offset = fitted.tables[name].pending
+        draws = offset.invert(draws, *places)
+        predictors = attrs.evolve(variational, means=offset.invert(variational.means, *places))
+    exact, approximate = log_densities(predictors, draws, rng)
     return CellComparison(
         block=name,
         rows=cells[0],
@@ -570,7 +572,7 @@ def compared(
 
 
 def log_densities(
-    variational: Predictive, draws: Array, offset: Array | float, rng: np.random.Generator
+    variational: Predictive, draws: Array, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """log p of new observations (32 x N) under draws of z and under the variational posterior.
 
@@ -583,11 +585,10 @@ def log_densities(
     def some(chains: Array, count: int) -> Array:
         """Draws of some chains, evenly spaced (count x N, or x N x K)."""
         flat = chains.reshape(-1, *shape)
-        return flat[np.linspace(0, len(flat) - 1, count).astype(int)] + offset
+        return flat[np.linspace(0, len(flat) - 1, count).astype(int)]
 
     half = len(draws) // 2
     first, second = some(draws[:half], OBSERVATIONS), some(draws[half:], MIXED)
-    variational = attrs.evolve(variational, means=variational.means + offset)
     if noise is None:
         y = likelihood.sample(first.reshape(-1, *shape[1:]), rng).reshape(OBSERVATIONS, -1)
     else:

@@ -27,7 +27,8 @@ from mcframe.contracts.likelihood import (
 from mcframe.contracts.validators import a_type, block_name
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Block, Model, Problem, standardising
-from mcframe.model.table import Table, ranges_of
+from mcframe.model.table import Table
+from mcframe.model.transforms import ranges_of
 from mcframe.numerics.operators import LowRank
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.paths import EFFECTS_WEIGHT, with_ridge

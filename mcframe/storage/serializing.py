@@ -42,8 +42,8 @@ CLASSES = {
     "model.labels": "AxisLabels",
     "model.model": "Block Model",
     "model.problem": "Problem",
-    "model.table": "AffineUnits CellNumbers OffsetWithoutData OriginalValues RankUnits Standard"
-    " Table TableWithoutData",
+    "model.table": "OriginalValues Standard Table TableWithoutData",
+    "model.transforms": "AffineUnits CellNumbers OffsetWithoutData RankUnits",
     "numerics.kernels": "Compressed",
     "numerics.low_rank_rows": "LowRankRows",
     "numerics.operators": "LowRank",

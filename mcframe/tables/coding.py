@@ -12,9 +12,7 @@ from scipy.special import softmax, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import ValueKind
-from mcframe.model.table import AffineUnits
 from mcframe.posterior.answer import Posterior
-from mcframe.posterior.predictive import units_of
 from mcframe.runtime.machine import limits_blas
 from mcframe.tables.columns import Column
 
@@ -64,10 +62,11 @@ class RawPredictions:
             return cls(probabilities_of_levels(fit, block, rows, columns))
         shape = (rows.size, -1) if rows.size else (0, 1)  # of no entries no width follows
         means = np.asarray(fit.predict(block, rows, columns)).reshape(shape)
-        units = units_of(fit.problem, block) if is_posterior and with_variances else None
-        if not isinstance(units, AffineUnits) or not likelihood.location:
+        units = fit.problem.tables[block].units
+        unit = units.unit(columns)
+        if not (is_posterior and with_variances and units) or unit is None:
             return cls(means)
-        variances = np.square(fit.sd(block, rows, columns) / units.spread[columns])
+        variances = np.square(fit.sd(block, rows, columns) / unit)
         return cls(means, variances.reshape(means.shape))
 
     def of_rows(self, entries: slice, n_rows: int, width: int) -> "RawPredictions":

@@ -15,10 +15,10 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError, NoSuchAnswer
 from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.pictures import pictures_of
-from mcframe.contracts.showing import card, remarks, table_as_html
+from mcframe.contracts.showing import card, percent, remarks, table_as_html, table_as_text
 from mcframe.contracts.validators import RandomState, checked_seed, counted, plain, whole
 from mcframe.fitting.fit_answer import Fit
-from mcframe.model.table import AffineUnits
+from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import moments_of
 from mcframe.posterior.answer import Posterior
 from mcframe.posterior.joint import NOISE
@@ -41,7 +41,6 @@ from mcframe.tables.gaps import listed
 from mcframe.tables.native_tables import like_frame
 from mcframe.tables.new_rows import CodedRows, conditioned
 from mcframe.tables.number_tables import standard_units
-from mcframe.tables.printing import lines_of, percent
 from mcframe.tables.rows_choice import RowsChoice
 from mcframe.tables.rows_folds import TOLERANCE
 
@@ -119,7 +118,7 @@ class DrawnRows(Generic[Frame]):
             most = max(1.0, MOST_PRIOR * n_rows, width**2 / n_rows)
             chosen = attrs.evolve(chosen, prior_rows=min(chosen.prior_rows, most))
         units = standard_units(numbers)
-        values = units.standard(numbers, np.arange(width))
+        values = units.apply(numbers, *np.ogrid[:n_rows, :width])
         return cls(declared, posterior.engine, chosen, units, values)
 
     def tables(self, m: int, seed: int) -> list[Frame]:
@@ -203,11 +202,11 @@ class DrawnRows(Generic[Frame]):
                 seen = rng.choice(column.codes[~column.column.missing], self.values.shape[0])
                 ranks = ranks_of(posterior, place, drawn[cells][:, 0])
                 codes[column.name] = np.quantile(seen, ranks, method="inverted_cdf")
-                completed[cells] = self.units.standard(codes[column.name][:, None], numbers)
+                completed[cells] = self.units.apply(codes[column.name][:, None], *cells)
                 continue
             if not isinstance(coding, Choice):
                 completed[cells] = drawn[cells]
-                answer = coding.predicted(coding.decode(self.units.natural(drawn[cells], numbers)))
+                answer = coding.predicted(coding.decode(self.units.invert(drawn[cells], *cells)))
                 codes[column.name] = np.round(answer) if coding.is_whole else answer
                 continue
             if posterior is None:
@@ -224,9 +223,9 @@ class DrawnRows(Generic[Frame]):
                 ]
                 noise = NOISE
             means, variances = moments_of(*mixture)
-            answer = coding.decode(self.units.natural(means, numbers), variances + noise)
+            answer = coding.decode(self.units.invert(means, *cells), variances + noise)
             places = drawn_places(answer, rng)
-            completed[cells] = self.units.standard(coding.numbers(places), numbers)
+            completed[cells] = self.units.apply(coding.numbers(places), *cells)
             codes[column.name] = places
         return codes
 
@@ -661,9 +660,9 @@ class Completion(Generic[Frame]):
         return rows
 
     def __repr__(self) -> str:
-        title, how = self._summary()
+        (title, how), (header, *rows) = self._summary(), self._cells()
         footnotes = [f"  {line}" for line in self._remarks()]
-        return "\n".join([title, f"  {how}", *lines_of(self._cells()), *footnotes])
+        return "\n".join([title, f"  {how}", *table_as_text(header, rows), *footnotes])
 
     def _repr_html_(self) -> str:
         title, how = self._summary()

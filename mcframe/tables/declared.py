@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.frames import Frame, NewFrame
-from mcframe.contracts.showing import card, table_as_html
+from mcframe.contracts.showing import card, percent, table_as_html, table_as_text
 from mcframe.contracts.validators import a_type, counted, plain
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model
@@ -29,7 +29,6 @@ from mcframe.tables.declared_column import (
 from mcframe.tables.gaps import meant_column
 from mcframe.tables.native_tables import like_frame, with_columns
 from mcframe.tables.new_rows import CodedRows, conditioned
-from mcframe.tables.printing import lines_of, percent
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -317,7 +316,8 @@ class Declared(Generic[Frame]):
         raise ModelError(f"there is no column {plain(name)!r} in the table; {hint}")
 
     def __repr__(self) -> str:
-        return "\n".join([self._title(), *lines_of(self._cells())])
+        header, *rows = self._cells()
+        return "\n".join([self._title(), *table_as_text(header, rows)])
 
     def _repr_html_(self) -> str:
         header, *rows = self._cells()

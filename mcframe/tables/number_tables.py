@@ -8,7 +8,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
-from mcframe.model.table import AffineUnits, affine_units
+from mcframe.model.transforms import AffineUnits, affine_units
 from mcframe.posterior.wide_rows import is_wide
 from mcframe.regularizers import NuclearNorm
 
@@ -47,4 +47,4 @@ def standard_units(values: Array) -> AffineUnits:
 
 def standardized(values: Array) -> Array:
     """Return numbers (n x d) in the units of their own columns."""
-    return standard_units(values).standard(values, np.arange(values.shape[1]))
+    return standard_units(values).apply(values, *np.ogrid[: values.shape[0], : values.shape[1]])

@@ -9,7 +9,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import UnobservedWarning
-from mcframe.model.table import AffineUnits
+from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import Incomplete, moments_of
 from mcframe.posterior.answer import posterior
 from mcframe.posterior.joint import NOISE
@@ -132,18 +132,19 @@ class RowsFold:
         """The moments of the held-out numbers under a posterior in these units."""
         rows, columns = np.flatnonzero(self.held.any(axis=1)), np.arange(self.owners.size)
         if self.n_features:
-            standard = units.standard(self.seen[rows], columns)
+            standard = units.apply(self.seen[rows], rows[:, None], columns)
             cells = posterior.condition(standard, self.precisions(feature_noise)).cells
             weights = cells.responsibilities.T[:, :, None]
             predicted, variances = moments_of(weights, cells.means, cells.variances)
             variances += NOISE
         else:
-            standard = units.standard(self.values[rows], columns)
+            standard = units.apply(self.values[rows], rows[:, None], columns)
             predicted, variances = posterior.components.left_out(standard, NOISE, self.owners)
             self.predict_co_masked(posterior, standard, rows, predicted, variances)
         held = self.held[np.ix_(rows, self.owners)]
         moments = HeldOutMoments(units.spread, *np.full((2, *self.values.shape), np.nan))
-        moments.means[rows] = np.where(held, units.natural(predicted, columns), np.nan)
+        natural = units.invert(predicted, rows[:, None], columns)
+        moments.means[rows] = np.where(held, natural, np.nan)
         moments.variances[rows] = np.where(held, variances, np.nan)
         return moments
 
