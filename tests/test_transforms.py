@@ -221,7 +221,7 @@ def test_scales_of_counts_have_an_inverse(seed, power):
     scales = Scales(*(10.0 ** rng.uniform(-power, power, n) for n in SHAPE))
     z = LowRank.of(rng.standard_normal(SHAPE))
     np.testing.assert_allclose(
-        scales.inverse.of(scales.of(z)).dense(), z.dense(), rtol=1e-14, atol=1e-14
+        scales.invert(scales.apply(z)).dense(), z.dense(), rtol=1e-14, atol=1e-14
     )
 
 
@@ -266,3 +266,16 @@ def test_explain_prints_what_is_subtracted_and_by_what_is_divided():
     alone = attrs.evolve(explained.problem.model, blocks=blocks[-1:])
     assert "plain:" in (again := str(mc.explain(alone, {"plain": np.eye(4)})))
     assert "as in the data" not in again
+
+
+def test_explain_prints_scales_by_counts():
+    x = np.ones((4, 3))
+    x[0, 1:] = np.nan
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.1, count_share=0.5)])
+    explained = mc.explain(model, {"x": x})
+    scales = explained.problem.scales_of(explained.problem.terms[0])
+    ends = [
+        f"{numbers.min():.4g} to {numbers.max():.4g}" for numbers in (scales.rows, scales.columns)
+    ]
+    assert f"\nNuclearNorm: of R Z C, R from {ends[0]}, C from {ends[1]}\n\n" in str(explained)
+    assert "NuclearNorm: of R Z C" in explained._repr_html_()

@@ -191,7 +191,7 @@ def priced_loadings(
     if not sums:
         return np.eye(problem.n_columns) / np.sqrt(ridge)
     scales = problem.scales_of(sums[0])
-    latent = latent if scales is None else scales.of(latent)
+    latent = latent if scales is None else scales.apply(latent)
     _, s, loadings = orthogonal_factors(latent.left, latent.right)
     weight = sum(weights)
     if balls and s.size:

@@ -179,7 +179,7 @@ class Entries:
 
     def of(self, latent: LowRank) -> Array:
         """The numbers of W = U V' here, without forming it where that takes more than they do."""
-        latent = latent if self.scales is None else self.scales.of(latent)
+        latent = latent if self.scales is None else self.scales.apply(latent)
         if not self.sparse:
             return latent.at(self.rows, self.columns)
         z = np.empty(self.size)
@@ -327,12 +327,12 @@ class Program:
     def variable(self, latent: LowRank) -> LowRank:
         """The W of a Z."""
         scales = self.entries.scales
-        return latent if scales is None else scales.inverse.of(latent)
+        return latent if scales is None else scales.invert(latent)
 
     def latent(self, variable: LowRank) -> LowRank:
         """The Z of a W."""
         scales = self.entries.scales
-        return variable if scales is None else scales.of(variable)
+        return variable if scales is None else scales.apply(variable)
 
     @cached_property
     def terms_of_block(self) -> Mapping[int, tuple[int, ...]]:

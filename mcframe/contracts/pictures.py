@@ -5,11 +5,12 @@ An entry point names that package, which is imported where the first picture is 
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mcframe.contracts.errors import ModelError
 
 Shown = TypeVar("Shown", bound=type)
+PicturesT = TypeVar("PicturesT", covariant=True)
 # The packages that draw, and what shows the pictures of an answer, by the name of its class.
 PACKAGES: list[str] = []
 SHOWN: dict[str, Callable[[Any], Any]] = {}
@@ -41,3 +42,15 @@ def pictures_of(answer: object) -> Any:
         f"no package draws pictures of an object of the class {type(answer).__name__}; import"
         " mcframe.plots, or register one by mcframe.contracts.pictures.pictures_for"
     )
+
+
+class Pictured(Generic[PicturesT]):
+    """An answer that has pictures, of the class that type checkers see."""
+
+    __slots__ = ()
+
+    @property
+    def plot(self) -> PicturesT:
+        """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
+        shown: PicturesT = pictures_of(self)
+        return shown

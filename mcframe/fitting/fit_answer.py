@@ -1,10 +1,8 @@
 """The answer of every verb that solves: ``Fit``."""
 
-import os
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import attrs
@@ -25,16 +23,14 @@ from mcframe.compile import notes_on_effects
 from mcframe.contracts.arrays import Array, InFormOfData
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
-from mcframe.contracts.pictures import pictures_of
-from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
 from mcframe.contracts.term import Sums
 from mcframe.contracts.validators import a_type
+from mcframe.fitting.base_answer import BlockAnswer
 from mcframe.fitting.new_rows import NewRows
 from mcframe.fitting.prediction import Axes, FittedRows, best_columns, check_ranked, check_size
-from mcframe.model import Model, Problem
+from mcframe.model import Problem
 from mcframe.model.table import TableWithoutData
 from mcframe.numerics.operators import LowRank
-from mcframe.storage.archive import save
 
 if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import FitPictures
@@ -52,7 +48,7 @@ class CompactState:
 
 
 @attrs.frozen(eq=False, repr=False)
-class Fit:
+class Fit(BlockAnswer["FitPictures"]):
     """The answer of ``fit``: Z in factors, the free effects, and a certificate.
 
     Attributes
@@ -92,7 +88,6 @@ class Fit:
         continues from it. None in fits of paths and after a conic solver.
     """
 
-    problem: Problem
     point: Point
     effects: Mapping[str, Array]
     status: str
@@ -105,12 +100,6 @@ class Fit:
     random_state: int = 0
     paused: SolverCheckpoint | None = None
     _kept: CompactState | None = None
-
-    @property
-    def plot(self) -> "FitPictures":
-        """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
-        shown: FitPictures = pictures_of(self)
-        return shown
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, backend: str, random_state: int = 0) -> "Fit":
@@ -166,11 +155,6 @@ class Fit:
         return self.point.latent
 
     @property
-    def model(self) -> Model:
-        """The model that was fitted."""
-        return self.problem.model
-
-    @property
     def gap(self) -> float:
         """(objective - bound) / max(|objective|, |bound|): a bound on the distance to the optimum.
 
@@ -224,23 +208,6 @@ class Fit:
             return self._rows.predictor_at(block, rows, columns)
         width = self.model.block(block).likelihood.width
         return self.problem.tables[block].wrap(self._rows.predictor(block), width)
-
-    @overload
-    def predict(self, block: str) -> InFormOfData: ...
-    @overload
-    def predict(self, block: str, rows: Any, columns: Any) -> Array: ...
-    def predict(self, block: str, rows: Any = None, columns: Any = None) -> Any:
-        """The mean response of a block: probabilities for labels and classes.
-
-        Without ``rows`` and ``columns`` it gives every entry, in a DataFrame with the labels of
-        the data if they were a DataFrame or a Series, else in an array. With ``rows`` and
-        ``columns``, of equal length and counted from 0, it gives the entries at these positions as
-        an array, one number each or one for each class. The whole block is then never formed,
-        which for a large sparse table would not fit into memory.
-        """
-        if rows is not None or columns is not None:
-            return self.model.block(block).limited(self._rows.mean_at(block, rows, columns))
-        return self._rows.predicted(block)
 
     def predict_rows(self, block: str, data: Mapping[str, Any]) -> Any:
         """The mean response of a block for new items, which were not in the fit.
@@ -366,6 +333,14 @@ class Fit:
         """
         return new_rows(self, data).latent
 
+    def _means_at(self, block: str, rows: Any, columns: Any) -> Array:
+        """The mean response at positions, also beyond the bounds of the block."""
+        return self._rows.mean_at(block, rows, columns)
+
+    def _means(self, block: str) -> InFormOfData:
+        """The mean response at all entries."""
+        return self._rows.predicted(block)
+
     def impute(self, block: str) -> Any:
         """The block with observed entries kept and missing ones filled.
 
@@ -382,93 +357,6 @@ class Fit:
         [1. 1.] 0.9
         """
         return self._rows.imputed(block)
-
-    def predict_pairs(self, block: str, pairs: Any, *, unknown: str = "refuse") -> Array:
-        """The mean response of a block at pairs (row label, column label).
-
-        The whole block is not formed. Labels are those of triples or of a DataFrame; data without
-        labels use positions from 0.
-
-        Parameters
-        ----------
-        block : str
-        pairs : list of tuples, array (n x 2), or DataFrame of pandas, polars or pyarrow
-            A frame has a column of row labels and one of column labels, with the same names as in
-            the fitted triples; other columns are ignored.
-        unknown : "refuse" or "nan", default "refuse"
-            With "refuse" a label that was not in the fit raises an error; with "nan" the
-            prediction is NaN.
-
-        Returns
-        -------
-        array (n,), for classes (n x classes)
-            In the order of the pairs, in the units of the data; probabilities for labels.
-
-        Raises
-        ------
-        DataError
-            If a label is unknown; the message names it.
-
-        Examples
-        --------
-        >>> import mcframe as mc
-        >>> users, films = ["ann", "ann", "bob", "bob"], ["Up", "Jaws", "Up", "Alien"]
-        >>> triples = mc.from_triples(row=users, column=films, value=[5, 1, 4, 2])
-        >>> model = mc.Model([mc.Block("stars", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.1)])
-        >>> fit = mc.fit(model, {"stars": triples})
-        >>> fit.predict_pairs("stars", [("bob", "Jaws"), ("eve", "Up")], unknown="nan").round(1)
-        array([ 1., nan])
-        """
-        self.model.block(block)
-        axes = Axes.of(block, self.problem.tables[block])
-        return axes.at_pairs(pairs, unknown, partial(self.predict, block))
-
-    def top(self, block: str, row: Any, n: int = 10, *, observed: bool = False) -> Any:
-        """The n columns of a row with the largest mean response, best first, by label.
-
-        Only the requested rows are formed. Of equal predictions the column further left comes
-        first.
-
-        Parameters
-        ----------
-        block : str
-            A block whose columns have one number each; classes have no order.
-        row : label, or list of labels
-            Of triples or of a DataFrame; for data without labels a position from 0.
-        n : int, default 10
-            The number of columns for each row; fewer if there are no more.
-        observed : bool, default False
-            Include columns with an observed entry in the row.
-
-        Returns
-        -------
-        DataFrame or list
-            Row, column and prediction, in the order of the requested rows. A frame in the library
-            of the data, with the columns of the triples and "predicted"; or a list of tuples if
-            the data were no frames.
-
-        Raises
-        ------
-        DataError
-            If the fit has no such row.
-        ModelError
-            If the block has classes, or n is not a whole number of at least 1.
-
-        Examples
-        --------
-        >>> import mcframe as mc
-        >>> users, films = ["ann", "ann", "bob", "bob"], ["Up", "Jaws", "Up", "Alien"]
-        >>> triples = mc.from_triples(row=users, column=films, value=[5, 1, 4, 2])
-        >>> model = mc.Model([mc.Block("stars", mc.Gaussian(), bias=True)], [mc.NuclearNorm(0.1)])
-        >>> fit = mc.fit(model, {"stars": triples})
-        >>> [(user, film) for user, film, predicted in fit.top("stars", ["ann", "bob"], n=2)]
-        [('ann', 'Alien'), ('bob', 'Jaws')]
-        """
-        check_ranked(self.model.block(block))
-        table = self.problem.tables[block]
-        axes, mean_at = Axes.of(block, table), partial(self._rows.mean_at, block)
-        rows, columns, means = axes.best(table, mean_at, row, n, observed)
-        return axes.as_list(rows, columns, self.model.block(block).limited(means))
 
     def top_rows(
         self, block: str, data: Mapping[str, Any], n: int = 10, *, observed: bool = False
@@ -514,50 +402,9 @@ class Fit:
         limited = self.model.block(block).limited(means)
         return Axes.of(block, table).as_list(rows, columns, limited)
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the fit into a file, which ``mc.load`` reads.
-
-        The file contains the model, the entries of the data with their labels, the factors of Z,
-        the effects, the certificate, the history, and the state of the solver. It takes some 25
-        bytes for each observed entry (41 in standardised blocks), and a few times
-        ``8 rank (n_items + n_columns)`` bytes. Ten million entries took 247 MB and a third of a
-        second. The loaded fit gives the same answers, with the same bits, and
-        ``fit(..., start=loaded)`` continues from it. ``fit.compact().save(path)`` leaves out the
-        entries and the state. So does ``save`` of a fit whose rows are in partitions.
-
-        An existing file is replaced only when the new one is complete and on the disk. If the
-        process dies before, or the disk is full, the existing file stays as it was. The file is a
-        zip of arrays and JSON, as ``numpy.savez`` writes one, without pickle, under exactly this
-        path.
-
-        Parameters
-        ----------
-        path : str or Path
-            Usually with the ending ``.npz``.
-
-        Returns
-        -------
-        Path
-
-        Raises
-        ------
-        ModelError
-            If the model has a likelihood or a term of your own, which cannot be saved.
-        DataError
-            If the file cannot be written.
-
-        Examples
-        --------
-        >>> import os, tempfile, numpy as np, mcframe as mc
-        >>> x = np.outer([1.0, 2.0, 3.0], [1.0, 2.0])
-        >>> model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.01)])
-        >>> fit = mc.fit(model, {"x": x})
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     again = mc.load(fit.save(os.path.join(folder, "fit.npz")))
-        >>> again.gap == fit.gap
-        True
-        """
-        return save(self.compact() if self.problem.rows_elsewhere else self, path)
+    def _stored(self) -> "Fit":
+        """The fit; without its data if these are in partitions, where they stay."""
+        return self.compact() if self.problem.rows_elsewhere else self
 
     def compact(self) -> "Fit":
         """The fit without its training data: small, and fast to pickle.
@@ -694,15 +541,6 @@ class Fit:
         raise ModelError(
             f"block {block!r} has no calibration; add mc.Calibration({block!r}, A, B) to the terms"
         )
-
-    def __repr__(self) -> str:
-        lines = [f"Fit: {self.status} ({self.message})", *facts_as_text(self._facts())]
-        return "\n".join([*lines, *(f"  note       {note}" for note in self.notes)])
-
-    def _repr_html_(self) -> str:
-        notes = remarks(f"note: {note}" for note in self.notes)
-        facts = facts_as_html(self._facts())
-        return card(f"Fit: {self.status}", remarks([self.message]), facts, notes)
 
     def _facts(self) -> dict[str, str]:
         """The numbers of the certificate, and how they were found, as text."""

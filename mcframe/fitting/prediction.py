@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray, class_offers
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape, class_offers
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import NotANumber, floats_of, is_word, whole
@@ -57,10 +57,7 @@ class Rows(ABC):
         likelihood, z = self.likelihood(name), self.predictor(name)
         table = self.table(name).observed_entries()
         values = likelihood.filling(in_classes(likelihood, z))
-        values = np.array(values.reshape(table.shape), dtype=np.float64)
-        values = self.problem.model.block(name).limited(values)
-        values[table.rows, table.columns] = table.in_data_units().values
-        return table.wrap(values)
+        return table.filled_with(self.problem.model.block(name).limited(values))
 
 
 def mean_response(likelihood: Likelihood, z: Array) -> Array:
@@ -91,9 +88,14 @@ class FittedRows(Rows):
             z = z + problem.layout(name).at(rows, columns, self.effects[name])
         return problem.transforms(name).invert(z, rows, columns)
 
+    def places(self, name: str, rows: Any, columns: Any) -> tuple[IntArray, IntArray]:
+        """Positions of entries of a block as integers, or an error."""
+        self.problem.model.block(name)  # which names the blocks there are
+        return checked_places(name, self.problem.tables[name].shape, rows, columns)
+
     def predictor_at(self, name: str, rows: Any, columns: Any) -> Array:
         """The linear predictor at some entries: one number each, or one a class."""
-        problem, (rows, columns) = self.problem, checked_places(self.problem, name, rows, columns)
+        problem, (rows, columns) = self.problem, self.places(name, rows, columns)
         z = problem.fitted_at(name, self.latent, self.effects, rows, columns)
         places = problem.latent_places(name, rows, columns)
         return problem.transforms(name).invert(z, *places)
@@ -104,7 +106,7 @@ class FittedRows(Rows):
 
     def losses_at(self, name: str, rows: Any, columns: Any, values: Any) -> Array:
         """The losses of values, as the data have them, at some entries; no weight counts."""
-        problem, (rows, columns) = self.problem, checked_places(self.problem, name, rows, columns)
+        problem, (rows, columns) = self.problem, self.places(name, rows, columns)
         block, fitted = problem.model.block(name), problem.tables[name]
         table = table_of_values(block, fitted, rows, columns, values)
         z, y = problem.compared(name, self.latent, self.effects, table)
@@ -125,12 +127,9 @@ def check_size(problem: Problem, name: str) -> None:
         )
 
 
-def checked_places(
-    problem: Problem, name: str, rows: Any, columns: Any
-) -> tuple[IntArray, IntArray]:
-    """Positions of entries of a block as integers, or a ``DataError``."""
-    problem.model.block(name)
-    n_rows, n_columns = problem.tables[name].shape
+def checked_places(name: str, shape: Shape, rows: Any, columns: Any) -> tuple[IntArray, IntArray]:
+    """Positions of entries of a block of this shape as integers, or a ``DataError``."""
+    n_rows, n_columns = shape
     if rows is None or columns is None:
         present, missing = ("columns", "rows") if rows is None else ("rows", "columns")
         raise DataError(f"block {name!r}: {present} were given without {missing}; give both")
@@ -224,8 +223,8 @@ class Axes:
             rows, columns = attrs.evolve(rows, name="row"), attrs.evolve(columns, name="column")
         return cls(block, rows, columns)
 
-    def at_pairs(self, pairs: Any, unknown: str, predict: Callable[..., Any]) -> Array:
-        """Return ``predict(rows, columns)`` at pairs of labels, NaN where one is unknown.
+    def places_of_pairs(self, pairs: Any, unknown: str) -> tuple[IntArray, IntArray]:
+        """Return the places of rows and columns by pairs of labels, -1 where one is unknown.
 
         Raises
         ------
@@ -243,12 +242,7 @@ class Axes:
             places.append(labels.find(side_labels))
             if unknown == "refuse":
                 self.check_known(labels, side_labels, places[-1])
-        rows, columns = places
-        in_fit = (rows >= 0) & (columns >= 0)
-        answers = np.asarray(predict(rows[in_fit], columns[in_fit]))
-        predicted = np.full((rows.size, *answers.shape[1:]), np.nan)
-        predicted[in_fit] = answers
-        return predicted
+        return places[0], places[1]
 
     def sides_of(self, pairs: Any) -> list[Any]:
         """Return the row labels and the column labels of pairs, of a frame by their names."""
@@ -320,32 +314,92 @@ class Axes:
         return frame_of(dict(zip(names, (*labels, *numbers), strict=True)), self.rows.library)
 
 
-def answers_at_pairs(
-    block: str,
-    table: Table,
-    pairs: Any,
-    unknown: str,
-    positions: tuple[Any, Any],
-    predict: Callable[..., Any],
-) -> Array:
-    """Return ``predict(rows, columns)`` at pairs of labels, where no ``positions`` are given."""
-    if any(position is not None for position in positions):
-        raise ModelError(
-            f"block {block!r}: pairs were given together with rows or columns; give pairs of"
-            " labels, or positions"
-        )
-    return Axes.of(block, table).at_pairs(pairs, unknown, predict)
+@attrs.frozen(eq=False)
+class Cells:
+    """The cells of a block that an answer is asked for: all, at positions, or at pairs of labels.
 
+    Attributes
+    ----------
+    table : Table
+    rows, columns : arrays of integers (n,)
+        The cells that are answered.
+    shape : tuple of int
+        Of an answer with a number for each: that of the table if all are asked for.
+    width : int
+        How many numbers of each cell stand side by side where all are asked for.
+    answered : array of bool, or None
+        Which of the pairs have known labels; None if all cells are answered.
+    """
 
-def both_ends(
-    interval: Callable[..., tuple[Any, Any]], block: str, level: float | None
-) -> Callable[..., Array]:
-    """Return ``interval`` of entries as a function whose answer has a column for each end."""
+    table: Table
+    rows: IntArray
+    columns: IntArray
+    shape: tuple[int, ...]
+    width: int = 1
+    answered: Mask | None = None
 
-    def ends(*cells: IntArray) -> Array:
-        return np.column_stack(interval(block, level, *cells))
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        tables: Mapping[str, Table],
+        block: str,
+        rows: Any,
+        columns: Any,
+        pairs: Any = None,
+        unknown: str = "refuse",
+    ) -> "Cells":
+        """Return the cells of a block by positions or by pairs; without any of these all cells.
 
-    return ends
+        Raises
+        ------
+        DataError
+            If a position or a label is unknown, or not all cells fit into memory.
+        ModelError
+            If both positions and pairs are given, or ``unknown`` is unknown.
+        """
+        problem.model.block(block)  # which names the blocks there are
+        table = tables[block]
+        if pairs is not None:
+            if rows is not None or columns is not None:
+                raise ModelError(
+                    f"block {block!r}: pairs were given together with rows or columns; give pairs"
+                    " of labels, or positions"
+                )
+            return cls.of_pairs(table, block, pairs, unknown)
+        if rows is not None or columns is not None:
+            row, column = checked_places(block, table.shape, rows, columns)
+            return cls(table, row, column, row.shape)
+        check_size(problem, block)
+        row, column = (places.ravel() for places in np.indices(table.shape))
+        return cls(table, row, column, table.shape, problem.model.block(block).likelihood.width)
+
+    @classmethod
+    def of_pairs(cls, table: Table, block: str, pairs: Any, unknown: str) -> "Cells":
+        """Return the cells at pairs of labels; with ``unknown="nan"`` those that are known."""
+        rows, columns = Axes.of(block, table).places_of_pairs(pairs, unknown)
+        answered = (rows >= 0) & (columns >= 0)
+        return cls(table, rows[answered], columns[answered], rows.shape, answered=answered)
+
+    def array(self, numbers: Array) -> Array:
+        """Return an answer (n, ...) for each cell in the shape that was asked for, as an array.
+
+        It is NaN at pairs with an unknown label.
+        """
+        if self.answered is None:
+            return numbers.reshape(*self.shape, *numbers.shape[1:])
+        if self.answered.all():
+            return numbers
+        filled = np.full((self.answered.size, *numbers.shape[1:]), np.nan)
+        filled[self.answered] = numbers
+        return filled
+
+    def form(self, numbers: Array) -> Any:
+        """Return an answer for each cell: of all cells in the form of the data, else an array."""
+        if len(self.shape) == 1:
+            return self.array(numbers)
+        n_rows, n_columns = self.shape
+        return self.table.wrap(numbers.reshape(n_rows, n_columns * self.width), self.width)
 
 
 def check_ranked(block: Block) -> None:

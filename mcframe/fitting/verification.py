@@ -77,31 +77,35 @@ class Explanation:
         """
         return {name: self.problem.transforms(name) for name in self.problem.tables}
 
-    def _transforms(self) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
-        """What each block goes through in words, with a header and a row for each column.
+    def _transforms(self) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+        """What each block goes through in words, then a header and a row for each column.
 
-        Nothing if all are as in the data.
+        Last are the scales of terms. Nothing if all is as in the data.
         """
-        blocks = self.problem.model.blocks
-        if not any(block.standardize or self.transforms[block.name] for block in blocks):
-            return
-        for block in blocks:
-            chain, table = self.transforms[block.name], self.problem.tables[block.name]
-            by_column = dict(chain.by_column)
-            if block.scales_losses and table.original is not None:
-                by_column["1/ℓ"] = table.original.standard.weights
-            factor = ", losses times 1/ℓ" * block.scales_losses
-            rows = [("column", *by_column)] if by_column else []
-            rows += [
-                (table.column_label(j), *(f"{numbers[j]:.8g}" for numbers in by_column.values()))
-                for j in range(table.shape[1] if by_column else 0)
-            ]
-            yield f"{block.name}: {chain}{factor}", rows
+        problem, chains = self.problem, self.transforms
+        blocks = problem.model.blocks
+        if any(block.standardize or chains[block.name] for block in blocks):
+            for block in blocks:
+                table = problem.tables[block.name]
+                by_column = dict(chains[block.name].by_column)
+                if block.scales_losses and table.original is not None:
+                    by_column["1/ℓ"] = table.original.standard.weights
+                factor = ", losses times 1/ℓ" * block.scales_losses
+                rows = [
+                    (table.column_label(j), *(f"{number:.8g}" for number in numbers))
+                    for j, numbers in enumerate(zip(*by_column.values(), strict=True))
+                ]
+                yield f"{block.name}: {chains[block.name]}{factor}", ("column", *by_column), rows
+        for term in problem.terms:
+            scales = problem.scales_of(term)
+            if scales is not None:
+                yield f"{term.word}: {scales}", (), []
 
     def __repr__(self) -> str:
         lines = [repr(self.problem), ""]
-        for sentence, rows in self._transforms():
-            lines += [sentence, *(table_as_text(rows[0], rows[1:], MOST_COLUMNS) if rows else ())]
+        for sentence, header, rows in self._transforms():
+            lines.append(sentence)
+            lines += table_as_text(header, rows, MOST_COLUMNS) if rows else []
         if lines[-1]:
             lines.append("")
         for verdict in self.eligibilities:
@@ -118,8 +122,8 @@ class Explanation:
         chosen = [(place, 0) for place, row in enumerate(rows) if row[0] == self.chosen]
         table = table_as_html(("backend", "can run it", "cost, or why not"), rows, chosen)
         transforms = [
-            remarks([sentence]) + (table_as_html(numbers[0], numbers[1:]) if numbers else "")
-            for sentence, numbers in self._transforms()
+            remarks([sentence]) + (table_as_html(header, by_column) if by_column else "")
+            for sentence, header, by_column in self._transforms()
         ]
         problem = text_as_html(repr(self.problem))
         return card("Explanation", problem, *transforms, table, remarks([self.why]))

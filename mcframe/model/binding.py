@@ -123,7 +123,7 @@ class Origin:
         return numbers
 
     def invert(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
-        """Plus origins."""
+        """The numbers plus their origins."""
         return numbers + self.layout.at(rows, columns, self.vector)
 
     def unit(self, columns: IntArray) -> float:

@@ -370,7 +370,7 @@ class Problem:
             scales = self.scales_of(term)
             if whole and isinstance(term, Spectral):
                 total += term.of_singular_values(
-                    singular_values if scales is None else scales.of(latent).singular_values()
+                    singular_values if scales is None else scales.apply(latent).singular_values()
                 )
             elif whole and isinstance(term, Factored) and factors is not None:
                 total += term.of_factors(factors.balance())

@@ -256,6 +256,12 @@ class Table:
         """The label of a row in messages; its number where it has none."""
         return str(row) if self.index is None else repr(plain(self.index[row]))
 
+    def filled_with(self, values: Array) -> Any:
+        """The entries, as the data have them, and elsewhere these values of all cells."""
+        filled = np.array(values, dtype=np.float64).reshape(self.shape)
+        filled[self.rows, self.columns] = self.in_data_units().values
+        return self.wrap(filled)
+
     def wrap(self, entries: Array, parts: int = 1) -> Any:
         """A dense answer in the form the data came in: a DataFrame if they were one.
 

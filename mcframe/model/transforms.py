@@ -258,7 +258,7 @@ class AffineUnits:
         return self.pivot[columns] + (self.shift[columns] + self.spread[columns] * numbers)
 
     def unit(self, columns: IntArray) -> Array:
-        """The spread."""
+        """The spread of each column."""
         return self.spread[columns]
 
     @property

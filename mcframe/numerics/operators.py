@@ -411,10 +411,14 @@ class Scales:
     rows: Array
     columns: Array
 
-    def of(self, latent: LowRank) -> LowRank:
+    def apply(self, latent: LowRank) -> LowRank:
         """The scaled matrix in scaled factors."""
         left, right = self.rows[:, None] * latent.left, self.columns[:, None] * latent.right
         return LowRank(left, right)
+
+    def invert(self, latent: LowRank) -> LowRank:
+        """The matrix that is scaled to this one."""
+        return self.inverse.apply(latent)
 
     def at(self, rows: IntArray, columns: IntArray) -> Array:
         """The factors of some entries."""
@@ -428,6 +432,10 @@ class Scales:
     def inverse(self) -> "Scales":
         """The way back."""
         return Scales(1.0 / self.rows, 1.0 / self.columns)
+
+    def __str__(self) -> str:
+        rows, columns = (f"{np.min(s):.4g} to {np.max(s):.4g}" for s in (self.rows, self.columns))
+        return f"of R Z C, R from {rows}, C from {columns}"
 
     @cached_property
     def largest(self) -> float:

@@ -253,7 +253,7 @@ class ImplicitLoss:
 
     def latent(self, variable: LowRank) -> LowRank:
         """The Z of a W."""
-        return variable if self.scales is None else self.scales.of(variable)
+        return variable if self.scales is None else self.scales.apply(variable)
 
     @cached_property
     def weights(self) -> Array:

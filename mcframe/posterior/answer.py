@@ -2,8 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import attrs
@@ -13,8 +11,6 @@ from mcframe.contracts.arrays import Array, InFormOfData, IntArray
 from mcframe.contracts.errors import ModelError, NotConvergedWarning, warn_caller
 from mcframe.contracts.former import POSTERIOR
 from mcframe.contracts.likelihood import has_probabilities
-from mcframe.contracts.pictures import pictures_of
-from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
 from mcframe.contracts.validators import (
     RandomState,
     checked_seed,
@@ -23,30 +19,21 @@ from mcframe.contracts.validators import (
     whole,
     without_former_options,
 )
+from mcframe.fitting.base_answer import BlockAnswer
 from mcframe.fitting.new_rows import tables_of_new_rows
-from mcframe.fitting.prediction import (
-    Axes,
-    answers_at_pairs,
-    both_ends,
-    check_ranked,
-    check_size,
-    checked_places,
-    table_of_values,
-)
-from mcframe.model import Model, Problem
+from mcframe.fitting.prediction import Cells, check_size, checked_places, table_of_values
+from mcframe.model import Model
 from mcframe.model.table import Table
 from mcframe.posterior.conformal import ConformalPredictions, conformalized
 from mcframe.posterior.estimation import Sweep, estimate
 from mcframe.posterior.observed import Observed, nothing
 from mcframe.posterior.predictive import (
     Predictive,
-    cells_of,
     likeliest_on_average,
     noise_of,
     predictive_at,
 )
 from mcframe.posterior.principal_axes import Factors, factors_of
-from mcframe.storage.archive import save
 
 if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import PosteriorPictures
@@ -57,7 +44,7 @@ BATCH = 200_000
 
 
 @attrs.frozen(eq=False, repr=False)
-class Posterior:
+class Posterior(BlockAnswer["PosteriorPictures"]):
     """The distribution of all entries given the observed ones.
 
     Attributes
@@ -84,7 +71,6 @@ class Posterior:
         The tables of the rows that are predicted: those of the data, or of new rows.
     """
 
-    problem: Problem
     engine: Any
     evidence: float
     status: str
@@ -95,42 +81,9 @@ class Posterior:
     tables: Mapping[str, Table]
 
     @property
-    def plot(self) -> "PosteriorPictures":
-        """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
-        shown: PosteriorPictures = pictures_of(self)
-        return shown
-
-    @property
-    def model(self) -> Model:
-        """The declared model."""
-        return self.problem.model
-
-    @overload
-    def predict(self, block: str) -> InFormOfData: ...
-    @overload
-    def predict(self, block: str, rows: Any, columns: Any) -> Array: ...
-    def predict(self, block: str, rows: Any = None, columns: Any = None) -> Any:
-        """E[y] of a block: the mean of a new observation, probabilities for labels and classes.
-
-        For a ``Quantile`` block it is the posterior mean of the quantile. Without ``rows`` and
-        ``columns`` it gives every entry, in a DataFrame if the data were one, else in an array (K
-        columns for each column of K classes). With ``rows`` and ``columns``, of equal length and
-        counted from 0, it gives the entries at these positions.
-
-        Examples
-        --------
-        >>> import numpy as np, mcframe as mc
-        >>> x = np.outer(np.arange(1.0, 9.0), [1.0, 2.0, 3.0, 4.0])
-        >>> x[0, 3] = np.nan
-        >>> model = mc.Model([mc.Block("x", mc.Gaussian(variance=0.01))], [mc.NuclearNorm()])
-        >>> posterior = mc.posterior(model, {"x": x})
-        >>> print(posterior.predict("x", rows=[0], columns=[3]).round(1))
-        [4.]
-        """
-        declared = self.model.block(block)
-        return self._answer(
-            block, rows, columns, lambda predictive: declared.limited(predictive.mean())
-        )
+    def _tables(self) -> Mapping[str, Table]:
+        """The tables of the rows that are predicted."""
+        return self.tables
 
     @overload
     def sd(self, block: str) -> InFormOfData: ...
@@ -170,10 +123,8 @@ class Posterior:
         >>> bool(upper[0] - lower[0] > posterior.sd("stars", pairs=[("bob", "Jaws")])[0])
         True
         """
-        if pairs is not None:
-            ask = partial(self.sd, block)
-            return self._at_pairs(block, pairs, unknown, (rows, columns), ask)
-        return self._answer(block, rows, columns, Predictive.sd)
+        cells = self._cells(block, rows, columns, pairs, unknown)
+        return cells.form(self._at(cells, block, Predictive.sd))
 
     @overload
     def interval(self, block: str, level: float = 0.9) -> tuple[InFormOfData, InFormOfData]: ...
@@ -226,17 +177,11 @@ class Posterior:
                 f"block {block!r}: classes have no order and no interval; take"
                 f" posterior.set({block!r}, {level!r})"
             )
-        level, declared = probability(level, "level"), self.model.block(block)
-        if pairs is not None:
-            both = both_ends(self.interval, block, level)
-            lower, upper = self._at_pairs(block, pairs, unknown, (rows, columns), both).T
-            return lower, upper
-        ends, shape = self._at_cells(
-            block, rows, columns, lambda predictive: predictive.interval(level)
-        )
-        of_cells = declared.limited(ends.reshape(-1, 2))  # of no cells, too
-        lower, upper = (self._wrapped(block, of_cells[:, end], shape) for end in (0, 1))
-        return lower, upper
+        level = probability(level, "level")
+        cells = self._cells(block, rows, columns, pairs, unknown)
+        ends = self._at(cells, block, lambda part: part.interval(level)).reshape(-1, 2)
+        ends = self.model.block(block).limited(ends)
+        return cells.form(ends[:, 0]), cells.form(ends[:, 1])
 
     def set(
         self,
@@ -263,15 +208,11 @@ class Posterior:
             levels and classes they are all values in their order.
         """
         level = probability(level, "level")
-        if pairs is not None:
-            ask = partial(self.set, block, level, on_average=on_average)
-            chosen = self._at_pairs(block, pairs, "refuse", (rows, columns), ask)
-            return chosen.astype(bool)
         if checked_switch(on_average, "on_average"):
-            return likeliest_on_average(self.probabilities(block, rows, columns), level)
-        return self._of_values(
-            block, rows, columns, lambda predictive: predictive.likeliest(level)
-        )
+            probabilities = self.probabilities(block, rows, columns, pairs=pairs)
+            return likeliest_on_average(probabilities, level)
+        cells = self._cells(block, rows, columns, pairs)
+        return cells.array(self._of_values(cells, block, lambda part: part.likeliest(level)))
 
     def probabilities(
         self,
@@ -286,12 +227,8 @@ class Posterior:
 
         ``pairs`` and ``unknown`` as in ``sd``.
         """
-        if pairs is not None:
-            ask = partial(self.probabilities, block)
-            return self._at_pairs(block, pairs, unknown, (rows, columns), ask)
-        return self._of_values(
-            block, rows, columns, lambda predictive: predictive.probabilities()[1]
-        )
+        cells = self._cells(block, rows, columns, pairs, unknown)
+        return cells.array(self._of_values(cells, block, lambda part: part.probabilities()[1]))
 
     def log_predictive_density(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
         """log p(value | data) of new observations at some entries.
@@ -309,7 +246,8 @@ class Posterior:
         -------
         array (N,)
         """
-        row, column, _ = cells_of(self.problem, self.tables, block, rows, columns)
+        cells = self._cells(block, rows, columns)
+        row, column = cells.rows, cells.columns
         table = table_of_values(self.model.block(block), self.tables[block], row, column, values)
         batches = np.split(table.values, range(BATCH, row.size, BATCH))
         pairs = zip(self._predictives(block, row, column), batches, strict=False)
@@ -329,7 +267,7 @@ class Posterior:
         n_rows, n_columns = table.shape
         m = whole(m, "m", least=1)
         chosen = np.arange(n_rows) if rows is None else np.asarray(rows)
-        checked_places(self.problem, block, chosen, np.zeros(chosen.size, dtype=int))
+        checked_places(block, table.shape, chosen, np.zeros(chosen.size, dtype=int))
         if not chosen.size:
             return np.zeros((m, 0, n_columns))
         # The same z for every block, and noise of its own.
@@ -366,56 +304,7 @@ class Posterior:
             values, probabilities = predictive.probabilities()
             return values[np.argmax(probabilities, axis=1)]
 
-        filled, shape = self._at_cells(block, None, None, filling)
-        entries = filled.astype(np.float64).reshape(shape)
-        entries[table.rows, table.columns] = table.in_data_units().values
-        return table.wrap(entries)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the posterior into a file, which ``mc.load`` reads.
-
-        The file contains the model, the entries of the data with their labels, and the
-        distributions of the columns. Those of rows are computed again from the entries if
-        possible. It takes some 80 bytes for each observed entry, 8 k^2 bytes for each column of k
-        factors, and with ``GaussianRows`` 24 bytes for each cell of the table. The loaded
-        posterior gives the same answers, with the same bits, draws included.
-
-        An existing file is replaced only when the new one is complete and on the disk. If the
-        process dies before, or the disk is full, the existing file stays as it was. The file is a
-        zip of arrays and JSON, as ``numpy.savez`` writes one, without pickle, under exactly this
-        path.
-
-        Parameters
-        ----------
-        path : str or Path
-            Usually with the ending ``.npz``.
-
-        Returns
-        -------
-        Path
-
-        Raises
-        ------
-        ModelError
-            If the posterior holds what no file can: a likelihood of your own, or
-            rows in partitions, of which ``mc.posterior(..., checkpoint=path)`` keeps
-            what columns and priors have learned.
-        DataError
-            If the file cannot be written.
-
-        Examples
-        --------
-        >>> import os, tempfile, numpy as np, mcframe as mc
-        >>> x = np.outer(np.arange(1.0, 9.0), [1.0, 2.0, 3.0, 4.0])
-        >>> x[0, 3] = np.nan
-        >>> model = mc.Model([mc.Block("x", mc.Gaussian(variance=0.01))], [mc.NuclearNorm()])
-        >>> posterior = mc.posterior(model, {"x": x})
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     again = mc.load(posterior.save(os.path.join(folder, "posterior.npz")))
-        >>> bool((again.sample("x", 2) == posterior.sample("x", 2)).all())
-        True
-        """
-        return save(self, path)
+        return table.filled_with(self._at(self._cells(block, None, None), block, filling))
 
     def condition(self, data: Mapping[str, Any]) -> "Posterior":
         """The posterior of new rows given their data, with columns and priors unchanged.
@@ -450,43 +339,6 @@ class Posterior:
         """E[y] of a block for new rows: ``condition(data).predict(block)``."""
         self.model.block(block)
         return self.condition(data).predict(block)
-
-    def predict_pairs(self, block: str, pairs: Any, *, unknown: str = "refuse") -> Array:
-        """The mean of a new observation at pairs (row label, column label).
-
-        Parameters
-        ----------
-        block : str
-        pairs : list of tuples, array (n x 2), or DataFrame of pandas, polars or pyarrow
-            A frame has a column of row labels and one of column labels, with the same names as in
-            the triples; other columns are ignored. Data without labels use positions from 0.
-        unknown : "refuse" or "nan", default "refuse"
-            With "refuse" an unknown label raises a ``DataError``; with "nan" the mean is NaN.
-
-        Returns
-        -------
-        array (n,), for classes (n x classes)
-            In the order of the pairs, in the units of the data; probabilities for labels.
-        """
-        return self._at_pairs(block, pairs, unknown, (None, None), partial(self.predict, block))
-
-    def top(self, block: str, row: Any, n: int = 10, *, observed: bool = False) -> Any:
-        """The n columns of a row with the largest mean, best first, by label, with their sd.
-
-        As ``Fit.top``, and with the standard deviation of a new observation: a column "sd" of the
-        frame, or the fourth element of each tuple.
-        """
-        declared = self.model.block(block)
-        check_ranked(declared)
-        table = self.tables[block]
-        axes = Axes.of(block, table)
-
-        def mean_at(rows: IntArray, columns: IntArray) -> Array:
-            return self._at_cells(block, rows, columns, Predictive.mean)[0]
-
-        rows, columns, means = axes.best(table, mean_at, row, n, observed)
-        sds = self.sd(block, rows, columns)
-        return axes.as_list(rows, columns, declared.limited(means), sds)
 
     def noise(self, block: str) -> Any:
         """The noise variance of each column of a Gaussian block, in squared units of the data.
@@ -615,52 +467,31 @@ class Posterior:
             cells = rows[batch], columns[batch]
             yield predictive_at(self.engine, self.problem, block, *cells, self.tables[block])
 
-    def _at_cells(
-        self, block: str, rows: Any, columns: Any, ask: Ask
-    ) -> tuple[Array, tuple[int, ...]]:
-        """An answer at all cells or at some, and the shape of one with a number for each."""
-        row, column, shape = cells_of(self.problem, self.tables, block, rows, columns)
-        answers = [ask(predictive) for predictive in self._predictives(block, row, column)]
-        return np.concatenate(answers) if answers else np.zeros(0), shape
+    def _at(self, cells: Cells, block: str, ask: Ask) -> Array:
+        """An answer at cells (n, ...)."""
+        answers = [ask(part) for part in self._predictives(block, cells.rows, cells.columns)]
+        return np.concatenate(answers) if answers else np.zeros(0)
 
-    def _at_pairs(
-        self,
-        block: str,
-        pairs: Any,
-        unknown: str,
-        positions: tuple[Any, Any],
-        ask: Callable[..., Array],
-    ) -> Array:
-        """An answer at pairs of labels, where no positions are given."""
-        self.model.block(block)  # which names the blocks there are
-        return answers_at_pairs(block, self.tables[block], pairs, unknown, positions, ask)
-
-    def _of_values(self, block: str, rows: Any, columns: Any, ask: Ask) -> Array:
-        """Something of each label, level or class of cells."""
-        numbers, shape = self._at_cells(block, rows, columns, ask)
+    def _of_values(self, cells: Cells, block: str, ask: Ask) -> Array:
+        """Something of each label, level or class of cells (n x V)."""
+        numbers = self._at(cells, block, ask)
         if not numbers.size:  # of no cells, whose kind and width those of any cell have
-            numbers = self._at_cells(block, [0], [0], ask)[0][:0]
-        return numbers.reshape(*shape, numbers.shape[-1])
+            numbers = self._at(self._cells(block, [0], [0]), block, ask)[:0]
+        return numbers
 
-    def _answer(self, block: str, rows: Any, columns: Any, ask: Ask) -> Any:
-        """A number for each cell, of all in the form of the data."""
-        return self._wrapped(block, *self._at_cells(block, rows, columns, ask))
+    def _means_at(self, block: str, rows: Any, columns: Any) -> Array:
+        """The mean at positions, also beyond the bounds of the block."""
+        return self._at(self._cells(block, rows, columns), block, Predictive.mean)
 
-    def _wrapped(self, block: str, numbers: Array, shape: tuple[int, ...]) -> Any:
-        """Numbers of cells in the form of the data, if these are all cells."""
-        if len(shape) == 1:
-            return numbers
-        width = self.model.block(block).likelihood.width
-        return self.tables[block].wrap(numbers.reshape(shape[0], shape[1] * width), width)
+    def _means(self, block: str) -> InFormOfData:
+        """The mean at all entries, within the bounds of the block."""
+        cells = self._cells(block, None, None)
+        means = self._at(cells, block, Predictive.mean)
+        return cells.form(self.model.block(block).limited(means))
 
-    def __repr__(self) -> str:
-        lines = [f"Posterior: {self.status} ({self.message})", *facts_as_text(self._facts())]
-        return "\n".join([*lines, *(f"  note       {note}" for note in self.problem.notes)])
-
-    def _repr_html_(self) -> str:
-        notes = remarks(f"note: {note}" for note in self.problem.notes)
-        facts = facts_as_html(self._facts())
-        return card(f"Posterior: {self.status}", remarks([self.message]), facts, notes)
+    def _deviations(self, block: str, rows: IntArray, columns: IntArray) -> tuple[Array, ...]:
+        """The standard deviations that ``top`` lists after means."""
+        return (self.sd(block, rows, columns),)
 
     def _facts(self) -> dict[str, str]:
         """The evidence, what was estimated, and the sweeps, as text."""

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -12,14 +11,13 @@ import scipy.sparse as sp
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import ValueKind, has_probabilities
-from mcframe.contracts.pictures import pictures_of
+from mcframe.contracts.pictures import Pictured
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import RandomState, a_type, checked_seed, probability
-from mcframe.fitting.prediction import answers_at_pairs, both_ends, check_size
+from mcframe.fitting.prediction import Cells, check_size
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model, Observations, Problem
 from mcframe.model.table import Table
-from mcframe.posterior.predictive import cells_of
 from mcframe.regularizers import NuclearNorm
 from mcframe.runtime.progress import checked_progress, stage
 
@@ -99,7 +97,7 @@ class CalibratedBlock:
 
 
 @attrs.frozen(eq=False, repr=False)
-class ConformalPredictions:
+class ConformalPredictions(Pictured["ConformalPictures"]):
     """Intervals and sets from scores of held-out entries: the answer of ``conformalize``.
 
     Attributes
@@ -117,12 +115,6 @@ class ConformalPredictions:
     confidence_level: float
     blocks: Mapping[str, CalibratedBlock]
     tables: Mapping[str, Table]
-
-    @property
-    def plot(self) -> "ConformalPictures":
-        """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
-        shown: ConformalPictures = pictures_of(self)
-        return shown
 
     def interval(
         self,
@@ -144,23 +136,15 @@ class ConformalPredictions:
         ModelError
             If the block has labels or classes.
         """
-        if pairs is not None:
-            both = both_ends(self.interval, block, level)
-            lower, upper = self._at_pairs(block, pairs, (rows, columns), both).T
-            return lower, upper
-        row, column, shape, factor = self._quantiles(block, "interval", level, rows, columns)
-        mean, sd = moments(self.posterior, block, row, column)
+        cells, factor = self._quantiles(block, "interval", level, rows, columns, pairs)
+        mean, sd = moments(self.posterior, block, cells.rows, cells.columns)
         with np.errstate(invalid="ignore"):
             half = np.where(np.isinf(factor), np.inf, factor * sd)
             least, most = self.posterior.problem.likelihoods[block].limits
             # Where a mean or a deviation overflows, every value is in the interval.
             lower, upper = np.fmax(mean - half, least), np.fmin(mean + half, most)
         limited = self.posterior.model.block(block).limited
-        lower, upper = limited(lower), limited(upper)
-        if len(shape) == 1:
-            return lower, upper
-        wrap = self.tables[block].wrap
-        return wrap(lower.reshape(shape)), wrap(upper.reshape(shape))
+        return cells.form(limited(lower)), cells.form(limited(upper))
 
     def set(
         self,
@@ -181,26 +165,16 @@ class ConformalPredictions:
         ModelError
             If the block has numbers or counts.
         """
-        if pairs is not None:
-            ask = partial(self.set, block, level)
-            return self._at_pairs(block, pairs, (rows, columns), ask).astype(bool)
-        row, column, shape, most = self._quantiles(block, "set", level, rows, columns)
-        probabilities = self.posterior.probabilities(block, row, column)
+        cells, most = self._quantiles(block, "set", level, rows, columns, pairs)
+        probabilities = self.posterior.probabilities(block, cells.rows, cells.columns)
         chosen = 1.0 - probabilities <= most[:, None]
-        chosen[np.arange(row.size), np.argmax(probabilities, axis=1)] = True
-        return chosen.reshape(*shape, -1)
-
-    def _at_pairs(
-        self, block: str, pairs: Any, positions: tuple[Any, Any], ask: Callable[..., Any]
-    ) -> Array:
-        """An answer at pairs of labels, where no positions are given."""
-        self.posterior.model.block(block)  # which names the blocks there are
-        return answers_at_pairs(block, self.tables[block], pairs, "refuse", positions, ask)
+        chosen[np.arange(len(chosen)), np.argmax(probabilities, axis=1)] = True
+        return cells.array(chosen).astype(bool)
 
     def _quantiles(
-        self, block: str, what: str, level: float | None, rows: Any, columns: Any
-    ) -> tuple[IntArray, IntArray, tuple[int, ...], Array]:
-        """Rows and columns of cells, the shape of an answer for them, and quantiles of scores."""
+        self, block: str, what: str, level: float | None, rows: Any, columns: Any, pairs: Any
+    ) -> tuple[Cells, Array]:
+        """The cells that are asked for, and the quantiles of scores there."""
         problem = self.posterior.problem
         problem.model.block(block)
         calibrated = self.blocks[block]
@@ -210,8 +184,8 @@ class ConformalPredictions:
                 f"block {block!r} has {held} and no conformal {what}; take .{other}({block!r})"
             )
         level = self.confidence_level if level is None else probability(level, "level")
-        row, column, shape = cells_of(problem, problem.tables, block, rows, columns)
-        return row, column, shape, calibrated.quantiles(what, level, row, column)
+        cells = Cells.of(problem, self.tables, block, rows, columns, pairs)
+        return cells, calibrated.quantiles(what, level, cells.rows, cells.columns)
 
     def __repr__(self) -> str:
         lines = [f"ConformalPredictions: level {self.confidence_level:g}"]

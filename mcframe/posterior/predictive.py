@@ -1,6 +1,6 @@
 """The distribution of a new observation where z is a mixture of Gaussians."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,7 +20,6 @@ from mcframe.contracts.likelihood import (
     has_probabilities,
 )
 from mcframe.contracts.rounding import EPS
-from mcframe.fitting.prediction import check_size, checked_places
 from mcframe.model import Problem
 from mcframe.model.table import Table
 from mcframe.model.transforms import latent_places
@@ -397,17 +396,3 @@ def noise_of(engine: Any, problem: Problem, name: str, columns: IntArray) -> Arr
     if likelihood.variance is None:
         return np.asarray(engine.noise[problem.columns(name)][columns])
     return np.full(columns.size, likelihood.variance)
-
-
-def cells_of(
-    problem: Problem, tables: Mapping[str, Any], name: str, rows: Any, columns: Any
-) -> tuple[IntArray, IntArray, tuple[int, ...]]:
-    """Rows and columns of cells, of all without any, and the shape of an answer for them."""
-    problem.model.block(name)
-    if rows is not None or columns is not None:
-        sized = attrs.evolve(problem, tables=tables)
-        row, column = checked_places(sized, name, rows, columns)
-        return row, column, (row.size,)
-    check_size(problem, name)
-    row, column = (places.ravel() for places in np.indices(tables[name].shape))
-    return row, column, tables[name].shape

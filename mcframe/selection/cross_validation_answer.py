@@ -11,7 +11,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.pictures import pictures_of
+from mcframe.contracts.pictures import Pictured
 from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.contracts.validators import counted
 from mcframe.model import Model
@@ -40,7 +40,7 @@ def without_edge_warnings() -> Iterator[None]:
 
 
 @attrs.frozen(eq=False, repr=False)
-class CrossValidation:
+class CrossValidation(Pictured["CrossValidationPictures"]):
     """Scores of models at several weights on held-out folds, and the best of them.
 
     Attributes
@@ -72,12 +72,6 @@ class CrossValidation:
     counted: Mask
     effects_weight: float | None = None
     partial: bool = False
-
-    @property
-    def plot(self) -> "CrossValidationPictures":
-        """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
-        shown: CrossValidationPictures = pictures_of(self)
-        return shown
 
     @property
     def weights(self) -> Array:

@@ -20,7 +20,7 @@ from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, NotCertifiedWarning, warn_caller
 from mcframe.contracts.former import PATH
-from mcframe.contracts.pictures import pictures_of
+from mcframe.contracts.pictures import Pictured
 from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.validators import RandomState, checked_seed, counted, without_former_options
 from mcframe.fitting.fit import solve_with
@@ -44,7 +44,7 @@ HEADER = LINE.format(*TITLES)
 
 
 @attrs.frozen(eq=False, repr=False)
-class Path:
+class Path(Pictured["PathPictures"]):
     """Fits of one model at descending weights of one term; ``path[k]`` is a ``Fit``.
 
     Attributes
@@ -60,12 +60,6 @@ class Path:
     term: str
     weights: Array
     fits: tuple[Fit, ...]
-
-    @property
-    def plot(self) -> "PathPictures":
-        """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
-        shown: PathPictures = pictures_of(self)
-        return shown
 
     def __len__(self) -> int:
         return len(self.fits)

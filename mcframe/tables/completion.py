@@ -1,9 +1,8 @@
 """The answer of ``complete``: the table as rows of numbers, its draws, and errors of columns."""
 
-import os
+from collections.abc import Callable
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 import attrs
@@ -14,9 +13,9 @@ import scipy
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError, NoSuchAnswer
 from mcframe.contracts.frames import Frame, NewFrame
-from mcframe.contracts.pictures import pictures_of
 from mcframe.contracts.showing import card, percent, remarks, table_as_html, table_as_text
 from mcframe.contracts.validators import RandomState, checked_seed, counted, plain, whole
+from mcframe.fitting.base_answer import Answer
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import moments_of
@@ -25,7 +24,6 @@ from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of
 from mcframe.runtime.progress import stage
 from mcframe.selection import CrossValidation
-from mcframe.storage.archive import save
 from mcframe.tables.calibrating import ColumnScores
 from mcframe.tables.coding import BLOCK, Choice, Counts, Numbers
 from mcframe.tables.declared import Declared
@@ -249,7 +247,7 @@ def drawn_places(probabilities: Array, rng: np.random.Generator) -> Array:
 
 
 @attrs.frozen(eq=False, repr=False)
-class Completion(Generic[Frame]):
+class Completion(Answer["CompletionPictures"], Generic[Frame]):
     """A completed table, with the posterior or the fit that filled it.
 
     Attributes
@@ -272,12 +270,6 @@ class Completion(Generic[Frame]):
     declared: Declared[Frame]
     chosen: RowsChoice | CrossValidation | None
     scores: tuple[ColumnScores | None, ...]
-
-    @property
-    def plot(self) -> "CompletionPictures":
-        """The pictures, such as ``answer.plot.gap()``, which is ``mcframe.plots.gap(answer)``."""
-        shown: CompletionPictures = pictures_of(self)
-        return shown
 
     @classmethod
     def of(cls, declared: Declared[Frame], answer: Posterior | Fit) -> "Completion[Frame]":
@@ -402,16 +394,30 @@ class Completion(Generic[Frame]):
         >>> bool(lower["height"][2] < completed.table["height"][2] < upper["height"][2])
         True
         """
-        posterior = self.demand_posterior("intervals")
+        posterior, asked = self.demand_posterior("intervals"), self.declared.missing_entries
+        return self._ends(posterior, asked(Numbers), level, self.declared.with_codes)
 
-        columns = self.declared.columns
-        kept = [k for k, column in enumerate(columns) if isinstance(column.coding, Numbers)]
-        asked = self.declared.missing_entries(Numbers)
-        tables = []
+    @property
+    def _numbers(self) -> list[DeclaredColumn]:
+        """The columns of numbers, counts and dates."""
+        return [column for column in self.declared.columns if isinstance(column.coding, Numbers)]
+
+    def _ends(
+        self,
+        posterior: Any,
+        asked: list[tuple[DeclaredColumn, IntArray]],
+        level: float,
+        filled: Callable[[dict[Any, Array]], NewFrame],
+    ) -> tuple[NewFrame, NewFrame]:
+        """The ends of intervals of entries, in the columns of numbers of what ``filled`` makes."""
+        tables: list[NewFrame] = []
         for codes in codes_of_intervals(posterior, asked, level):
-            table: Any = self.declared.with_codes(codes)
-            tables.append(nw.from_native(table)[:, kept].to_native())
-        return tables[0], tables[1]
+            native: Any = filled(codes)
+            table = nw.from_native(native)
+            places = [table.columns.index(column.name) for column in self._numbers]
+            tables.append(table[:, places].to_native())
+        lower, upper = tables
+        return lower, upper
 
     def demand_posterior(self, what: str, error: type[ModelError] = ModelError) -> Posterior:
         """The posterior, or an error."""
@@ -505,60 +511,7 @@ class Completion(Generic[Frame]):
         posterior = self.demand_posterior("intervals")
         rows = CodedRows.of(self.declared.columns, frame, unseen)
         new = conditioned(posterior, data_of(self.declared.columns, rows.codes, rows.table))
-        numbers = [
-            column for column in self.declared.columns if isinstance(column.coding, Numbers)
-        ]
-        names = [column.name for column in numbers]
-        tables = []
-        for codes in codes_of_intervals(new, rows.missing_entries(numbers), level):
-            table = nw.from_native(rows.filled(codes))
-            tables.append(table[:, [table.columns.index(name) for name in names]].to_native())
-        return tables[0], tables[1]
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the completed table into a file, which ``mc.load`` reads.
-
-        The file contains the table before and after, the types, codes and scores of its columns,
-        and the posterior or the fit. It takes about fifteen times the size of the table. A table
-        of 100,000 x 20 took 243 MB and a second. The loaded completion gives the same answers,
-        with the same bits, draws included. Frames come back in their library and with their
-        dtypes.
-
-        An existing file is replaced only when the new one is complete and on the disk. If the
-        process dies before, or the disk is full, the existing file stays as it was. The file is a
-        zip of arrays and JSON, as ``numpy.savez`` writes one, without pickle, under exactly this
-        path.
-
-        Parameters
-        ----------
-        path : str or Path
-            Usually with the ending ``.npz``.
-
-        Returns
-        -------
-        Path
-
-        Raises
-        ------
-        ModelError
-            If the completed table holds what no file can: objects in its columns
-            that are no numbers, texts or times.
-        DataError
-            If the file cannot be written.
-
-        Examples
-        --------
-        >>> import os, tempfile, pandas as pd, mcframe as mc
-        >>> frame = pd.DataFrame({
-        ...     "height": [1.5, 1.6, None, 1.9] * 6, "size": ["S", "S", "L", None] * 6,
-        ... })
-        >>> completed = mc.complete(frame)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     again = mc.load(completed.save(os.path.join(folder, "completed.npz")))
-        >>> again.table.equals(completed.table)
-        True
-        """
-        return save(self, path)
+        return self._ends(new, rows.missing_entries(self._numbers), level, rows.filled)
 
     def draws(self, m: int, random_state: RandomState = 0) -> list[Frame]:
         """Return m completed tables with random draws in the missing entries: multiple imputation.
