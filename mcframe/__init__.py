@@ -76,6 +76,7 @@ from mcframe import partitions as partitions
 from mcframe import laws
 
 from mcframe.contracts.pictures import drawn_by as _drawn_by
+from mcframe.contracts.validators import suggest_options as _suggest_options
 
 # What is raised and warned
 from mcframe.contracts import (
@@ -150,6 +151,12 @@ __all__ += regularizers.__all__
 __all__ += constraints.__all__
 
 __version__ = "0.2.0"
+
+# Misspelt options are answered by "did you mean"; of answers those of their methods, too.
+_suggest_options(*(globals().get(name) for name in __all__))
+_ANSWERS = ["Fit", "Posterior", "ConformalPredictions", "Factors", "Completion", "Declared"]
+_ANSWERS += ["CrossValidation", "Path", "Pooled"]
+_suggest_options(*(globals().get(name) for name in _ANSWERS), methods=True)
 
 # The package of pictures is loaded where an answer is first asked for one.
 _drawn_by("mcframe.plots")

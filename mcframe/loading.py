@@ -4,6 +4,7 @@ import os
 from typing import Any, TypeVar, overload
 
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.validators import suggests_options
 from mcframe.fitting.fit_answer import Fit
 from mcframe.posterior.answer import Posterior
 from mcframe.storage.archive import ANSWER, Archive, path_of_file
@@ -16,6 +17,7 @@ Answer = TypeVar("Answer")
 def load(path: str | os.PathLike[str]) -> Fit | Posterior | Completion[Any]: ...
 @overload
 def load(path: str | os.PathLike[str], kind: type[Answer]) -> Answer: ...
+@suggests_options
 def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
     """Read an answer that was saved: by ``Fit.save``, ``Posterior.save`` or ``Completion.save``.
 

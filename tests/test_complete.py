@@ -72,7 +72,7 @@ def test_dates_that_are_far_away_are_moved_to_the_nearest_that_there_are(unit, y
 
 def test_intervals_of_whole_numbers_may_hold_all_of_them():
     rng = np.random.default_rng(0)
-    counts = pd.Series(rng.poisson(3.0, 40), dtype="Int64")
+    counts = pd.Series(rng.poisson(30.0, 40), dtype="Int64")
     frame = pd.DataFrame({"x": rng.standard_normal(40), "count": counts})
     frame.loc[:2, "count"] = pd.NA
     lower, upper = mc.complete(frame).interval(1.0 - 1e-16)

@@ -3,6 +3,7 @@
 import datetime as dt
 
 import attrs
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -885,3 +886,69 @@ def test_new_rows_that_do_not_fit(change, sentence):
     with pytest.raises(mc.DataError) as caught:
         mc.declare(mixed()).rows(mixed().iloc[:2].assign(**change))
     assert str(caught.value) == sentence
+
+
+# Scales of few whole numbers
+
+
+def scales(n_rows=120, seed=0):
+    """Answers to items of a survey, one cause behind them, as floats with gaps."""
+    rng = np.random.default_rng(seed)
+    cause = rng.standard_normal(n_rows)
+    frame = pd.DataFrame(
+        {
+            "agree": np.clip(np.rint(3.0 + cause + rng.normal(0.0, 0.7, n_rows)), 1.0, 5.0),
+            "mood": np.clip(np.rint(2.0 * cause + rng.normal(0.0, 0.7, n_rows)), -3.0, 3.0),
+            "children": rng.poisson(1.2, n_rows).clip(0, 4).astype(float),
+            "sex": rng.integers(1, 3, n_rows).astype(float),
+            "height": cause + rng.standard_normal(n_rows),
+        }
+    )
+    return frame.mask(rng.random(frame.shape) < 0.15)
+
+
+SCALES = {"agree": (1, 5), "mood": (-3, 3), "children": (0, 4), "sex": (1, 2)}
+
+
+@pytest.mark.parametrize("of", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+@pytest.mark.parametrize("method", ["posterior", "optimum"])
+def test_gaps_of_a_scale_are_filled_with_its_levels(of, method):
+    frame = scales()
+    answer = mc.complete(of(frame), method=method)
+    for column in answer.declared.columns:
+        if column.name in SCALES:
+            lowest, highest = SCALES[column.name]
+            assert column.kind == "number"
+            assert column.why.endswith(f"from {lowest} to {highest}, and filled with such")
+    new = frame.iloc[:20].assign(agree=NAN, mood=frame["mood"].max())
+    tables = [answer.table, answer.complete_rows(of(new))]
+    if method == "posterior":
+        tables += [*answer.draws(2), *answer.interval(0.9), *answer.interval_rows(of(new), 0.9)]
+    for table in map(nw.from_native, tables):
+        for name, (lowest, highest) in SCALES.items():
+            numbers = table.get_column(name).to_numpy()
+            assert np.all(np.isin(numbers, np.arange(lowest, highest + 1.0))), name
+    # Means are asked for by predict, and by the declared type.
+    means = nw.from_native(answer.predict("agree")).get_column("agree").to_numpy()
+    assert np.any(means != np.rint(means))
+    as_numbers = nw.from_native(mc.complete(of(frame), {"agree": "number"}, method=method).table)
+    filled = as_numbers.get_column("agree").to_numpy()[frame["agree"].isna()]
+    assert np.any(filled != np.rint(filled))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, 2.0, 3.0],  # each once
+        [10.0, 20.0, 30.0] * 5,  # whole tens
+        [0.0, 3.0, 90.0] * 5,
+        [1.0, 2.5, 4.0] * 5,
+        [17.0, 18.0, 19.0] * 5,  # ages, which go on
+    ],
+    ids=str,
+)
+def test_other_numbers_are_no_scale(values):
+    frame = pd.DataFrame({"x": [*values, NAN], "y": np.arange(len(values) + 1) / 7.0})
+    [column, _] = mc.declare(frame).columns
+    assert column.coding.whole is None
+    assert "filled with such" not in column.why

@@ -1,5 +1,7 @@
 """DataFrames and Series: what is read, and what is asked where there are two readings."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -8,6 +10,11 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
+from mcframe.estimators import (
+    MatrixCompletionClassifier,
+    MatrixCompletionImputer,
+    MatrixCompletionRegressor,
+)
 
 MODEL = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
 NAN = np.nan
@@ -296,12 +303,84 @@ def test_a_long_list_of_entries_is_no_table(names):
     assert table_of(frame.to_numpy()).shape == (len(frame), 3)
 
 
+HINT = (
+    "the DataFrame of {n} rows and columns 'user', 'item', 'rating' has every pair of 'user' and"
+    " 'item' once, as a long list of entries has, one in a row; its own 3 columns are read as a"
+    " table. To complete the table of 12 x 8 entries that it lists, fit mc.from_triples(frame,"
+    " row='user', column='item', value='rating'); types={{'user': 'category'}} says that this"
+    " column is meant"
+)
+
+
+def hints(work, *arguments, **options):
+    """What warnings say of lists of entries."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        work(*arguments, **options)
+    return [text for text in (str(each.message) for each in caught) if "from_triples" in text]
+
+
+TABLE_VERBS = {
+    "declare": mc.declare,
+    "complete": mc.complete,
+    "optimum": lambda frame, types=None: mc.complete(frame, types, method="optimum"),
+    "imputer": lambda frame, types=None: MatrixCompletionImputer(types=types).fit(frame),
+}
+
+
 @pytest.mark.parametrize("of", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
-def test_complete_warns_of_a_long_list_without_a_hole(of):
-    frame = long_list(["user", "item", "stars"])
-    named = of(frame.assign(user=[f"user {code}" for code in frame["user"]]))
-    with pytest.warns(UserWarning, match="nothing is missing, and .* fit mc.from_triples"):
-        mc.complete(named)
+@pytest.mark.parametrize("verb", TABLE_VERBS)
+@pytest.mark.parametrize("keys", ["numbers", "text"])
+@pytest.mark.parametrize("with_gaps", [False, True])
+def test_tables_hint_at_triples_where_a_frame_lists_entries(verb, of, keys, with_gaps):
+    frame = long_list(["user", "item", "rating"])
+    if keys == "text":
+        frame = frame.assign(user=[f"user {code}" for code in frame["user"]])
+    if with_gaps:
+        frame = frame.assign(rating=frame["rating"].astype(float).where(frame.index % 5 > 0))
+    assert hints(TABLE_VERBS[verb], of(frame)) == [HINT.format(n=len(frame))]
+    # Who declares one of the keys means a table.
+    assert not hints(TABLE_VERBS[verb], of(frame), types={"item": "number"})
+
+
+@pytest.mark.parametrize("estimator", [MatrixCompletionRegressor, MatrixCompletionClassifier])
+def test_estimators_hint_at_triples_where_features_are_keys(estimator):
+    frame = long_list(["user", "item", "rating"])
+    [said] = hints(estimator().fit, frame[["user", "item"]], frame["rating"])
+    assert "fit mc.from_triples(row=X['user'], column=X['item'], value=y)" in said
+    triples = mc.from_triples(row=frame["user"], column=frame["item"], value=frame["rating"])
+    assert triples.shape == (12, 8)
+    assert not hints(estimator().fit, frame[["item", "rating"]], frame["user"])
+
+
+def test_names_are_enough_for_a_hint_and_not_for_a_refusal():
+    few = pd.DataFrame({"user": [0, 0, 1], "item": [5, 6, 5], "rating": [3, 4, None]})
+    twice = pd.concat([long_list(["user", "item", "rating"])] * 2)
+    assert len(hints(mc.declare, few)) == 1
+    [said] = hints(mc.declare, twice)
+    assert "is named as a long list of entries is" in said
+    assert "value='rating', duplicates='mean')" in said
+    assert mc.from_triples(
+        twice, row="user", column="item", value="rating", duplicates="mean"
+    ).shape == (12, 8)
+    # Repeated measurements are a table, too: they are no list by their names alone.
+    visits = pd.DataFrame({"patient": [0, 0, 1], "month": [1, 2, 1], "score": [3.0, 4.5, None]})
+    assert not hints(mc.declare, visits)
+
+
+def test_the_value_of_an_entry_is_the_column_that_is_named_so():
+    frame = long_list(["user", "item", "timestamp", "rating"], n_more=1)
+    assert "value='rating')" in hints(mc.declare, frame)[0]
+
+
+def test_data_of_a_declared_list_are_fitted_as_the_table_that_they_are(tmp_path):
+    frame = long_list(["user", "item", "rating"]).assign(rating=lambda f: f["rating"] + 0.5)
+    declared = mc.declare(frame, {"user": "number"})
+    fit = mc.fit(declared.model, declared.data)
+    completed = mc.Completion.of(declared, fit)
+    loaded = mc.load(completed.save(tmp_path / "of_a_list.npz"))
+    again = mc.fit(loaded.declared.model, loaded.declared.data)
+    assert again.objective == pytest.approx(fit.objective)
 
 
 def test_a_long_list_with_text_and_with_times():
@@ -345,3 +424,8 @@ HONEST = {
 @pytest.mark.parametrize("kind", HONEST)
 def test_an_honest_table_is_no_long_list(kind):
     assert table_of(HONEST[kind]).shape == HONEST[kind].shape
+
+
+@pytest.mark.parametrize("kind", [k for k in HONEST if not {"user", "row"} & {*HONEST[k]}])
+def test_no_hint_of_an_honest_table(kind):
+    assert not hints(mc.declare, HONEST[kind])

@@ -10,6 +10,7 @@ import pytest
 
 import mcframe as mc
 from mcframe import papers
+from mcframe.contracts.validators import suggests_options
 
 from .fuzzing import answers
 
@@ -216,10 +217,100 @@ def test_every_random_state_takes_a_seed_a_generator_or_none():
             lambda model, data: mc.verify(model, data, solver="SCS"),
             r"verify\(\) has no option solver .*reference=mc.Reference\(solver='SCS'\)",
         ),
-        (lambda model, data: mc.path(model, data, cuont=3), "unexpected keyword argument 'cuont'"),
+        (
+            lambda model, data: mc.path(model, data, cuont=3),
+            "has no option 'cuont'",
+        ),
     ],
 )
 def test_options_that_are_gone_name_their_successors(call, named):
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     with pytest.raises(TypeError, match=named):
         call(model, {"x": np.eye(3)})
+
+
+# Misspelt options
+
+FIT_OPTION, TYPES_OPTION = "did you mean 'max_seconds'?", "did you mean 'types'?"
+MISSPELT = {
+    "mc.fit(model, data, max_second=1)": FIT_OPTION,
+    "mc.fit(model, data, max_seconds=1, tolerance=1e-3)": "did you mean 'tol'?",
+    "mc.posterior(model, data, max_secs=1)": FIT_OPTION,
+    "mc.complete(frame, typs={})": TYPES_OPTION,
+    "mc.declare(frame, type={})": TYPES_OPTION,
+    "mc.path(model, data, weigths=[1])": "did you mean 'weights'?",
+    "mc.cross_validate(model, data, criterium=1)": "did you mean 'criterion'?",
+    "mc.compare({'one': model}, data, random_stat=1)": "did you mean 'random_state'?",
+    "mc.from_triples(frame, row='a', column='b', values='c')": "did you mean 'value'?",
+    "mc.load(pth='a')": "did you mean 'path'?",
+    "mc.Block('x', mc.Gaussian(), standardise=True)": "did you mean 'standardize'?",
+    "mc.Model([], term=[])": "did you mean 'terms'?",
+    "mc.NuclearNorm(wieght=1.0)": "did you mean 'weight'?",
+    "mc.Huber(dleta=1.0)": "did you mean 'delta'?",
+    "mc.Proximal(max_rnk=1)": "the options are",
+    "mc.Observations(frame, weigths=1)": "did you mean 'weights'?",
+    "mc.selection.Grid(cuont=3)": "did you mean 'count'?",
+    "mc.selection.RowFolds(group=[1])": "did you mean 'groups'?",
+    "mc.datasets.read_csv('a', {}, delimeter=';')": "did you mean 'delimiter'?",
+    "mc.datasets.on_disk(floder='a')": "did you mean 'folder'?",
+    "mc.estimators.MatrixCompletionImputer(wieght=1)": "did you mean 'weight'?",
+    "mc.estimators.MatrixCompletionClassifier(likelihood=1)": "did you mean 'likelihoods'?",
+    "mc.plots.gap(fit, axs=None)": "did you mean 'ax'?",
+    "fit.plot.missingness(axs=None)": "did you mean 'ax'?",
+    "fit.predict('x', row=[0])": "did you mean 'rows'?",
+    "fit.save(pth='a')": "did you mean 'path'?",
+    "completed.draws(1, random_sate=0)": "did you mean 'random_state'?",
+    "completed.interval(levl=0.9)": "did you mean 'level'?",
+    "completed.declared.rows(frame, unsen='error')": "did you mean 'unseen'?",
+}
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """The names of the expressions."""
+    frame = pd.DataFrame(np.random.default_rng(0).standard_normal((20, 3)), columns=list("abc"))
+    data = {"x": frame.to_numpy()}
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    fit, completed = mc.fit(model, data), mc.complete(frame)
+    return {"mc": mc, **locals()}
+
+
+@pytest.mark.parametrize("code", MISSPELT)
+def test_a_misspelt_option_is_answered_by_the_one_that_was_meant(code, asked):
+    with pytest.raises(TypeError) as caught:
+        eval(code, dict(asked))
+    assert "has no option" in str(caught.value)
+    assert str(caught.value).endswith(MISSPELT[code]) or MISSPELT[code] == "the options are"
+
+
+def test_every_public_function_and_class_answers_misspelt_options():
+    packages = [mc, mc.selection, mc.datasets, mc.estimators, mc.plots]
+    for package in packages:
+        for name in package.__all__:
+            value = getattr(package, name)
+            if not callable(value) or (isinstance(value, type) and issubclass(value, Exception)):
+                continue
+            try:
+                parameters = list(inspect.signature(value).parameters.values())
+            except ValueError:  # of a builtin
+                continue
+            if any(p.kind is p.VAR_KEYWORD for p in parameters) or not parameters:
+                continue
+            if inspect.isabstract(value) or vars(value).get("_is_protocol"):
+                continue
+            with pytest.raises(TypeError, match="has no option 'zzqx'"):
+                value(zzqx=1)
+
+
+def test_errors_within_a_call_stay_as_they_are():
+    def work(given, times=2):
+        return given * times
+
+    checked = suggests_options(work)
+    assert checked("a", times=3) == "aaa"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        checked({}, times={})
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        checked()
+    with pytest.raises(TypeError, match=re.escape("work() has no option 'tmies'; did you")):
+        checked("a", tmies=3)

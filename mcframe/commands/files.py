@@ -1,11 +1,12 @@
 """Files of commands: tables in CSV, Parquet and Arrow, types and models in TOML and JSON."""
 
-import codecs
 import csv
+import datetime as dt
 import io
 import json
 import os
-import re
+import shlex
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -19,8 +20,10 @@ from mcframe.backends import BACKENDS, Backend, BackendLike
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.solver import Solver
-from mcframe.contracts.validators import a_type, counted, meant
-from mcframe.datasets.readers import MISSING, find_file
+from mcframe.contracts.validators import a_type, meant
+from mcframe.datasets.delimited import NUMBER, WHOLE, Dialect, frame_of, read_cells
+from mcframe.datasets.delimited import read_column as read_text_column
+from mcframe.datasets.readers import find_file
 from mcframe.model import Model
 from mcframe.runtime.machine import held
 from mcframe.storage.serializing import (
@@ -30,37 +33,20 @@ from mcframe.storage.serializing import (
     full_name_of,
     message_of,
 )
-from mcframe.tables.columns import read_column
+from mcframe.tables.columns import name_twice, read_column, values_of
+from mcframe.tables.gaps import stand_for_gaps
 
 # What is missing if it is not installed, and how to get it.
-TABLES = 'a table in a file (pip install "mcframe[cli]")'
+TABLES = 'a table in Parquet or Arrow (pip install "mcframe[cli]")'
 pa: Any = Deferred("pyarrow", TABLES)
-pa_csv: Any = Deferred("pyarrow.csv", TABLES)
 compute: Any = Deferred("pyarrow.compute", TABLES)
 feather: Any = Deferred("pyarrow.feather", TABLES)
 parquet: Any = Deferred("pyarrow.parquet", TABLES)
 # Where a field of Arrow names a type of another package.
 EXTENSION = b"ARROW:extension:name"
+MIDNIGHT = dt.time()
 # What a table is written as, by the ending of its file.
 KINDS = {".csv": "csv", ".parquet": "parquet", ".arrow": "feather", ".feather": "feather"}
-# Texts of a column of CSV that are all numbers, or all dates, and what they become. Numbers that
-# begin with 0, as "007", are codes and stay text.
-WHOLE = r"^-?(0|[1-9][0-9]{0,17})$"
-# An infinite number is one, so that it is refused by its row, as in a frame.
-NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$|^[-+]?(?i:inf(inity)?)$"
-# Whole numbers that a float need not hold, such as identifiers.
-LONG = r"^-?[0-9]{17,}$"
-# Numbers whose points mark thousands, where something else marks decimals.
-THOUSANDS = r"^[-+]?([0-9]{1,3}(\.[0-9]{3})*|[0-9]*)([^0-9.][0-9]*)?$"
-# What a format of dates says of the time of day.
-CLOCK = re.compile("%[HIMSTRcX]")
-DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-FORMS = {
-    WHOLE: "int64",
-    NUMBER: "double",
-    f"^{DAY}$": "date32",
-    f"^{DAY}[T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}(\\.[0-9]{{1,6}})?)?$": "timestamp[us]",
-}
 
 
 def kind_of(path: Path) -> str:
@@ -109,10 +95,10 @@ def read_table(
         raise DataError(
             f"{delimiter!r} stands between cells and before decimals; give another one"
         )
+    if kind == "csv":
+        dialect = Dialect(delimiter, encoding, lambda name, text: f"--{name} {shlex.quote(text)}")
+        return read_csv(file, dialect, decimal, missing, dates, like or {})
     try:
-        if kind == "csv":
-            dialect = delimiter, decimal, encoding
-            return read_csv(file, *dialect, missing, dates, like or {})
         table = read_arrow(file, kind)
         if any(EXTENSION in (field.metadata or {}) for field in table.schema):
             with suppress(ModuleNotFoundError):  # without pandas its periods are numbers
@@ -124,17 +110,17 @@ def read_table(
             for name, column in zip(table.column_names, table.columns, strict=True)
         ]
         return pa.Table.from_arrays(columns, schema=table.schema)
-    except (OSError, ValueError, LookupError, csv.Error, pa.ArrowException) as error:
+    except arrow_errors(OSError, ValueError, LookupError) as error:
         if isinstance(error, DataError):
             raise
         reason = getattr(error, "strerror", None) or str(error)
-        if isinstance(error, UnicodeError) or "UTF8" in reason:
-            with file.open("rb") as raw:
-                wide = raw.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-            usual = "utf-16" if wide else "latin-1"
-            reason = f"it is no text in {encoding}"
-            reason += f"; give the encoding of the file, such as --encoding {usual}"
         raise DataError(f"{path} cannot be read as {kind}: {reason}") from None
+
+
+def arrow_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
+    """Some errors, and those of pyarrow if it has been imported."""
+    arrow = sys.modules.get("pyarrow")
+    return others if arrow is None else (*others, arrow.ArrowException)
 
 
 def gaps_by_name(missing: Sequence[str], names: Sequence[str]) -> dict[str, list[str]]:
@@ -182,111 +168,32 @@ def read_arrow(file: Path, kind: str) -> Any:
 
 def read_csv(
     file: Path,
-    delimiter: str,
+    dialect: Dialect,
     decimal: str,
-    encoding: str,
     missing: Sequence[str],
     dates: str | None,
     like: Mapping[str, Any],
 ) -> Any:
-    """Read a table of Arrow whose columns are text, or numbers and dates where all cells are."""
-    with file.open(encoding="utf-8-sig" if encoding == "utf-8" else encoding, newline="") as text:
-        rows = csv.reader(text, delimiter=delimiter)
-        names = next(rows, [])
-        if not any(names):
-            raise DataError(f"{file}: the first line is empty; it must name the columns")
-        if len(names) == 1 and any(mark in names[0] for mark in ",;\t|"):
-            raise DataError(
-                f"{file} has a single column, called {names[0]!r}; give what stands between two"
-                " cells, such as --delimiter ';'"
-            )
-        keys = [str(place) for place in range(len(names))]
-        try:
-            cells = pa_csv.read_csv(  # with the header as its first row, so that names may repeat
-                file,
-                pa_csv.ReadOptions(column_names=keys, encoding=encoding),
-                pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-                pa_csv.ConvertOptions(
-                    column_types=dict.fromkeys(keys, pa.string()),
-                    null_values=MISSING,
-                    strings_can_be_null=True,
-                ),
-            ).slice(1)
-        except pa.ArrowInvalid:  # which names no line
-            for row in rows:
-                if row and len(row) != len(names):
-                    raise DataError(
-                        f"{file}: line {rows.line_num} has {counted(len(row), 'cell')}, and the"
-                        f" first line has {len(names)}; add or remove cells (an empty one is a"
-                        " missing value), and quote a cell that holds the delimiter"
-                    ) from None
-            raise
-    check_quotes(file, cells, delimiter, encoding)
-    if not all(re.fullmatch(WHOLE, name) for name in names) and all(
-        re.fullmatch(NUMBER, name) for name in names
-    ):
+    """Read a table whose columns are text, or numbers and dates where all cells are.
+
+    It is one of pyarrow, of polars or of pandas: the first of them that is installed.
+    """
+    table = read_cells(file, dialect)
+    names = table.names
+    if len(set(names)) < len(names):
+        raise name_twice(names)
+    if not all(map(WHOLE.fullmatch, names)) and all(map(NUMBER.fullmatch, names)):
         warn_caller(
-            f"{file}: the first line, {delimiter.join(names[:3])} ..., holds numbers alone, and is"
-            " taken for the names of the columns; add a line of names if it is a row"
+            f"{file}: the first line, {dialect.delimiter.join(names[:3])} ..., holds numbers"
+            " alone, and is taken for the names of the columns; add a line of names if it is a row"
         )
     gaps = gaps_by_name(missing, names)
-    columns = [
-        typed(without_gaps(cells[key], gaps.get(name, ())), like.get(name), decimal, dates)
-        for key, name in zip(keys, names, strict=True)
-    ]
-    return pa.Table.from_arrays(columns, names=names)
-
-
-def check_quotes(file: Path, cells: Any, delimiter: str, encoding: str) -> None:
-    """Raise a ``DataError`` where a quote is not closed, so that rows became a single cell."""
-    if not any(
-        compute.any(compute.match_substring(column, "\n")).as_py() for column in cells.columns
-    ):
-        return
-    with file.open(encoding="utf-8-sig" if encoding == "utf-8" else encoding, newline="") as text:
-        rows, before = csv.reader(text, delimiter=delimiter, strict=True), 0
-        try:
-            for _ in rows:
-                before = rows.line_num
-        except csv.Error:
-            raise DataError(
-                f"{file}: line {before + 1} and those after it have a quote that is not closed, or"
-                " text behind a closing one; write a quote within a quoted cell twice"
-            ) from None
-
-
-def typed(cells: Any, like: Any, decimal: str = ".", dates: str | None = None) -> Any:
-    """Return a column of text as numbers or dates where all of its cells read as these.
-
-    Like a fitted column, text stays text, and numbers that need not be whole are read as such.
-    """
-    text = compute.utf8_trim_whitespace(cells)
-    blank = compute.equal(text, "")
-    cells, text = (compute.if_else(blank, None, column) for column in (cells, text))
-    if like in (nw.String, nw.Categorical, nw.Enum, nw.Object) or text.null_count == len(text):
-        return cells
-    if dates is not None:
-        read = compute.strptime(text, format=dates, unit="us", error_is_null=True)
-        if read.null_count == text.null_count:
-            return read if CLOCK.search(dates) else read.cast("date32")
-    if decimal != ".":
-        if compute.all(compute.match_substring_regex(text, THOUSANDS)).as_py():
-            text = compute.replace_substring(text, ".", "")
-        text = compute.replace_substring(text, decimal, ".")
-    for pattern, kind in FORMS.items():
-        if pattern == WHOLE and like is not None and like.is_float():
-            continue
-        if compute.all(compute.match_substring_regex(text, pattern)).as_py():
-            if (
-                pattern == NUMBER
-                and compute.any(compute.match_substring_regex(text, LONG)).as_py()
-            ):
-                return cells
-            try:
-                return text.cast(pa.type_for_alias(kind))
-            except pa.ArrowInvalid:  # no day of the calendar
-                return cells
-    return cells
+    columns = []
+    for name, cells in zip(names, table.columns, strict=True):
+        marked = stand_for_gaps(cells, gaps.get(name, ()))
+        kept = [None if gap else cell for cell, gap in zip(cells, marked, strict=True)]
+        columns.append(read_text_column(name, kept, like.get(name), decimal, dates))
+    return frame_of(columns)
 
 
 def checked_output(
@@ -331,7 +238,7 @@ def write_tables(tables: Mapping[Path, Any]) -> None:
                 file = stack.enter_context(held(unfinished[path]))
                 stack.callback(unfinished[path].unlink, missing_ok=True)
                 file.truncate(0)  # a process may have left it that died
-                write_table(nw.from_native(table).to_arrow(), kind_of(path), file)
+                write_table(nw.from_native(table, eager_only=True), kind_of(path), file)
                 file.flush()
                 os.fsync(file.fileno())
             for path in tables:
@@ -341,35 +248,41 @@ def write_tables(tables: Mapping[Path, Any]) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise DataError(f"output {path} cannot be written ({reason}); give another path") from None
-    except pa.ArrowException as error:
+    except arrow_errors() as error:
         raise DataError(f"output {path} cannot hold this table ({error})") from None
 
 
 def write_table(table: Any, kind: str, file: IO[bytes]) -> None:
-    """Write a table of Arrow into an open file."""
+    """Write a ``narwhals.DataFrame`` into an open file."""
     if kind == "parquet":
-        parquet.write_table(table, file)
+        parquet.write_table(table.to_arrow(), file)
     elif kind == "feather":
-        feather.write_feather(table, file)
+        feather.write_feather(table.to_arrow(), file)
     else:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(table.column_names)
-        for batch in table.to_batches(max_chunksize=10_000):
-            columns = [
-                texts_of(column)
-                if isinstance(column.type, pa.BaseExtensionType)
-                else column.to_pylist()
-                for column in batch.columns
-            ]
-            writer.writerows(zip(*columns, strict=True))
+        writer.writerow(table.columns)
+        writer.writerows(zip(*map(texts_of, table.iter_columns()), strict=True))
         text.detach()
 
 
-def texts_of(column: Any) -> list[str | None]:
-    """The values of a column of another package's type, such as periods, as it writes them."""
-    missing = column.is_null().to_pylist()
-    return [None if m else str(v) for m, v in zip(missing, column.to_pandas(), strict=True)]
+def texts_of(series: Any) -> list[Any]:
+    """The values of a column as CSV has them, None where one is missing.
+
+    Those of a type of another package, such as periods, are written as this does; times of pandas
+    that are all at midnight are days, of which it has no dtype.
+    """
+    native, values = series.to_native(), values_of(series)
+    if series.implementation.is_pyarrow():
+        if isinstance(native.type, pa.BaseExtensionType):
+            missing = native.is_null().to_pylist()
+            pairs = zip(missing, native.to_pandas(), strict=True)
+            return [None if gap else str(value) for gap, value in pairs]
+    elif series.implementation.is_pandas() and isinstance(series.dtype, nw.Datetime):
+        times = [value for value in values if value is not None]
+        if all(time.time() == MIDNIGHT and time.tzinfo is None for time in times):
+            return [None if value is None else value.date() for value in values]
+    return values
 
 
 def read_document(path: str) -> dict[str, Any]:

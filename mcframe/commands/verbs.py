@@ -291,7 +291,7 @@ def impute(arguments: argparse.Namespace) -> Report:
         completed = complete(
             table,
             types_of(arguments, table),
-            missing=gaps_by_name(arguments.missing, table.column_names),
+            missing=gaps_by_name(arguments.missing, names_of(table)),
             method=arguments.method,
             random_state=arguments.seed,
         )
@@ -383,12 +383,17 @@ def named_outputs(arguments: argparse.Namespace, out: Path, names: Iterable[str]
     return [output(arguments, out.with_name(f"{out.stem}.{name}{out.suffix}")) for name in names]
 
 
+def names_of(table: Any) -> list[str]:
+    """The names of the columns of a table of any library."""
+    return list(nw.from_native(table).columns)
+
+
 def types_of(arguments: argparse.Namespace, table: Any) -> dict[str, Any] | None:
     """The types of columns; those that name rows are set aside where nothing else is said."""
     types, identifiers = read_types(arguments.types) or {}, vars(arguments).get("id", ())
     for name in identifiers:
-        if name not in table.column_names:
-            remedy = meant(name, table.column_names, "columns")
+        if name not in names_of(table):
+            remedy = meant(name, names_of(table), "columns")
             raise ModelError(f"--id {name!r} is no column of the table; {remedy}")
     return {**dict.fromkeys(identifiers, "skip"), **types} or None
 
@@ -479,8 +484,8 @@ def table_of(arguments: argparse.Namespace, path: str = "", like: Any = None) ->
     if like is None:  # new rows may lack columns
         for text in arguments.missing:
             name, equals, _ = text.partition("=")
-            if name and equals and gaps_named(text, table.column_names) is None:
-                remedy = meant(name, table.column_names, "columns")
+            if name and equals and gaps_named(text, names_of(table)) is None:
+                remedy = meant(name, names_of(table), "columns")
                 raise ModelError(
                     f"--missing {text!r}: {name!r} is no column of the table; {remedy}"
                 )
@@ -491,11 +496,11 @@ def declared_of(arguments: argparse.Namespace) -> Declared[Any]:
     """The table with its model: the one of a file, or one nuclear norm over all columns."""
     table = table_of(arguments)
     types = types_of(arguments, table)
-    gaps = gaps_by_name(arguments.missing, table.column_names)
+    gaps = gaps_by_name(arguments.missing, names_of(table))
     if arguments.model is None:
         return declare(table, types, missing=gaps)
     model, wanted = read_model(arguments.model)
-    names = list(table.column_names)
+    names = names_of(table)
     columns = {
         block: choose_columns(Path(arguments.model), names, block, names_in_block)
         for block, names_in_block in wanted.items()

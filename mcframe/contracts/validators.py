@@ -1,6 +1,7 @@
 """Checks of parameters and of real numbers: the message names word, value and remedy."""
 
 import difflib
+import inspect
 import math
 import re
 import secrets
@@ -9,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import wraps
 from numbers import Real
-from typing import Any, ParamSpec, TypeVar
+from types import FunctionType
+from typing import Any, ParamSpec, TypeVar, cast
 
 import attrs
 import numpy as np
@@ -20,6 +22,7 @@ from mcframe.contracts.errors import ModelError
 
 Options = ParamSpec("Options")
 ResultT = TypeVar("ResultT")
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 # Kinds of dtypes that are real numbers throughout: booleans, integers, floats.
 REAL_KINDS = "buif"
@@ -126,7 +129,9 @@ def counted(count: float, one: str, more: str = "") -> str:
 
 def meant(word: str, candidates: Sequence[str], what: str) -> str:
     """The end of a message about an unknown word: the nearest known one, or some of them."""
-    near = difflib.get_close_matches(word, candidates, n=1)
+    near = difflib.get_close_matches(word, candidates, n=1) or [
+        name for name in candidates if len(name) > 2 and len(word) > 2 and word.startswith(name)
+    ]
     return f"did you mean {near[0]!r}?" if near else f"the {what} are {some_names(candidates)}"
 
 
@@ -343,6 +348,8 @@ def without_former_options(
     """
 
     def decorate(function: Callable[Options, ResultT]) -> Callable[Options, ResultT]:
+        suggesting = suggests_options(function)
+
         @wraps(function)
         def checked(*arguments: Options.args, **options: Options.kwargs) -> ResultT:
             former = {name: value for name, value in options.items() if name in successors}
@@ -353,8 +360,73 @@ def without_former_options(
                     for name, value in former.items()
                 ]
                 raise TypeError(f"{function.__name__}() has {'. It has '.join(sentences)}")
-            return function(*arguments, **options)
+            return suggesting(*arguments, **options)
 
         return checked
 
     return decorate
+
+
+def suggests_options(function: FunctionT) -> FunctionT:
+    """Return a function that says which option was probably meant where it does not have one.
+
+    The call raises a ``TypeError``, as Python's own call would.
+    """
+
+    @wraps(function)
+    def checked(*arguments: Any, **options: Any) -> Any:
+        try:
+            return function(*arguments, **options)
+        except TypeError:
+            message = unknown_option(function, arguments, options)
+            if message:
+                raise TypeError(message) from None
+            raise
+
+    CHECKED.add(checked)
+    return cast("FunctionT", checked)
+
+
+# Functions that ``suggests_options`` has returned.
+CHECKED: set[Callable[..., Any]] = set()
+
+
+def unknown_option(
+    function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]
+) -> str:
+    """Return the message about an option that a function does not have; "" if it has them all."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return ""
+    names = [p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY]
+    names = [name for name in names if name not in ("self", "cls")]
+    unknown = next((name for name in options if name not in names), None)
+    if unknown is None:
+        return ""
+    called = function.__qualname__
+    if function.__name__ in ("__init__", "__new__"):
+        made = arguments[0]
+        called = (made if isinstance(made, type) else type(made)).__name__
+    return f"{called}() has no option {unknown!r}; {meant(unknown, names, 'options')}"
+
+
+def suggest_options(*classes: Any, methods: bool = False) -> None:
+    """Let classes say which option was probably meant, as ``suggests_options`` does.
+
+    It is what makes an object that does, and with ``methods`` their public methods, too. What is
+    no class, and errors, stay as they are.
+    """
+    for kind in classes:
+        if not isinstance(kind, type) or issubclass(kind, BaseException):
+            continue
+        bases = [base for base in kind.__mro__ if base.__module__.startswith("mcframe")]
+        public = [name for base in bases for name in vars(base) if not name.startswith("_")]
+        names = public if methods else []
+        for name in ["__new__", "__init__", *names]:
+            owner = next(base for base in kind.__mro__ if name in vars(base))
+            member = vars(owner)[name]
+            if name == "__new__" and isinstance(member, staticmethod):
+                if member.__func__ not in CHECKED:
+                    setattr(owner, name, staticmethod(suggests_options(member.__func__)))
+            elif isinstance(member, FunctionType) and member not in CHECKED:
+                setattr(owner, name, suggests_options(member))

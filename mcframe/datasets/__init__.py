@@ -1,5 +1,6 @@
 """Floor 11: real tables to try things on, read from what is installed or from your files."""
 
+from mcframe.contracts.validators import suggest_options as _suggest_options
 from mcframe.datasets.multilabel import (
     MultiLabel,
     digits,
@@ -34,3 +35,5 @@ __all__ = [
     "read_ratings",
     "write_partitions",
 ]
+
+_suggest_options(*(globals()[name] for name in __all__))

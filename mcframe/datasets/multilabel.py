@@ -15,12 +15,12 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.validators import RandomState, exact, some_names
+from mcframe.contracts.validators import RandomState, exact, some_names, suggests_options
+from mcframe.datasets.delimited import Dialect, read_text
 from mcframe.datasets.readers import (
     as_number,
     find_file,
     read_arrays,
-    read_text,
     refuse_repeated,
 )
 from mcframe.selection.splitters import generator
@@ -128,6 +128,7 @@ class MultiLabel:
         )
 
 
+@suggests_options
 def read_multilabel(path: str | os.PathLike[str]) -> MultiLabel:
     """Read a table of features and labels from an ``.npz`` file.
 
@@ -197,6 +198,7 @@ def digits() -> MultiLabel:
     )
 
 
+@suggests_options
 def hide(entries: Array, share: float, random_state: RandomState = 0) -> Mask:
     """Make a mask that is True at a random share of the entries that are not NaN.
 
@@ -291,7 +293,7 @@ def read_arff(file: Path, encoding: str = "utf-8") -> tuple[tuple[Attribute, ...
 
 def lines_of(file: Path, encoding: str) -> Iterator[ArffLine]:
     """Yield the lines that are neither empty nor a comment."""
-    for place, line in enumerate(read_text(file, encoding).splitlines(), 1):
+    for place, line in enumerate(read_text(file, Dialect(encoding=encoding)).splitlines(), 1):
         stripped = line.strip()
         if stripped and not stripped.startswith("%"):
             yield ArffLine(file, place, stripped)
@@ -419,6 +421,7 @@ def cell_of(attribute: Attribute, text: str, line: ArffLine) -> float:
 VALUES = {"1": 1.0, "TRUE": 1.0, "1.0": 1.0, "0": 0.0, "FALSE": 0.0, "0.0": 0.0}
 
 
+@suggests_options
 def read_mulan(
     arff: str | os.PathLike[str], xml: str | os.PathLike[str], *, encoding: str = "utf-8"
 ) -> MultiLabel:
@@ -562,6 +565,7 @@ def codes_of(cells: Array, numbers: list[float]) -> Array:
     return np.array([*numbers, np.nan])[places]
 
 
+@suggests_options
 def fetch_multilabel(name: str | int, *, version: int | str = "active") -> MultiLabel:
     """Download a data set from openml.org, or take it from scikit-learn's cache.
 

@@ -1,6 +1,5 @@
 """Data files: where they are, their text and arrays; tables as blocks, and ratings."""
 
-import csv
 import math
 import os
 import re
@@ -18,7 +17,8 @@ from scipy import sparse
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.validators import meant
+from mcframe.contracts.validators import meant, suggests_options
+from mcframe.datasets.delimited import MISSING, Dialect, read_cells, rows_with_lines
 from mcframe.storage.archive import path_of
 
 VARIABLE = "MCFRAME_DATA"
@@ -69,19 +69,6 @@ def find_file(path: str | os.PathLike[str]) -> Path:
     raise DataError(f"there is no file {str(file)!r}; {remedy}")
 
 
-def read_text(file: Path, encoding: str) -> str:
-    """Read a text file without the byte order mark that spreadsheets and editors write first."""
-    try:
-        return file.read_text(encoding="utf-8-sig" if encoding == "utf-8" else encoding)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{file} is not text in {encoding} (byte {error.start}); give its encoding, such as"
-            ' encoding="latin-1"'
-        ) from None
-    except (LookupError, TypeError):
-        raise DataError(f"encoding={encoding!r} is none; give one such as 'utf-8'") from None
-
-
 def refuse_repeated(file: Path, names: list[str], kind: str) -> None:
     """Raise a ``DataError`` where two columns have one name."""
     repeated = next((name for name in names if names.count(name) > 1), None)
@@ -125,9 +112,7 @@ def as_number(text: str) -> float | None:
     return None if "_" in text or math.isinf(value) else value
 
 
-MISSING = ("", "NA", "NaN", "nan")
-
-
+@suggests_options
 def read_csv(
     path: str | os.PathLike[str],
     blocks: Mapping[str, str | Sequence[str]],
@@ -195,31 +180,27 @@ def read_csv(
         raise DataError(f"delimiter={delimiter!r} was given; one character is needed")
     if index is not None and not as_frame:
         raise DataError(f"index={index!r} needs as_frame=True: arrays have no names of items")
-    reader = csv.reader(read_text(file, encoding).splitlines(keepends=True), delimiter=delimiter)
-    header = [name.strip() for name in next(reader, [])]
-    if not any(header):
-        raise DataError(f"{file}, line 1, is empty; the names of the columns are needed there")
+    table = read_cells(file, Dialect(delimiter, encoding))
+    header = [name.strip() for name in table.names]
     refuse_repeated(file, header, "columns")
     names = {
         block: choose_columns(file, header, block, wanted) for block, wanted in blocks.items()
     }
     places = find_columns(file, header, names, index)
     absent = frozenset(missing)
-    rows, items = [], []
-    for line in filter(None, reader):
-        where = f"{file}, line {reader.line_num}"
-        if len(line) != len(header):
-            raise DataError(
-                f"{where}, has {len(line)} cells and the header {len(header)}; put cells that hold"
-                " the delimiter between quotation marks, or give delimiter="
-            )
-        rows.append([number_in(where, header[place], line[place], absent) for place in places])
-        items.append(line[header.index(index)] if index is not None else "")
+    items = [] if index is None else table.columns[header.index(index)]
+    rows = [
+        [
+            number_in(f"{file}, line {line}", header[place], cell, absent)
+            for place, cell in zip(places, cells, strict=True)
+        ]
+        for line, cells in rows_with_lines(table, places)
+    ]
     if not rows:
         raise DataError(f"{file} has a header and no rows; is it complete?")
-    table = np.array(rows, dtype=np.float64)
+    numbers = np.array(rows, dtype=np.float64)
     ends = np.cumsum([len(columns) for columns in names.values()])[:-1]
-    arrays = dict(zip(names, np.split(table, ends, axis=1), strict=True))
+    arrays = dict(zip(names, np.split(numbers, ends, axis=1), strict=True))
     if not as_frame:
         return arrays
     try:
@@ -340,6 +321,7 @@ class Ratings:
         )
 
 
+@suggests_options
 def read_ratings(path: str | os.PathLike[str]) -> Ratings:
     r"""Read ratings from a file of the kinds that MovieLens has, or from an npz file.
 

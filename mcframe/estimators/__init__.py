@@ -3,6 +3,7 @@
 Importing this package imports scikit-learn; ``import mcframe`` does not.
 """
 
+from mcframe.contracts.validators import suggest_options as _suggest_options
 from mcframe.estimators.imputer import MatrixCompletionImputer
 from mcframe.estimators.supervised import MatrixCompletionClassifier, MatrixCompletionRegressor
 
@@ -11,3 +12,5 @@ __all__ = [
     "MatrixCompletionImputer",
     "MatrixCompletionRegressor",
 ]
+
+_suggest_options(*(globals()[name] for name in __all__))

@@ -36,6 +36,7 @@ from mcframe.selection.cross_validation_answer import without_edge_warnings
 from mcframe.selection.splitters import fewest_free, places_by_content
 from mcframe.selection.weight_max import chosen_place
 from mcframe.tables.coding import Coding, calibrated, joined
+from mcframe.tables.column_types import warn_of_list
 from mcframe.tables.columns import read_columns, read_frame
 from mcframe.tables.declaring import starting_weight
 from mcframe.tables.gaps import (
@@ -104,6 +105,8 @@ class TableEstimator(BaseEstimator):
     components_tried: ClassVar[tuple[int, ...]] = COMPONENTS
     # Whether probabilities are fitted to what is held out, where the prior is given, too.
     calibrates: ClassVar[bool] = False
+    # What values are called that are given beside the table.
+    target_name: ClassVar[str | None] = None
 
     likelihoods: Any = "auto"
     terms: Any = None
@@ -124,6 +127,8 @@ class TableEstimator(BaseEstimator):
         refuse_stores(X)
         if reset:
             self.is_frame_ = self.types is not None or holds_more_than_numbers(X)
+            if nw.dependencies.is_into_dataframe(X):
+                warn_of_list(read_frame(X), self.types or (), self.target_name)
         if self.is_frame_:
             read_frame(X)  # which refuses what is none
             return validate_data(self, X, skip_check_array=True, reset=reset)

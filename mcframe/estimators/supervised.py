@@ -39,6 +39,8 @@ class Prediction(TableEstimator):
     features, such a row is treated as new.
     """
 
+    target_name = "y"
+
     def fit_targets(
         self, table: Any, block: Block, targets: Array
     ) -> tuple[HeldOutPredictions, HeldOutPredictions] | None:

@@ -32,7 +32,7 @@ from mcframe.contracts.showing import (
     table_as_text,
     text_as_html,
 )
-from mcframe.contracts.validators import without_former_options
+from mcframe.contracts.validators import suggests_options, without_former_options
 from mcframe.fitting.fit import fit_problem
 from mcframe.fitting.fit_answer import Fit
 from mcframe.fitting.fitting_store import FittingStore, StoreExplanation
@@ -129,6 +129,7 @@ class Explanation:
         return card("Explanation", problem, *transforms, table, remarks([self.why]))
 
 
+@suggests_options
 def explain(model: Model, data: Any) -> Explanation | StoreExplanation:
     """Check data against a model and say which backends can run it, without solving.
 
@@ -171,6 +172,7 @@ def explain(model: Model, data: Any) -> Explanation | StoreExplanation:
     return Explanation(compiled.problem, eligibilities(compiled), chosen, why)
 
 
+@suggests_options
 def to_cvxpy(model: Model, data: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the model with its data as a CVXPY problem, stated term by term.
 

@@ -1,9 +1,6 @@
 """Data of a block, sparse, in DataFrames or in arrays, as checked tables of their entries."""
 
-import itertools
-import re
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +18,8 @@ from mcframe.contracts.validators import (
     plain,
     reads_as_number,
 )
-from mcframe.model.labels import code_labels, numbers_of_column, nw
+from mcframe.model.labels import numbers_of_column, nw
+from mcframe.model.long_lists import list_of_entries
 from mcframe.model.model import Block
 from mcframe.model.table import Table
 
@@ -195,11 +193,11 @@ def name_twice(block: Block, name: object) -> DataError:
 
 def refuse_long_list(block: Block, frame: Any) -> None:
     """Raise a ``DataError`` where a frame is a long list of entries."""
-    explanation = long_list(frame)
-    if explanation:
+    entries = list_of_entries(frame)
+    if entries is not None:
         raise DataError(
-            f"block {block.name!r}: {explanation}; to complete its own {frame.shape[1]} columns,"
-            " give frame.to_numpy()"
+            f"block {block.name!r}: the DataFrame {entries}. {entries.remedy}; to complete its own"
+            f" {frame.shape[1]} columns, give frame.to_numpy()"
         )
 
 
@@ -339,102 +337,3 @@ def not_a_number(
         f"block {block.name!r}, column {column}: value {error.value!r} is not a number"
         f" (dtype {dtype}); {type(likelihood).__name__} needs {likelihood.needs}. {remedy}"
     )
-
-
-# How many columns a list of entries has: two keys, a value, perhaps the time.
-WIDTHS = (3, 4)
-# Kinds of dtypes that no keys have.
-MEASURED = "fbc"
-# How columns that hold the rows and the columns of a table in waiting are called.
-OF_ROWS = frozenset(
-    {"row", "user", "uid", "customer", "client", "buyer", "reader", "viewer", "listener"}
-    | {"member", "person", "respondent", "rater", "patient", "student", "author", "unit"}
-)
-OF_COLUMNS = frozenset(
-    {"col", "column", "item", "iid", "movie", "film", "product", "book", "song", "track"}
-    | {"artist", "article", "business", "restaurant", "game", "question", "drug", "gene"}
-    | {"paper", "variable", "feature", "time", "year", "month", "week", "day"}
-)
-OF_KEYS = frozenset({"id", "key"})
-# As many rows with equal pairs are to be expected, if the two columns had nothing to do with each
-# other, before it says something that there are none: that happens less than one time in 20.
-EXPECTED_EQUALS = 3.0
-
-
-def long_list(frame: Any) -> str:
-    """A description of a frame that reads as a list of entries (user, item, rating), else "".
-
-    It reads so if two of its three or four columns are named as keys are, hold whole numbers or
-    text without a gap, and pair up differently in every row although their values repeat: so
-    often that equal pairs would be expected. Whether it is one nevertheless cannot be known.
-    """
-    table = nw.from_native(frame, eager_only=True)
-    names = table.columns
-    for keys in itertools.combinations(names if len(names) in WIDTHS else (), 2):
-        if not are_keys(*keys):
-            continue
-        rows, columns = (codes_of(table.get_column(key)) for key in keys)
-        if rows is None or columns is None or not list_cells(rows, columns):
-            continue
-        value = next(name for name in names if name not in keys)
-        return (
-            f"the DataFrame of {rows.size} rows and columns {', '.join(map(repr, names))} has"
-            f" every pair of {keys[0]!r} and {keys[1]!r} once, as a long list of entries has, one"
-            f" in a row. To complete the table of {rows.max() + 1} x {columns.max() + 1} entries"
-            f" that it lists, fit mc.from_triples(frame, row={keys[0]!r},"
-            f" column={keys[1]!r}, value={value!r})"
-        )
-    return ""
-
-
-def may_list_entries(names: Sequence[object], kinds: Sequence[str]) -> bool:
-    """Return True for a frame that may list entries, by its names or by kinds of dtypes.
-
-    It has three or four columns, two of which are named as keys are, or hold no measurements.
-    """
-    if len(names) not in WIDTHS:
-        return False
-    named = any(are_keys(*pair) for pair in itertools.combinations(names, 2))
-    return named or sum(kind not in MEASURED for kind in kinds) >= 2
-
-
-def are_keys(first: object, second: object) -> bool:
-    """Return True for names of rows and of columns, or of two different ids."""
-    one, other = words_of(first), words_of(second)
-    crossed = (one & OF_ROWS and other & OF_COLUMNS) or (one & OF_COLUMNS and other & OF_ROWS)
-    both = one & OF_KEYS and other & OF_KEYS and one - OF_KEYS and other - OF_KEYS
-    return bool(crossed or (both and one != other))
-
-
-def words_of(name: object) -> set[str]:
-    """The words of a column's name, also in the singular: user and id of ``user_ids``."""
-    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", str(name))}
-    words |= {word.removesuffix("s") for word in words}
-    stems = {word.removesuffix("id") for word in words if word.endswith("id")}
-    glued = stems & (OF_ROWS | OF_COLUMNS)  # userid
-    return words | glued | ({"id"} if glued else set())
-
-
-def codes_of(series: Any) -> IntArray | None:
-    """A column of whole numbers or text without a gap as codes from 0; None for any other."""
-    dtype = series.dtype
-    if len(series) == 0 or series.null_count():
-        return None
-    whole = dtype.is_integer() or (dtype.is_float() and bool((series % 1 == 0).all()))
-    if not whole and dtype not in (nw.String, nw.Categorical, nw.Enum):
-        return None
-    return code_labels(series, series.name)[1]
-
-
-def list_cells(rows: IntArray, columns: IntArray) -> bool:
-    """Return True where all pairs of codes differ, although some would be equal by chance."""
-    n_pairs, n_columns = rows.size, int(columns.max()) + 1
-    if n_pairs < int(rows.max()) + 1 + n_columns:
-        return False
-    if np.unique(rows * n_columns + columns).size < n_pairs:
-        return False
-    # Ordered pairs of list entries that share their row, or their column.
-    shared = [
-        float(np.sum(counts * (counts - 1.0))) for counts in map(np.bincount, (rows, columns))
-    ]
-    return shared[0] * shared[1] / (2.0 * n_pairs * (n_pairs - 1.0)) >= EXPECTED_EQUALS

@@ -9,7 +9,14 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.data_forms import is_labelled
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import NotANumber, a_type, counted, exact, is_word
+from mcframe.contracts.validators import (
+    NotANumber,
+    a_type,
+    counted,
+    exact,
+    is_word,
+    suggests_options,
+)
 from mcframe.model.labels import (
     AxisLabels,
     code_labels,
@@ -80,6 +87,7 @@ class Triples:
         )
 
 
+@suggests_options
 def from_triples(
     frame: Any = None,
     *,

@@ -10,10 +10,11 @@ import numpy as np
 from mcframe.contracts.arrays import class_offers
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.validators import a_type
+from mcframe.contracts.validators import a_type, suggests_options
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
-from mcframe.model.forms import may_list_entries, numbers_of
+from mcframe.model.forms import numbers_of
+from mcframe.model.long_lists import may_list_entries
 from mcframe.partitions.chunks import (
     ADDITIONS,
     MOST_ROWS,
@@ -480,6 +481,7 @@ class DaskPartitions(CountedPartitions):
         return parts
 
 
+@suggests_options
 def from_dask(
     data: Mapping[str, Any], *, shapes: Mapping[str, tuple[int, int]] | None = None
 ) -> DaskPartitions:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from mcframe import __version__
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.validators import suggests_options
 from mcframe.model.labels import AxisLabels
 from mcframe.partitions.chunks import data_of, index_type
 from mcframe.partitions.partitioned_data import CountedPartitions
@@ -450,6 +451,7 @@ class PartitionsOnDisk(CountedPartitions):
         return f"{CountedPartitions.__repr__(self)}, {place}"
 
 
+@suggests_options
 def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> PartitionsOnDisk:
     """Open a folder that ``write_partitions`` has written, as data of ``fit``.
 

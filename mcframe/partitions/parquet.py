@@ -10,7 +10,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import a_type, is_word
+from mcframe.contracts.validators import a_type, is_word, suggests_options
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.model import Observations
 from mcframe.model.reading import read_values
@@ -56,6 +56,7 @@ class ParquetTriples:
                 raise unreadable(path, error) from None
 
 
+@suggests_options
 def parquet_triples(
     path: str | os.PathLike[str],
     *,
@@ -154,6 +155,7 @@ CELLS_WRITTEN = FolderLayout("mcframe cells", "cells", "impute_to", "", r"part-\
 CELLS_PER_WRITE = 1 << 18
 
 
+@suggests_options
 def impute_to(
     fit: Fit,
     data: PartitionedData,

@@ -12,7 +12,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, class_offers
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import a_type, is_word, whole
+from mcframe.contracts.validators import a_type, is_word, suggests_options, whole
 from mcframe.model.labels import code_labels, in_words
 from mcframe.partitions.chunks import MOST_ROWS, Chunk, chunks_of
 from mcframe.partitions.on_disk import (
@@ -291,6 +291,7 @@ ROW_GROUP = 1 << 26
 DUPLICATES = ("refuse", "sum")
 
 
+@suggests_options
 def write_partitions(
     data: Mapping[str, Any],
     folder: str | os.PathLike[str],

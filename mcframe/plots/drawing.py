@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.showing import one_line
-from mcframe.contracts.validators import a_type
+from mcframe.contracts.validators import a_type, suggests_options
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,6 +60,7 @@ def picture_of(
                 )
             return function(answer, *arguments, ax=axes_for(name, ax, size), **options)
 
+        drawn = suggests_options(drawn)
         PICTURES[name] = drawn, kinds
         return drawn  # type: ignore[return-value]  # whose options are those of the function
 

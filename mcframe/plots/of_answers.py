@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec
 import attrs
 
 from mcframe.contracts.pictures import pictures_for
-from mcframe.contracts.validators import a_type
+from mcframe.contracts.validators import a_type, suggest_options
 from mcframe.plots import diagnostics, predictions, tables
 
 if TYPE_CHECKING:
@@ -104,3 +104,6 @@ class CrossValidationPictures(Pictures):
 
     scores = Picture(diagnostics.scores)
     ternary = Picture(diagnostics.ternary)
+
+
+suggest_options(Pictures)

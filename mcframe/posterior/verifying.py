@@ -24,7 +24,7 @@ from scipy.special import logsumexp
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
 from mcframe.contracts.likelihood import GaussianNoise
-from mcframe.contracts.validators import RandomState, checked_seed, whole
+from mcframe.contracts.validators import RandomState, checked_seed, suggests_options, whole
 from mcframe.model import Model
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.kernels import Compressed
@@ -440,6 +440,7 @@ class PosteriorVerification:
         return "\n".join(lines)
 
 
+@suggests_options
 def verify_posterior(
     model: Model,
     data: Any,

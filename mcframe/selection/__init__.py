@@ -1,5 +1,6 @@
 """Floor 9: one model at many weights, and which of them to take."""
 
+from mcframe.contracts.validators import suggest_options as _suggest_options
 from mcframe.selection.comparing import Comparison, compare
 from mcframe.selection.criteria import (
     Criterion,
@@ -53,3 +54,5 @@ __all__ = [
     "path",
     "weight_max",
 ]
+
+_suggest_options(*(globals()[name] for name in __all__))

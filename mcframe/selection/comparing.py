@@ -10,7 +10,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, UnobservedWarning
-from mcframe.contracts.validators import RandomState, checked_seed
+from mcframe.contracts.validators import RandomState, checked_seed, suggests_options
 from mcframe.model import Model, Problem
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.runtime.progress import checked_progress, stage
@@ -63,6 +63,7 @@ class Comparison:
         return "\n".join(lines)
 
 
+@suggests_options
 def compare(
     models: Mapping[str, Model],
     data: Any,

@@ -11,7 +11,14 @@ import scipy.sparse as sp
 from mcframe.backends import Point
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import RandomState, a_type, checked_seed, number, whole
+from mcframe.contracts.validators import (
+    RandomState,
+    a_type,
+    checked_seed,
+    number,
+    suggests_options,
+    whole,
+)
 from mcframe.fitting.fit_answer import Fit, new_rows
 from mcframe.model import Model, Observations, Problem
 from mcframe.model.table import Table
@@ -605,6 +612,7 @@ class Fold:
         return attrs.evolve(fit, point=Point(answer.latent), effects=effects, paused=None)
 
 
+@suggests_options
 def folds_of(
     cv: Splitter, problem: Problem, data: Mapping[str, Any], random_state: RandomState = 0
 ) -> tuple[Fold, ...]:

@@ -25,6 +25,7 @@ from mcframe.contracts.term import (
     Spectral,
     Term,
 )
+from mcframe.contracts.validators import suggests_options
 from mcframe.model import Model, Problem
 from mcframe.model.binding import check_model
 from mcframe.numerics.norms import norm_upper_bound
@@ -50,6 +51,7 @@ ACCURACY, NEAR_ZERO = 1e-6, 1e-6
 DOUBLINGS = 60
 
 
+@suggests_options
 def weight_max(
     model: Model, data: Mapping[str, Any], term: type[Term] | Term | None = None
 ) -> float:

@@ -38,16 +38,25 @@ def of_frame(frame: Any) -> Parts:
     whole = len(kinds) == 1 and isinstance(kind := kinds.pop(), np.dtype) and kind.kind != "O"
     columns = [held(frame.iloc[:, k]) for k in range(0 if whole else frame.shape[1])]
     parts = {"index": frame.index, "columns": frame.columns}
+    notes = {key: note for key, note in frame.attrs.items() if is_plain_note(key, note)}
+    parts |= {"notes": notes} if notes else {}
     return "pandas.DataFrame", {**parts, "of": frame.to_numpy() if whole else tuple(columns)}
 
 
-def frame_of(index: Any, columns: Any, of: Any) -> Any:
-    """The DataFrame of pandas with these parts."""
+def is_plain_note(key: object, note: object) -> bool:
+    """Return True for a note beside a frame that files can hold: a number or a text by name."""
+    return isinstance(key, str) and isinstance(note, bool | int | float | str)
+
+
+def frame_of(index: Any, columns: Any, of: Any, notes: Mapping[str, Any] | None = None) -> Any:
+    """The DataFrame of pandas with these parts, and with notes in its ``attrs``."""
     if isinstance(of, np.ndarray):
-        return pandas.DataFrame(of, index=index, columns=columns)
-    made = {k: pandas_series(column, index, None) for k, column in enumerate(of)}
-    frame = pandas.DataFrame(made, index=index)
-    frame.columns = columns
+        frame = pandas.DataFrame(of, index=index, columns=columns)
+    else:
+        made = {k: pandas_series(column, index, None) for k, column in enumerate(of)}
+        frame = pandas.DataFrame(made, index=index)
+        frame.columns = columns
+    frame.attrs.update(notes or {})
     return frame
 
 

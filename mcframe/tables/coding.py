@@ -159,7 +159,8 @@ class Numbers(Coded):
     Parameters
     ----------
     whole : (lowest, highest) or None
-        What the dtype holds, if that is whole numbers alone.
+        What the column holds, if that is whole numbers alone: the range of its dtype, or the ends
+        of its scale.
     lower, upper : float
         No number lies outside. A mean that does is answered by the bound, which is nearer.
     unit : float
@@ -179,6 +180,15 @@ class Numbers(Coded):
     def is_whole(self) -> bool:
         """True if the values are whole numbers."""
         return self.whole is not None
+
+    def whole_within(self, answer: Array, rounding: Any = np.rint) -> Array:
+        """Whole numbers near an answer that the column holds, if it holds whole ones alone."""
+        if not self.is_whole:
+            return answer
+        rounded: Array = rounding(answer)
+        if self.whole is None:
+            return rounded
+        return np.clip(rounded, float(self.whole[0]), float(self.whole[1]))
 
     def outside(self, numbers: Array) -> Mask:
         """Which numbers are not allowed."""

@@ -9,7 +9,8 @@ import numpy as np
 
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import a_type, is_word, plain
+from mcframe.contracts.validators import a_type, counted, is_word, plain
+from mcframe.model.long_lists import list_of_entries
 from mcframe.tables.coding import Choice
 from mcframe.tables.columns import Bounds, read_columns, read_frame, read_text, warn_of_text
 from mcframe.tables.declared_column import (
@@ -174,6 +175,21 @@ def warn_of_codes(
         if column.place is not None and gaps.get(column.name) != ()
     }
     warn_of_suspects(suspects, option)
+
+
+def warn_of_list(table: Any, declared: Iterable[Any], target: str | None = None) -> None:
+    """A ``UserWarning`` where a table lists entries, (user, item, rating).
+
+    Not where one of its keys has a declared type, which says that it is a column to complete.
+    ``target`` is what the values are called if they are given beside the table.
+    """
+    entries = list_of_entries(table, by_names=True, target=target)
+    if entries is not None and not {entries.row, entries.column} & {*declared}:
+        warn_caller(
+            f"the DataFrame {entries}; its own {counted(table.shape[1], 'column')} are read as a"
+            f" table. {entries.remedy}; types={{{entries.row!r}: 'category'}} says that this"
+            " column is meant"
+        )
 
 
 def checked_types(types: Any, names: Sequence[Any]) -> dict[Any, Any]:

@@ -5,7 +5,7 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, localcontext
 from functools import cached_property
 from numbers import Real
@@ -264,7 +264,11 @@ def read_frame(frame: Any) -> Any:
 
 def repeated_name(frame: Any) -> DataError:
     """The error of a table with a column name that stands twice."""
-    names = frame.column_names if class_offers(frame, "column_names") else frame.columns
+    return name_twice(frame.column_names if class_offers(frame, "column_names") else frame.columns)
+
+
+def name_twice(names: Iterable[Any]) -> DataError:
+    """The error of names of columns one of which stands twice."""
     name, times = Counter(names).most_common(1)[0]
     title = "no name" if absent(name) else f"the name {plain(name)!r}"
     return DataError(f"{times} columns of the table have {title}; rename or drop all but one")

@@ -8,12 +8,17 @@ import numpy as np
 from mcframe.contracts.errors import ModelError, warn_caller
 from mcframe.contracts.frames import Frame
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import RandomState, checked_seed, is_word, plain
-from mcframe.model.forms import long_list
+from mcframe.contracts.validators import (
+    RandomState,
+    checked_seed,
+    is_word,
+    plain,
+    suggests_options,
+)
 from mcframe.runtime.progress import checked_progress, stage
 from mcframe.tables.by_optimum import complete_by_optimum
 from mcframe.tables.coding import Numbers
-from mcframe.tables.column_types import read_table
+from mcframe.tables.column_types import read_table, warn_of_list
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared_column import (
     DeclaredColumn,
@@ -27,6 +32,7 @@ from mcframe.tables.pipeline import complete_by_posterior
 ASIDE = "columns that are set aside are neither used nor filled"
 
 
+@suggests_options
 def complete(
     frame: Frame,
     types: Mapping[Any, Any] | None = None,
@@ -122,9 +128,7 @@ def complete(
     seed = checked_seed(random_state)
     with stage("complete", checked_progress(progress)):
         table = read_table(frame, types, missing)
-        long_format = long_list(table.frame)
-        if long_format and not any(column.column.missing.any() for column in table.columns):
-            warn_caller(f"nothing is missing, and {long_format}")
+        warn_of_list(table.frame, types or ())
         if method == "optimum" or (method is None and with_likelihood):
             completed = complete_by_optimum(table, seed, groups)
         else:

@@ -205,7 +205,7 @@ class DrawnRows(Generic[Frame]):
             if not isinstance(coding, Choice):
                 completed[cells] = drawn[cells]
                 answer = coding.predicted(coding.decode(self.units.invert(drawn[cells], *cells)))
-                codes[column.name] = np.round(answer) if coding.is_whole else answer
+                codes[column.name] = coding.whole_within(answer)
                 continue
             if posterior is None:
                 at = (grid.ravel() for grid in np.broadcast_arrays(*cells))

@@ -71,9 +71,10 @@ class Declared(Generic[Frame]):
         """The table with its missing entries filled by a fit, in its own library.
 
         Observed entries and dtypes do not change. Numbers are filled with their mean, rounded if
-        the dtype holds whole numbers only. Labels, classes and levels are filled with the most
-        probable value, as it is written in the column. Columns that are set aside are returned
-        unchanged; a constant column is filled with its constant.
+        the dtype holds whole numbers only or the column is a scale of few whole numbers. Labels,
+        classes and levels are filled with the most probable value, as it is written in the column.
+        Columns that are set aside are returned unchanged; a constant column is filled with its
+        constant.
 
         Parameters
         ----------

@@ -17,6 +17,7 @@ from mcframe.contracts.likelihood import Likelihood, ValueKind, fits_parameters
 from mcframe.contracts.validators import counted, exact, plain
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
 from mcframe.model import Block
+from mcframe.model.long_lists import mark_as_table
 from mcframe.posterior.answer import Posterior
 from mcframe.selection.splitters import places_by_content
 from mcframe.tables.coding import (
@@ -43,7 +44,7 @@ from mcframe.tables.columns import (
     as_text_numbers,
     with_comma,
 )
-from mcframe.tables.gaps import listed
+from mcframe.tables.gaps import LONGEST_SCALE, listed
 
 
 @attrs.frozen(eq=False)
@@ -259,6 +260,7 @@ def data_of(
                 [name for member in members for name in names_of(member)],
             )
             data[block] = type(native)(data[block], index=native.index, columns=names)
+            mark_as_table(data[block])
     return data
 
 
@@ -325,7 +327,7 @@ def codes_of_intervals(
             for (column, _), part in zip(members, np.split(numbers, lengths), strict=True):
                 coding: Any = column.coding
                 answer = coding.predicted(coding.decode(part[:, None]))
-                codes[column.name] = outwards(answer) if coding.is_whole else answer
+                codes[column.name] = coding.whole_within(answer, outwards)
     return lower, upper
 
 
@@ -445,7 +447,28 @@ def kind_of_numbers(column: Column) -> DeclaredColumn:
     words = [word.lower() for word in WORDS_OF_NAME.findall(str(column.name))]
     if NAMES_OF_IDENTIFIERS & set(words):
         return set_aside(column, f"{prefix}whole numbers, and its name says that they identify")
-    return number(column, f"{prefix}whole numbers")
+    scale = scale_of(observed)
+    if scale is None:
+        return number(column, f"{prefix}whole numbers")
+    on_scale = number(
+        column, f"{prefix}whole numbers from {scale[0]} to {scale[1]}, and filled with such"
+    )
+    return attrs.evolve(on_scale, coding=Numbers(scale))
+
+
+def scale_of(observed: Array) -> tuple[int, int] | None:
+    """Return the ends of a scale of few whole numbers, such as answers from 1 to 5; else None.
+
+    It begins at 0, 1 or 2 or is symmetric, such as -3 to 3. More than half of its levels are
+    observed, which stand there twice on average.
+    """
+    levels = np.unique(observed)
+    lowest, highest, n_levels = levels[0], levels[-1], levels[-1] - levels[0] + 1.0
+    starts = lowest in (0.0, 1.0, 2.0) or lowest == -highest
+    if not starts or n_levels > LONGEST_SCALE:
+        return None
+    seen = 2 * levels.size > n_levels and observed.size >= 2 * levels.size
+    return (int(lowest), int(highest)) if seen else None
 
 
 def kind_of_text(column: Column) -> DeclaredColumn:

@@ -8,11 +8,17 @@ import attrs
 
 from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.frames import Frame
-from mcframe.contracts.validators import plain
+from mcframe.contracts.validators import plain, suggests_options
 from mcframe.model import Model
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.weight_max import weight_max
-from mcframe.tables.column_types import checked_gaps, checked_types, read_table, warn_of_codes
+from mcframe.tables.column_types import (
+    checked_gaps,
+    checked_types,
+    read_table,
+    warn_of_codes,
+    warn_of_list,
+)
 from mcframe.tables.columns import read_columns, read_frame, read_text, warn_of_text
 from mcframe.tables.declared import Declared, declared_of
 from mcframe.tables.declared_column import (
@@ -30,6 +36,7 @@ from mcframe.tables.gaps import Missing, listed, meant_column
 STARTING_SHARE = 0.1
 
 
+@suggests_options
 def declare(
     frame: Frame,
     types: Mapping[Any, Any] | None = None,
@@ -42,7 +49,9 @@ def declare(
 
     The type of each column is detected from its dtype and values. ``types`` overrides it.
 
-    - Number (``Gaussian``): numbers. Columns of only 0 and 1 are labels.
+    - Number (``Gaussian``): numbers. Columns of only 0 and 1 are labels. A scale of at most 11
+      whole numbers that begins at 0, 1 or 2 or is symmetric, such as answers from 1 to 5, is
+      filled with whole numbers from its lowest to its highest one, of any dtype.
     - Label (``Bernoulli``): true and false, or text or categories of two values. The probability
       is that of the second value, in the order of the categories or the alphabet.
     - Number, with a ``UserWarning``: text of which at least nine in ten read as numbers, such as "
@@ -124,6 +133,7 @@ def declare(
     if model is not None or columns is not None:
         return declared_by(model, columns, frame, types, missing)
     table = read_table(frame, types, missing)
+    warn_of_list(table.frame, types or ())
     mostly = [
         column for column in aside(table.columns) if mostly_numbers(column.column) is not None
     ]

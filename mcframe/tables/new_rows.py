@@ -169,8 +169,11 @@ class CodedRows:
                 continue
             coding = declared_column.coding
             if isinstance(coding, Numbers) and column is not None and column.form == "number":
-                # Numbers within what the dtype of the new rows holds.
-                coding = attrs.evolve(coding, whole=column.whole or coding.whole)
+                # Numbers within what the column and the dtype of the new rows hold.
+                ranges = [ends for ends in (coding.whole, column.whole) if ends is not None]
+                if ranges:
+                    lowest, highest = zip(*ranges, strict=True)
+                    coding = attrs.evolve(coding, whole=(max(lowest), min(highest)))
             values = list(declared_column.constant) * missing.size
             if coding is not None and missing.size:
                 values = coding.values(codes[declared_column.name])

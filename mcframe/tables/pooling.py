@@ -10,7 +10,13 @@ from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.data_forms import is_labelled, is_labelled_table
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.showing import card, table_as_html
-from mcframe.contracts.validators import NotANumber, above_zero, floats_of, probability
+from mcframe.contracts.validators import (
+    NotANumber,
+    above_zero,
+    floats_of,
+    probability,
+    suggests_options,
+)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -96,6 +102,7 @@ class Pooled:
         return [header, *([name, *row] for name, row in zip(names, rows, strict=True))]
 
 
+@suggests_options
 def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np.inf) -> Pooled:
     """Combine the estimates of one analysis on each of m completed tables, by Rubin's rules.
 

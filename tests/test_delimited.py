@@ -1,0 +1,192 @@
+"""Tables in CSV: one reader for commands and for ``read_csv``, without pyarrow, too."""
+
+import csv
+import datetime as dt
+import subprocess
+import sys
+from pathlib import Path
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mcframe as mc
+from mcframe.commands.files import read_table, write_tables
+from mcframe.datasets import read_csv
+from mcframe.datasets.delimited import MAKERS, Dialect, frame_of, read_cells, read_column
+
+TABLE = '''code,size,kind,count,day,time,low
+a1,1.5,"x, y",3,2024-01-31,2024-01-31T10:30,1e-3
+a2,,x,4,2024-02-01,2024-02-01 11:00,-.5
+a3,2.25, NA ,,2024-02-02,,2
+a4,-3,"say ""x""",-7,,2024-02-03 12:00:30.5,
+007,4.0,x,12,2024-02-05,2024-02-05 00:00,7
+'''
+FLOATS = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False))
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rows_of(path):
+    with Path(path).open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def without(libraries, arguments):
+    """A command in a process that cannot import these libraries."""
+    code = (
+        "import sys\n"
+        "class Blocked:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.split('.')[0] in {libraries!r}:\n"
+        "            raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Blocked())\n"
+        "from mcframe.__main__ import main\n"
+        f"sys.exit(main({arguments!r}))\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+
+
+def test_cells_become_values():
+    by_name = {
+        "whole": (["3", "-12", None, " 4 "], "whole", [3, -12, None, 4]),
+        "number": (["1.5", "-.5", "1e3", "NA"], "number", [1.5, -0.5, 1000.0, None]),
+        "codes": (["007", "12"], "text", ["007", "12"]),
+        "long": (["12345678901234567", "1.5"], "text", ["12345678901234567", "1.5"]),
+        "day": (["2024-02-29", ""], "date", [dt.date(2024, 2, 29), None]),
+        "no day": (["2024-02-30"], "text", ["2024-02-30"]),
+        "time": (["2024-02-29 10:30"], "time", [dt.datetime(2024, 2, 29, 10, 30)]),
+        "mixed": (["1", "x"], "text", ["1", "x"]),
+        "nothing": (["", "nan", None], "text", [None, None, None]),
+        "infinite": (["1", "-inf"], "number", [1.0, -np.inf]),
+    }
+    for name, (cells, kind, values) in by_name.items():
+        column = read_column(name, cells)
+        assert (column.kind, column.values) == (kind, values), name
+    assert read_column("x", ["1,5", "2"], decimal=",").values == [1.5, 2.0]
+    assert read_column("x", ["1.234,5", "1.000"], decimal=",").values == [1234.5, 1000.0]
+    assert read_column("x", ["31.1.2024"], dates="%d.%m.%Y").values == [dt.date(2024, 1, 31)]
+    assert read_column("x", ["3"], like=nw.Float64()).kind == "number"
+    assert read_column("x", ["3"], like=nw.String()).values == ["3"]
+
+
+@pytest.mark.parametrize("library", MAKERS)
+def test_frames_of_every_library_have_the_same_cells(place, library, monkeypatch):
+    Path("table.csv").write_text(TABLE)
+    written = {}
+    for name in ("pyarrow", library):
+        monkeypatch.setattr("mcframe.datasets.delimited.LIBRARIES", (name,))
+        table = read_table("table.csv")
+        assert nw.from_native(table).implementation.value == name
+        write_tables({Path(f"{name}.csv"): table})
+        written[name] = rows_of(f"{name}.csv")
+    assert written[library] == written["pyarrow"]
+    assert [row[0] for row in written[library]] == ["code", "a1", "a2", "a3", "a4", "007"]
+
+
+@pytest.mark.parametrize("libraries", [("pyarrow",), ("pyarrow", "polars")])
+def test_csv_needs_no_pyarrow(place, libraries):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(40)
+    frame = pd.DataFrame(
+        {
+            "id": [f"r{k}" for k in range(40)],
+            "x": x.round(3),
+            "y": (2.0 * x + 0.1 * rng.standard_normal(40)).round(3),
+            "kind": np.where(x > 0, "high", "low"),
+            "visits": rng.poisson(30, 40),
+        }
+    )
+    frame = frame.mask(rng.random(frame.shape) < [0.0, 0.2, 0.2, 0.2, 0.2])
+    frame.to_csv("table.csv", index=False)
+    command = ["impute", "table.csv", "--types", "visits=count", "--intervals", "0.9", "--out"]
+    answers = {}
+    for name, blocked in (("with", ()), ("without", libraries)):
+        ran = without(blocked, [*command, f"{name}.csv", "--save", f"{name}.npz"])
+        assert ran.returncode == 0, ran.stderr
+        new = ["predict", f"{name}.npz", "table.csv", "--out", f"{name}.new.csv"]
+        ran = without(blocked, new)
+        assert ran.returncode == 0, ran.stderr
+        answers[name] = [rows_of(f"{name}{end}.csv") for end in ("", ".lower", ".upper", ".new")]
+    assert answers["with"] == answers["without"]
+    ran = without(libraries, ["impute", "table.csv", "--out", "done.parquet"])
+    assert ran.returncode == 2
+    assert 'pip install "mcframe[cli]"' in ran.stderr
+
+
+def test_without_any_library_of_tables_it_says_what_to_install(place):
+    Path("table.csv").write_text(TABLE)
+    libraries = ("pyarrow", "polars", "pandas")
+    ran = without(libraries, ["impute", "table.csv", "--out", "done.csv"])
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("mcframe: a table in a file needs a library of tables")
+    assert 'pip install "mcframe[cli]"' in ran.stderr
+
+
+MISTAKES = [
+    ("", {}, "the first line is empty; it must name the columns"),
+    ("a,b\n1,2\n3\n", {}, "line 3 has 1 cell, and the first line has 2"),
+    ('a,b\n1,2\n3,"4\n5,6\n', {}, "line 3 and those after it have a quote that is not closed"),
+    ("a,b\n1,2\n", {"encoding": "utf-9"}, "unknown encoding: utf-9"),
+    ("a;b\n1;2\n", {}, "has a single column, called 'a;b'"),
+]
+
+
+@pytest.mark.parametrize(("text", "options", "message"), MISTAKES)
+def test_both_entries_refuse_what_is_no_table_alike(place, text, options, message):
+    Path("table.csv").write_text(text)
+    with pytest.raises(mc.DataError) as of_commands:
+        read_table("table.csv", **options)
+    with pytest.raises(mc.DataError) as of_python:
+        read_csv("table.csv", {"x": "*"}, **options)
+    for caught in (of_commands, of_python):
+        assert message in str(caught.value)
+
+
+def test_each_entry_names_its_own_options(place):
+    Path("table.csv").write_bytes("größe\n1\n".encode("latin-1"))
+    with pytest.raises(mc.DataError, match="such as --encoding latin-1"):
+        read_table("table.csv")
+    with pytest.raises(mc.DataError, match="such as encoding='latin-1'"):
+        read_csv("table.csv", {"x": "*"})
+    Path("table.csv").write_bytes("x\n1\n".encode("utf-16"))
+    with pytest.raises(mc.DataError, match="such as --encoding utf-16"):
+        read_table("table.csv")
+
+
+CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
+
+
+@given(
+    st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=6),
+    st.sampled_from([",", ";", "\t", "|"]),
+    st.sampled_from(["utf-8", "utf-16"]),
+)
+def test_what_is_written_is_read(tmp_path_factory, rows, delimiter, encoding):
+    file = tmp_path_factory.mktemp("cells") / "table.csv"
+    with file.open("w", newline="", encoding=encoding) as text:
+        csv.writer(text, delimiter=delimiter).writerows([("one", "two"), *rows])
+    table = read_cells(file, Dialect(delimiter, encoding))
+    assert table.names == ["one", "two"]
+    assert list(zip(*table.columns, strict=True)) == rows
+    assert len(table.lines) == len(rows)
+
+
+@given(st.lists(FLOATS, min_size=1))
+def test_numbers_are_read_to_the_last_bit(numbers):
+    cells = [None if number is None else repr(number) for number in numbers]
+    column = read_column("x", cells)
+    if any(number is not None for number in numbers):
+        assert column.kind == "number"
+        assert column.values == numbers
+        frame = nw.from_native(frame_of([column]))
+        assert frame.get_column("x").to_list() == numbers
