@@ -10,6 +10,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape, svd
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS, SET_ROUNDING
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Sums
 from mcframe.contracts.validators import (
     block_name,
@@ -233,6 +234,7 @@ def means_or_predictors(
         )
 
 
+@stored
 @attrs.frozen(repr=False)
 class Calibration(Sums):
     """Linear equations ``A P = B`` in the predictors of one block, as a penalty or exactly.
@@ -428,6 +430,7 @@ class Calibration(Sums):
         return f"{self.weight:g} ‖A P_{self.block} − B‖_F²{condition}"
 
 
+@stored(stored_as=Calibration)
 @attrs.frozen(repr=False)
 class CalibrationPenalty(Calibration, Regularizer, Prox, SmoothTerm):
     """``Calibration`` with a weight: ``weight * ||A Z - B||_F^2`` over the known equations."""
@@ -454,6 +457,7 @@ class CalibrationPenalty(Calibration, Regularizer, Prox, SmoothTerm):
         return moved, self.value(moved)
 
 
+@stored(stored_as=Calibration)
 @attrs.frozen(repr=False)
 class CalibrationConstraint(Calibration, Constraint, Prox):
     """``Calibration`` without a weight: the set of Z with ``A Z = B`` where B is known."""

@@ -14,6 +14,7 @@ from mcframe.compile import SHARES, Evaluation, Program, factor_rows_near
 from mcframe.compile.iterates import difference, inner
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.solver import Solver
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.norms import Lanczos
@@ -26,6 +27,7 @@ SMALL = 0.1
 SLOWEST = 0.95
 
 
+@stored(recomputed=("evaluation",))
 @attrs.define(eq=False)
 class AlternatingState:
     """Z = U V' by its singular value decomposition, balanced, and the loss at its entries."""
@@ -326,6 +328,7 @@ STAGES: dict[str, Callable[[Program, AlternatingState], None]] = {
 }
 
 
+@stored
 @attrs.frozen
 class Alternating(Solver[Program, AlternatingState]):
     """Solves min F(Z) + weight ||Z||_* for smooth F of observed entries, without forming Z.

@@ -13,10 +13,12 @@ from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver, State
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import number
 from mcframe.runtime.work import Work
 
 
+@stored
 @attrs.frozen
 class Record:
     """The numbers of one certificate.
@@ -46,6 +48,7 @@ class Record:
 NUMBERS = tuple(field.name for field in attrs.fields(Record))[:-1]
 
 
+@stored
 @attrs.frozen(repr=False)
 class History:
     """The records of a fit, oldest first; each number as an array by its name.
@@ -134,6 +137,7 @@ def checked_callback(callback: Callable[[Record], Any] | None) -> Callable[[Reco
     return callback
 
 
+@stored(formerly=("Paused",), dispensable=True)
 @attrs.frozen(eq=False)
 class SolverCheckpoint:
     """The state of a run to go on from: that of its solver, and when it is certified next.
@@ -163,11 +167,13 @@ class Start:
     """The point that a run begins from.
 
     If it belongs to the same program, it has its certificate, which is not computed again, and the
-    state of the solver that it comes from. Another solver begins from the point alone.
+    name of the backend that it comes from; that of a checkpoint also has the state of the solver.
+    Any other solver begins from the point alone.
     """
 
     point: Point
     certificate: Certificate | None = None
+    backend: str = ""
     paused: SolverCheckpoint | None = None
 
     def state_of(self, solver: Solver[Program, Any], program: Program, rng: Any) -> State:

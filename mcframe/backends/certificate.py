@@ -21,6 +21,7 @@ from mcframe.compile.loss import BlockEffects
 from mcframe.compile.program import LARGEST_GRAM
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Composed, Constraint, Factored
 from mcframe.numerics.norms import (
     NEAREST,
@@ -36,6 +37,7 @@ from mcframe.numerics.unlabeled import ImplicitLossAt
 from mcframe.runtime.machine import OutOfTime
 
 
+@stored(renamed_fields={"given": "effects", "known": "fenchel_conjugates"})
 @attrs.frozen(eq=False)
 class Dual:
     """The dual point of a solver with multipliers.
@@ -459,6 +461,15 @@ SURE = 0.9
 NOTHING = 1e-12
 
 
+@stored(
+    renamed_fields={
+        "moved": "total",
+        "nothing": "zero_below",
+        "resolved": "resolution",
+        "room": "infeasibility",
+        "bound": "of_bound",
+    }
+)
 @attrs.frozen(eq=False)
 class Rounding:
     """Errors of objective and bound in double precision, all as absolute numbers.
@@ -505,6 +516,7 @@ class Rounding:
         )
 
 
+@stored
 @attrs.frozen(eq=False)
 class Point:
     """A feasible Z in factors, with the dual that a solver knows.

@@ -252,14 +252,11 @@ def solve_by_choice(compiled: CompiledProblem, settings: Settings) -> tuple[Outc
 
 
 def backend_of_start(start: Start | None, compiled: CompiledProblem) -> Backend | None:
-    """The backend whose solver goes on from where a start was paused, if ``auto`` may take it."""
-    if start is None or start.paused is None:
+    """The backend that a start of the same program comes from, if ``auto`` may take it."""
+    if start is None or not start.backend:
         return None
-    solver = start.paused.solver
-    for backend in able(compiled):
-        if isinstance(backend, FirstOrder) and backend.solver_for(compiled) == solver:
-            return backend
-    return None
+    backends = [b for b in able(compiled) if isinstance(b, FirstOrder)]
+    return next((b for b in backends if b.name == start.backend), None)
 
 
 def solve_in_turn(

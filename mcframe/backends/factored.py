@@ -12,6 +12,7 @@ from mcframe.compile import Evaluation, Program
 from mcframe.compile.penalty import split_rows
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver, ToMultipliers
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored
 from mcframe.numerics.charts import Chart
 from mcframe.numerics.norms import least_ritz_pairs
@@ -48,6 +49,7 @@ SHORTEST = 1e-300
 SHRUNK = 1e-8
 
 
+@stored(recomputed=("stacked", "evaluation", "gradient", "rng"))
 @attrs.define(eq=False)
 class FactoredState:
     """The free vector of the factors, the objective there, and the memory of L-BFGS."""
@@ -103,6 +105,7 @@ class FactoredState:
         self.residual = stretch * float(np.linalg.norm(self.gradient)) / column
 
 
+@stored
 @attrs.frozen
 class FactoredDescent(Solver[Program, FactoredState]):
     """Solves min F(U V') + h(U, V) for a term R that is the least h over factors of Z.

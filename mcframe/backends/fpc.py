@@ -11,6 +11,7 @@ from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import is_word, positive
 from mcframe.numerics.operators import Dense, LowRank
 from mcframe.numerics.shrinkage import Shrinker, Shrunk
@@ -21,6 +22,7 @@ Biases = tuple[Array | None, ...]
 PUBLISHED_FRACTION = 0.95
 
 
+@stored(recomputed=("iterate", "before", "evaluation"))
 @attrs.define(eq=False)
 class FPCState:
     """Z and b, the point before them, and the stage of the continuation."""
@@ -62,6 +64,7 @@ class FPCState:
         self.weight = 1.0
 
 
+@stored
 @attrs.frozen
 class FPC(Solver[Program, FPCState]):
     """Solves min F(Z, b) + mu ||Z||_* by gradient steps in Z and b and shrinkage of Z.

@@ -12,6 +12,7 @@ from mcframe.backends.certificate import Point
 from mcframe.compile import Evaluation, Iterates, Program, Step, iterates_of
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.solver import Solver
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.operators import LowRank
@@ -234,6 +235,7 @@ class ProximalTrial:
     residual: float  # L ||X_new - Y||
 
 
+@stored(recomputed=("iterates", "evaluation", "evaluation_before"))
 @attrs.define(eq=False)
 class ProximalState:
     """The iterate X, the one before it, and the program evaluated at both."""
@@ -299,6 +301,7 @@ class ProximalState:
         self.restarts += 1
 
 
+@stored
 @attrs.frozen
 class Proximal(Solver[Program, ProximalState]):
     """Solves min F(Z) + R(Z): F a sum of smooth convex losses of observed entries, R spectral.

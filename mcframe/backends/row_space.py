@@ -20,6 +20,7 @@ from mcframe.compile.loss import smoothed_block_loss
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Proximable
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Term
 from mcframe.model import Problem
 from mcframe.numerics.operators import LowRank, orthogonal_factors
@@ -30,6 +31,7 @@ REMEDY = "refit with the new rows among the data"
 LOOSE = 1e-3
 
 
+@stored
 @attrs.frozen(eq=False)
 class RowSpace:
     """``z = loadings u`` with ``u = start + directions t``, at the cost ``||t||^2 / 2``.

@@ -14,6 +14,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import TwiceDifferentiable
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Solver, ToMultipliers
+from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import kernels
 from mcframe.numerics.sampled import Pattern
 from mcframe.runtime.machine import check_time
@@ -421,6 +422,7 @@ class RowwiseState:
         """Nothing to do: rows are exact to double precision."""
 
 
+@stored
 @attrs.frozen
 class Rowwise(Solver[Program, RowwiseState]):
     """Solves min F(Z) + R(Z) row by row: F smooth losses of entries, R a square of each row.

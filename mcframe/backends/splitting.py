@@ -14,6 +14,7 @@ from mcframe.compile import CompiledProblem, EntryLoss, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Proximable
 from mcframe.contracts.solver import Solver, ToMultipliers
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Norm
 from mcframe.numerics.operators import LowRank
 from mcframe.runtime.machine import MEMORY_SHARE, physical_gigabytes
@@ -46,6 +47,7 @@ NUMBERS_SPARSE = 20.0
 UNREAD = "the unlabeled cells are too many to be written out, and it works on entries alone"
 
 
+@stored
 @attrs.define(eq=False)
 class Nonsmooth:
     """One nonsmooth part: its multiplier, its stiffness, and its last violation."""
@@ -75,6 +77,7 @@ class Nonsmooth:
         return self.stiffness > before
 
 
+@stored(recomputed=("program",))
 @attrs.define(eq=False)
 class SplittingState:
     """The inner solver's state, and the nonsmooth ones of all blocks and terms, else None."""
@@ -126,6 +129,7 @@ class SplittingState:
         return attrs.evolve(self, parts=parts)
 
 
+@stored
 @attrs.frozen
 class Splitting(Solver[Program, SplittingState]):
     """Solves min F(Z) + R(Z) + nonsmooth parts by a solver for min F(Z) + R(Z).

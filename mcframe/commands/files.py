@@ -28,9 +28,9 @@ from mcframe.model import Model
 from mcframe.runtime.machine import held
 from mcframe.storage.serializing import (
     FORMAT,
-    class_of,
+    check_format,
     deserialize,
-    full_name_of,
+    find_declaration,
     message_of,
 )
 from mcframe.tables.columns import name_twice, read_column, values_of
@@ -354,8 +354,7 @@ def read_model(path: str) -> tuple[Model, dict[str, Any]]:
     """
     document, columns = read_document(path), dict[str, Any]()
     try:
-        if document.get("format", FORMAT) != FORMAT:
-            raise DataError(f"its format is {document['format']!r}, and {FORMAT} is read")
+        check_format(document.get("format", FORMAT))
         facts = document.get("model", document)
         if not isinstance(facts.get("blocks"), list) or not isinstance(facts.get("terms"), list):
             raise DataError("a list of blocks and a list of terms are needed")
@@ -395,7 +394,7 @@ def read_backend(text: str) -> BackendLike:
         description = json.loads(text) if text.startswith("{") else word(text)
     except ValueError as error:
         raise DataError(f"--backend {text!r} is no JSON ({error})") from None
-    if not text.startswith("{") and class_of(full_name_of(text)) is None and "." not in text:
+    if not text.startswith("{") and find_declaration(text) is None and "." not in text:
         raise DataError(f"--backend {text!r}: {meant(text, ['auto', *BACKENDS], 'backends')}")
     backend = made(f"--backend {text}", description)
     if not isinstance(backend, Backend | Solver):

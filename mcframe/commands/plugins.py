@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.stored_classes import STORED
+from mcframe.contracts.stored_classes import from_outside
 from mcframe.storage.serializing import message_of
 
 
@@ -27,8 +27,8 @@ def import_plugins(names: Sequence[str]) -> None:
     """
     for name in names:
         module = plugin(name)
-        stored = [kind for kind in STORED.values() if vars(module).get(kind.__name__) is kind]
-        if not stored:
+        kinds = [declaration.kind for declaration in from_outside()]
+        if not any(vars(module).get(kind.__name__) is kind for kind in kinds):
             raise DataError(
                 f"--plugin {name!r} declares no class that models and files can name; write"
                 " @mcframe.contracts.stored above each class, which attrs has to make"

@@ -9,6 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.rounding import SET_ROUNDING
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, Prox
 from mcframe.contracts.validators import block_name, number
 
@@ -20,6 +21,7 @@ def number_or_infinity(instance: object, attribute: "attrs.Attribute[Any]", valu
     object.__setattr__(instance, attribute.name, bound)
 
 
+@stored
 @attrs.frozen
 class Box(Constraint, Prox):
     """``lower <= z_ij <= upper`` for every entry of Z, observed or not.

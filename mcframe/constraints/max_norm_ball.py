@@ -7,6 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.rounding import SET_ROUNDING
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, Factored
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import Spheres
@@ -20,6 +21,7 @@ from mcframe.numerics.max_norm_bounds import (
 )
 
 
+@stored
 @attrs.frozen
 class MaxNormBall(Constraint, Factored):
     """Z = U V' for some factors whose rows have squared norms of at most ``radius``.

@@ -7,12 +7,14 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix, svd
 from mcframe.contracts.rounding import EPS, SET_ROUNDING
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, Factored, Spectral
 from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import OneSphere
 from mcframe.numerics.norms import spectral_bound
 
 
+@stored
 @attrs.frozen
 class NuclearBall(Constraint, Spectral, Factored):
     """``||Z||_* <= radius``: the sum of the singular values of the latent matrix is bounded.

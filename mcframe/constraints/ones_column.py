@@ -8,9 +8,11 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import SET_ROUNDING
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, Prox
 
 
+@stored
 @attrs.frozen
 class OnesColumn(Constraint, Prox):
     """Z gets one more column, to the right of all blocks, and that column is 1.

@@ -29,12 +29,13 @@ class Answer(Pictured[PicturesT]):
         estimated; of a completed table also the table before and after, with the types, codes and
         scores of its columns. The loaded answer gives the same results, with the same bits, draws
         included. Frames come back in their library and with their dtypes, and ``fit(...,
-        start=loaded)`` continues from a fit.
+        start=loaded)`` does what it does from the fit itself: it begins at its Z, with its bound.
 
-        A fit takes some 25 bytes for each observed entry (41 in standardised blocks), and a few
-        times ``8 rank (n_items + n_columns)`` bytes: ten million entries took 247 MB and a third
-        of a second. ``fit.compact().save(path)`` leaves out the entries and the state of the
-        solver; so does ``save`` of a fit whose rows are in partitions. A posterior takes some 80
+        A fit takes some 25 bytes for each observed entry (41 in standardised blocks), and about
+        ``8 rank (n_items + n_columns)`` bytes: ten million entries took 247 MB and a third of a
+        second. The state of the solver is not in the file; ``checkpoint`` of ``fit`` keeps it.
+        ``fit.compact().save(path)`` leaves out the entries; so does ``save`` of a fit whose rows
+        are in partitions. A posterior takes some 80
         bytes for each observed entry, 8 k^2 bytes for each column of k factors, and with
         ``GaussianRows`` 24 bytes for each cell of the table; distributions of rows are computed
         again from the entries if possible. A completed table takes about fifteen times its size:

@@ -44,11 +44,11 @@ class Checkpoint:
         texts |= {name: str(value) for name, value in identity.items()}
         return cls(Archive.at_path(path, kind, texts), every, share)
 
-    def read(self, kind: type, **shared: object) -> Any:
-        """The latest state, of this class; None of a file without any."""
+    def read(self, *kinds: type, **shared: object) -> Any:
+        """The latest state, of one of these classes; None of a file without any."""
         if LATEST not in self.archive:
             return None
-        return self.archive.read(LATEST, kind.__name__, **shared)
+        return self.archive.read(LATEST, *(kind.__name__ for kind in kinds), **shared)
 
     @property
     def is_due(self) -> bool:

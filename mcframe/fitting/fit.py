@@ -14,6 +14,7 @@ from mcframe.backends import (
     Outcome,
     Record,
     Settings,
+    SolverCheckpoint,
     checked_backend,
     checked_budget,
     checked_callback,
@@ -24,6 +25,7 @@ from mcframe.compile import CompiledProblem
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning, warn_caller
 from mcframe.contracts.former import FIT
 from mcframe.contracts.row_stores import store_of
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import RandomState, checked_seed, is_word, without_former_options
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.fitting.fit_answer import Fit, checked_start
@@ -86,9 +88,10 @@ def fit(
         The budget; ``status`` names the limit that ended the fit. ``reference`` passes the rest of
         ``max_seconds`` to its conic solvers; ``Reference(max_iters=...)`` limits its iterations.
     start : Fit, optional
-        A fit of the same shape whose Z is the starting point. After a fit of the same model to the
-        same data the solver continues where it stopped: several short runs get as far as one long
-        run, none ends above its start, and the bound is carried over.
+        A fit of the same shape, also one that was loaded from a file: its Z and its dual point are
+        the starting point. After a fit of the same model to the same data its bound is carried
+        over, no run ends above its start, and "auto" goes on with its backend. The solver's
+        momentum, step lengths and the like begin anew; ``checkpoint`` keeps them.
     callback : function of a Record, optional
         Called at every certificate; the fit stops if it returns something true.
     progress : bool, optional
@@ -196,10 +199,22 @@ def fit(
 
         resume_arguments = start, problem, fit_of, checkpoint, "fit", KEPT_EVERY
         settings, checkpoint_file = resumed(settings, *resume_arguments)
-        answer = fit_problem(compiled, backend, settings)
+        answer, outcome = solved(compiled, backend, settings)
         if checkpoint_file is not None:
-            checkpoint_file.write(answer, problem=problem)
+            checkpoint_file.write(FitCheckpoint(answer, outcome.paused), problem=problem)
         return answer
+
+
+@stored
+@attrs.frozen(eq=False)
+class FitCheckpoint:
+    """What a checkpoint of a fit holds: the best point, and the solver's state, which goes on.
+
+    ``solver`` is None after a backend that cannot go on.
+    """
+
+    fit: Fit
+    solver: SolverCheckpoint | None
 
 
 def resumed(
@@ -231,23 +246,36 @@ def resumed(
         if last is None or last.latent is not outcome.point.latent:
             last = fit_of(outcome)
         else:
-            names = ("bound", "rounding", "history", "paused")
+            names = ("bound", "rounding", "history")
             last = attrs.evolve(last, **{name: getattr(outcome, name) for name in names})
-        checkpoint.write(last, problem=problem)
+        checkpoint.write(FitCheckpoint(last, outcome.paused), problem=problem)
 
-    saved = checkpoint.read(Fit, problem=problem)
-    starting_point = checked_start(start if saved is None else saved, problem)
+    saved = checkpoint.read(FitCheckpoint, Fit, problem=problem)
+    if saved is None:
+        starting_point = checked_start(start, problem)
+    elif isinstance(saved, Fit):  # of an earlier version, whose solver's state is not read
+        starting_point = checked_start(saved, problem)
+    else:
+        starting_point = checked_start(saved.fit, problem, saved.solver)
     return attrs.evolve(settings, start=starting_point, keep=keep), checkpoint
 
 
 def fit_problem(compiled: CompiledProblem, backend: BackendLike, settings: Settings) -> Fit:
     """``fit`` for data that are bound and compiled already, and options that are checked."""
+    return solved(compiled, backend, settings)[0]
+
+
+def solved(
+    compiled: CompiledProblem, backend: BackendLike, settings: Settings
+) -> tuple[Fit, Outcome]:
+    """The fit, with a warning where it is not certified, and the outcome that it is made of."""
     if is_word(backend, "auto"):
         outcome, name = solve_by_choice(compiled, settings)
-        answer = Fit.of(compiled.problem, outcome, name, settings.random_state)
     else:
-        answer = solve_with(compiled, checked_backend(backend, compiled), settings)
-    return warned(answer, settings)
+        chosen = checked_backend(backend, compiled)
+        outcome, name = solve_by(chosen, compiled, settings), chosen.name
+    answer = Fit.of(compiled.problem, outcome, name, settings.random_state)
+    return warned(answer, settings), outcome
 
 
 def warned(answer: Fit, settings: Settings) -> Fit:

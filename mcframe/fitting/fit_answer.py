@@ -23,6 +23,7 @@ from mcframe.compile import notes_on_effects
 from mcframe.contracts.arrays import Array, InFormOfData
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Sums
 from mcframe.contracts.validators import a_type
 from mcframe.fitting.base_answer import BlockAnswer
@@ -36,6 +37,7 @@ if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import FitPictures
 
 
+@stored(formerly=("Kept",))
 @attrs.frozen(eq=False)
 class CompactState:
     """The space of new rows and the notes, for a fit without its data.
@@ -47,6 +49,7 @@ class CompactState:
     notes: tuple[str, ...]
 
 
+@stored(former_fields=("paused",))
 @attrs.frozen(eq=False, repr=False)
 class Fit(BlockAnswer["FitPictures"]):
     """The answer of ``fit``: Z in factors, the free effects, and a certificate.
@@ -83,9 +86,6 @@ class Fit(BlockAnswer["FitPictures"]):
         The seed.
     notes : tuple of str
         Remarks on the data, such as columns without an entry, and on diverging effects.
-    paused : SolverCheckpoint or None
-        The state of the solver, of the size of a few thin factors: ``fit(..., start=this)``
-        continues from it. None in fits of paths and after a conic solver.
     """
 
     point: Point
@@ -98,7 +98,6 @@ class Fit(BlockAnswer["FitPictures"]):
     backend: str
     history: History
     random_state: int = 0
-    paused: SolverCheckpoint | None = None
     _kept: CompactState | None = None
 
     @classmethod
@@ -119,7 +118,6 @@ class Fit(BlockAnswer["FitPictures"]):
             backend=backend,
             history=outcome.history,
             random_state=random_state,
-            paused=outcome.paused,
         )
         if fit.status == "certified" and not fit.gap <= outcome.tol:
             return withdrawn(fit, outcome.tol)
@@ -444,7 +442,6 @@ class Fit(BlockAnswer["FitPictures"]):
             self,
             problem=self.problem.without_data(),
             point=Point(self.latent),
-            paused=None,
             kept=kept,
         )
 
@@ -584,10 +581,13 @@ def new_rows(fit: Fit, data: Mapping[str, Any]) -> NewRows:
     return NewRows.of(fit.problem, fit.effects, row_space(fit), data)
 
 
-def checked_start(start: Fit | None, problem: Problem) -> Start | None:
+def checked_start(
+    start: Fit | None, problem: Problem, solver: SolverCheckpoint | None = None
+) -> Start | None:
     """The place to begin, or a ``DataError`` where its shape is another.
 
-    A fit of the same model to the same data gives all that is known of it, too.
+    A fit of the same model to the same data gives its certificate, and the backend that it is
+    from, too. ``solver`` is the state of a solver to go on from, as a checkpoint keeps it.
     """
     if start is None:
         return None
@@ -601,4 +601,5 @@ def checked_start(start: Fit | None, problem: Problem) -> Start | None:
     if start.problem.digest != problem.digest:
         return Start(start.point)
     certificate = Certificate(start.objective, start.bound, dict(start.effects), start.rounding)
-    return Start(start.point, certificate, start.paused)
+    backend = start.backend if solver is None else solver.solver.name
+    return Start(start.point, certificate, backend, solver)

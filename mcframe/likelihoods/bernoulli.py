@@ -16,6 +16,7 @@ from mcframe.contracts.likelihood import (
     LinearDifference,
     TwiceDifferentiable,
 )
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import moderate
 from mcframe.likelihoods.links import LINKS, Logit, Probit
 
@@ -29,6 +30,7 @@ def known_link(instance: object, attribute: object, value: object) -> None:
         )
 
 
+@stored
 @attrs.frozen
 class Bernoulli(
     LabelLoss,

@@ -9,9 +9,11 @@ from attrs.validators import optional
 from mcframe.contracts.arrays import Array, Shape
 from mcframe.contracts.likelihood import Conjugate, Proximable, RealValueLoss
 from mcframe.contracts.rounding import SET_ROUNDING
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import at_least_0
 
 
+@stored
 @attrs.frozen
 class Equality(RealValueLoss, Proximable, Conjugate):
     """``l(z, y) = 0`` if ``z = y``, else inf: observed entries are interpolated exactly.

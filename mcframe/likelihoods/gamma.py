@@ -15,9 +15,11 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
     ValueKind,
 )
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import moderate
 
 
+@stored
 @attrs.frozen
 class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLogLikelihood):
     """``l(z, y) = shape (z + y exp(-z))``: positive values with the log link.
@@ -131,6 +133,7 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLo
         return f"{factor}({z} + {y} exp(−({z})))"
 
 
+@stored
 @attrs.frozen
 class Exponential(Gamma):
     """``l(z, y) = z + y exp(-z)``: waiting times with the log link, ``Gamma(shape=1.0)``.

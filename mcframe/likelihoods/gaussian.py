@@ -18,6 +18,7 @@ from mcframe.contracts.likelihood import (
     RealValueLoss,
     TwiceDifferentiable,
 )
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import moderate
 
 
@@ -27,6 +28,7 @@ def moderate_if_given(instance: object, attribute: "attrs.Attribute[Any]", value
         moderate(instance, attribute, value)
 
 
+@stored
 @attrs.frozen
 class Gaussian(
     RealValueLoss,

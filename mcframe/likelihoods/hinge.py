@@ -7,8 +7,10 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Conjugate, LabelLoss, Proximable
+from mcframe.contracts.stored_classes import stored
 
 
+@stored
 @attrs.frozen
 class Hinge(LabelLoss, Proximable, Conjugate):
     """``l(z, y) = max(0, 1 - s z)`` with ``s = 2 y - 1``: the loss of support vectors.

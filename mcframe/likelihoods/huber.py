@@ -15,9 +15,11 @@ from mcframe.contracts.likelihood import (
     RealValueLoss,
     TwiceDifferentiable,
 )
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import LARGEST, LEAST, moderate
 
 
+@stored
 @attrs.frozen
 class Huber(
     RealValueLoss, Conjugate, TwiceDifferentiable, Proximable, Distribution, GaussianBound

@@ -17,6 +17,7 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
     ValueKind,
 )
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import whole
 from mcframe.numerics.gaussian_bounds import (
     expected_softplus,
@@ -39,6 +40,7 @@ def two_or_more(instance: object, attribute: "attrs.Attribute[Any]", value: obje
     object.__setattr__(instance, "classes", whole(value, "Multinomial: classes", 2))
 
 
+@stored
 @attrs.frozen
 class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
     """``l(z, y) = log(sum_k exp(z_k)) - z_y``: the softmax loss over K classes.

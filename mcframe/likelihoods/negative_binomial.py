@@ -15,6 +15,7 @@ from mcframe.contracts.likelihood import (
     GaussianBound,
     TwiceDifferentiable,
 )
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import moderate
 from mcframe.likelihoods.poisson import least_count, poisson_counts
 from mcframe.numerics.gaussian_bounds import logistic_bound
@@ -24,6 +25,7 @@ from mcframe.numerics.gaussian_bounds import logistic_bound
 LARGE = 25.0
 
 
+@stored
 @attrs.frozen
 class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, GaussianBound):
     """``l(z, y) = (y + 1/dispersion) log(1 + dispersion exp(z)) - y z``: over-dispersed counts.

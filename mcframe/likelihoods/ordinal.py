@@ -19,6 +19,7 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
     ValueKind,
 )
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import number, whole
 from mcframe.likelihoods.cumulative import (
     Positions,
@@ -49,6 +50,7 @@ def as_thresholds(value: Any) -> tuple[float, ...] | None:
     return tuple(number(one, "Ordinal: a threshold") for one in value)
 
 
+@stored
 @attrs.frozen
 class Ordinal(
     Likelihood, Conjugate, TwiceDifferentiable, Distribution, GaussianBound, ParametricBySums

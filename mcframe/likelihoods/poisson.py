@@ -16,6 +16,7 @@ from mcframe.contracts.likelihood import (
     ExpectedLogLikelihood,
     TwiceDifferentiable,
 )
+from mcframe.contracts.stored_classes import stored
 
 # Doubling ends here, where a mean is infinite.
 LARGEST = 1e307
@@ -57,6 +58,7 @@ def poisson_counts(mean: Array, rng: Any) -> Array:
     return counts
 
 
+@stored
 @attrs.frozen
 class Poisson(CountLoss, Conjugate, TwiceDifferentiable, Distribution, ExpectedLogLikelihood):
     """``l(z, y) = exp(z) - y z``: the Poisson loss with the log link.

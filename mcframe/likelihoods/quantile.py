@@ -13,9 +13,11 @@ from mcframe.contracts.likelihood import (
     Proximable,
     RealValueLoss,
 )
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import LEAST, satisfies
 
 
+@stored
 @attrs.frozen
 class Quantile(RealValueLoss, Proximable, Conjugate, Distribution, GaussianBound):
     """``l(z, y) = q max(y - z, 0) + (1 - q) max(z - y, 0)``: the pinball loss.

@@ -10,6 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.contracts.row_stores import refuse_stores
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
 from mcframe.contracts.validators import a_type, counted, is_missing
 from mcframe.model.model import Block, Model
@@ -20,6 +21,7 @@ from mcframe.model.transforms import Chain, ranges_of
 from mcframe.numerics.operators import Scales
 
 
+@stored
 @attrs.frozen
 class Layout:
     """The numbers of biases, row effects, intercepts and parameters of a block, in this order.
@@ -385,6 +387,7 @@ def same_label(one: Any, other: Any) -> bool:
     return all(missing) if any(missing) else bool(one == other)
 
 
+@stored
 @attrs.frozen(eq=False)
 class LossCounts:
     """The number of losses in each column of Z, over all blocks, and in a row on average."""
@@ -408,6 +411,7 @@ class LossCounts:
         return Scales(self.row_scales(share, rows), np.append(columns, np.ones(n_extra)))
 
 
+@stored
 @attrs.frozen(eq=False)
 class Totals:
     """Numbers that depend on all rows; everything else of a problem depends on single rows.

@@ -11,6 +11,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import REAL_KINDS, a_type, floats_of, is_missing, plain
 
 nw = Deferred("narwhals", "reading columns of frames")
@@ -107,6 +108,7 @@ SHOWN = 3
 FINER_THAN_MICROSECONDS = ("ns", "ps", "fs", "as")
 
 
+@stored
 @attrs.frozen(eq=False, repr=False)
 class AxisLabels:
     """The labels of the rows or of the columns of a table, in the order of the table.

@@ -10,6 +10,7 @@ import numpy as np
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric, fits_parameters
 from mcframe.contracts.showing import card, scrolled, table_as_html, text_as_html
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import (
     Constraint,
     Factored,
@@ -134,6 +135,7 @@ def bounds_of(bounds: Any) -> tuple[float | None, float | None]:
     return lower, upper
 
 
+@stored
 @attrs.frozen
 class Block:
     """A group of columns: ``weight / N * sum over observed (i, j) of l(z_ij + b_j + a_i, y_ij)``.
@@ -484,6 +486,7 @@ def terms_with_weight(terms: tuple[Term, ...], place: int, weight: float) -> tup
     return (*terms[:place], changed, *terms[place + 1 :])
 
 
+@stored
 @attrs.frozen(repr=False)
 class Model:
     """A declared model of an incomplete table: blocks and terms, without data.

@@ -12,6 +12,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, UnobservedWarning, warn_caller
 from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, Factored, Spectral, Sums, Term
 from mcframe.model.binding import (
     Layout,
@@ -46,6 +47,7 @@ WHAT_COUNTS = attrgetter(
 LIGHTEST_RIDGE = 1e-300
 
 
+@stored
 @attrs.frozen(eq=False, repr=False)
 class Problem:
     """A model with checked data. ``Problem.bind(model, data)`` makes one.

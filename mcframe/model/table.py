@@ -8,6 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import plain
 from mcframe.model.labels import pandas_index
 from mcframe.model.transforms import (
@@ -21,6 +22,7 @@ from mcframe.model.transforms import (
 )
 
 
+@stored
 @attrs.frozen(eq=False)
 class Standard:
     """The units and the weights that put the columns of a block on one scale.
@@ -37,6 +39,7 @@ class Standard:
     weights: Array
 
 
+@stored(formerly=("Given",))
 @attrs.frozen(eq=False)
 class OriginalValues:
     """The values of a table before they were standardised, and the ``standard`` used.
@@ -55,6 +58,7 @@ class OriginalValues:
         return attrs.evolve(self, values=self.values[kept], weights=weights)
 
 
+@stored(renamed_fields={"given": "original", "unwritten": "has_implicit_cells"})
 @attrs.frozen(eq=False)
 class Table:
     """The entries of one block that carry loss, row-major, and the labels of its rows and columns.
@@ -296,6 +300,7 @@ KEPT = {
 }
 
 
+@stored(formerly=("LeftBehind",), stands_for=Table)
 @attrs.frozen(eq=False)
 class TableWithoutData:
     """A block's shape, labels and offset in the place of its ``Table``.

@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.stored_classes import stored
 
 # The interquartile range of a normal distribution in standard deviations.
 QUARTILES = 1.349
@@ -114,6 +115,7 @@ def latent_places(rows: IntArray, columns: IntArray, width: int) -> tuple[IntArr
     return rows[:, None], columns[:, None] * width + np.arange(width)
 
 
+@stored
 @attrs.frozen(eq=False)
 class CellNumbers:
     """Weights or offsets of all cells of a table, looked up where they are asked for.
@@ -174,6 +176,7 @@ class CellNumbers:
         return CellNumbers(shape, numbers)
 
 
+@stored(formerly=("OffsetLeftBehind",))
 @attrs.frozen(eq=False)
 class OffsetWithoutData:
     """The place of a block's offset that stayed with the partitions of its rows."""
@@ -226,6 +229,7 @@ class Offset:
         return "less the offset of its cell"
 
 
+@stored
 @attrs.frozen(eq=False)
 class AffineUnits:
     """``(x - pivot - shift) / spread`` of each column.
@@ -270,6 +274,7 @@ class AffineUnits:
         return "(x - subtracted) / divided by"
 
 
+@stored
 @attrs.frozen(eq=False)
 class RankUnits:
     """Normal scores of each column, linear between the values that were observed.

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
+from mcframe.contracts.stored_classes import stored
 from mcframe.runtime.machine import compiled, cuts, even_cuts, share
 
 fours = Deferred("mcframe.numerics.fours", "every solver")
@@ -64,6 +65,7 @@ class SharedQuadratic:
         images += self.images[rows]
 
 
+@stored(renamed_fields={"as_given": "in_order"})
 @attrs.frozen(eq=False)
 class Compressed:
     """The entries of a matrix row by row, or those of its transpose.

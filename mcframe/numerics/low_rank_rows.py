@@ -18,10 +18,12 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.row_mixtures import Conditionals, Incomplete
 from mcframe.runtime.machine import check_time, limits_blas
 
 
+@stored
 @attrs.frozen(eq=False)
 class LowRankRows:
     """``z ~ N(mean, diag(diagonal) + loadings loadings')``; the only component of a mixture.

@@ -10,6 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from mcframe.contracts.arrays import Array, IntArray, singular_values, svd
 from mcframe.contracts.rounding import EPS
+from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import kernels
 from mcframe.runtime.machine import matmul
 
@@ -268,6 +269,7 @@ COMPILED = 300_000
 NEGLIGIBLE = 1e-10
 
 
+@stored
 @attrs.frozen(eq=False)
 class LowRank(Operator):
     """``left @ right.T`` with left (n_rows x k) and right (n_columns x k)."""

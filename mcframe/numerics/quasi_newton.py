@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.stored_classes import stored
 from mcframe.runtime.machine import check_time
 
 #: A point with the function's value and gradient there.
@@ -22,6 +23,7 @@ ROUNDING = 1e-13
 UNDERFLOW = 1e-290
 
 
+@stored
 @attrs.define(eq=False)
 class Memory:
     """The last moves and changes of gradient: an estimate of the inverse Hessian.

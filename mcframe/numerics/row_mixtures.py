@@ -20,6 +20,7 @@ from scipy.linalg import solve_triangular
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.rounding import EPS
+from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.kernels import FAST
 from mcframe.runtime.machine import check_time, compiled, limits_blas, share
 
@@ -31,6 +32,7 @@ BLOCK = 400_000
 MOST_PRECISE = 1e7
 
 
+@stored
 @attrs.frozen(eq=False)
 class RowMixture:
     """``z ~ sum_c exp(log_shares[c]) N(means[c], covariances[c])``.
@@ -93,6 +95,7 @@ def root_of(covariance: Array) -> Array:
             step *= 4.0
 
 
+@stored
 @attrs.frozen(eq=False)
 class Form:
     """Rows that are solved by the same Q, those with equal precisions next to each other.
@@ -150,6 +153,7 @@ class Form:
         return widths, logs
 
 
+@stored
 @attrs.frozen(eq=False)
 class Incomplete:
     """Rows with the precision of each number, prepared for expectations.

@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, svd
+from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.operators import Dense, LowRank, Operator
 from mcframe.runtime.machine import check_time, gram, matmul
 
@@ -35,6 +36,7 @@ BELOW = 0.9
 SHARPER = 0.1
 
 
+@stored
 @attrs.frozen(eq=False)
 class Shrunk:
     """``left @ diag(values) @ right.T``: left and right orthonormal, values positive.
@@ -76,6 +78,7 @@ def cheapest(shape: tuple[int, int], rank: int, degree: int = 1) -> str:
     return min(costs, key=lambda name: costs[name])
 
 
+@stored(recomputed=("rng",))
 @attrs.define(eq=False)
 class Shrinker:
     """Shrinks the singular values of a sequence of slowly changing matrices.

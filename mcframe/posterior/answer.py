@@ -11,6 +11,7 @@ from mcframe.contracts.arrays import Array, InFormOfData, IntArray
 from mcframe.contracts.errors import ModelError, NotConvergedWarning, warn_caller
 from mcframe.contracts.former import POSTERIOR
 from mcframe.contracts.likelihood import has_probabilities
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
     RandomState,
     checked_seed,
@@ -43,6 +44,7 @@ Ask = Callable[[Predictive], Array]
 BATCH = 200_000
 
 
+@stored
 @attrs.frozen(eq=False, repr=False)
 class Posterior(BlockAnswer["PosteriorPictures"]):
     """The distribution of all entries given the observed ones.

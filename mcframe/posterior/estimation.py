@@ -12,6 +12,7 @@ from mcframe.contracts.errors import BackendError, ModelError, warn_caller
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.row_stores import RowStore, store_of
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfFactors, PriorOfRows, Term
 from mcframe.contracts.validators import is_word, whole
 from mcframe.fitting.checkpoints import Checkpoint
@@ -45,6 +46,7 @@ ROUNDING = 1e4 * EPS
 LATEST_WRITE, SHARE = 30.0, 20.0
 
 
+@stored
 @attrs.frozen
 class Sweep:
     """One sweep: its number, the bound on the log evidence, factors, and seconds.

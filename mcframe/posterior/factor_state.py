@@ -9,6 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
 from mcframe.contracts.sent import Broadcast
+from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.observed import Observed
 
@@ -26,6 +27,7 @@ FLATTEST = 1e-6
 CHUNK = 2048
 
 
+@stored(renamed_fields={"given": "fixed_values"})
 @attrs.frozen(eq=False)
 class Design(Broadcast):
     """Which of the K numbers of rows and columns are what.
@@ -88,6 +90,7 @@ class Design(Broadcast):
         return tuple((np.flatnonzero(which == g), kind) for g, kind in enumerate(kinds))
 
 
+@stored
 @attrs.frozen(eq=False)
 class Gaussians(Broadcast):
     """A Gaussian for each row or column, given numbers included.
@@ -211,6 +214,7 @@ def gaussians_given(
     return gaussians
 
 
+@stored
 @attrs.frozen(eq=False)
 class Priors(Broadcast):
     """Precisions and means of the numbers of rows and columns, and variances of the noise.
@@ -257,6 +261,7 @@ class Priors(Broadcast):
         return precisions, means
 
 
+@stored
 @attrs.frozen(eq=False)
 class FactorState(Broadcast):
     """The state of the sweeps: Gaussians of the columns, and priors.

@@ -23,6 +23,7 @@ from scipy.special import gammaln
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.sent import fresh_key
+from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.factor_state import (
     CHUNK,
@@ -52,6 +53,7 @@ TINY = 1e-300
 FADING, STEP, SLOW = 0.1, 8.0, 1e-4
 
 
+@stored
 @attrs.frozen(eq=False)
 class FactorPosterior:
     """Gaussian factors of some rows, wherever these are, and the columns and priors of a fit.

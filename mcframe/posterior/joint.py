@@ -7,6 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows
 from mcframe.posterior.observed import LOG_TWO_PI, Observed, PseudoObservations
 from mcframe.posterior.rows import RowsPosterior, fit_rows, given_rows
@@ -19,6 +20,7 @@ NOISE = 0.001
 ROUNDS = 100
 
 
+@stored
 @attrs.frozen(eq=False)
 class JointPosterior:
     """The posterior of rows of Z, and the noise variance of columns that do not declare it.

@@ -12,6 +12,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianNoise, Likelihood
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.sent import Broadcast
+from mcframe.contracts.stored_classes import stored
 from mcframe.model import Block, Layout, Problem
 from mcframe.model.binding import layout_of, predictor_offsets, targets_of
 from mcframe.model.table import Table
@@ -23,6 +24,7 @@ LOG_TWO_PI = float(np.log(2.0 * np.pi))
 DRAWN = 10.0
 
 
+@stored
 @attrs.frozen(eq=False)
 class Summary(Broadcast):
     """Facts about a block that depend on the entries of all rows, wherever these are.
@@ -52,6 +54,7 @@ class Summary(Broadcast):
     parameters: Array | None = None
 
 
+@stored
 @attrs.frozen(eq=False)
 class ObservedBlock:
     """The entries of one block: y of (N,), N numbers of z, or N K of K classes, row after row.
@@ -208,6 +211,7 @@ class PseudoObservations:
     rounding: float = 0.0
 
 
+@stored
 @attrs.frozen(eq=False)
 class Observed:
     """All entries of a problem: the blocks, and the numbers of z by rows.

@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.factor_state import CHUNK, FactorState, Gaussians, gaussians_given
 from mcframe.posterior.observed import Observed, Summary
@@ -82,6 +83,7 @@ class SweptRows(Protocol):
         ...
 
 
+@stored(recomputed=("latest",), former_fields=("partitions",))
 @attrs.define(eq=False)
 class PosteriorRows:
     """The rows of Gaussian factors, all of them in this process.

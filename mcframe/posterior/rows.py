@@ -17,6 +17,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp, ndtri, stdtrit
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.inverse_wishart import digammas, divergence, log_gammas
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import (
@@ -39,6 +40,7 @@ PRIOR_ROWS = np.geomspace(0.1, 3000.0, 60)
 MEAN_ROWS = 0.1
 
 
+@stored
 @attrs.frozen(eq=False)
 class RowsPrior:
     """``S_c ~ inverse Wishart`` of mean ``covariance``, and ``mean_c ~ N(mean, S_c / mean_rows)``.
@@ -112,6 +114,7 @@ class RowsPrior:
         return attrs.evolve(self, rows=float(rows[np.argmax(total)]))
 
 
+@stored
 @attrs.frozen(eq=False)
 class RowsParameters(EMParameters[Expectation]):
     """The distribution of shares, means and covariances of the components given the data.
@@ -239,6 +242,7 @@ MOST_CELLS = 4_000_000
 ParametersT = TypeVar("ParametersT", RowsParameters, WideParameters)
 
 
+@stored
 @attrs.frozen(eq=False)
 class RowsPosterior:
     """Distribution of the rows z of a table given its observed numbers x = z + noise.

@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.inverse_wishart import digammas, divergence, log_gammas
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import Incomplete
@@ -52,6 +53,7 @@ class WideMoments:
     spreads: Array
 
 
+@stored
 @attrs.frozen(eq=False)
 class WidePrior:
     """``S ~ inverse Wishart`` of mean ``diag(variances)``, and ``mean ~ N(mean, S / mean_rows)``.
@@ -105,6 +107,7 @@ class WidePrior:
         return attrs.evolve(self, rows=float(rows[np.argmax(total)]))
 
 
+@stored
 @attrs.frozen(eq=False)
 class WideParameters(EMParameters[WideMoments]):
     """The distribution of mean and covariance given the moments of the rows.

@@ -9,6 +9,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.rounding import EPS
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows, Prox, Regularizer, RowQuadratic, SmoothTerm
 from mcframe.contracts.validators import is_word, number, positive, read_only_matrix, refuse_where
 from mcframe.numerics.row_squares import RowSquares
@@ -19,6 +20,7 @@ ASYMMETRY = 1e-8
 ABOVE = 1.0 + 1e-9
 
 
+@stored
 @attrs.frozen
 class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
     """``weight / 2 * sum_i (z_i - mean)' covariance^-1 (z_i - mean)`` over the rows z_i of Z.

@@ -7,6 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.rounding import DUAL_ROUNDING, EPS
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored, Norm, Regularizer
 from mcframe.contracts.validators import positive
 from mcframe.numerics.charts import ScaledSpheres
@@ -20,6 +21,7 @@ from mcframe.numerics.max_norm_bounds import (
 )
 
 
+@stored
 @attrs.frozen
 class MaxNorm(Regularizer, Factored, Norm):
     """``weight * min over Z = U V' of max over i, j of ||u_i||^2, ||v_j||^2``.

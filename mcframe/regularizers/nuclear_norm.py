@@ -9,12 +9,14 @@ from attrs.validators import optional
 from mcframe.contracts.arrays import Array, Matrix
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.rounding import DUAL_ROUNDING
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored, Norm, PriorOfFactors, Regularizer, Spectral
 from mcframe.contracts.validators import positive, share
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.norms import spectral_bound
 
 
+@stored
 @attrs.frozen
 class NuclearNorm(Regularizer, Spectral, Factored, Norm, PriorOfFactors):
     """``weight * ||Z||_*``, the sum of the singular values of the latent matrix.

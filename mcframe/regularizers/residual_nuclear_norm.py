@@ -8,11 +8,13 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.rounding import DUAL_ROUNDING
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Composed, Regularizer
 from mcframe.contracts.validators import block_name, positive
 from mcframe.regularizers.nuclear_norm import NuclearNorm
 
 
+@stored
 @attrs.frozen
 class ResidualNuclearNorm(Regularizer):
     """``weight * ||R_Omega(Z_block - X)||_*``; Omega the observed entries of a block, X its data.
@@ -72,6 +74,7 @@ class ResidualNuclearNorm(Regularizer):
         return f"{self.weight:g} ‖R_Ω(Z_{self.block} − X)‖_*"
 
 
+@stored
 @attrs.frozen
 class BoundResidualNuclearNorm(Composed, Regularizer):
     """A ``ResidualNuclearNorm`` with the observed entries of its block, each of them once."""

@@ -6,10 +6,12 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Regularizer, SmoothTerm, Spectral
 from mcframe.contracts.validators import positive
 
 
+@stored
 @attrs.frozen
 class Ridge(Regularizer, Spectral, SmoothTerm):
     """``weight / 2 * ||Z||_F^2`` over every entry of the latent matrix, observed or not.

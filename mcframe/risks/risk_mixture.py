@@ -19,6 +19,7 @@ from mcframe.contracts.likelihood import (
     recession_of,
 )
 from mcframe.contracts.rounding import EPS
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import at_least_0, satisfies, within
 
 
@@ -182,6 +183,7 @@ class TiltedLoss:
         return cp.multiply(self.weight, loss) + line, constraints
 
 
+@stored
 @attrs.frozen(kw_only=True)
 class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
     """``pn PN + pu PU + nu NU``: three risks of labels 1, 0 and unlabeled (missing) entries.

@@ -2,7 +2,10 @@
 
 import attrs
 
+from mcframe.contracts.stored_classes import stored
 
+
+@stored
 @attrs.frozen
 class Work:
     """The work done for a fit of rows in partitions until some moment.

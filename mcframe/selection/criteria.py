@@ -549,7 +549,7 @@ def best_constants(fit: Fit, name: str) -> Fit:
         block = attrs.evolve(block, likelihood=problem.likelihood(name, effects))
     problem, effects = at_zero(attrs.evolve(block, bias=True), table)
     point = Point(LowRank.zeros(problem.shape))
-    return attrs.evolve(fit, problem=problem, point=point, effects=effects, paused=None)
+    return attrs.evolve(fit, problem=problem, point=point, effects=effects)
 
 
 def at_zero(block: Block, table: Table) -> tuple[Problem, Mapping[str, Array]]:

@@ -13,6 +13,7 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.pictures import Pictured
 from mcframe.contracts.showing import card, remarks, table_as_html
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import counted
 from mcframe.model import Model
 from mcframe.model.model import terms_with_weight
@@ -39,6 +40,7 @@ def without_edge_warnings() -> Iterator[None]:
         yield
 
 
+@stored
 @attrs.frozen(eq=False, repr=False)
 class CrossValidation(Pictured["CrossValidationPictures"]):
     """Scores of models at several weights on held-out folds, and the best of them.

@@ -214,7 +214,6 @@ def along(
             # Threads of products of factors would wait for one another.
             with blas_alone(), stage(f"weight {weight:.3g}"):
                 fit = solve_with(variant, chosen, attrs.evolve(settings, start=start))
-            fit = attrs.evolve(fit, paused=None)  # the next weight starts from its point alone
             # An interrupted fit is repeated by the next call.
             if archive is not None and fit.message != FROM_OUTSIDE:
                 archive.add(key, fit, problem=variant.problem)

@@ -609,7 +609,7 @@ class Fold:
             # Held-out rows are rows of the fitted table, too, but without an entry.
             new = ~problem.tables[name].rows_with_entries
             layout.row_effects(effects[name])[new] = row_effects[new]
-        return attrs.evolve(fit, point=Point(answer.latent), effects=effects, paused=None)
+        return attrs.evolve(fit, point=Point(answer.latent), effects=effects)
 
 
 @suggests_options

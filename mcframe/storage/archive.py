@@ -18,7 +18,14 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.validators import a_type
 from mcframe.runtime.machine import held
-from mcframe.storage.serializing import FORMAT, deserialize, message_of, serialize
+from mcframe.storage.serializing import (
+    FORMAT,
+    FORMATS,
+    deserialize,
+    formats_read,
+    message_of,
+    serialize,
+)
 
 HEADER = "header.json"
 # A file ends with a CRC of all bytes before it, of which 4 GB take a second.
@@ -106,11 +113,12 @@ class Archive:
                 isinstance(t, str) for t in texts.values()
             ):
                 raise TypeError("no header")
-        if format_number != FORMAT:
+        if format_number not in FORMATS:
             remedy = "upgrade mcframe" if format_number > FORMAT else "read it with that version"
             raise DataError(
                 f"{self.word} {self.path} was written by mcframe {by} in format {format_number},"
-                f" and mcframe {version()} reads format {FORMAT}; {remedy}, or give another file"
+                f" and mcframe {version()} reads formats {formats_read()}; {remedy}, or give"
+                " another file"
             )
         return stored_header
 
@@ -118,8 +126,8 @@ class Archive:
         with self.reading() as file:
             return f"{name}/facts.json" in file.namelist()
 
-    def read(self, name: str, kind: str, **shared: object) -> Any:
-        """The value of that name, of the class ``kind``; ``shared`` parts are those of ``add``."""
+    def read(self, name: str, *kinds: str, **shared: object) -> Any:
+        """The value of that name, of one of the classes; ``shared`` parts are those of ``add``."""
         with self.reading() as file:
             arrays, most = {}, self.path.stat().st_size
             for member in file.infolist():
@@ -128,8 +136,8 @@ class Archive:
                     arrays[key] = read_array(file, member, most)
             facts = json.loads(file.read(f"{name}/facts.json"))
             value = deserialize(arrays, facts, shared)
-            if type(value).__name__ != kind:
-                raise TypeError(f"it is {a_type(value)}, and a {kind} is needed")
+            if type(value).__name__ not in kinds:
+                raise TypeError(f"it is {a_type(value)}, and a {kinds[0]} is needed")
             return value
 
     def add(self, name: str, value: object, **shared: object) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,93 +17,24 @@ import numpy as np
 from mcframe.contracts.arrays import Array, class_offers
 from mcframe.contracts.errors import DataError, McframeError, ModelError
 from mcframe.contracts.showing import cut
-from mcframe.contracts.stored_classes import STORED
+from mcframe.contracts.stored_classes import (
+    PACKAGE,
+    STORED,
+    Declaration,
+    declaration_of,
+    from_outside,
+    full_name_of,
+)
 from mcframe.contracts.validators import a_type, meant
 from mcframe.storage import stored_frames
 
-# Changes where files of earlier versions are not read any more.
-FORMAT = 8
-# Packages whose public classes are stored by name.
+# The format of files that are written, and all that are read.
+FORMAT = 9
+FORMATS = (8, 9)
+# Packages whose public classes a model is written with.
 WORDS = ("likelihoods", "risks", "regularizers", "constraints")
-# Further classes that are stored field by field, by the module where they stand. No other class is
-# ever made from a file.
-CLASSES = {
-    "backends.alternating": "Alternating AlternatingState",
-    "backends.backend": "History SolverCheckpoint Record",
-    "backends.certificate": "Dual Point Rounding",
-    "backends.factored": "FactoredDescent FactoredState",
-    "backends.fpc": "FPC FPCState",
-    "backends.proximal": "Proximal ProximalState",
-    "backends.row_space": "RowSpace",
-    "backends.rowwise": "Rowwise",
-    "backends.splitting": "Nonsmooth Splitting SplittingState",
-    "calibration": "Calibration",
-    "fitting.fit_answer": "CompactState Fit",
-    "model.binding": "Layout LossCounts Totals",
-    "model.labels": "AxisLabels",
-    "model.model": "Block Model",
-    "model.problem": "Problem",
-    "model.table": "OriginalValues Standard Table TableWithoutData",
-    "model.transforms": "AffineUnits CellNumbers OffsetWithoutData RankUnits",
-    "numerics.kernels": "Compressed",
-    "numerics.low_rank_rows": "LowRankRows",
-    "numerics.operators": "LowRank",
-    "numerics.quasi_newton": "Memory",
-    "numerics.row_mixtures": "Form Incomplete RowMixture",
-    "numerics.shrinkage": "Shrinker Shrunk",
-    "posterior.answer": "Posterior",
-    "posterior.estimation": "Sweep",
-    "posterior.factor_state": "Design FactorState Gaussians Priors",
-    "posterior.factors": "FactorPosterior",
-    "posterior.joint": "JointPosterior",
-    "posterior.observed": "Observed ObservedBlock Summary",
-    "posterior.row_pass": "PosteriorRows",
-    "posterior.rows": "RowsParameters RowsPosterior RowsPrior",
-    "posterior.wide_rows": "WideParameters WidePrior",
-    "regularizers.residual_nuclear_norm": "BoundResidualNuclearNorm",
-    "runtime.work": "Work",
-    "selection.cross_validation_answer": "CrossValidation",
-    "tables.coding": "Choice CountedNumbers Counts Dates Discriminant Indicator Indicators Levels"
-    " Numbers Steps",
-    "tables.columns": "Column TextNumbers",
-    "tables.completion": "Completion",
-    "tables.declared_column": "DeclaredColumn",
-    "tables.calibrating": "ColumnScores",
-    "tables.declared": "Declared",
-    "tables.rows_choice": "RowsChoice",
-}
-HOMES = {name: module for module, names in CLASSES.items() for name in names.split()}
-# Classes of earlier files of this format, and their names now.
-RENAMED_CLASSES = {
-    "Given": "OriginalValues",
-    "Kept": "CompactState",
-    "Paused": "SolverCheckpoint",
-    "LeftBehind": "TableWithoutData",
-    "OffsetLeftBehind": "OffsetWithoutData",
-}
-# Fields of these files, by the name that their class has now, and their names now.
-RENAMED = {
-    "Compressed": {"as_given": "in_order"},
-    "Design": {"given": "fixed_values"},
-    "Table": {"given": "original", "unwritten": "has_implicit_cells"},
-    "Dual": {"given": "effects", "known": "fenchel_conjugates"},
-    "Rounding": {
-        "moved": "total",
-        "nothing": "zero_below",
-        "resolved": "resolution",
-        "room": "infeasibility",
-        "bound": "of_bound",
-    },
-}
-# Fields that are found anew from others, or are None until they are.
-FOUND_ANEW = {"FactoredState": "rng", "PosteriorRows": "latest", "Shrinker": "rng"}
-# A class that takes the place of another one without being one.
-STANDS_FOR = {"TableWithoutData": "Table"}
-# The class without which an answer is whole: None where it cannot be stored, as the state of a
-# solver of the user's own.
-DISPENSABLE = "SolverCheckpoint"
-# Fields of earlier versions that were None in every file.
-LEFT_OUT = {"PosteriorRows": "partitions"}
+# Names of classes of the package: only their modules are ever imported for a file.
+OF_PACKAGE = re.compile(rf"{PACKAGE}(\.[a-z][a-z0-9_]*)+\.[A-Za-z]\w*")
 # The most bytes of an array in the text for each character, and bytes that it may take anyway.
 WIDEST, SMALL = 64, 4096
 # Kinds of numpy's dtypes without Python objects.
@@ -168,9 +100,13 @@ class Writer:
             return {"is": "given", "as": self.shared[id(value)]}
         if id(value) in self.written:
             return {"is": "same", "as": self.written[id(value)]}
-        name, parts = self.parts(value, place)
-        if name == DISPENSABLE and not self.holds(parts):
-            return None
+        declaration = declaration_of(kind)
+        if declaration is None:
+            name, parts = self.parts(value, place)
+        else:
+            name, parts = name_of(declaration), fields_of(value, declaration)
+            if declaration.dispensable and not self.holds(parts):
+                return None
         facts = {key: self.plain(part, f"{place}.{key}") for key, part in parts.items()}
         if not self.inline:
             self.written[id(value)] = len(self.written)
@@ -188,12 +124,7 @@ class Writer:
         return True
 
     def parts(self, value: Any, place: str) -> tuple[str, Mapping[str, Any]]:
-        """The name of what a value is, and its parts."""
-        kind: Any = type(value)
-        name = name_of(kind)
-        if name is not None:
-            fields = [f for f in attrs.fields(kind) if f.init and f.name != FOUND_ANEW.get(name)]
-            return name, {f.alias or f.name: getattr(value, f.name) for f in fields}
+        """The name and the parts of a value of a class that declares nothing of itself."""
         if isinstance(value, np.ndarray):
             return self.array(value, place)
         if isinstance(value, np.generic) and value.dtype.kind in PLAIN_KINDS:
@@ -201,8 +132,10 @@ class Writer:
             return "number", {"dtype": value.dtype.str, "of": number.item()}
         if isinstance(value, Mapping):
             return "dict", {"keys": tuple(value), "values": tuple(value.values())}
-        library = kind.__module__.partition(".")[0]
-        for base in kind.__mro__:  # kinds of labels and of columns have one class above them
+        library = type(value).__module__.partition(".")[0]
+        for base in type(
+            value
+        ).__mro__:  # kinds of labels and of columns have one class above them
             take = TAKEN_APART.get((library, base.__name__))
             if take is not None:
                 with suppress(TypeError):  # of a dtype that is not stored
@@ -239,10 +172,14 @@ class Reader:
     shared: Mapping[str, Any]
     made: list[Any] = attrs.field(factory=list)
 
-    def value(self, plain: Any) -> Any:
-        """The value of some JSON."""
+    def value(self, plain: Any, dropped: bool = False) -> Any:
+        """The value of some JSON.
+
+        Of ``dropped`` values, which nothing needs any more, no class is made: they are read since
+        later parts may be the same as one of their arrays.
+        """
         if isinstance(plain, list):
-            return tuple([self.value(part) for part in plain])
+            return tuple([self.value(part, dropped) for part in plain])
         if not isinstance(plain, dict):
             return plain
         parts = dict(plain)
@@ -253,55 +190,53 @@ class Reader:
             return self.shared[parts["as"]]
         if name == "same":
             return self.made[parts["as"]]
-        made = self.make(name, {key: self.value(part) for key, part in parts.items()})
+        if name == "array" or name in PUT_TOGETHER:
+            made = self.make(name, {key: self.value(part, dropped) for key, part in parts.items()})
+        else:
+            made = self.instance(name, parts, dropped)
         self.made.append(made)
         return made
 
     def make(self, name: str, parts: dict[str, Any]) -> Any:
-        """The value of that name with these parts."""
+        """The array, or the value of a library, with these parts."""
         if name == "array":
             return self.arrays[parts["at"]] if "at" in parts else array_of(**parts)
-        if name in PUT_TOGETHER:
-            for key, part in parts.items():
-                if key not in INDEXED and type(part).__name__ == "RangeIndex":
-                    raise TypeError(f"{key} of {name} is no range")  # which may be endless
-            return PUT_TOGETHER[name](**parts)
-        name = full_name_of(RENAMED_CLASSES.get(name, name))
-        kind = class_of(name)
-        if name is None:
-            raise DataError(f"{parts} does not say what it is; add is = ..., a word of mcframe")
-        if kind is None and "." in str(name):
-            raise DataError(
-                f"is = {name!r} is a class from outside of mcframe; import its module, where"
-                " @mcframe.contracts.stored declares it, before the file is read (on the command"
-                " line: --plugin MODULE)"
-            )
-        if kind is None:
-            words = [
-                word for package in WORDS for word in import_module(f"mcframe.{package}").__all__
-            ]
-            words += [class_.__name__ for class_ in STORED.values()]
-            hint_of_name = meant(str(name), words, "words")
-            raise DataError(f"is = {name!r} is no word of mcframe; {hint_of_name}")
-        renamed = RENAMED.get(name, {})
-        parts = {renamed.get(key, key): part for key, part in parts.items()}
+        for key, part in parts.items():
+            if key not in INDEXED and type(part).__name__ == "RangeIndex":
+                raise TypeError(f"{key} of {name} is no range")  # which may be endless
+        return PUT_TOGETHER[name](**parts)
+
+    def instance(self, name: object, plain: Mapping[str, Any], dropped: bool) -> Any:
+        """The instance of a declared class whose fields have this JSON; None if it is dropped."""
+        if dropped:
+            for part in plain.values():
+                self.value(part, dropped)
+            return None
+        declaration = declared_as(name, plain)
+        kind: Any = declaration.stored_as or declaration.kind
+        renamed = declaration.renamed_fields
+        parts = {}
+        for key, part in plain.items():
+            value = self.value(part, dropped=key in declaration.former_fields)
+            if key not in declaration.former_fields:
+                parts[renamed.get(key, key)] = value
         fields = {field.alias or field.name: field for field in attrs.fields(kind) if field.init}
-        called = f"{name} {parts['name']!r}" if "name" in parts else name
-        if parts.get(LEFT_OUT.get(name, ""), "") is None:
-            del parts[LEFT_OUT[name]]
+        called = f"{kind.__name__} {parts['name']!r}" if "name" in parts else kind.__name__
         for key in parts:
             if key not in fields:
                 hint_of_name = meant(key, list(fields), "names")
                 raise DataError(f"{called} has no {key!r}; {hint_of_name}")
         for key, field in fields.items():
-            if field.name == FOUND_ANEW.get(name) and field.default is attrs.NOTHING:
-                parts[key] = None
+            if key in declaration.recomputed:
+                parts.pop(key, None)
+                if field.default is attrs.NOTHING:
+                    parts[key] = None
             elif key not in parts and field.default is attrs.NOTHING:
                 raise DataError(f"{called} needs a value of {key!r}; add it")
         # Before it is made: a converter would read a range of labels to its end.
         hints = hints_of(kind)
         for key, part in parts.items():
-            if fields[key].name in hints and not fits(part, hint := hints[fields[key].name]):
+            if key in hints and not fits(part, hint := hints[key]):
                 value_text = f"{key}={cut(repr(part))} was given"
                 raise DataError(f"{called}: {value_text}; {in_words(hint)} is needed")
         made = kind(**parts)
@@ -312,17 +247,11 @@ class Reader:
 
 @cache
 def hints_of(kind: type) -> dict[str, Any]:
-    """The annotations of the fields of a class, but of those that are found anew.
-
-    The paused state of a solver leaves any of them out.
-    """
-    hints, name = get_type_hints(kind), kind.__name__
-    paused = HOMES.get(name, "").startswith("backends.") and name.endswith("State")
-    return {
-        field.name: hints[field.name] | None if paused else hints[field.name]
-        for field in attrs.fields(kind)
-        if field.name != FOUND_ANEW.get(name)
-    }
+    """The annotations of the fields of a class that are written."""
+    hints, declaration = get_type_hints(kind), declaration_of(kind)
+    recomputed = () if declaration is None else declaration.recomputed
+    names = {field.alias or field.name: field.name for field in attrs.fields(kind)}
+    return {key: hints[name] for key, name in names.items() if key not in recomputed}
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -347,11 +276,17 @@ def fits(value: Any, hint: Any) -> bool:
     if not isinstance(kind, type) or kind in (object, Any):
         return True
     with suppress(TypeError):  # protocols that are not told apart
-        if not isinstance(value, kind) and STANDS_FOR.get(type(value).__name__) != kind.__name__:
+        if not isinstance(value, kind) and not stands_for(value, kind):
             return False
     if isinstance(value, Mapping) and len(inner) == 2:
         return all(fits(k, inner[0]) and fits(part, inner[1]) for k, part in value.items())
     return True
+
+
+def stands_for(value: object, kind: type) -> bool:
+    """True if the class of a value says that it may take the place of another one."""
+    declaration = declaration_of(type(value))
+    return declaration is not None and declaration.stands_for is kind
 
 
 def to_text(value: object, name: str) -> str:
@@ -365,8 +300,7 @@ def from_text(text: str, kind: type) -> Any:
     name = kind.__name__.lower()
     try:
         document = json.loads(text)
-        if document["format"] != FORMAT:
-            raise ValueError(f"its format is {document['format']!r}, and {FORMAT} is read")
+        check_format(document["format"])
         value = deserialize({}, document[name])
         if not isinstance(value, kind):
             raise ValueError(f"it is {a_type(value)}")
@@ -396,44 +330,76 @@ def in_words(hint: Any) -> str:
     return " or ".join(of_parts(part) for part in get_args(hint) if part is not ...) or str(hint)
 
 
-def class_of(name: str) -> Any:
-    """The class of the package that is stored under a name; None where there is none."""
+def check_format(number: object) -> None:
+    """Raise a ``DataError`` where a text is of a format that this version does not read."""
+    if number not in FORMATS:
+        raise DataError(f"its format is {number!r}, and {formats_read()} are read")
+
+
+def formats_read() -> str:
+    """The formats that are read, as in a sentence."""
+    return " and ".join(map(str, FORMATS))
+
+
+def declared_as(name: object, parts: Mapping[str, Any]) -> Declaration:
+    """The declaration of the class that files have under a name, or a ``DataError``.
+
+    No other class is ever made from a file. A module is imported for it only within the package:
+    classes from outside have to be declared already.
+    """
+    if name is None:
+        raise DataError(f"{dict(parts)} does not say what it is; add is = ..., a word of mcframe")
+    text = str(name)
+    declaration = find_declaration(text)
+    if declaration is not None:
+        return declaration
+    if text.startswith(f"{PACKAGE}."):
+        raise DataError(
+            f"is = {text!r} is no class that this version of mcframe reads; read the file with the"
+            " version that wrote it"
+        )
+    if "." in text:
+        raise DataError(
+            f"is = {text!r} is a class from outside of mcframe; import its module, where"
+            " @mcframe.contracts.stored declares it, before the file is read (on the command"
+            " line: --plugin MODULE)"
+        )
+    words = [word for package in WORDS for word in import_module(f"{PACKAGE}.{package}").__all__]
+    words += [declaration.kind.__name__ for declaration in from_outside()]
+    raise DataError(f"is = {text!r} is no word of mcframe; {meant(text, words, 'words')}")
+
+
+def find_declaration(name: str) -> Declaration | None:
+    """The declaration of the class that files have under a name; None where there is none.
+
+    People write the name of a class from outside alone, too. One of the package comes first.
+    """
+    if name not in STORED and OF_PACKAGE.fullmatch(name):
+        with suppress(ModuleNotFoundError):
+            import_module(name.rpartition(".")[0])
     if name in STORED:
         return STORED[name]
-    if name in HOMES:
-        return getattr(import_module(f"mcframe.{HOMES[name]}"), name)
-    for package in WORDS:
-        module = import_module(f"mcframe.{package}")
-        if name in module.__all__ and attrs.has(word_class := getattr(module, name)):
-            return word_class
-    return None
+    named = [declaration for declaration in from_outside() if declaration.kind.__name__ == name]
+    return named[0] if len(named) == 1 else None
 
 
-def full_name_of(name: str) -> str:
-    """The name that a class from outside is stored under, of its name alone; else the same name.
-
-    As people write it in a file. A class of the package comes first.
-    """
-    if name in STORED or "." in str(name) or class_of(name) is not None:
-        return name
-    named = [full_name for full_name, kind in STORED.items() if kind.__name__ == name]
-    return named[0] if len(named) == 1 else name
+def name_of(declaration: Declaration) -> str:
+    """The name that files have for a class: as in ``mc.Gaussian`` for a public one."""
+    kind = declaration.stored_as or declaration.kind
+    public = vars(import_module(PACKAGE)).get(kind.__name__) is kind
+    return kind.__name__ if public else full_name_of(kind)
 
 
-def name_of(kind: type) -> str | None:
-    """The name that a class is stored under; None of one that is not stored.
-
-    A class behind a public one, as those of a ``Calibration``, has the name of that.
-    """
-    if not attrs.has(kind):
-        return None
-    full_name = f"{kind.__module__}.{kind.__qualname__}"
-    if STORED.get(full_name) is kind:
-        return full_name
-    for base in kind.__mro__:
-        if base.__module__ == kind.__module__ and class_of(base.__name__) is base:
-            return base.__name__
-    return None
+def fields_of(value: Any, declaration: Declaration) -> dict[str, Any]:
+    """The fields of an instance of a declared class that are written."""
+    fields = {
+        field.alias or field.name: field for field in attrs.fields(type(value)) if field.init
+    }
+    return {
+        key: getattr(value, field.name)
+        for key, field in fields.items()
+        if key not in declaration.recomputed
+    }
 
 
 def refusal(value: Any, place: str) -> ModelError:

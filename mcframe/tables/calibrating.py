@@ -7,12 +7,14 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.stored_classes import stored
 from mcframe.tables.coding import Coding, Indicator, RawPredictions, calibrated, joined
 from mcframe.tables.declared_column import DeclaredColumn
 from mcframe.tables.missingness import Missingness
 from mcframe.tables.rows_folds import HeldOutMoments
 
 
+@stored
 @attrs.frozen
 class ColumnScores:
     """Errors of the predictions of a column at its held-out entries.

@@ -12,6 +12,7 @@ from scipy.special import softmax, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import ValueKind
+from mcframe.contracts.stored_classes import stored
 from mcframe.posterior.answer import Posterior
 from mcframe.runtime.machine import limits_blas
 from mcframe.tables.columns import Column
@@ -150,6 +151,7 @@ class Coded(ABC):
         return mean
 
 
+@stored
 @attrs.frozen
 class Numbers(Coded):
     """Numbers as they are; a column of whole numbers is filled with the nearest ones.
@@ -247,6 +249,7 @@ class Numbers(Coded):
         return float(np.sqrt(mean)) * self.unit
 
 
+@stored
 @attrs.frozen
 class Counts(Numbers):
     """Counts; the loss is half the deviance of Poisson, ``y log(y / mean) - y + mean``."""
@@ -273,6 +276,7 @@ class Counts(Numbers):
         return np.maximum(super().constant_answer(codes), 0.5 / codes.size)
 
 
+@stored
 @attrs.frozen
 class Dates(Numbers):
     """Days since a centre, which is one of the dates: exact to a microsecond within 285 years.
@@ -314,6 +318,7 @@ class Dates(Numbers):
         return list(times)
 
 
+@stored
 @attrs.frozen
 class Choice(Coded):
     """One of several values as its place among them: 0, 1, 2, ...
@@ -375,6 +380,7 @@ class Choice(Coded):
         return (predicted != codes).astype(np.float64)
 
 
+@stored
 @attrs.frozen
 class Levels(Choice):
     """One of several ordered values, from the lowest."""
@@ -432,6 +438,7 @@ ROUNDING = 1e-9
 RIDGE = 0.05
 
 
+@stored
 @attrs.frozen
 class Indicator(Choice):
     """One of K values, its probabilities ``exp(score_k)`` over their sum.
@@ -560,6 +567,7 @@ class Indicator(Choice):
         return p[:, [place]] - p
 
 
+@stored
 @attrs.frozen
 class Steps(Indicator, Levels):
     """Levels as the numbers 0, 1, ..."""
@@ -575,6 +583,7 @@ class Steps(Indicator, Levels):
         return np.hstack([below, heights[:, place : place + 1] - 0.5])
 
 
+@stored
 @attrs.frozen(eq=False)
 class Discriminant:
     """Gaussian means of classes with one covariance: linear discriminant analysis (Fisher, 1936).
@@ -640,6 +649,7 @@ class Discriminant:
         return away @ self.centres.T - 0.5 * relative / widths @ self.centres.T**2
 
 
+@stored
 @attrs.frozen
 class Indicators(Indicator):
     """One column for each class, 1 in its own.
@@ -687,6 +697,7 @@ class Indicators(Indicator):
         return scores, explained / self.discriminant.reference
 
 
+@stored
 @attrs.frozen
 class CountedNumbers(Counts):
     """Counts as numbers: a mean m below a bend b, half of the column's mean, is b exp(m / b - 1).

@@ -20,6 +20,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask, class_offers
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.row_stores import refuse_stores
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import REAL_KINDS, a_type, as_float, exact, is_missing, plain
 from mcframe.model.labels import absent, numbers_of_column
 from mcframe.tables.gaps import (
@@ -53,6 +54,7 @@ REMEDIES = {
 }
 
 
+@stored
 @attrs.frozen(eq=False)
 class Column:
     """A column of a table as it was given, and what its values are.
@@ -504,6 +506,7 @@ QUANTITY = re.compile(
 )
 
 
+@stored
 @attrs.frozen(eq=False)
 class TextNumbers(Column):
     """A column of text, or of text and numbers, that is read as numbers.

@@ -14,6 +14,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError, NoSuchAnswer
 from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.showing import card, percent, remarks, table_as_html, table_as_text
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import RandomState, checked_seed, counted, plain, whole
 from mcframe.fitting.base_answer import Answer
 from mcframe.fitting.fit_answer import Fit
@@ -246,6 +247,7 @@ def drawn_places(probabilities: Array, rng: np.random.Generator) -> Array:
     return np.minimum(places, heights.shape[1] - 1)
 
 
+@stored
 @attrs.frozen(eq=False, repr=False)
 class Completion(Answer["CompletionPictures"], Generic[Frame]):
     """A completed table, with the posterior or the fit that filled it.

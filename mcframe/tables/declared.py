@@ -11,6 +11,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.showing import card, percent, table_as_html, table_as_text
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import a_type, counted, plain
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model
@@ -31,6 +32,7 @@ from mcframe.tables.native_tables import like_frame, with_columns
 from mcframe.tables.new_rows import CodedRows, conditioned
 
 
+@stored
 @attrs.frozen(eq=False, repr=False)
 class Declared(Generic[Frame]):
     """A table as a model and its data; ``model, data = mc.declare(frame)`` unpacks them.

@@ -14,6 +14,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood, ValueKind, fits_parameters
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import counted, exact, plain
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
 from mcframe.model import Block
@@ -47,6 +48,7 @@ from mcframe.tables.columns import (
 from mcframe.tables.gaps import LONGEST_SCALE, listed
 
 
+@stored
 @attrs.frozen(eq=False)
 class DeclaredColumn:
     """A column of a table, its type, and its position in the model.

@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import counted
 from mcframe.model import Block, Model
 from mcframe.posterior.answer import Posterior, posterior
@@ -42,6 +43,7 @@ FIRST_FEATURE_NOISE = 3.0
 FINAL_TOLERANCE = 1e-5
 
 
+@stored
 @attrs.frozen(eq=False)
 class RowsChoice:
     """The mixture of rows: how many Gaussians, the strength of their prior, noise of features.
