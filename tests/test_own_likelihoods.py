@@ -17,6 +17,7 @@ import pytest
 import mcframe as mc
 from mcframe.contracts import likelihood as contract
 from mcframe.contracts import stored
+from mcframe.contracts.stored_classes import STORED, full_name_of
 from mcframe.selection import HeldOutLoss, LabelError, OrdinalDistance, RelativeError
 
 mpl.use("Agg")
@@ -210,7 +211,7 @@ def test_a_file_with_a_class_that_is_not_declared_says_how_to_go_on(tmp_path, mo
     mc.fit(model, {"y": numbers((6, 3), "real", np.random.default_rng(0))}).save(
         tmp_path / "y.mcf"
     )
-    monkeypatch.setattr("mcframe.storage.serializing.STORED", {})
+    monkeypatch.delitem(STORED, full_name_of(type(own(mc.Gaussian()))))
     with pytest.raises(mc.DataError, match=r"OwnGaussian' is a class from outside.*import its"):
         mc.load(tmp_path / "y.mcf")
 

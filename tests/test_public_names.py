@@ -18,7 +18,7 @@ from .fuzzing import answers
 FIT = {
     *("model", "problem", "status", "message", "backend", "history", "random_state", "notes"),
     *("objective", "bound", "gap", "rounding", "allowed_excess"),
-    *("latent", "rank", "effects", "bias", "row_effects", "likelihood", "point", "paused"),
+    *("latent", "rank", "effects", "bias", "row_effects", "likelihood", "point"),
     *("natural", "predict", "predict_pairs", "impute", "top", "log_likelihood", "losses_at"),
     *("plot", "save"),
     *("predict_rows", "impute_rows", "latent_rows", "top_rows", "residual", "compact", "of"),

@@ -18,12 +18,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
+from mcframe.contracts.stored_classes import STORED
 from mcframe.fitting import fit as fitting
 from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.storage import archive as storage
 from mcframe.storage import serializing as stored
 from mcframe.storage.archive import HEADER, checksums_of
-from mcframe.storage.serializing import RENAMED, RENAMED_CLASSES
 
 from .strategies import damaged
 
@@ -164,7 +164,8 @@ def test_a_checkpoint_is_no_answer(file):
         mc.path(MODEL, {"x": X}, weights=mc.selection.Grid(count=2), checkpoint=file)
 
 
-NAMES = sorted([*stored.HOMES, *stored.PUT_TOGETHER, "array", "given", "same", "float"])
+NAMES = sorted([*STORED, *stored.PUT_TOGETHER, "array", "given", "same", "float"])
+FOREIGN = ["os.system", "Popen", "eval", "mcframe.storage.archive.Archive", "mcframe.this.Zen"]
 JUNK = st.one_of(
     st.none(),
     st.booleans(),
@@ -173,7 +174,7 @@ JUNK = st.one_of(
     st.just([]),
     st.lists(st.integers(0, 3), max_size=3),
     st.just({}),
-    st.builds(lambda name: {"is": name}, st.sampled_from([*NAMES, "os.system", "Popen", "eval"])),
+    st.builds(lambda name: {"is": name}, st.sampled_from([*NAMES, *FOREIGN])),
     st.builds(lambda k: {"is": "same", "as": k}, st.integers(-5, 400)),
     st.builds(
         lambda n: {"is": "pandas.RangeIndex", "start": 0, "stop": n, "step": 1, "name": None},
@@ -517,6 +518,7 @@ DRIVER = """
 import sys
 import numpy as np
 import mcframe as mc
+from mcframe.contracts.stored_classes import STORED
 from mcframe.fitting import fit as fitting
 from mcframe.posterior import estimation
 
@@ -590,17 +592,21 @@ def test_a_posterior_in_memory_goes_on_from_its_checkpoint(word, tmp_path):
 
 
 def test_files_with_earlier_names_of_fields_are_read(answers, file):
-    """Classes and fields were renamed within this format."""
+    """Classes and fields were renamed within format 8."""
 
     def earlier(part):
         if isinstance(part, list):
             return [earlier(element) for element in part]
         if not isinstance(part, dict):
             return part
-        fields = {new: old for old, new in RENAMED.get(part.get("is"), {}).items()}
-        classes = {new: old for old, new in RENAMED_CLASSES.items()}
-        members = {fields.get(key, key): earlier(element) for key, element in part.items()}
-        return members | {"is": classes.get(part["is"], part["is"])} if "is" in part else members
+        declaration = STORED.get(part.get("is"))
+        if declaration is None:
+            return {key: earlier(element) for key, element in part.items()}
+        fields = {new: old for old, new in declaration.renamed_fields.items()}
+        old_names = [name for name in STORED if STORED[name] is declaration]
+        return {fields.get(key, key): earlier(element) for key, element in part.items()} | {
+            "is": old_names[-1]
+        }
 
     members = members_of(answers["fit"])
     facts = json.loads(members[FACTS])

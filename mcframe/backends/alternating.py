@@ -27,7 +27,7 @@ SMALL = 0.1
 SLOWEST = 0.95
 
 
-@stored(recomputed=("evaluation",))
+@stored(recomputed=("evaluation", "swept"))
 @attrs.define(eq=False)
 class AlternatingState:
     """Z = U V' by its singular value decomposition, balanced, and the loss at its entries."""

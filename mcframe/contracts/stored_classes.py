@@ -20,6 +20,7 @@ class Declaration:
     kind: type
     renamed_fields: Mapping[str, str]
     former_fields: tuple[str, ...]
+    formerly_none: tuple[str, ...]
     recomputed: tuple[str, ...]
     stored_as: type | None
     stands_for: type | None
@@ -38,6 +39,7 @@ def stored(
     formerly: tuple[str, ...] = (),
     renamed_fields: Mapping[str, str] | None = None,
     former_fields: tuple[str, ...] = (),
+    formerly_none: tuple[str, ...] = (),
     recomputed: tuple[str, ...] = (),
     stored_as: type | None = None,
     stands_for: type | None = None,
@@ -49,6 +51,7 @@ def stored(
     formerly: tuple[str, ...] = (),
     renamed_fields: Mapping[str, str] | None = None,
     former_fields: tuple[str, ...] = (),
+    formerly_none: tuple[str, ...] = (),
     recomputed: tuple[str, ...] = (),
     stored_as: type | None = None,
     stands_for: type | None = None,
@@ -70,6 +73,8 @@ def stored(
         Names that earlier files have for fields, with the names that these have now.
     former_fields : tuple of str
         Fields of earlier files that the class has no longer. What they hold is left out.
+    formerly_none : tuple of str
+        The same for fields that are None in all these files; another value is refused.
     recomputed : tuple of str
         Fields that are not written: they follow from others, and are None, or have their
         default, when the class is made from a file.
@@ -101,25 +106,33 @@ def stored(
     """
 
     def declare(made: AnyClass) -> AnyClass:
-        if not attrs.has(made):
+        fields = attrs.fields(made) if attrs.has(made) else None
+        if fields is None:
             raise ModelError(
                 f"stored: {made.__name__} is no class of attrs, whose fields could be stored;"
                 " write @attrs.frozen below @stored"
             )
-        fields = {field.alias or field.name for field in attrs.fields(made)}
+        names = {field.alias or field.name for field in fields}
         renamed = dict(renamed_fields or {})
         for name in (*renamed.values(), *recomputed):
-            if name not in fields:
+            if name not in names:
                 raise ModelError(
                     f"stored: {made.__name__} has no field {name!r}; correct the name"
                 )
-        for name in (*renamed, *former_fields):
-            if name in fields:
+        for name in (*renamed, *former_fields, *formerly_none):
+            if name in names:
                 raise ModelError(
                     f"stored: {made.__name__} has a field {name!r}; drop it from the earlier names"
                 )
         declaration = Declaration(
-            made, renamed, former_fields, recomputed, stored_as, stands_for, dispensable
+            made,
+            renamed,
+            former_fields,
+            formerly_none,
+            recomputed,
+            stored_as,
+            stands_for,
+            dispensable,
         )
         STORED.update(dict.fromkeys((*names_of(made), *formerly), declaration))
         return made

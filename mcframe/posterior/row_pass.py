@@ -83,7 +83,7 @@ class SweptRows(Protocol):
         ...
 
 
-@stored(recomputed=("latest",), former_fields=("partitions",))
+@stored(recomputed=("latest",), formerly_none=("partitions",))
 @attrs.define(eq=False)
 class PosteriorRows:
     """The rows of Gaussian factors, all of them in this process.

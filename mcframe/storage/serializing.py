@@ -218,6 +218,8 @@ class Reader:
         parts = {}
         for key, part in plain.items():
             value = self.value(part, dropped=key in declaration.former_fields)
+            if key in declaration.formerly_none and value is None:
+                continue
             if key not in declaration.former_fields:
                 parts[renamed.get(key, key)] = value
         fields = {field.alias or field.name: field for field in attrs.fields(kind) if field.init}

@@ -1,0 +1,306 @@
+"""What files may hold: classes that say so beside themselves, and of a saved fit no solver."""
+
+import ast
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import get_args, get_origin
+
+import attrs
+import numpy as np
+import pytest
+
+import mcframe as mc
+from mcframe.contracts import stored
+from mcframe.contracts.stored_classes import STORED, declaration_of, full_name_of
+from mcframe.fitting import fit as fitting
+from mcframe.storage.archive import Archive
+from mcframe.storage.digest import digest_of
+from mcframe.storage.serializing import declared_as, deserialize, hints_of, serialize
+
+from .catalogue import LIKELIHOODS, SHAPED_TERMS, TERMS
+from .data import write_files
+
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::{k}") for k in ("UserWarning", "RuntimeWarning")
+]
+ROOT = Path(mc.__file__).parent
+DATA = Path(write_files.__file__).parent
+DECLARED = {d.kind: d for d in STORED.values() if d.kind.__module__.startswith("mcframe.")}
+KINDS = ("fit", "posterior", "completion")
+# The solvers, by the checkpoints that the writer of files makes of them.
+SOLVERS = [name for name in write_files.CHECKPOINTS if name != "partitions"]
+
+
+def names_in(facts):
+    """The names of all classes in some JSON."""
+    if isinstance(facts, dict):
+        yield from [facts["is"]] if "is" in facts else []
+        facts = list(facts.values())
+    for part in facts if isinstance(facts, list) else []:
+        yield from names_in(part)
+
+
+def classes_in(facts):
+    return {STORED[name].kind for name in names_in(facts) if name in STORED}
+
+
+def facts_of(path, name="answer"):
+    with zipfile.ZipFile(path) as file:
+        return json.loads(file.read(f"{name}/facts.json"))
+
+
+def instances_in(value, seen):
+    """All instances of declared classes that a value consists of."""
+    if id(value) in seen:
+        return
+    seen[id(value)] = value
+    if declaration_of(type(value)) is not None:
+        yield value
+        parts = [getattr(value, field.name) for field in attrs.fields(type(value))]
+    elif isinstance(value, dict):
+        parts = list(value.values())
+    else:
+        parts = list(value) if isinstance(value, list | tuple) else []
+    for part in parts:
+        yield from instances_in(part, seen)
+
+
+# --- Declared beside itself -------------------------------------------------------------------
+
+
+def is_stored(decorator):
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return isinstance(called, ast.Name) and called.id == "stored"
+
+
+def test_every_stored_class_is_declared_beside_itself():
+    """By a decorator in its file; nothing else calls it, and no table names classes."""
+    decorated = set()
+    for path in ROOT.rglob("*.py"):
+        module = ".".join(("mcframe", *path.relative_to(ROOT).with_suffix("").parts))
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and any(map(is_stored, node.decorator_list)):
+                decorated.add(f"{module}.{node.name}")
+    assert decorated == {full_name_of(kind) for kind in DECLARED}
+    text = (ROOT / "storage" / "serializing.py").read_text()
+    strings = {n.value for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Constant)}
+    assert not strings & {kind.__name__ for kind in DECLARED}
+
+
+def test_names_of_stored_classes_are_their_own():
+    """A file may have the name alone of a class of the package."""
+    for kind, declaration in DECLARED.items():
+        assert STORED[kind.__name__] is STORED[full_name_of(kind)] is declaration
+    assert len({kind.__name__ for kind in DECLARED}) == len(DECLARED)
+
+
+def test_all_words_are_stored():
+    for package in (mc.likelihoods, mc.risks, mc.regularizers, mc.constraints):
+        for name in package.__all__:
+            assert STORED[name].kind is getattr(package, name)
+    assert declaration_of(type(mc.Calibration("x", [1.0], [1.0]))).stored_as is mc.Calibration
+
+
+def classes_of(hint):
+    """The classes of the package that an annotation names."""
+    origin = get_origin(hint)
+    if origin is not None and origin.__module__.startswith("mcframe."):
+        yield from classes_of(origin)  # whose arguments are no fields
+        return
+    for part in get_args(hint):
+        yield from classes_of(part)
+    if isinstance(hint, type) and attrs.has(hint) and hint.__module__.startswith("mcframe."):
+        yield hint
+
+
+@pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.__name__)
+def test_fields_of_stored_classes_are_of_stored_classes(kind):
+    for name, hint in hints_of(kind).items():
+        for part in classes_of(hint):
+            assert any(issubclass(other, part) for other in DECLARED), f"{name}: {part.__name__}"
+
+
+# --- There and back ---------------------------------------------------------------------------
+
+
+def there_and_back(value, **shared):
+    """A value through JSON and arrays; what is written is the same the second time."""
+    arrays, facts = serialize(value, "value", shared)
+    again = deserialize(arrays, json.loads(json.dumps(facts)), shared)
+    arrays_again, facts_again = serialize(again, "value", shared)
+    assert facts_again == json.loads(json.dumps(facts))
+    assert digest_of(arrays_again) == digest_of(arrays)
+    return again
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """What the checkpoint of each solver holds, by its name, with the file and the problem."""
+    folder, made = tmp_path_factory.mktemp("checkpoints"), {}
+    for name in SOLVERS:
+        terms, data, backend = write_files.CHECKPOINTS[name]
+        model, path = mc.Model([write_files.GAUSSIAN], terms), folder / f"{name}.npz"
+        fit = mc.fit(model, data, backend=backend, max_iter=6, tol=1e-12, checkpoint=path)
+        archive = Archive(path)
+        held = archive.read("latest", "FitCheckpoint", problem=fit.problem)
+        made[name] = held, path, fit
+    return made
+
+
+def test_every_stored_class_goes_there_and_back(checkpoints):
+    """Instances from answers of all kinds, checkpoints of all solvers, and all words."""
+    seen, kinds = {}, set()
+    files = [path for kind in KINDS for path in sorted((DATA / "format_8").glob(f"{kind}_*.npz"))]
+    answers = [mc.load(path) for path in files]
+    held = [value for value, _, _ in checkpoints.values()]
+    words = [entry.word for entry in LIKELIHOODS]
+    words += [*TERMS, *[term for term, _ in SHAPED_TERMS]]
+    words += [
+        mc.Rowwise(),
+        mc.RiskMixture(pn=1.0, missing_rate=0.5, likelihood=mc.Bernoulli("logit")),
+    ]
+    for value in instances_in([*answers, *held, *words], seen):
+        kinds.add(type(value))
+        # As a part alone: what the whole computes of its parts is compared below.
+        there_and_back(value)
+    for value in [*answers, *held]:
+        there_and_back(value)
+    assert {kind.__name__ for kind in DECLARED if kind not in kinds} == {"Calibration"}
+
+
+# --- Solvers' states ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_saved_fit_holds_no_state_of_its_solver(name, checkpoints, tmp_path, monkeypatch):
+    """Whatever becomes of the classes of states, and of their fields, saved fits are read."""
+    held, path, fit = checkpoints[name]
+    facts = facts_of(path, "latest")
+    of_solver = classes_in(facts["solver"]) - classes_in(facts["fit"])
+    of_solver -= {mc.backends.Point}
+    assert type(held.solver.solver) in of_solver
+    assert len(of_solver) > 2
+    saved = fit.save(tmp_path / "fit.npz")
+    assert not classes_in(facts_of(saved)) & of_solver
+    names = [key for key, d in STORED.items() if d.kind in of_solver]
+    for key in names:
+        monkeypatch.delitem(STORED, key)
+    np.testing.assert_array_equal(mc.load(saved).predict("x"), fit.predict("x"))
+    earlier = DATA / "format_8" / f"fit_{name}.npz"
+    assert set(names_in(facts_of(earlier)["paused"])) & set(names)
+    assert mc.load(earlier, mc.Fit).backend == name
+    with pytest.raises(mc.DataError, match="is no class that this version of mcframe reads"):
+        Archive(path).read("latest", "FitCheckpoint", problem=fit.problem)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_checkpoint_makes_the_steps_that_would_have_followed(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "KEPT_EVERY", 0.0)
+    terms, data, backend = write_files.CHECKPOINTS[name]
+    model, options = mc.Model([write_files.GAUSSIAN], terms), {"backend": backend, "tol": 1e-12}
+    whole = mc.fit(model, data, max_iter=24, **options)
+    for _ in range(3):
+        rest = mc.fit(model, data, max_iter=8, checkpoint=tmp_path / "fit.npz", **options)
+    assert rest.objective == pytest.approx(whole.objective, rel=1e-7)
+
+
+# --- Nothing else is ever made ----------------------------------------------------------------
+
+
+FOREIGN = [
+    "os.system",
+    "this.Zen",
+    "builtins.eval",
+    "subprocess.Popen",
+    "mcframe.storage.archive.os",
+    "mcframe.storage.archive.Archive",
+    "mcframe.storage.serializing.Reader",
+    "mcframe.fitting.fit_answer.save",
+    "mcframe.backends.choice.FirstOrder",
+    "mcframe.__main__.main",
+    "mcframe.nowhere.Fit",
+    "mcframe.this.Zen",
+    "mcframe..this.Zen",
+    "mcframe.Fit",
+    ".Fit",
+    "..",
+    "",
+    "Archive",
+    "FirstOrder",
+]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_no_other_class_is_made_from_a_file(name, monkeypatch):
+    modules = set(sys.modules)
+    with pytest.raises(mc.DataError, match=r"is = "):
+        deserialize({}, {"is": name, "of": [{"is": "Gaussian"}]})
+    with pytest.raises(mc.DataError):
+        mc.Model.from_json(json.dumps({"format": 9, "model": {"is": name}}))
+    new = set(sys.modules) - modules
+    assert all(module.startswith("mcframe.") for module in new), new
+
+
+def test_a_name_imports_no_module_from_outside(tmp_path):
+    """Not even one that stands where Python looks for modules."""
+    (tmp_path / "evil.py").write_text("raise SystemExit('imported')")
+    (tmp_path / "mcframe_evil.py").write_text("raise SystemExit('imported')")
+    script = (
+        "import mcframe as mc\n"
+        "from mcframe.storage.serializing import deserialize\n"
+        "for name in ('evil.Own', 'mcframe_evil.Own', 'mcframe.evil.Own', 'mcframe..evil.Own'):\n"
+        "    try:\n"
+        "        deserialize({}, {'is': name})\n"
+        "    except mc.DataError as error:\n"
+        "        print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert len(done.stdout.splitlines()) == 4
+
+
+def test_classes_are_found_in_modules_of_the_package_that_are_not_imported():
+    name = "mcframe.papers.nowhere.Fit"
+    with pytest.raises(mc.DataError, match="is no class that this version of mcframe reads"):
+        declared_as(name, {})
+    assert "mcframe.papers" in sys.modules
+    assert declared_as("mcframe.fitting.fit_answer.Fit", {}).kind is mc.Fit
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"recomputed": ("nothing",)}, "has no field 'nothing'"),
+        ({"renamed_fields": {"old": "nothing"}}, "has no field 'nothing'"),
+        ({"renamed_fields": {"variance": "variance"}}, "has a field 'variance'; drop it"),
+        ({"former_fields": ("variance",)}, "has a field 'variance'; drop it"),
+        ({"formerly_none": ("variance",)}, "has a field 'variance'; drop it"),
+    ],
+)
+def test_wrong_declarations_are_refused(options, match):
+    @attrs.frozen
+    class Own(mc.Gaussian):
+        """A likelihood of a user's own."""
+
+    with pytest.raises(mc.ModelError, match=match):
+        stored(**options)(Own)
+
+
+def test_earlier_names_of_a_class_of_ones_own():
+    """Another module, another name of the class and of a field."""
+
+    @stored(formerly=("elsewhere.Before",), renamed_fields={"by": "divisor"})
+    @attrs.frozen
+    class Halved(mc.Gaussian):
+        """A likelihood of a user's own."""
+
+        divisor: float = 2.0
+
+    again = deserialize({}, {"is": "elsewhere.Before", "variance": 1.0, "by": 3.0})
+    assert again == Halved(1.0, 3.0)
+    for name in ("elsewhere.Before", full_name_of(Halved)):
+        del STORED[name]
