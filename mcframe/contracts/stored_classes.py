@@ -1,4 +1,4 @@
-"""Which classes files may hold: each says so beside itself, by the decorator ``stored``."""
+"""The classes that files may hold: each says so beside itself, by the decorator ``stored``."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, overload
@@ -15,7 +15,7 @@ PACKAGE = __name__.partition(".")[0]
 
 @attrs.frozen
 class Declaration:
-    """What a class says of itself in files; the fields are those of ``stored``."""
+    """The options of ``stored`` for one class."""
 
     kind: type
     renamed_fields: Mapping[str, str]
@@ -162,6 +162,6 @@ def is_inside(kind: type) -> bool:
 
 
 def declaration_of(kind: type) -> Declaration | None:
-    """What a class has declared of itself, not of a class above it; None without any."""
+    """The declaration of a class itself, not of one above it; None without any."""
     declaration = STORED.get(full_name_of(kind))
     return declaration if declaration is not None and declaration.kind is kind else None

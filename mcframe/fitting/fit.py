@@ -208,7 +208,7 @@ def fit(
 @stored
 @attrs.frozen(eq=False)
 class FitCheckpoint:
-    """What a checkpoint of a fit holds: the best point, and the solver's state, which goes on.
+    """The content of a checkpoint: the best point, and the state of the solver, which goes on.
 
     ``solver`` is None after a backend that cannot go on.
     """
