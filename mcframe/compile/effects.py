@@ -492,11 +492,8 @@ class EntryEffects(Effects):
         """G'g + E'Y for gradients (flat) and the sum Y of dual matrices; the sums of sizes."""
         if not self.n_added:
             return self.sum_by_effect(gradient), np.zeros(0)
-        sums, sizes = self.sum_by_effect(gradient), self.sum_by_effect(np.abs(gradient))
-        for dual in duals:
-            sums = sums + self.layout.sums_of_cells(dual)
-            sizes = sizes + self.layout.sums_of_cells(np.abs(dual))
-        return sums, sizes
+        sums, sizes = self.layout.sums_of_duals(duals)
+        return sums + self.sum_by_effect(gradient), sizes + self.sum_by_effect(np.abs(gradient))
 
     def nearest_dual(
         self,

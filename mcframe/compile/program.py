@@ -379,16 +379,12 @@ class Program:
 
         Of blocks whose effects are in a term.
         """
-        totals: dict[int, tuple[Array, Array]] = {}
-        for k, positions in self.terms_of_block.items():
-            layout = self.loss.block_losses[k].layout
-            sums, sizes = np.zeros(layout.n_effects), np.zeros(layout.n_effects)
-            for dual in (duals[position] for position in positions):
-                if dual is not None:
-                    sums += layout.sums_of_cells(dual)
-                    sizes += layout.sums_of_cells(np.abs(dual))
-            totals[k] = sums, sizes
-        return totals
+        return {
+            k: self.loss.block_losses[k].layout.sums_of_duals(
+                dual for position in positions if (dual := duals[position]) is not None
+            )
+            for k, positions in self.terms_of_block.items()
+        }
 
     def duals_by_block(self, duals: Sequence[Array]) -> dict[int, list[Array]]:
         """The dual matrices of terms of predictors by the block whose effects they speak of."""

@@ -310,11 +310,8 @@ class TableEstimator(BaseEstimator):
                 for block in blocks
             ]
         )
-        posterior = chosen.posterior(model, data, **options)
-        if predictions.folds and chosen.components is not None:
-            final_moments = chosen.final_moments(posterior.engine.rows, predictions.folds)
-            predictions = attrs.evolve(predictions, final_moments=final_moments)
-        return chosen, posterior, predictions
+        posterior, final_moments = chosen.posterior(model, data, **options)
+        return chosen, posterior, attrs.evolve(predictions, final_moments=final_moments)
 
     def given_prior(self) -> float | None:
         """The given number of rows that the prior counts as, or None."""

@@ -81,6 +81,14 @@ class Layout:
             sums.append(np.array([matrix.sum()]))
         return np.concatenate([*sums, np.zeros(0)])
 
+    def sums_of_duals(self, duals: Iterable[Array]) -> tuple[Array, Array]:
+        """The sums of matrices over the cells of each effect, and those of the numbers' sizes."""
+        sums, sizes = np.zeros(self.n_effects), np.zeros(self.n_effects)
+        for dual in duals:
+            sums += self.sums_of_cells(dual)
+            sizes += self.sums_of_cells(np.abs(dual))
+        return sums, sizes
+
     def name_of(self, place: int) -> str:
         """The name of one of the numbers in messages."""
         if place < self.n_biases:

@@ -243,10 +243,10 @@ def estimate(held_out: HeldOutTable, chosen: ChosenRows, seed: int) -> Estimated
     coded, choice, folds = held_out.coded, chosen.choice, held_out.folds
     model = choice.model([number_block(BLOCK)])
     declared = Declared.of([*coded.columns, *coded.outside], coded.source.frame, model)
-    posterior = choice.posterior(model, declared.data, folds, chosen.moments, random_state=seed)
-    if not chosen.moments or choice.components is None:
-        return EstimatedRows(posterior, None)
-    return EstimatedRows(posterior, choice.final_moments(posterior.engine.rows, folds))
+    posterior, final_moments = choice.posterior(
+        model, declared.data, folds, chosen.moments, random_state=seed
+    )
+    return EstimatedRows(posterior, final_moments)
 
 
 def calibrate(

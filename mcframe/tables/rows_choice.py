@@ -95,47 +95,44 @@ class RowsChoice:
         folds: Sequence[RowsFold] = (),
         moments: Sequence[HeldOutMoments] = (),
         **options: Any,
-    ) -> Posterior:
-        """The posterior of that model, with the options of ``mc.posterior``.
+    ) -> tuple[Posterior, HeldOutMoments | None]:
+        """The posterior of that model, and the moments of held-out numbers under it.
 
-        Its variances have the powers with the largest likelihood of what was held out in the
-        folds and has these moments, and the factors of columns with few observed numbers.
+        ``options`` are those of ``mc.posterior``. The variances of the posterior have the powers
+        with the largest likelihood of what was held out in the folds and has these moments, and
+        the factors of columns with few observed numbers. The moments that are returned have them,
+        too; None without folds, or for factors.
         """
         if self.components is None:
-            return posterior(model, data, **options)
+            return posterior(model, data, **options), None
         fitted = posterior(model, data, tol=FINAL_TOLERANCE, **options)
-        rows, exponents = fitted.engine.rows, None
+        rows, exponents, final_moments = fitted.engine.rows, None, None
         if moments:
-            variances = errors_of(*self.predict_held_out(rows, folds))[1]
-            exponents = powers_of(errors_of(folds, moments)[0], variances)
+            final_moments = self.predict_held_out(rows, folds)
+            exponents = powers_of(errors_of(folds, moments)[0], final_moments.variances)
         factors = student_factors(np.count_nonzero(rows.table.precisions, axis=0))
         rows = attrs.evolve(rows, powers=exponents, factors=factors)
-        return attrs.evolve(fitted, engine=attrs.evolve(fitted.engine, rows=rows))
+        if final_moments is not None:
+            variances = final_moments.variances - NOISE
+            variances = np.square(rows.scales(variances)) * variances + NOISE
+            final_moments = attrs.evolve(final_moments, variances=variances)
+        return attrs.evolve(fitted, engine=attrs.evolve(fitted.engine, rows=rows)), final_moments
 
-    def predict_held_out(
-        self, rows: RowsPosterior, folds: Sequence[RowsFold]
-    ) -> tuple[Sequence[RowsFold], list[HeldOutMoments]]:
-        """Moments of held-out numbers under one posterior; of tables it is one fold."""
+    def predict_held_out(self, rows: RowsPosterior, folds: Sequence[RowsFold]) -> HeldOutMoments:
+        """Moments of all held-out numbers under one posterior.
+
+        No number is held out in two folds.
+        """
         if not folds[0].n_features:  # what else is held out does not matter
             held = np.logical_or.reduce([fold.held for fold in folds])
             folds = [attrs.evolve(folds[0], held=held)]
         units = standard_units(folds[0].values)
-        return folds, [fold.moments_in_units(rows, units, self.feature_noise) for fold in folds]
-
-    def final_moments(self, rows: RowsPosterior, folds: Sequence[RowsFold]) -> HeldOutMoments:
-        """Moments of all held-out numbers under the final posterior, with its variances.
-
-        No number is held out in two folds.
-        """
-        without_scales = attrs.evolve(rows, powers=None, factors=None)
-        moments_by_fold = self.predict_held_out(without_scales, folds)[1]
         means, variances = np.full((2, *folds[0].values.shape), np.nan)
-        for moments in moments_by_fold:
+        for fold in folds:
+            moments = fold.moments_in_units(rows, units, self.feature_noise)
             held = ~np.isnan(moments.variances)
             means[held], variances[held] = moments.means[held], moments.variances[held]
-        variances -= NOISE
-        variances = np.square(rows.scales(variances)) * variances + NOISE
-        return HeldOutMoments(moments_by_fold[0].spread, means, variances)
+        return HeldOutMoments(units.spread, means, variances)
 
     def __str__(self) -> str:
         if self.components is None:
