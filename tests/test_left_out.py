@@ -7,6 +7,7 @@ import pytest
 import mcframe as mc
 from mcframe.estimators import MatrixCompletionClassifier, MatrixCompletionRegressor
 from mcframe.estimators.base import folds_of_numbers
+from mcframe.model.held_out import NEVER, dealt_cells
 from mcframe.numerics import row_mixtures
 from mcframe.numerics.row_mixtures import (
     Incomplete,
@@ -19,7 +20,7 @@ from mcframe.posterior.joint import NOISE as NOISE_OF_TABLES
 from mcframe.posterior.rows import powers_of, student_factors
 from mcframe.tables.missingness import CoMissingness, Missingness
 from mcframe.tables.rows_choice import choose_rows
-from mcframe.tables.rows_folds import RowsFold, dealt_entries, folds_of_parts
+from mcframe.tables.rows_folds import folds_of_parts
 
 NOISE = 0.1
 
@@ -72,7 +73,7 @@ def test_numbers_left_out_are_predicted_as_if_they_were_missing(n_components, ba
 
 def folds(values, count=3, seed=0):
     owners = np.arange(values.shape[1])
-    parts = dealt_entries(values, count, np.random.default_rng(seed))
+    parts = dealt_cells(values, count, np.random.default_rng(seed))
     return folds_of_parts(values, parts, owners, count)
 
 
@@ -87,7 +88,7 @@ def test_every_observed_entry_is_held_out_once():
 def test_each_fold_has_its_share_of_a_rare_value():
     codes = np.zeros((300, 2))
     codes[::50, 0] = 1.0
-    parts = dealt_entries(codes, 3, np.random.default_rng(0))
+    parts = dealt_cells(codes, 3, np.random.default_rng(0))
     assert np.bincount(parts[codes[:, 0] == 1.0, 0]).tolist() == [2, 2, 2]
 
 
@@ -95,7 +96,7 @@ def test_what_is_dealt_depends_on_no_order_of_columns():
     values = drawn()
     order = [3, 0, 4, 2, 1]
     first, second = (
-        dealt_entries(v, 3, np.random.default_rng(0)) for v in (values, values[:, order])
+        dealt_cells(v, 3, np.random.default_rng(0)) for v in (values, values[:, order])
     )
     np.testing.assert_array_equal(second, first[:, order])
 
@@ -320,10 +321,10 @@ def test_targets_are_predicted_from_what_was_seen():
     values[:, 2] = values[:, 1]
     held = np.zeros(values.shape, dtype=bool)
     held[:60, 1:] = True
-    seen = np.where(held, np.nan, values)
     loss = {}
     for n_features in (0, 1):
-        fold = RowsFold(values, seen, held, np.arange(3), n_features)
+        parts = np.where(held, 0, NEVER)
+        [fold] = folds_of_parts(values, parts, np.arange(3), 1, n_features=n_features)
         loss[n_features] = fold.loss(fold.predictions(fold.estimated(1, 3.0)).means)
     assert loss[0] < 0.1 < 0.4 < loss[1]
 

@@ -28,12 +28,13 @@ from mcframe.estimators.feature_blocks import FrameColumns, NumberColumns, holds
 from mcframe.fitting.fit import fit
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
+from mcframe.model.held_out import NEVER, dealt, dealt_cells, places_by_content
 from mcframe.model.model import terms_with_weight
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import Grid, HeldOutLoss, cross_validate
 from mcframe.selection.cross_validation_answer import without_edge_warnings
-from mcframe.selection.splitters import fewest_free, places_by_content
+from mcframe.selection.splitters import fewest_free
 from mcframe.selection.weight_max import chosen_place
 from mcframe.tables.coding import Coding, calibrated, joined
 from mcframe.tables.column_types import warn_of_list
@@ -50,7 +51,7 @@ from mcframe.tables.native_tables import like_frame
 from mcframe.tables.new_rows import check_unseen
 from mcframe.tables.number_tables import takes_factors
 from mcframe.tables.rows_choice import COMPONENTS, RowsChoice, choose_rows
-from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, dealt_entries, folds_of_parts
+from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts
 
 # What ``terms`` may be in the place of a list of terms.
 GAUSSIAN = "gaussian"
@@ -411,8 +412,8 @@ def folds_of_numbers(
     """Return folds of the entries of a table of numbers (n x d), or of its last columns alone."""
     owners = np.arange(values.shape[1])
     if not n_targets:
-        return folds_of_parts(values, dealt_entries(values, count, rng), owners, count)
-    parts = np.full(values.shape, -1)
+        return folds_of_parts(values, dealt_cells(values, count, rng), owners, count)
+    parts = np.full(values.shape, NEVER)
     parts[:, -n_targets:] = dealt_targets(values[:, -n_targets:], count, rng, by_rows)
     return folds_of_parts(values, parts, owners, count, n_features=owners.size - n_targets)
 
@@ -430,11 +431,10 @@ def dealt_targets(
     some = np.any(seen, axis=1)
     partly = ~np.all(seen[some], axis=1)
     if np.mean(partly) > 0.5 and not by_rows:
-        return dealt_entries(targets, count, rng)
-    order: IntArray = rng.permutation(len(targets))
-    one = int(np.argmin(places_by_content(targets)))
-    order = order[np.argsort(targets[order, one], kind="stable")]
+        return dealt_cells(targets, count, rng)
+    order = rng.permutation(len(targets))
     observed = order[some[order]]
-    of_rows = np.full(len(targets), -1)
-    of_rows[observed] = np.arange(observed.size) % count
-    return np.where(seen, of_rows[:, None], -1)
+    one = int(np.argmin(places_by_content(targets)))
+    of_rows = np.full(len(targets), NEVER)
+    of_rows[observed] = dealt(targets[observed, one], count)
+    return np.where(seen, of_rows[:, None], NEVER)

@@ -14,6 +14,7 @@ from mcframe.contracts.likelihood import ValueKind, has_probabilities
 from mcframe.contracts.validators import whole
 from mcframe.fitting.new_rows import tables_of_new_rows
 from mcframe.fitting.prediction import Axes
+from mcframe.model.held_out import Held
 from mcframe.numerics.operators import orthogonal_factors
 from mcframe.plots.drawing import (
     BLUE,
@@ -431,7 +432,7 @@ def known_entries(
     the block as in ``mc.fit``.
     """
     fitted = tables_of(answer)[block]
-    if type(truth).__name__ == "Held":
+    if isinstance(truth, Held):
         truth = truth.rows, truth.columns, truth.values
     if truth is None:
         entries = fitted.in_data_units().observed_entries()

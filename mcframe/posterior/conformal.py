@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
-import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
@@ -16,7 +15,8 @@ from mcframe.contracts.rounding import EPS
 from mcframe.contracts.validators import RandomState, a_type, checked_seed, probability
 from mcframe.fitting.prediction import Cells, check_size
 from mcframe.likelihoods import Bernoulli
-from mcframe.model import Block, Model, Observations, Problem
+from mcframe.model import Block, Model
+from mcframe.model.held_out import Held, HeldOut, data_of, observed_entries
 from mcframe.model.table import Table
 from mcframe.regularizers import NuclearNorm
 from mcframe.runtime.progress import checked_progress, stage
@@ -224,49 +224,34 @@ def conformalized(
     blocks, shown = {}, checked_progress(progress)
     with stage("conformalize", shown), warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)
-        data, held = split(problem, share, np.random.default_rng(seed))
-        rest = posterior_of(problem.model, data, whole.random_state, whole.options)
-        for name, table in held.items():
+        tables = observed_entries(problem)
+        check_held_out(tables)
+        held_out = HeldOut.of_share(tables, share, np.random.default_rng(seed))
+        data = {
+            block.name: data_of(tables[block.name], block.likelihood.width)
+            for block in problem.model.blocks
+        }
+        remaining = held_out.remaining(data)
+        rest = posterior_of(problem.model, remaining, whole.random_state, whole.options)
+        for name, held in held_out.values.items():
             how = of_block(missingness, name, "missingness")
-            odds = odds_of(name, how, rest, table.n_entries, posterior_of, seed)
-            groups = groups_of(name, of_block(by, name, "by"), table.shape[1])
-            blocks[name] = calibrated(rest, name, table, groups, odds)
+            odds = odds_of(name, how, rest, held.values.size, posterior_of, seed)
+            groups = groups_of(name, of_block(by, name, "by"), tables[name].shape[1])
+            blocks[name] = calibrated(rest, name, held, groups, odds)
     return ConformalPredictions(rest, level, blocks, problem.tables)
 
 
-def split(
-    problem: Problem, share: float, rng: np.random.Generator
-) -> tuple[dict[str, Observations], dict[str, Table]]:
-    """Return the data without a share of the observed entries, and these, in the data's units."""
-    data, held = {}, {}
-    for block in problem.model.blocks:
-        table = problem.tables[block.name].in_data_units().observed_entries()
+def check_held_out(tables: Mapping[str, Table]) -> None:
+    """Raise a ``DataError`` where a block has too few observed entries to hold one out."""
+    for name, table in tables.items():
         if table.n_entries < 2:
             raise DataError(
-                f"block {block.name!r}: of {table.n_entries} observed entries none can be held"
-                " out; two at least are needed"
+                f"block {name!r}: of {table.n_entries} observed entries none can be held out; two"
+                " at least are needed"
             )
-        chosen = np.zeros(table.n_entries, dtype=bool)
-        n_held = min(max(round(share * chosen.size), 1), chosen.size - 1)
-        chosen[rng.choice(chosen.size, n_held, replace=False)] = True
-        held[block.name] = table.select(chosen)
-        data[block.name] = observations(table, ~chosen, block.likelihood.width)
-    return data, held
 
 
-def observations(table: Table, kept: Mask, width: int) -> Observations:
-    """Some entries of a block as data, with their weights, and the offsets of all cells."""
-    left = table.select(kept)
-    places = left.rows, left.columns
-    values = sp.coo_array((left.values, places), shape=left.shape)
-    weights: Any = None
-    if left.weights is not None:
-        weights = sp.coo_array((left.weights, places), shape=left.shape)
-    offset: Any = None if table.offset is None else table.offset.dense()[:, ::width]
-    return Observations(values, weights=weights, offset=offset)
-
-
-def calibrated(rest: Any, name: str, held: Table, groups: IntArray, odds: Odds) -> CalibratedBlock:
+def calibrated(rest: Any, name: str, held: Held, groups: IntArray, odds: Odds) -> CalibratedBlock:
     """Return a block with the scores of its held-out entries."""
     likelihood: Any = rest.model.block(name).likelihood
     weights, group_of = odds(held.rows, held.columns), groups[held.columns]

@@ -6,6 +6,7 @@ covariances have Gaussian-inverse-Wishart distributions; shares are point estima
 the prior covariance of one Gaussian counts as maximises the evidence lower bound, too.
 """
 
+import itertools
 import warnings
 import zlib
 from functools import cached_property
@@ -16,8 +17,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import logsumexp, ndtri, stdtrit
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.stored_classes import stored
+from mcframe.model.held_out import Held, HeldOut, drawn_share, entries_of
+from mcframe.model.transforms import grouped
 from mcframe.numerics.inverse_wishart import digammas, divergence, log_gammas
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import (
@@ -228,6 +231,8 @@ def outer(vectors: Array) -> Array:
 # of eight drawn tables: it leaves out what missing numbers add to the uncertainty of a covariance.
 COMPONENTS = (1, 2, 3, 4, 6, 8)
 HELD_OUT = 1.0 / 7.0
+# The name of a table of numbers where entries are held out by blocks.
+ROWS = "rows"
 # How much larger than that of the answer the tolerance of these trials is.
 ROUGHLY = 10.0
 # How many rows the prior covariance of one Gaussian counts as at first.
@@ -567,8 +572,11 @@ def chosen_number(
     table: Incomplete, prior: RowsPrior, tol: float, max_steps: int, seed: int
 ) -> int:
     """The number of components by the log density of numbers that are held out."""
-    held, tol = held_out(table, seed), ROUGHLY * tol
-    training = Incomplete.of(table.values, np.where(held, 0.0, table.precisions), table.variances)
+    numbers = np.where(table.precisions > 0.0, table.values, np.nan)
+    held_out, tol = drawn_from_columns(numbers, seed), ROUGHLY * tol
+    remaining = held_out.remaining({ROWS: numbers})[ROWS]
+    training = Incomplete.of(remaining, table.precisions, table.variances)
+    held = held_out.values[ROWS]
     one, _ = fit_one_component(training, prior.first, tol, max_steps)
     best, highest, worse = 1, log_density(table, held, training, one), 0
     for number in COMPONENTS[1:]:
@@ -583,28 +591,31 @@ def chosen_number(
     return best
 
 
-def held_out(table: Incomplete, seed: int) -> Mask:
-    """Numbers drawn at random, for each column by the order of its own (n x d).
+def drawn_from_columns(numbers: Array, seed: int) -> HeldOut:
+    """Hold out a share of each column of a table (n x d), drawn by the order of its values.
 
     So that neither the order of the columns nor their units matter.
     """
-    held = np.zeros(table.values.shape, dtype=np.bool_)
-    for j, precisions in enumerate(table.precisions.T):
-        seen = np.flatnonzero(precisions)
-        order = np.argsort(table.values[seen, j], kind="stable")
-        rng = np.random.default_rng([seed, zlib.crc32(seen[order].tobytes())])
-        held[seen, j] = rng.random(seen.size) < HELD_OUT
-    return held
+    table = entries_of(numbers)
+    scored = np.zeros(table.n_entries, dtype=bool)
+    order, starts = grouped(table.columns, numbers.shape[1])
+    for start, stop in itertools.pairwise(starts):
+        entries = order[start:stop]
+        by_value = np.argsort(table.values[entries], kind="stable")
+        key = zlib.crc32(table.rows[entries][by_value].tobytes())
+        rng = np.random.default_rng([seed, key])
+        scored[entries] = drawn_share(np.zeros(entries.size, dtype=np.intp), HELD_OUT, rng)
+    return HeldOut({ROWS: table}, {ROWS: ~scored}, {ROWS: scored})
 
 
 def log_density(
-    table: Incomplete, held: Mask, training: Incomplete, parameters: RowsParameters
+    table: Incomplete, held: Held, training: Incomplete, parameters: RowsParameters
 ) -> float:
     """The log density of held-out numbers given what else is observed of their rows, summed."""
-    rows, columns = np.nonzero(held)
+    rows, columns = held.rows, held.columns
     cells = parameters.predictive.conditionals(training)
     variances = cells.variances[:, rows, columns] + 1.0 / table.precisions[rows, columns]
-    away = table.values[rows, columns] - cells.means[:, rows, columns]
+    away = held.values - cells.means[:, rows, columns]
     logs = -0.5 * (np.square(away) / variances + np.log(variances))
     with np.errstate(divide="ignore"):
         logs += np.log(cells.responsibilities[rows].T)

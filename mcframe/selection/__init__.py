@@ -1,6 +1,7 @@
 """Floor 9: one model at many weights, and which of them to take."""
 
 from mcframe.contracts.validators import suggest_options as _suggest_options
+from mcframe.model.held_out import Held
 from mcframe.selection.comparing import Comparison, compare
 from mcframe.selection.criteria import (
     Criterion,
@@ -20,7 +21,6 @@ from mcframe.selection.paths import Path, path
 from mcframe.selection.splitters import (
     EntryFolds,
     Fold,
-    Held,
     RowFolds,
     Splitter,
     TimeFolds,

@@ -27,12 +27,12 @@ from mcframe.contracts.likelihood import (
 from mcframe.contracts.validators import a_type, block_name
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Block, Model, Problem, standardising
+from mcframe.model.held_out import Held
 from mcframe.model.table import Table
 from mcframe.model.transforms import ranges_of
 from mcframe.numerics.operators import LowRank
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.paths import EFFECTS_WEIGHT, with_ridge
-from mcframe.selection.splitters import Held
 from mcframe.selection.weight_max import smooth
 
 metrics = Deferred("sklearn.metrics", "the area under a curve")

@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 
 import attrs
 import numpy as np
-import scipy.sparse as sp
 
 from mcframe.backends import Point
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import (
     RandomState,
@@ -20,67 +19,18 @@ from mcframe.contracts.validators import (
     whole,
 )
 from mcframe.fitting.fit_answer import Fit, new_rows
-from mcframe.model import Model, Observations, Problem
+from mcframe.model import Model, Problem
+from mcframe.model.held_out import (
+    NEVER,
+    Held,
+    HeldOut,
+    by_content,
+    dealt,
+    drawn_share,
+    observed_entries,
+)
 from mcframe.model.table import Table
-from mcframe.numerics.splitmix64 import splitmix64
 from mcframe.storage.digest import digest_of
-
-
-def by_content(observed: Mapping[str, Table]) -> dict[str, tuple[Table, IntArray]]:
-    """Return the observed entries of blocks in an order that columns and blocks do not change.
-
-    Blocks, and columns within each, come by what they hold, the entries column by column and row
-    by row.
-
-    Returns
-    -------
-    dict from block name to (Table, order)
-        ``order`` has the positions of the entries in the given table.
-    """
-    keys, ordered = {}, {}
-    for name, table in observed.items():
-        of_columns = keys_of(table.rows, table.columns, table.values, table.shape[1])
-        keys[name] = (int(np.sum(of_columns)), name)
-        places = places_of(of_columns, table.columns, table.values)[table.columns]
-        order = np.lexsort((table.rows, places))
-        ordered[name] = (attrs.evolve(table.select(order), columns=places[order]), order)
-    return {name: ordered[name] for name in sorted(ordered, key=keys.__getitem__)}
-
-
-def places_by_content(values: Array) -> IntArray:
-    """Return the place of each column of a table (n x d, NaN where missing) by what it holds."""
-    rows, columns = np.nonzero(~np.isnan(values))
-    entries = values[rows, columns]
-    return places_of(keys_of(rows, columns, entries, values.shape[1]), columns, entries)
-
-
-def places_of(keys: Any, columns: IntArray, values: Array) -> IntArray:
-    """Return the place of each column in the order of keys; among equal keys, of column sums."""
-    order = np.lexsort((np.bincount(columns, values, keys.size), keys))
-    places: IntArray = np.empty(keys.size, dtype=np.intp)
-    places[order] = np.arange(keys.size)
-    return places
-
-
-def keys_of(rows: IntArray, columns: IntArray, values: Array, n_columns: int) -> Any:
-    """Return a number for each column, made of the ranks of its values and their rows.
-
-    Hence it is the same in any unit of the column. Columns that are alike have the same key.
-    """
-    order = np.lexsort((values, columns))
-    of_column, sorted_values = columns[order], values[order]
-    is_new_value = np.ones(order.size, dtype=np.int64)
-    is_new_value[1:] = (np.diff(sorted_values) > 0.0) | (np.diff(of_column) > 0)
-    overall_ranks = np.cumsum(is_new_value)
-    starts = np.searchsorted(of_column, np.arange(n_columns))
-    ranks = overall_ranks - np.append(overall_ranks, 0)[starts][of_column]
-    keys = np.zeros(n_columns, dtype=np.uint64)
-    np.add.at(keys, of_column, splitmix64(splitmix64(rows[order]) + ranks.astype(np.uint64)))
-    return keys
-
-
-# The part of entries that are never held out.
-NEVER = -1
 
 Tables = Mapping[str, Table]
 # The fitted and the scored entries of each fold: masks of the observed entries of each block.
@@ -98,15 +48,6 @@ def generator(random_state: RandomState) -> np.random.Generator:
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(checked_seed(random_state))
-
-
-def observed_entries(problem: Problem) -> dict[str, Table]:
-    """Return the observed entries of each block, in the units of the data.
-
-    A fit of a standardised block computes its units from the training entries of its fold.
-    """
-    names = [block.name for block in problem.model.blocks]
-    return {name: problem.tables[name].observed_entries().in_data_units() for name in names}
 
 
 @attrs.frozen(eq=False)
@@ -203,8 +144,7 @@ def dealt_parts(
         if problem.model.block(name).likelihood.values is not None:  # each label, class and level
             codes = (table.values - table.values.min()).astype(np.intp)
             strata = strata * (codes.max() + 1) + codes
-        dealt = drawn[np.argsort(strata[drawn], kind="stable")]
-        parts[name][dealt] = np.arange(dealt.size) % count
+        parts[name][drawn] = dealt(strata[drawn], count)
     # One entry of each row that is in one part alone moves into another part.
     in_single_part = in_one_part(
         [(t.rows, parts[name]) for name, t in observed.items()], problem.n_items
@@ -355,7 +295,7 @@ class RowFolds(Splitter):
                 f" {sizes.size}; give more {what}, or ask for fewer folds (n_splits=), at least 2"
             )
         if self.groups is None:
-            return rng.permutation(n_items) % self.n_splits
+            return dealt(rng.permutation(n_items), self.n_splits)
         # The largest group first, into the part that has the fewest rows.
         drawn = rng.permutation(sizes.size)
         part, rows = np.zeros(sizes.size, dtype=np.intp), np.zeros(self.n_splits)
@@ -369,7 +309,12 @@ class RowFolds(Splitter):
     ) -> dict[str, Mask]:
         """Return the observed entries that are scored where their row is new."""
         if self.observed_blocks is None:
-            return drawn_share(observed, problem.n_items, self.hidden, rng)
+            ordered = by_content(observed)
+            rows = np.concatenate([table.rows for table, _ in ordered.values()])
+            ends = np.cumsum([table.n_entries for table, _ in ordered.values()])[:-1]
+            parts = np.split(drawn_share(rows, self.hidden, rng), ends)
+            drawn = dict(zip(ordered, parts, strict=True))
+            return {name: drawn[name][np.argsort(ordered[name][1])] for name in observed}
         for name in self.observed_blocks:
             problem.model.block(name)
         if set(self.observed_blocks) == set(observed):
@@ -402,23 +347,6 @@ def codes_of(groups: Any, n_items: int) -> IntArray:
             raise DataError(f"RowFolds: groups: row {row} has no group; each needs one")
         numbers.setdefault(label, len(numbers))
     return np.array([numbers[label] for label in labels.tolist()], dtype=np.intp)
-
-
-def drawn_share(
-    observed: Tables, n_items: int, share: float, rng: np.random.Generator
-) -> dict[str, Mask]:
-    """Draw a share of the entries of each row, over all blocks: at least one, but not all."""
-    ordered = by_content(observed)
-    rows = np.concatenate([table.rows for table, _ in ordered.values()])
-    in_row = np.bincount(rows, minlength=n_items)
-    drawn = rng.permutation(rows.size)
-    order = drawn[np.argsort(rows[drawn], kind="stable")]
-    rank_in_row: IntArray = np.empty(rows.size, dtype=np.intp)
-    rank_in_row[order] = np.arange(rows.size) - (np.cumsum(in_row) - in_row)[rows[order]]
-    n_scored = np.minimum(np.maximum(np.rint(share * in_row), 1), in_row - 1)
-    ends = np.cumsum([table.n_entries for table, _ in ordered.values()])[:-1]
-    chosen = dict(zip(ordered, np.split(rank_in_row < n_scored[rows], ends), strict=True))
-    return {name: chosen[name][np.argsort(ordered[name][1])] for name in observed}
 
 
 @attrs.frozen(eq=False)
@@ -550,20 +478,6 @@ def successive_parts(times: Any, count: int, what: str) -> IntArray:
 
 
 @attrs.frozen(eq=False)
-class Held:
-    """Held-out entries of a block: rows and columns, counted from 0, and values."""
-
-    rows: IntArray
-    columns: IntArray
-    values: Array
-
-    @classmethod
-    def of(cls, table: Table) -> "Held":
-        """All entries of a table."""
-        return cls(table.rows, table.columns, table.values)
-
-
-@attrs.frozen(eq=False)
 class Fold:
     """The training data, in the form of the given data, and the held-out entries by block.
 
@@ -633,41 +547,15 @@ def folds_of(
                 )
         if not any(held.any() for held in test.values()):
             raise DataError(f"fold {k} holds out not one entry; ask for fewer folds")
-        observed_rows = None
-        if cv.new_rows:  # the entries of scored rows that are neither fitted nor scored
-            scored_rows = np.zeros(problem.n_items, dtype=bool)
-            for name, table in observed.items():
-                scored_rows[table.rows[test[name]]] = True
-            observed_rows = {
-                name: scored_rows[table.rows] & ~train[name] & ~test[name]
-                for name, table in observed.items()
-            }
+        held_out = HeldOut(observed, train, test)
+        new_rows = held_out.new_rows if cv.new_rows else None
         folds.append(
             Fold(
-                {name: kept(data[name], observed[name], train[name]) for name in observed},
-                {name: Held.of(observed[name].select(test[name])) for name in observed},
-                digest_of([dict(train), dict(test), observed_rows]),
+                held_out.remaining(data),
+                held_out.values,
+                digest_of([dict(train), dict(test), new_rows]),
                 {name: float(np.mean(train[name])) for name in observed},
-                observed_rows
-                and {
-                    name: kept(data[name], observed[name], observed_rows[name])
-                    for name in observed_rows
-                },
+                None if new_rows is None else held_out.part_of(data, new_rows),
             )
         )
     return tuple(folds)
-
-
-def kept(data: Any, observed: Table, chosen: Mask) -> Any:
-    """Return the data of a block with all but the chosen entries missing, in their form."""
-    if isinstance(data, Observations):
-        return attrs.evolve(data, values=kept(data.values, observed, chosen))
-    chosen_entries = observed.select(chosen)
-    if sp.issparse(data):
-        return sp.coo_array(
-            (chosen_entries.values, (chosen_entries.rows, chosen_entries.columns)),
-            shape=chosen_entries.shape,
-        )
-    dense = np.full(chosen_entries.shape, np.nan)
-    dense[chosen_entries.rows, chosen_entries.columns] = chosen_entries.values
-    return chosen_entries.wrap(dense)

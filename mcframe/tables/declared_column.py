@@ -18,9 +18,9 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import counted, exact, plain
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
 from mcframe.model import Block
+from mcframe.model.held_out import places_by_content
 from mcframe.model.long_lists import mark_as_table
 from mcframe.posterior.answer import Posterior
-from mcframe.selection.splitters import places_by_content
 from mcframe.tables.coding import (
     BLOCK,
     DAY,

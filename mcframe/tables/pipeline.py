@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.model.held_out import NEVER, dealt_cells
 from mcframe.posterior.answer import Posterior
 from mcframe.runtime.progress import current
 from mcframe.selection.splitters import RowFolds, check_length
@@ -25,7 +26,7 @@ from mcframe.tables.declared_column import DeclaredColumn, as_numbers, in_conten
 from mcframe.tables.missingness import FEWEST_TOGETHER, WORK_TOGETHER, CoMissingness, Missingness
 from mcframe.tables.number_tables import number_block, takes_factors
 from mcframe.tables.rows_choice import COMPONENTS, RowsChoice, choose_rows
-from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, dealt_entries, folds_of_parts
+from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts
 
 # Folds of held-out entries.
 FOLDS = 3
@@ -207,18 +208,18 @@ def hold_out(
         check_length("groups", labels, coded.source.frame.shape[0])
         labels = labels[coded.rows]
     if coded.has_factors or not (coded.are_drawn or labels is not None):
-        parts, count = dealt_entries(coded.codes, n_folds, rng), n_folds
+        parts, count = dealt_cells(coded.codes, n_folds, rng), n_folds
     else:
         count = 1 if coded.are_drawn else n_folds
         splitter = RowFolds(n_folds + coded.are_drawn, groups=labels)
         part = splitter.parts_of_rows(len(coded.values), rng)
-        parts = np.where(np.isnan(coded.codes), -1, part[:, None])
+        parts = np.where(np.isnan(coded.codes), NEVER, part[:, None])
     co_missing = CoMissingness.of_columns(np.isnan(coded.codes), rng)
     work_per_entry = max(len(co_missing), 1) * float(coded.owners.size) ** 3
     n_held_out = max(FEWEST_TOGETHER, int(WORK_TOGETHER / work_per_entry))
     for column in co_missing:
         places = np.flatnonzero((parts[:, column] >= 0) & (parts[:, column] < count))
-        parts[rng.permutation(places)[n_held_out:], column] = -1
+        parts[rng.permutation(places)[n_held_out:], column] = NEVER
     folds = folds_of_parts(coded.values, parts, coded.owners, count, co_missing=co_missing)
     masks = [fold.held for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold

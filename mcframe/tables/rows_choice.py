@@ -11,6 +11,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import counted
 from mcframe.model import Block, Model
+from mcframe.model.held_out import HeldOut
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, powers_of, student_factors
@@ -124,8 +125,8 @@ class RowsChoice:
         No number is held out in two folds.
         """
         if not folds[0].n_features:  # what else is held out does not matter
-            held = np.logical_or.reduce([fold.held for fold in folds])
-            folds = [attrs.evolve(folds[0], held=held)]
+            held_out = HeldOut.of_all([fold.held_out for fold in folds])
+            folds = [attrs.evolve(folds[0], held_out=held_out)]
         units = standard_units(folds[0].values)
         means, variances = np.full((2, *folds[0].values.shape), np.nan)
         for fold in folds:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -9,12 +10,12 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import UnobservedWarning
+from mcframe.model.held_out import HeldOut, entries_of
 from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import Incomplete, moments_of
 from mcframe.posterior.answer import posterior
 from mcframe.posterior.joint import NOISE
 from mcframe.posterior.rows import RowsPosterior, fit_rows, student_factors
-from mcframe.selection.splitters import places_by_content
 from mcframe.tables.coding import BLOCK, RawPredictions
 from mcframe.tables.missingness import CoMissingness
 from mcframe.tables.number_tables import factor_model, number_block, standard_units, standardized
@@ -57,9 +58,8 @@ class RowsFold:
     ----------
     values : array (n x d)
         The table, NaN where missing.
-    seen : array (n x d)
-        The values without those that are held out.
-    held : mask (n x number of owners)
+    held_out : HeldOut
+        Of the numbers, in the block ``BLOCK``; all numbers of an entry together.
     owners : array of integers (d,)
         The column of the table that each number belongs to, in ascending order.
     n_features : int
@@ -71,12 +71,23 @@ class RowsFold:
     """
 
     values: Array
-    seen: Array
-    held: Mask
+    held_out: HeldOut
     owners: IntArray
     n_features: int = 0
     co_missing: Mapping[int, CoMissingness] = attrs.field(factory=dict)
     last: RowsPosterior | None = None
+
+    @cached_property
+    def seen(self) -> Array:
+        """The numbers without those that are held out (n x d)."""
+        seen: Array = self.held_out.remaining({BLOCK: self.values})[BLOCK]
+        return seen
+
+    @cached_property
+    def held(self) -> Mask:
+        """The entries that are held out (n x number of owners)."""
+        first_numbers = np.searchsorted(self.owners, np.arange(self.owners[-1] + 1))
+        return self.held_out.scored_cells(BLOCK)[:, first_numbers]
 
     def co_masked(self, column: int, rows: IntArray) -> Mask:
         """The entries hidden with held-out ones of a column (len(rows) x d), these included."""
@@ -213,20 +224,6 @@ class RowsFold:
         return float(np.mean(relative)) if relative.size else np.nan
 
 
-def dealt_entries(codes: Array, count: int, rng: np.random.Generator) -> IntArray:
-    """Return the fold of each observed entry of a table (n x n_columns), -1 of the others.
-
-    Column by column, entries with the same value in turn, so that each fold has its share of a
-    rare one. The order of columns plays no part.
-    """
-    parts = np.full(codes.shape, -1)
-    for place in np.argsort(places_by_content(codes)):
-        rows = rng.permutation(np.flatnonzero(~np.isnan(codes[:, place])))
-        rows = rows[np.argsort(codes[rows, place], kind="stable")]
-        parts[rows, place] = (rng.integers(count) + np.arange(rows.size)) % count
-    return parts
-
-
 def folds_of_parts(
     values: Array, parts: IntArray, owners: IntArray, count: int, **options: Any
 ) -> list[RowsFold]:
@@ -234,10 +231,10 @@ def folds_of_parts(
 
     Folds that hold nothing out, or leave nothing to be fitted, are left out.
     """
-    folds = []
-    for k in range(count):
-        held = parts == k
-        seen = np.where(held[:, owners], np.nan, values)
-        if held.any() and not np.isnan(seen).all():
-            folds.append(RowsFold(values, seen, held, owners, **options))
+    tables, folds = {BLOCK: entries_of(values)}, []
+    parts_of = {BLOCK: parts[tables[BLOCK].rows, owners[tables[BLOCK].columns]]}
+    for part in range(count):
+        held_out = HeldOut.of_parts(tables, parts_of, part)
+        if held_out.scored[BLOCK].any() and held_out.fitted[BLOCK].any():
+            folds.append(RowsFold(values, held_out, owners, **options))
     return folds
