@@ -8,8 +8,10 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.compile import CompiledProblem, Program
-from mcframe.model import Problem
+from mcframe.compile import CompiledProblem, Program, solving
+from mcframe.compile.effects import described_effects
+from mcframe.compile.loss import SmoothedLoss
+from mcframe.model import Layout, Problem
 from mcframe.selection import HeldOutLoss
 
 RNG = np.random.default_rng(3)
@@ -291,3 +293,51 @@ def test_effects_of_a_huber_loss_know_no_unit(effects):
         assert fit.status == "certified"
         found.append(fit.objective / unit**2)
     assert found == pytest.approx(found[:1] * len(found), rel=2e-6)
+
+
+def loss_with_flat_tails(rng, weights):
+    """Huber's loss or the envelope of a quantile's."""
+    width = 10.0 ** rng.uniform(-4.0, 1.0)
+    if rng.random() < 0.7:
+        return mc.Huber(width)
+    steps = weights / np.mean(weights) * width
+    return SmoothedLoss(mc.Quantile(rng.uniform(0.1, 0.9)), steps, np.zeros(steps.size))
+
+
+def tied_effects_of_flat_losses(state):
+    """Rows and columns whose values have outliers and weights of many orders: what to solve."""
+    rng = np.random.default_rng(state)
+    shape = int(rng.integers(3, 60)), int(rng.integers(2, 12))
+    rows, columns = np.nonzero(rng.random(shape) < rng.choice([0.3, 0.6, 1.0]))
+    means = rng.standard_normal((shape[0], 1)) + rng.standard_normal((1, shape[1]))
+    outliers = 10.0 ** rng.uniform(-2.0, 1.0) * rng.standard_t(1.5, shape)
+    far = 10.0 ** rng.uniform(0.0, 3.0) * rng.standard_normal((1, shape[1]))
+    y = (means + outliers + far)[rows, columns]
+    z = 10.0 ** rng.uniform(-2.0, 1.0) * rng.standard_normal(y.size)
+    orders = rng.choice([0.0, 1.0, 3.0])
+    weights = 10.0 ** (rng.uniform(-9.0, 9.0) + rng.uniform(-orders, orders, y.size))
+    likelihood = loss_with_flat_tails(rng, weights)
+    ridge = np.mean(weights) * 10.0 ** rng.uniform(-6.0, 0.0) if state % 3 == 0 else 0.0
+    layout = Layout(n_biases=shape[1], n_row_effects=shape[0])
+    design = described_effects(layout, likelihood, rows, columns, ridge)
+    return design, solving.EntriesAt(design, likelihood, z, y, weights)
+
+
+def test_tied_effects_of_losses_with_flat_tails_take_few_newton_steps(monkeypatch):
+    """Most entries are in a tail, without curvature, and steps of Newton's would never end."""
+    steps, newton_step = [], solving.newton_step
+
+    def counted(*arguments):
+        steps.append(1)
+        return newton_step(*arguments)
+
+    monkeypatch.setattr(solving, "newton_step", counted)
+    for state in range(100):
+        design, entries = tied_effects_of_flat_losses(state)
+        effects, _ = solving.best_effects(design, entries, entries.likelihood, None)
+        objective = solving.ObjectiveAt(design, entries.at(effects), effects)
+        if objective.relative_gradient > 0.0:
+            gain = -float(objective.gradient @ newton_step(objective, entries.likelihood))
+            # A loss of 1e-20 is rounding, where values can be fitted exactly.
+            assert gain <= 1e-9 * objective.value + 1e-20 * np.sum(entries.weights), state
+    assert len(steps) <= 2500

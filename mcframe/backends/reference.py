@@ -478,7 +478,7 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
     dense = dense if scales is None else scales.inverse.block(slice(None)) * dense
     effects = effects_of(problem, program, stated, LowRank.of(dense))
     latent, feasible_effects = made_feasible(program, program.penalty.factors_of(dense), effects)
-    if program.plain or not stated.copies:
+    if not stated.copies:
         return Point(latent)
     loss, evaluation = program.loss, program.evaluate_at(LowRank.of(dense), effects)
     gradient = evaluation.entry_gradients.copy()

@@ -755,6 +755,11 @@ class SmoothedLoss(TwiceDifferentiable):
         return 1.0 / float(self.step.min())
 
     @property
+    def infimum(self) -> float:
+        """That of the loss."""
+        return float(self.inner.infimum)
+
+    @property
     def length_scale(self) -> float:
         """The smallest step: the width in z of a kink where the gradient jumps by 1."""
         return float(self.step.min())

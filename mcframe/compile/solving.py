@@ -132,37 +132,51 @@ class EntriesAt:
         several = self.effects.width > 1 and np.ndim(self.weights)
         return np.asarray(self.weights)[:, None] if several else self.weights
 
-    @cached_property
-    def total_weights(self) -> Array:
-        """The sum of the weights of each effect's entries."""
-        return self.effects.sum_by_effect(self.weights_of_numbers * np.ones(self.z.shape))
-
     def at(self, effects: Array) -> "SumsAt":
         """The sums at some effects."""
         predictor = self.effects.predictor(self.z, effects)
         losses, gradients = self.likelihood.value_and_gradient(predictor, self.y)
-        gradients = self.weights_of_numbers * gradients
+        weighted = self.weights_of_numbers * gradients
         return SumsAt(
             self,
             float(np.sum(self.weights * losses)),
             float(np.sum(self.weights * np.abs(losses))),
             self.reach,
-            self.effects.sum_by_effect(gradients),
-            self.effects.sum_by_effect(np.abs(gradients)),
-            partial(self.curvature_at, predictor),
+            self.effects.sum_by_effect(weighted),
+            self.effects.sum_by_effect(np.abs(weighted)),
+            partial(self.curvature_at, predictor, losses, gradients),
         )
 
-    def curvature_at(self, predictor: Array) -> Curvature:
-        """The second derivatives at a predictor, computed as far as they are asked for."""
-        weights = self.weights_of_numbers
+    def curvature_at(
+        self,
+        predictor: Array,
+        losses: Array | None = None,
+        gradients: Array | None = None,
+        chord_share: float = 0.0,
+    ) -> Curvature:
+        """The second derivatives at a predictor, computed as far as they are asked for.
+
+        At least this share of the curvatures of the losses' chords, by the losses and gradients
+        there; to those of entries of several numbers it is added.
+        """
+        weights, likelihood = self.weights_of_numbers, self.likelihood
+        least: Array | float = 0.0
+        if chord_share:
+            assert losses is not None
+            assert gradients is not None
+            least = chord_share * chord_curvatures(likelihood, losses, gradients)
 
         def second() -> Array:
-            return weights * self.likelihood.second_derivative(predictor, self.y)
+            derivative = likelihood.second_derivative(predictor, self.y)
+            return weights * (derivative + least if several else np.maximum(derivative, least))
 
-        if self.effects.width == 1:
+        several = self.effects.width > 1
+        if not several:
             return Curvature(self.effects, second)
-        hessian = self.likelihood.hessian_at(predictor, self.y)
-        return Curvature(self.effects, second, lambda numbers: weights * hessian(numbers))
+        hessian = likelihood.hessian_at(predictor, self.y)
+        return Curvature(
+            self.effects, second, lambda numbers: weights * (hessian(numbers) + least * numbers)
+        )
 
     def below_zero(self) -> Array:
         """Effects of columns that bring each predictor to 0 or below, where no loss overflows."""
@@ -174,13 +188,30 @@ class EntriesAt:
         return effects
 
 
+def chord_curvatures(likelihood: Any, losses: Array, gradients: Array) -> Array:
+    """The curvature of a parabola that rises from a loss's infimum to its value and gradient.
+
+    With l the loss above its infimum, g its gradient and c its largest curvature it is ``g^2 / (l
+    + g^2 / (2 c))``: 1 in the middle of Huber's loss and ``delta / |r|`` in its tails, the weights
+    of iteratively reweighted least squares. By these a flat loss falls about as far as it does,
+    by its second derivative the fall would not end. Shaped to multiply numbers of entries.
+    """
+    lowest = likelihood.infimum if np.isfinite(likelihood.infimum) else 0.0
+    squares = np.square(gradients)
+    if squares.ndim > losses.ndim:
+        squares = np.sum(squares, axis=1, keepdims=True)
+    above = np.abs(losses - lowest).reshape(squares.shape) + squares / (2.0 * likelihood.curvature)
+    return np.where(squares > 0.0, squares / np.where(above > 0.0, above, 1.0), 0.0)
+
+
 @attrs.frozen(eq=False)
 class SumsAt:
     """Losses at some effects and their sizes, as sums; their derivatives by effect.
 
     Of ``entries``, in memory or in partitions. ``reach`` is the largest predictor without effects,
-    ``sizes`` are the sums of the sizes of what each derivative is the sum of, and ``curve`` finds
-    the second derivatives, where they are asked for.
+    ``sizes`` are the sums of the sizes of what each derivative is the sum of, and
+    ``find_curvature`` finds the second derivatives, where they are asked for; given a share, with
+    that of the curvatures of chords as ``EntriesAt.curvature_at`` has them.
     """
 
     entries: Any
@@ -189,7 +220,7 @@ class SumsAt:
     reach: float
     gradient: Array
     sizes: Array
-    find_curvature: Callable[[], Any]
+    find_curvature: Callable[..., Any]
 
     @cached_property
     def curvature(self) -> Any:
@@ -202,10 +233,11 @@ class SumsAt:
 SOLVED = 1e-11
 # Where rounding lets the sums fall no further they are left at no more than this.
 NEARLY = 1e-9
-# Steps of all effects together, and of each by itself, at most.
-MAX_STEPS, MAX_STEPS_APART = 60, 200
-# Armijo's constant, and the shortest step that is tried.
-DECREASE, SHORTEST = 1e-4, 1e-12
+# Steps, at most.
+MAX_STEPS = 200
+# A step ends where its slope is at most this share of the first one. It is lengthened by a factor
+# until the slope turns, then shortened by no more than another, so many times at most.
+SLOPE_LEFT, LENGTHENED, SHORTENED, TRIALS = 0.3, 4.0, 0.01, 60
 # Sums count as small relative to this share of the largest of them: the gradients of a group may
 # all be rounding.
 SMALL_GROUP, TINY = 1e-3, 1e-300
@@ -215,9 +247,10 @@ LONGEST, REACH = 1e300, 8.0
 EXACT, LEAST_EXACT = 0.1, 1e-13
 # What is added to the diagonal of a system, relatively: a constant may be traded between effects.
 LEAST_DAMPING, LEAST_OF_CLASSES = 1e-12, 1e-9
-# And relative to what is left of the gradient, where a loss is flat, as Huber's in its tails: it
-# has no curvature though its gradient is not 0.
-MOST_DAMPING = 0.1
+# Where a loss is flat, as Huber's in its tails, it has no curvature though its gradient is not 0.
+# Its second derivative counts as at least this share of the curvature of its chord, times what is
+# left of the gradient, so that Newton's steps become exact.
+CHORD_SHARE = 0.1
 # Up to so many effects that equations tie to each other their system is written out: beside heavy
 # equations conjugate gradients leave much of it.
 WRITTEN_OUT_EFFECTS = 1_500
@@ -345,56 +378,76 @@ def solve_coupled(
 ) -> ObjectiveAt:
     """Solve for all effects at once, by Newton's method with a line search.
 
-    It ends where sums are 0 up to ``SOLVED`` of their sizes.
+    It ends where sums are 0 up to ``SOLVED`` of their sizes, or where rounding lets them fall no
+    further.
     """
     last_size = np.inf
     for _ in range(MAX_STEPS):
-        gradient_size = current.relative_gradient
-        if gradient_size <= SOLVED or (
-            gradient_size <= NEARLY and gradient_size > 0.1 * last_size
-        ):
+        size = current.relative_gradient
+        if size <= SOLVED or (size <= NEARLY and size > 0.1 * last_size):
             break
-        last_size = gradient_size
         step = newton_step(current, likelihood)
         slope = float(np.dot(current.gradient, step))
-        # Near the answer values no longer distinguish steps, but Newton's are then exact.
         noise = 1e-14 * current.sums.summands
-        length = 1.0
-        while length > SHORTEST:
-            trial = at(current.effects + length * step)
-            if trial.value <= current.value + DECREASE * length * slope + noise:
-                break
-            length *= 0.5
-        else:
+        if not slope < 0.0 or (-slope <= noise and size > 0.5 * last_size):
             break
+        last_size = size
+        trial, length = line_search(at, current, step, slope)
         current, moves = trial, length * np.abs(step)
         if np.all(moves <= 2.0 * EPS * np.abs(current.effects)):
             break
     return current
 
 
+def line_search(
+    at: Callable[[Array], ObjectiveAt], current: ObjectiveAt, step: Array, slope: float
+) -> tuple[ObjectiveAt, float]:
+    """The objective a length along the step where its slope is nearly 0, and that length.
+
+    Slopes are compared, as values no longer distinguish effects near the answer. The slope of a
+    convex function rises: the length is enclosed, then found by secants and by bisection of its
+    order of magnitude in turn. Infinite slopes lie beyond it.
+    """
+    low, high, slope_low, slope_high, length = 0.0, np.inf, slope, np.inf, 1.0
+    for k in range(TRIALS):
+        trial = at(current.effects + length * step)
+        slope_here = float(np.dot(trial.gradient, step))
+        if abs(slope_here) <= SLOPE_LEFT * abs(slope):
+            break
+        if slope_here < 0.0:
+            low, slope_low = length, slope_here
+        else:
+            high, slope_high = length, slope_here
+        if high == np.inf:
+            length *= LENGTHENED
+            continue
+        if high - low <= 2.0 * EPS * high:
+            break
+        secant = low - (high - low) * slope_low / (slope_high - slope_low)
+        if low == 0.0:
+            length = max(secant, SHORTENED * high) if np.isfinite(secant) else SHORTENED * high
+        elif k % 2 and np.isfinite(secant):
+            margin = 0.1 * (high - low)
+            length = min(max(secant, low + margin), high - margin)
+        else:
+            length = float(np.sqrt(low) * np.sqrt(high))
+    return trial, length
+
+
 def newton_step(objective: ObjectiveAt, likelihood: Any) -> Array:
-    """The step to where the gradient vanishes to first order, damped where a loss may be flat."""
+    """The step to where the gradient vanishes to first order, shorter where a loss may be flat."""
     design = objective.design
-    flat = np.isfinite(likelihood.curvature) and not likelihood.quadratic
-    share = MOST_DAMPING * objective.gradient_over_largest if flat else 0.0
-
-    def damping(diagonal: Array) -> Array:
-        # Beside what is left of the gradient counts what curvature the losses lack here: where
-        # they lack none Newton's step is exact, and damped steps would creep along moves that only
-        # a light ridge holds.
-        added = least_damping(design, diagonal)
-        if share:
-            largest_curvature = float(likelihood.curvature) * objective.sums.entries.total_weights
-            added = added + share * np.maximum(largest_curvature - diagonal, 0.0)
-        return added
-
+    if np.isfinite(likelihood.curvature) and not likelihood.quadratic:
+        share = CHORD_SHARE * objective.relative_gradient
+        curvature = objective.sums.find_curvature(chord_share=share)
+    else:
+        curvature = objective.sums.curvature
     return solve_newton_system(
         design,
-        objective.sums.curvature,
+        curvature,
         -objective.gradient,
         newton_tolerance(objective),
-        damping,
+        partial(least_damping, design),
         objective.second_of_squares,
     )[0]
 
@@ -561,7 +614,7 @@ def solve_separable(
     below, above = np.full(design.size, -np.inf), np.full(design.size, np.inf)
     reach = np.full(design.size, first_reach(likelihood))
     last = before = np.full(design.size, np.inf)
-    for _ in range(MAX_STEPS_APART):
+    for _ in range(MAX_STEPS):
         effects, total = objective.effects, objective.gradient
         moving = np.abs(total) > rounding * objective.sizes
         moving |= design.free & ~np.isfinite(objective.sizes)

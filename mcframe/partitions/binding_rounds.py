@@ -336,10 +336,9 @@ def loss_facts(part: Part) -> tuple[Any, ...]:
 
 
 def facts_of(block_loss: BlockLoss) -> tuple[Any, ...]:
-    """Counts of entries and factors of losses by effect, and facts of the block."""
+    """Counts of entries by effect, and facts of the block."""
     kind, scale = block_loss.effects, block_loss.scale * np.ones(block_loss.y.size)
-    stretch = kind.sum_by_effect(np.repeat(scale, block_loss.width))
-    by_effect = ByEffect.of(block_loss.layout, (kind.counts, stretch))
+    by_effect = ByEffect.of(block_loss.layout, (kind.counts,))
     gradient = block_loss.largest_gradient if block_loss.has_conjugate() else 0.0
     largest = ElementwiseMin(-np.array([np.max(scale, initial=0.0), gradient]))
     return by_effect, largest, block_loss.total_scale, block_loss.n_numbers

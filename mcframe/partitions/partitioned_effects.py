@@ -43,18 +43,17 @@ EXPLICIT_COLUMNS = 256
 
 @attrs.frozen(eq=False, kw_only=True)
 class EffectsInParts(Effects):
-    """The effects of block ``k``: the counts and the weights of the entries of each effect."""
+    """The effects of block ``k``: the counts of the entries of each effect."""
 
     partitions: Partitions
     k: int
     likelihood: Any
     counts: Array
-    total_weights: Array
     connected: tuple[IntArray, Mask]
 
     @classmethod
     def of(
-        cls, problem: Problem, partitions: Partitions, k: int, counts: Array, weights: Array
+        cls, problem: Problem, partitions: Partitions, k: int, counts: Array
     ) -> "EffectsInParts":
         """The effects of a block with so many entries each, diverging ones found.
 
@@ -76,7 +75,6 @@ class EffectsInParts(Effects):
             k=k,
             likelihood=likelihood,
             counts=counts,
-            total_weights=weights,
             connected=(np.arange(layout.size), counts == 0),
         )
         if not effects.n_added or effects.ridge is not None:
@@ -199,27 +197,28 @@ class EntriesInParts:
         """The largest predictor."""
         return max(self.effects.partitions.map_partitions(getattr, self.entries, "reach"))
 
-    @property
-    def total_weights(self) -> Array:
-        """The sum of the weights of each effect's entries."""
-        return self.effects.total_weights
-
     def at(self, effects: Array) -> SumsAt:
         """The sums at some effects."""
         design, sharded = self.effects, self.effects.cut(effects)
         second = None
         if design.tied:  # whose systems take several rounds
-            second = self.z.changed(second_derivatives, self.entries, sharded)
+            second = self.z.changed(second_derivatives, self.entries, sharded, 0.0)
         answers = design.partitions.sum(local_sums, self.entries, sharded, second)
         value, summands, negated, by_effect = answers
         gradient, sizes, *diagonal = by_effect.sums
-        curvature = CurvatureInParts(
-            design, PartValue(curvature_of, (self.entries, sharded, second)), *diagonal
-        )
+
+        def find_curvature(chord_share: float = 0.0) -> CurvatureInParts:
+            if not chord_share:
+                arguments = self.entries, sharded, 0.0, second
+                return CurvatureInParts(design, PartValue(curvature_of, arguments), *diagonal)
+            curved = None
+            if design.tied:
+                curved = self.z.changed(second_derivatives, self.entries, sharded, chord_share)
+            arguments = self.entries, sharded, chord_share, curved
+            return CurvatureInParts(design, PartValue(curvature_of, arguments))
+
         reach = -float(negated.numbers)
-        return SumsAt(
-            self, float(value), float(summands), reach, gradient, sizes, lambda: curvature
-        )
+        return SumsAt(self, float(value), float(summands), reach, gradient, sizes, find_curvature)
 
     def below_zero(self) -> Array:
         """Effects of columns that bring each predictor to 0 or below."""
@@ -275,10 +274,13 @@ class CurvatureInParts:
         return lambda others: matrix @ others
 
 
-def curvature_of(entries: EntriesAt, effects: Array, second: Array | None) -> Curvature:
+def curvature_of(
+    entries: EntriesAt, effects: Array, chord_share: float, second: Array | None
+) -> Curvature:
     """The second derivatives of a partition, or ``second`` in their place."""
     if second is None:
-        return entries.at(effects).curvature
+        curvature: Curvature = entries.at(effects).find_curvature(chord_share=chord_share)
+        return curvature
     return Curvature(entries.effects, lambda: second)
 
 
@@ -367,9 +369,10 @@ def diagonal(curvature: Curvature) -> tuple[Array]:
     return (curvature.diagonal,)
 
 
-def second_derivatives(entries: EntriesAt, effects: Any) -> Array:
+def second_derivatives(entries: EntriesAt, effects: Any, chord_share: float) -> Array:
     """Second derivatives of the losses at predictors with effects."""
-    return entries.at(effects).curvature.numbers
+    numbers: Array = entries.at(effects).find_curvature(chord_share=chord_share).numbers
+    return numbers
 
 
 def undiverged_of(block_loss: Any, fixed: Array) -> Array:
