@@ -575,6 +575,39 @@ def weighty_rows(draw):
 
 
 @st.composite
+def rows_with_effects(draw):
+    """(model, data) of Huber's losses with free effects under a Gaussian of the rows.
+
+    Blocks have one unit of 2^-100 to 2^100, and there may be a Gaussian one, too; variances are
+    1e-12 to 1e24 times those of the data, and a mean may lie up to 10 deviations away.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_rows, unit = draw(st.integers(3, 20)), 2.0 ** draw(st.integers(-100, 100))
+    kinds = [{"bias": True}, {"row_effects": True}, {"bias": True, "row_effects": True}]
+    words = [mc.Huber(unit * 10.0 ** rng.uniform(-2.0, 1.0))]
+    if draw(st.booleans()):
+        words.append(draw(st.sampled_from([words[0], mc.Gaussian(unit**2)])))
+    blocks, data = [], {}
+    for k, word in enumerate(words):
+        width = draw(st.integers(1, 3))
+        values = rng.standard_normal((n_rows, 1)) @ rng.standard_normal((1, width))
+        values = values + 0.3 * rng.standard_t(2.0, values.shape)
+        values[rng.random(values.shape) < draw(st.sampled_from([0.0, 0.3]))] = np.nan
+        values[0, 0] = 1.0
+        weight = 10.0 ** rng.uniform(-3.0, 3.0)
+        weight = weight / unit**2 if isinstance(word, mc.Huber) else weight
+        blocks.append(mc.Block(f"x{k}", word, weight=weight, **draw(st.sampled_from(kinds))))
+        data[f"x{k}"] = unit * values
+    size = sum(values.shape[1] for values in data.values())
+    turn = np.linalg.qr(rng.standard_normal((size, size)))[0]
+    covariance = (turn * rng.uniform(0.1, 1.0, size)) @ turn.T
+    spread = unit * 10.0 ** rng.uniform(-6.0, 12.0)
+    covariance = spread**2 * 0.5 * (covariance + covariance.T)
+    mean = unit * draw(st.sampled_from([0.0, 1.0, 10.0])) * rng.standard_normal(size)
+    return mc.Model(blocks, [mc.GaussianRows(covariance, mean)]), data
+
+
+@st.composite
 def far_models(draw):
     """(model, data) whose columns have scales of 1e-9 to 1e9 and lie up to 1e12 away from 0.
 

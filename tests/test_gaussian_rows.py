@@ -19,7 +19,7 @@ from mcframe.compile import CompiledProblem
 from mcframe.numerics.row_squares import RowSquares, residual_of
 from mcframe.selection import HeldOutLoss
 
-from .strategies import scaled_rows, weighty_rows
+from .strategies import rows_with_effects, scaled_rows, weighty_rows
 
 # A row and a column without an entry are among what is tried.
 pytestmark = pytest.mark.filterwarnings("ignore::mcframe.UnobservedWarning")
@@ -568,3 +568,48 @@ def test_least_shares_are_where_slopes_vanish(state):
 
     shares = rowwise.least_shares(slopes_at, np.ones(5), slopes_at(np.zeros(5)))
     assert np.all(np.abs(slopes_at(shares)) <= 1e-9 * moves[:, 0])
+
+
+@pytest.mark.parametrize("effects", [{"bias": True}, {"row_effects": True}], ids=str)
+@pytest.mark.parametrize("variance", [1e12, 1e14])
+@pytest.mark.parametrize("power", [-100, 0, 100])
+def test_effects_beside_a_wide_gaussian_are_certified_by_the_reference(power, variance, effects):
+    """The losses at Z = 0 are 1e12 times the optimum, whose gradients have few digits left."""
+    rng, unit = np.random.default_rng(0), 2.0**power
+    x = rng.standard_normal((8, 1)) @ rng.standard_normal((1, 3))
+    x = unit * (x + 0.3 * rng.standard_t(2, (8, 3)))
+    rows = mc.GaussianRows(variance * unit**2 * np.eye(3), np.zeros(3))
+    block = mc.Block("x", mc.Huber(0.1 * unit), weight=1.0 / unit**2, **effects)
+    fit = quiet(mc.Model([block], [rows]), {"x": x})
+    assert fit.status == "certified"
+
+
+def run_rows_with_effects(n_examples, part, record_property):
+    statuses = Counter()
+
+    @seed(part)
+    @settings(max_examples=n_examples, phases=[Phase.generate])
+    @given(rows_with_effects())
+    def holds(example):
+        try:
+            fit = quiet(*example, max_seconds=20.0)
+        except mc.BackendError:  # no conic solver answers
+            statuses["no answer"] += 1
+            return
+        statuses[fit.status] += 1
+        assert fit.bound <= fit.objective + fit.rounding.total
+
+    holds()
+    record_property("rows with effects", str(dict(statuses)))
+    solved = statuses["certified"] + statuses["limited_by_rounding"]
+    assert solved >= 0.8 * statuses.total()
+
+
+def test_rows_with_effects_of_any_unit_and_variance_are_certified(record_property):
+    run_rows_with_effects(30, 1, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(2, 4))
+def test_rows_with_effects_of_any_unit_and_variance_are_certified_often(part, record_property):
+    run_rows_with_effects(200, part, record_property)

@@ -49,6 +49,10 @@ CLARABEL_EPS = 1e-11
 # last, in units of the loss, how often, and the error, relative to the tolerance, that no longer
 # matters: the gap goes with its root.
 FIRST_SPREAD, LEAST_SPREAD, REFINEMENTS, NEGLIGIBLE = 0.5, 1e-6, 15, 1e-4
+# Units of the objective in which it is solved once more, as powers of the objective that was found
+# relative to the losses at Z = 0: these may be larger by any factor, and conic tolerances are
+# partly absolute. Where units are too small conic solvers take directions for rays.
+POWERS_OF_OBJECTIVE = (1.0, 0.5, 0.75, 0.9, 1.25)
 SCS_INTERRUPTED, SCS_SOLVED = -5, 1
 # What is read of an answer of Clarabel.
 CLARABEL_NUMBERS = ("x", "z", "obj_val", "iterations", "solve_time")
@@ -233,7 +237,8 @@ class Reference(Backend):
     ) -> list[tuple[Point, Certificate]]:
         """Answers of conic solvers: of another one where those so far miss the tolerance.
 
-        A ``BackendError`` where none answers.
+        The last ones in units of the objective that was found. A ``BackendError`` where none
+        answers.
         """
         brief = attrs.evolve(self, max_iters=max(1.0, BRIEF * self.max_iters))
         small = sum(compiled.problem.shape) <= OTHER_OPINION_ORDER
@@ -265,12 +270,31 @@ class Reference(Backend):
         if not answers:
             late = time.perf_counter() >= until
             raise BackendError(no_answer_message(compiled.program, silent, late))
+        null = null_size(compiled.program)
+        for power in POWERS_OF_OBJECTIVE if small and self.solver != "SCS" else ():
+            best = best_of(answers)[1]
+            unit = null * (abs(best.objective) / null) ** power
+            if best.gap <= tol or not 0.0 < unit < np.inf or time.perf_counter() >= until:
+                break
+            try:
+                answers.append(self.opinion(compiled, "CLARABEL", tol, until, unit)[:2])
+            except (Silent, ArithmeticError, np.linalg.LinAlgError):
+                continue
         return answers
 
     def opinion(
-        self, compiled: CompiledProblem, solver: str, tol: float, until: float
+        self,
+        compiled: CompiledProblem,
+        solver: str,
+        tol: float,
+        until: float,
+        scale: float | None = None,
     ) -> tuple[Point, Certificate, bool]:
         """One conic solver's answer, made feasible, its certificate, and if iterations ran out.
+
+        The objective is divided by a scale, by default that of ``null_size``. With another one
+        all losses are stated of copies: where the optimum is far below the losses at Z = 0 their
+        gradients at its Z have few digits, their multipliers have all.
 
         Losses that have no cone are stated by bounds from below: first by global ones, then
         again by ones that are tight around the answer, each time more closely, until they are
@@ -283,9 +307,16 @@ class Reference(Backend):
             if isinstance(problem.likelihoods[block.name], Approximated)
         ]
         near: dict[str, tuple[Array, float]] = {}
-        scale, solved, cut = null_size(program), None, False
+        solved, cut, all_copied = None, False, scale is not None
+        scale = null_size(program) if scale is None else scale
         for _ in range(REFINEMENTS):
-            stated = Statement.of(problem, program=program, near=near, unit=unit_of(program))
+            stated = Statement.of(
+                problem,
+                program=program,
+                near=near,
+                unit=unit_of(program),
+                all_copied=all_copied,
+            )
             try:
                 cut = self.conic(scale, stated, solver, until)
             except Silent as silent:
@@ -484,7 +515,7 @@ def point_of(problem: Problem, program: Program, stated: Statement, scale: float
     gradient = evaluation.entry_gradients.copy()
     for k, block_loss in enumerate(loss.block_losses):
         if k in stated.copies:
-            gradient[block_loss.part] = scale * stated.multiplier_of(k)
+            gradient[block_loss.part] = scale * np.ravel(stated.multiplier_of(k))
     places = {id(term): k for k, term in enumerate(problem.terms)}
     offset = len(problem.model.blocks)
     terms = []

@@ -58,10 +58,11 @@ class Statement:
         program: Program | None = None,
         near: dict[str, tuple[Array, float]] | None = None,
         unit: float = 1.0,
+        all_copied: bool = False,
     ) -> "Statement":
         """The statement; ``near`` says where approximated losses are to be tight.
 
-        With a program, its nonsmooth losses and terms are stated of copies.
+        With a program, its nonsmooth losses and terms are stated of copies, or all of its losses.
         """
         nonsmooth = (
             set() if program is None else {id(t.term) for t in program.terms if not t.smooth}
@@ -69,7 +70,8 @@ class Statement:
         problem = problem.written_out()
         stated = cls(problem, {"Z": cp.Variable(problem.shape, name="Z")}, unit)
         for k, block in enumerate(problem.model.blocks):
-            copied = program is not None and not problem.likelihoods[block.name].smooth
+            smooth = problem.likelihoods[block.name].smooth
+            copied = program is not None and (all_copied or not smooth)
             stated.add_block(k, block, copied, (near or {}).get(block.name))
         for k, term in enumerate(problem.terms):
             stated.add_term(len(problem.model.blocks) + k, term, id(term) in nonsmooth)
