@@ -146,6 +146,24 @@ def test_iterations_that_are_left():
     assert iterations_ahead([record(0, np.inf), record(8, np.inf)], 1e-6) == np.inf
 
 
+def test_iterations_that_are_left_to_an_objective_far_above_its_optimum():
+    """The gap is 1 to the end, though the objective falls tenfold in ten iterations."""
+    falling = [mc.Record(k, 0.0, 1.0 + 10.0 ** (9 - k / 10), 1.0, 1.0, 3) for k in (0, 20, 40)]
+    assert iterations_ahead(falling, 1e-6) == pytest.approx(110.0)
+
+
+def test_a_backend_keeps_its_turn_while_its_objective_falls_by_orders():
+    """Copies need 1,203 iterations; half way the objective is still far above the optimum."""
+    rng = np.random.default_rng(4)
+    x = 3.0 + rng.standard_normal((40, 2)) @ rng.standard_normal((2, 12))
+    size = np.max(np.abs(x))
+    x[rng.random(x.shape) < 0.3] = np.nan
+    model = mc.Model([mc.Block("x", mc.Huber(size))], [mc.NuclearNorm(1e-12 * size)])
+    fit = mc.fit(model, {"x": x}, max_iter=2000)
+    assert fit.status == "certified"
+    assert fit.backend == "splitting"
+
+
 # No first-order solver makes headway on this table; a conic solver takes a tenth of a second.
 HARD = mc.Model(
     [

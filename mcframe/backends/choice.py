@@ -390,17 +390,22 @@ class StallMonitor:
 
 
 def iterations_ahead(records: Sequence[Record], tol: float) -> float:
-    """Iterations to a gap if it goes on falling as it did over the second half of the steps.
+    """Iterations to a gap if objective and bound go on as over the second half of the steps.
 
-    Infinite where it did not fall, or where there is still no bound; 0 where the first bound was
-    found since, so that nothing is known.
+    By the fall of their difference: a gap relative to an objective that is far above the optimum
+    stays near 1 though the objective falls by any factor. Infinite where it did not fall, or where
+    there is still no bound; 0 where the first bound was found since, so that nothing is known.
     """
     first, last = records[0].iteration, records[-1]
     middle = first + 0.5 * (last.iteration - first)
     earlier = [record for record in records[:-1] if record.iteration <= middle][-1]
     if earlier.gap == math.inf:
         return 0.0 if last.gap < math.inf else math.inf
-    if not last.gap < earlier.gap:
+    before, after = earlier.objective - earlier.bound, last.objective - last.bound
+    if not 0.0 < after < before < math.inf:
         return math.inf
-    fall = math.log(earlier.gap / last.gap) / (last.iteration - earlier.iteration)
-    return math.log(last.gap / tol) / fall
+    fall = math.log(before / after) / (last.iteration - earlier.iteration)
+    size = after / last.gap
+    if 0.0 < last.bound < 0.5 * size:  # the objective falls to that
+        size = last.bound
+    return math.log(after / (tol * size)) / fall
