@@ -128,3 +128,28 @@ def test_columns_that_do_not_suit_their_block_are_named(frame, change, said):
 def test_values_of_mixed_types_are_named_in_a_block_of_labels(frame):
     mixed = frame.assign(smokes=["-", 6] * 30)
     assert "it mixes text ('-' in row 0)" in refusal(mixed, error=mc.DataError)
+
+
+def test_a_risk_of_unlabeled_entries_is_declared_by_a_model():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 3))
+    labels = np.where((x[:, 0] > 0.0) & (rng.random(60) < 0.6), 1.0, np.nan)
+    frame = pd.DataFrame(x, columns=list("abc")).assign(bought=labels)
+    risk = mc.RiskMixture(likelihood=mc.Bernoulli(), pu=1.0, missing_rate=0.4)
+    for verb in (mc.declare, mc.complete):
+        with pytest.raises(mc.ModelError, match="needs a weight of your choice; declare it"):
+            verb(frame, {"bought": risk})
+    # The remedy, as it is given.
+    numbers = mc.Block("numbers", mc.Gaussian(), bias=True, standardize=True)
+    model = mc.Model(
+        [mc.Block("labels", risk, weight=1.0, bias=True), numbers], [mc.NuclearBall(20.0)]
+    )
+    columns = {"labels": ["bought"], "numbers": list("abc")}
+    declared = mc.declare(frame, model=model, columns=columns)
+    table = declared.table(mc.fit(*declared))
+    assert set(table["bought"]) == {0.0, 1.0}
+    # A mixture that reads labels alone needs no model.
+    alone = mc.RiskMixture(likelihood=mc.Bernoulli(), pn=1.0)
+    assert (
+        mc.complete(frame.fillna({"bought": 0.0}), {"bought": alone}).table.notna().all(axis=None)
+    )

@@ -9,6 +9,7 @@ import sys
 import weakref
 from pathlib import Path
 
+import dask.array
 import duckdb
 import numpy as np
 import pandas as pd
@@ -946,3 +947,30 @@ def test_arguments_in_the_order_of_before_are_named(tmp_path):
         datasets.write_partitions(tmp_path / "to", {"y": TRIPLES})
     with pytest.raises(mc.DataError, match="one triple is a tuple"):
         datasets.write_partitions({"y": [[0.0, 1.0, 2.0]]}, tmp_path / "to")
+
+
+def test_bounds_of_a_block_hold_in_partitions(tmp_path):
+    """Answers lie within the bounds and are those in memory; a value outside names its row."""
+    rng = np.random.default_rng(0)
+    x = np.clip(rng.standard_normal((40, 2)) @ rng.standard_normal((2, 5)), -1.0, 1.0)
+    x[:, 1:][rng.random((40, 4)) < 0.2] = np.nan
+    block = mc.Block("x", mc.Gaussian(), bounds=(-0.5, 0.5))
+    model = mc.Model([block], [mc.NuclearNorm(0.3)])
+    with pytest.raises(mc.DataError, match="its bounds are"):
+        mc.fit(model, {"x": x})
+    outside = datasets.write_partitions({"x": [x[:20], x[20:]]}, tmp_path / "outside")
+    with pytest.raises(mc.DataError, match="its bounds are"):
+        mc.fit(model, outside)
+    inside = x.clip(-0.5, 0.5)
+    in_memory = mc.fit(model, {"x": inside}, tol=1e-8)
+    rows, columns = (k.ravel() for k in np.indices(x.shape))
+    wanted = in_memory.predict("x", rows, columns)
+    stored = datasets.write_partitions({"x": [inside[:20], inside[20:]]}, tmp_path / "inside")
+    chunked = dask.array.from_array(inside, chunks=(20, 5))
+    for data in (stored, {"x": chunked}):
+        fit = mc.fit(model, data, tol=1e-8)
+        answer = fit.predict("x", rows, columns)
+        assert np.abs(answer).max() <= 0.5
+        np.testing.assert_allclose(answer, wanted, atol=1e-3)
+        new_rows = 0.5 * np.sign(np.nan_to_num(inside[:3]))
+        assert np.abs(fit.predict_rows("x", {"x": new_rows})).max() <= 0.5

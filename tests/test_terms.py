@@ -454,3 +454,14 @@ def test_sums_that_some_matrix_has_cost_nothing_at_least():
         assert term.conjugate(np.zeros((10, 4))) == 0.0
     apart = mc.Calibration("x", np.ones((2, 3)), [[1.0], [2.0]], weight=1.0)
     assert apart.conjugate(np.zeros((3, 1))) == pytest.approx(-0.5, rel=1e-12)
+
+
+def test_two_terms_that_have_factors_alone_are_refused_by_the_model():
+    block = mc.Block("x", mc.Gaussian())
+    for terms in ([mc.MaxNorm(1.0), mc.MaxNormBall(2.0)], [mc.MaxNormBall(2.0), mc.MaxNorm(1.0)]):
+        with pytest.raises(mc.ModelError, match="keep one of them, or put a nuclear norm in the"):
+            mc.Model([block], terms)
+    for other in (mc.NuclearNorm(0.5), mc.NuclearBall(3.0)):  # the remedies
+        for term in (mc.MaxNorm(1.0), mc.MaxNormBall(2.0)):
+            model = mc.Model([block], [term, other])
+            assert mc.explain(model, {"x": np.eye(4)}).chosen

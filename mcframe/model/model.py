@@ -14,6 +14,7 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import (
     Constraint,
     Factored,
+    Prox,
     Regularizer,
     RowQuadratic,
     Spectral,
@@ -426,6 +427,13 @@ def are_terms(instance: object, attribute: object, value: tuple[Any, ...]) -> No
                 " (of two penalties, the one with the sum of their weights)"
             )
         kinds.add((type(term), term.block))
+    alone = [t.word for t in value if isinstance(t, Factored) and not isinstance(t, Prox)]
+    if len(alone) > 1:
+        raise ModelError(
+            f"Model: {' and '.join(alone)} were given, which have neither a prox nor a gradient,"
+            " so that no solver takes them together; keep one of them, or put a nuclear norm in"
+            " the place of the other: mc.NuclearNorm(weight) or mc.NuclearBall(radius)"
+        )
     shares = count_shares(value)
     if len(shares) > 1:
         raise ModelError(

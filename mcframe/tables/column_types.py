@@ -215,6 +215,14 @@ def checked_types(types: Any, names: Sequence[Any]) -> dict[Any, Any]:
 
 def needed_instead(declared: Any) -> str:
     """The types that a column can have instead; "" where the declared type is right."""
+    if isinstance(declared, Likelihood) and declared.reads_unlabeled:
+        return (
+            "its loss at unlabeled entries has no standard unit, so that its block needs a weight"
+            " of your choice; declare it in a model: mc.declare(frame, model=mc.Model("
+            "[mc.Block('labels', likelihood, weight=1.0, bias=True), ...], terms),"
+            " columns={'labels': [name], ...}), and fill the table by"
+            " declared.table(mc.fit(*declared))"
+        )
     if isinstance(declared, Likelihood | Bounds) or is_word(declared, *KINDS):
         return ""
     if isinstance(declared, type) and issubclass(declared, Likelihood):
