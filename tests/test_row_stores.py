@@ -47,7 +47,7 @@ class StoreOfHalves(Recognised):
     def estimate(self, ascent, model, data, seed, options, *, checkpoint):
         other = mc.posterior(model, data.whole, random_state=seed, max_iter=5)
         ascent.problem, ascent.engine = other.problem, other.engine
-        ascent.status, ascent.message = other.status, other.message
+        ascent.ending = other.ending
         ascent.history.extend(other.history)
 
 

@@ -31,7 +31,7 @@ from mcframe.backends.choice import (
 )
 from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC
-from mcframe.backends.loop import FROM_OUTSIDE, run
+from mcframe.backends.loop import run
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference
 from mcframe.backends.rowwise import Rowwise

@@ -11,6 +11,7 @@ import numpy as np
 from mcframe.backends.certificate import Certificate, Point, Rounding
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.endings import Status, StopReason
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver, State
 from mcframe.contracts.stored_classes import stored
@@ -221,20 +222,26 @@ class Settings:
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """The best point and bound of a run, the reason why it stopped, and the solver's last state.
+    """The best point and bound of a run, how and why it ended, and the solver's last state.
 
-    ``tol`` is the gap that the status "certified" promises.
+    ``tol`` is the gap that the status "certified" promises. Without a ``reason`` it is the usual
+    one of the status.
     """
 
     point: Point
     effects: dict[str, Array]
     bound: float
     rounding: Rounding
-    status: str
+    status: Status = attrs.field(converter=Status)
     message: str
     history: History
     tol: float
     paused: SolverCheckpoint | None = None
+    reason: StopReason = attrs.field()
+
+    @reason.default
+    def _usual_reason(self) -> StopReason:
+        return self.status.usual_reason
 
 
 @attrs.frozen

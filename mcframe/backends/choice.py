@@ -14,12 +14,13 @@ from mcframe.backends.backend import Backend, History, Outcome, Record, Settings
 from mcframe.backends.certificate import Certificate, best_of
 from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC
-from mcframe.backends.loop import ASKED_TO_STOP, FROM_OUTSIDE
+from mcframe.backends.loop import ASKED_TO_STOP, FROM_OUTSIDE, certified_to
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference, estimate
 from mcframe.backends.rowwise import Rowwise
 from mcframe.backends.splitting import FirstOrder, Splitting, has_stiff_loss
 from mcframe.compile import CompiledProblem, Program
+from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, ModelError, NothingFeasible
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import is_word
@@ -38,8 +39,6 @@ DECOMPOSITION = 10_000
 PATIENCE = 500
 # The most seconds, by its estimate, of a reference that is asked where no other makes headway.
 BRIEF_SECONDS = 20.0
-# The status of an outcome that another backend goes on from.
-HANDED_OVER = "handed over"
 # The smallest gap that iterations are counted to.
 LEAST_TOL = 1e-12
 
@@ -292,7 +291,7 @@ def solve_in_turn(
         outcome = solve_by(queue[0], compiled, attrs.evolve(settings, callback=monitor))
         # The first record of a later backend is the last one of the one before.
         records += outcome.history.records[min(n_changes, 1) :]
-        if not monitor.is_poor or outcome.status != "interrupted":
+        if not monitor.is_poor or outcome.reason is not StopReason.CALLBACK:
             break
         iterations_made = records[-1].iteration
         changes += (
@@ -300,10 +299,10 @@ def solve_in_turn(
             " iterations"
         )
         if reference is not None and n_changes + 1 == len(queue):
-            outcome = with_reference(reference, compiled, outcome, iterations_made, settings)
+            outcome, ends = with_reference(reference, compiled, outcome, iterations_made, settings)
             records += outcome.history.records
             iterations_made = records[-1].iteration
-            if outcome.status != HANDED_OVER:
+            if ends:
                 queue = [reference]
                 break
         certificate = certificate_of(compiled, outcome)
@@ -329,38 +328,45 @@ def with_reference(
     outcome: Outcome,
     made: int,
     settings: Settings,
-) -> Outcome:
+) -> tuple[Outcome, bool]:
     """A known outcome or the reference's, whichever is better, with the better bound.
 
     Its history has the record of that, which counts as one iteration more than the ``made`` ones;
-    none where the reference fails. The status is ``HANDED_OVER`` where the others may go on.
+    none where the reference fails. Also whether the run ends with it, so that no other backend
+    goes on.
     """
-    outcome = attrs.evolve(outcome, status=HANDED_OVER, history=History(()))
+    outcome = attrs.evolve(outcome, history=History(()))
     current().begin("the reference is asked", announced=True)
     try:
         exact = reference.solve(compiled, attrs.evolve(settings, start=None, callback=None))
     except BackendError:
-        return outcome
+        return outcome, False
     except KeyboardInterrupt:
-        return attrs.evolve(outcome, status="interrupted", message=FROM_OUTSIDE)
+        return ended(outcome, FROM_OUTSIDE), True
     candidates = [(answer.point, certificate_of(compiled, answer)) for answer in (outcome, exact)]
     point, best = best_of(candidates)
     seconds, rank = exact.history[-1].seconds, point.latent.rank
     record = Record(made + 1, seconds, best.objective, best.bound, best.gap, rank)
-    status, message = HANDED_OVER, exact.message
+    ending = None
     if settings.callback is not None and settings.callback(record):
-        status, message = "interrupted", ASKED_TO_STOP
+        ending = ASKED_TO_STOP
     elif best.gap <= settings.budget.tol:
-        status, message = "certified", f"the gap is at most tol={settings.budget.tol:g}"
-    elif exact.status == "unbounded":
-        status = exact.status
-    return attrs.evolve(
+        ending = certified_to(settings.budget.tol)
+    elif exact.status is Status.UNBOUNDED:
+        ending = Ending(exact.status, exact.message, exact.reason)
+    better = attrs.evolve(
         outcome if point is outcome.point else exact,
         bound=best.bound,
         rounding=best.rounding,
-        status=status,
-        message=message,
         history=History((record,)),
+    )
+    return (better, False) if ending is None else (ended(better, ending), True)
+
+
+def ended(outcome: Outcome, ending: Ending) -> Outcome:
+    """The outcome with another end of its run."""
+    return attrs.evolve(
+        outcome, status=ending.status, message=ending.message, reason=ending.reason
     )
 
 

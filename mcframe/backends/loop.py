@@ -26,6 +26,7 @@ from mcframe.backends.certificate import (
 )
 from mcframe.backends.recession import UNBOUNDED, falls_along, falls_from
 from mcframe.compile import Program
+from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Constraint
@@ -49,14 +50,22 @@ NO_BOUND_FOUND = (
 GRACE = 3.0
 # The most iterations without a feasible point.
 SEARCHED = 100
-FROM_OUTSIDE = "interrupted from outside; this is the best point so far"
-ASKED_TO_STOP = "the callback asked to stop"
 LIMITED = (
     "objective and bound differ by no more than their rounding error in double precision and the"
     " error of the norms in the bound; columns of one scale, or a larger tol, help"
 )
 BEFORE = "this is the best point before it"
-LOCAL = "a stationary point of a loss that is declared not convex; no bound is known"
+# Ends of a run that need no numbers in their sentences.
+FROM_OUTSIDE = Ending(
+    Status.INTERRUPTED,
+    "interrupted from outside; this is the best point so far",
+    StopReason.FROM_OUTSIDE,
+)
+ASKED_TO_STOP = Ending(Status.INTERRUPTED, "the callback asked to stop", StopReason.CALLBACK)
+FALLS = Ending(Status.UNBOUNDED, UNBOUNDED)
+STATIONARY = Ending(
+    Status.LOCAL, "a stationary point of a loss that is declared not convex; no bound is known"
+)
 
 
 @attrs.define(eq=False)
@@ -177,7 +186,7 @@ class SolverRun:
         self.paused = self.pause(self.next_check - self.iteration)
         self.note(record)
         if self.settings.keep is not None:
-            self.settings.keep(self.outcome("interrupted", FROM_OUTSIDE))
+            self.settings.keep(self.outcome(FROM_OUTSIDE))
             self.kept = time.perf_counter()
 
     def pause(self, wait: int, certified: bool = True) -> SolverCheckpoint:
@@ -195,7 +204,7 @@ class SolverRun:
         late = began - self.kept + ahead >= max(KEPT_AFTER, KEPT_SHARE * self.keep_seconds)
         if keep is None or self.point is None or not (late and np.isfinite(self.state.objective)):
             return
-        outcome = self.outcome("interrupted", FROM_OUTSIDE)
+        outcome = self.outcome(FROM_OUTSIDE)
         keep(attrs.evolve(outcome, paused=self.pause(wait, certified=False)))
         self.kept = time.perf_counter()
         self.keep_seconds = self.kept - began
@@ -243,8 +252,8 @@ class SolverRun:
         wait = min(max(wait, SOONEST), latest)
         self.next_check = self.settings.made + max(FIRST_CHECK, iterations + wait)
 
-    def iterate(self) -> tuple[str, str]:
-        """Steps and certificates until there is a reason to stop: its status and sentence."""
+    def iterate(self) -> Ending:
+        """Steps and certificates until there is a reason to stop."""
         step_seconds, max_seconds = 0.0, self.budget.max_seconds
         # The residual below which a point counts as stationary, relative to the gradient at Z = 0.
         stationary_residual = 0.0
@@ -260,9 +269,9 @@ class SolverRun:
         while True:
             if self.point is None and self.iteration - self.settings.made >= SEARCHED:
                 raise NothingFeasible(no_feasible_point(self.program))
-            reason = self.reason_to_stop(stationary_residual)
-            if reason is not None:
-                return reason
+            ending = self.end_of_run(stationary_residual)
+            if ending is not None:
+                return ending
             # The last certificate counts as part of the time. Before a step that may not end in
             # time the iterate is certified, since such a step may be cut off.
             spent = self.seconds + self.check_seconds > max_seconds
@@ -274,7 +283,7 @@ class SolverRun:
                 self.check()
                 continue
             if ended:
-                return self.status_when_spent(spent)
+                return self.end_of_budget(spent)
             began = time.perf_counter()
             for _ in self.solver.stages(self.program, self.state):
                 self.keep_between(wait=max(self.next_check - self.iteration, 1))
@@ -282,42 +291,46 @@ class SolverRun:
             self.iteration += 1
             if not np.isfinite(self.state.objective):
                 if self.falls_from_best():
-                    return "unbounded", UNBOUNDED
+                    return FALLS
                 why = f" and {NO_BOUND_FOUND}" if self.may_be_unbounded else ""
-                return "interrupted", f"iterate {self.iteration} is not finite{why}; {BEFORE}"
+                return Ending(
+                    Status.INTERRUPTED,
+                    f"iterate {self.iteration} is not finite{why}; {BEFORE}",
+                    StopReason.ARITHMETIC,
+                )
             expected = self.solver.expected_gap(self.state)
             if self.state.finished is not None or self.is_due(expected):
                 self.check()
 
-    def reason_to_stop(self, stationary_residual: float) -> tuple[str, str] | None:
-        """A reason to stop, as status and sentence, if there is one."""
+    def end_of_run(self, stationary_residual: float) -> Ending | None:
+        """The end of the run, if there is a reason to stop but the budget."""
         if self.gap <= self.budget.tol:
-            return "certified", f"the gap is at most tol={self.budget.tol:g}"
+            return certified_to(self.budget.tol)
         # A gap of ``resolution`` may remain, and the computed one is off by up to ``total``.
         unknown = self.rounding.total + self.rounding.resolution
         if np.isfinite(self.bound) and self.certificate.objective - self.bound <= unknown:
-            return "limited_by_rounding", LIMITED
+            return Ending(Status.LIMITED_BY_ROUNDING, LIMITED)
         if self.stopped:
-            return "interrupted", ASKED_TO_STOP
+            return ASKED_TO_STOP
         if self.unbounded:
-            return "unbounded", UNBOUNDED
+            return FALLS
         if not self.program.loss.convex and self.state.residual <= stationary_residual:
-            return "local", LOCAL
+            return STATIONARY
         if self.state.finished is not None:
-            return "interrupted", f"stopped by its own rule: {self.state.finished}"
+            return stopped_by_rule(self.state.finished)
         return None
 
-    def status_when_spent(self, in_time: bool) -> tuple[str, str]:
-        """The status where the budget is spent: its time, or its iterations."""
-        status = "time_limit" if in_time else "iteration_limit"
+    def end_of_budget(self, in_time: bool) -> Ending:
+        """The end where the budget is spent: its time, or its iterations."""
+        status = Status.TIME_LIMIT if in_time else Status.ITERATION_LIMIT
         if self.may_be_unbounded:
-            return status, f"the budget was spent and {NO_BOUND_FOUND}"
+            return Ending(status, f"the budget was spent and {NO_BOUND_FOUND}")
         if in_time:
-            return status, f"max_seconds={self.budget.max_seconds:g} were spent"
-        return status, f"max_iter={self.budget.max_iter} iterations were made"
+            return out_of_time(self.budget.max_seconds)
+        return Ending(status, f"max_iter={self.budget.max_iter} iterations were made")
 
-    def outcome(self, status: str, message: str) -> Outcome:
-        """The best point with a status; the sentence gets the gap."""
+    def outcome(self, ending: Ending) -> Outcome:
+        """The best point, with the end of the run."""
         assert self.answer is not None
         if not self.records:  # it ended before the first certificate was there
             self.records.append(self.record(self.certificate.objective, self.answer.latent.rank))
@@ -326,12 +339,28 @@ class SolverRun:
             effects=self.certificate.effects,
             bound=self.bound,
             rounding=self.rounding,
-            status=status,
-            message=message,
+            status=ending.status,
+            message=ending.message,
+            reason=ending.reason,
             history=History(tuple(self.records)),
             tol=self.budget.tol,
             paused=self.paused,
         )
+
+
+def certified_to(tol: float) -> Ending:
+    """The end of a run whose gap is at most the tolerance."""
+    return Ending(Status.CERTIFIED, f"the gap is at most tol={tol:g}")
+
+
+def out_of_time(max_seconds: float) -> Ending:
+    """The end of a run whose seconds were spent."""
+    return Ending(Status.TIME_LIMIT, f"max_seconds={max_seconds:g} were spent")
+
+
+def stopped_by_rule(rule: str) -> Ending:
+    """The end of a run that the solver's own rule stopped."""
+    return Ending(Status.INTERRUPTED, f"stopped by its own rule: {rule}", StopReason.OWN_RULE)
 
 
 def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> Outcome:
@@ -362,13 +391,13 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
             with stop_at(
                 np.inf if solver_run.point is None else solver_run.began + seconds + GRACE
             ):
-                status, message = solver_run.iterate()
+                ending = solver_run.iterate()
     except KeyboardInterrupt:
         if solver_run.point is None:
             raise
-        status, message = "interrupted", FROM_OUTSIDE
+        ending = FROM_OUTSIDE
     except OutOfTime:
-        status, message = "time_limit", f"max_seconds={seconds:g} were spent"
+        ending = out_of_time(seconds)
     except (ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
         no_memory = isinstance(error, MemoryError)
         if solver_run.in_callback or (no_memory and solver_run.point is None):
@@ -378,12 +407,13 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
             raise BackendError(
                 f"{what} ({error}) before there was an answer; rescale the columns of the data"
             ) from error
-        status, message = "interrupted", f"{what} ({error}); {BEFORE}"
+        reason = StopReason.MEMORY if no_memory else StopReason.ARITHMETIC
+        ending = Ending(Status.INTERRUPTED, f"{what} ({error}); {BEFORE}", reason)
         if not no_memory and solver_run.falls_from_best():
-            status, message = "unbounded", UNBOUNDED
+            ending = FALLS
     if solver_run.point is None:  # whatever ended it, there is nothing to return
         raise NothingFeasible(no_feasible_point(program))
-    return solver_run.outcome(status, message)
+    return solver_run.outcome(ending)
 
 
 def rate_of_fall(earlier: Record, later: Record) -> float:

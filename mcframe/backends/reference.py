@@ -19,10 +19,13 @@ from mcframe.backends.certificate import (
     uncertified,
 )
 from mcframe.backends.feasible import made_feasible
-from mcframe.backends.recession import UNBOUNDED, falls_along
+from mcframe.backends.loop import FALLS as FALLS_WITHOUT_END
+from mcframe.backends.loop import certified_to, out_of_time
+from mcframe.backends.recession import falls_along
 from mcframe.backends.statement import Statement, cp
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, ModelError
 from mcframe.contracts.likelihood import Approximated
 from mcframe.contracts.validators import is_word, positive
@@ -211,14 +214,17 @@ class Reference(Backend):
         seconds = time.perf_counter() - began
         record = Record(1, seconds, best.objective, best.bound, best.gap, point.latent.rank)
         if best.gap <= budget.tol:
-            status, message = "certified", f"the gap is at most tol={budget.tol:g}"
+            ending = certified_to(budget.tol)
         elif falls:
-            status, message = "unbounded", UNBOUNDED
+            ending = FALLS_WITHOUT_END
         elif time.perf_counter() >= until:
-            status, message = "time_limit", f"max_seconds={budget.max_seconds:g} were spent"
+            ending = out_of_time(budget.max_seconds)
         else:
-            status = "iteration_limit"
-            message = f"the conic solver stopped at its own tolerance, before tol={budget.tol:g}"
+            ending = Ending(
+                Status.ITERATION_LIMIT,
+                f"the conic solver stopped at its own tolerance, before tol={budget.tol:g}",
+                StopReason.OWN_RULE,
+            )
         if settings.callback is not None:
             settings.callback(record)
         return Outcome(
@@ -226,8 +232,9 @@ class Reference(Backend):
             effects=best.effects,
             bound=best.bound,
             rounding=best.rounding,
-            status=status,
-            message=message,
+            status=ending.status,
+            message=ending.message,
+            reason=ending.reason,
             history=History((record,)),
             tol=budget.tol,
         )

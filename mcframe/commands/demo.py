@@ -15,6 +15,7 @@ import numpy as np
 
 from mcframe.commands.parsing import DONE, LAYOUT, UNFINISHED, natural, tolerance, whole
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import DataError, NotCertifiedWarning
 from mcframe.fitting.fit import fit
 from mcframe.fitting.verification import verify
@@ -331,7 +332,7 @@ def certify(frame: Any, arguments: argparse.Namespace) -> int:
         headline(f"The same for the first {count} rows, and by CVXPY: mc.verify")
         verified = verify(*first)
     print(verified)
-    return DONE if answer.status == "certified" and verified else UNFINISHED
+    return DONE if answer.status is Status.CERTIFIED and verified else UNFINISHED
 
 
 def draw(

@@ -31,6 +31,7 @@ from mcframe.commands.parsing import (
     tolerance,
     whole,
 )
+from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import a_type, counted, meant
 from mcframe.datasets.readers import choose_columns, find_file
@@ -520,7 +521,7 @@ def report_of(completed: Completion[Any], text: str, written: Sequence[Path]) ->
         facts["evidence"] = answer.evidence
     else:
         facts["certificate"] = certificate_of(answer)
-    code = DONE if answer.status in ("certified", "converged") else UNFINISHED
+    code = DONE if answer.status in (Status.CERTIFIED, Status.CONVERGED) else UNFINISHED
     return code, f"{text}\n{list_of_files(written)}", facts
 
 

@@ -6,6 +6,7 @@ import warnings
 __all__ = [
     "BackendError",
     "DataError",
+    "EdgeOfGridWarning",
     "LawViolation",
     "McframeError",
     "ModelError",
@@ -56,6 +57,10 @@ class NotCertifiedWarning(UserWarning):
 
 class NotConvergedWarning(UserWarning):
     """The sweeps of a posterior stopped before they converged; it is that of the last sweep."""
+
+
+class EdgeOfGridWarning(UserWarning):
+    """The best weight is the largest or the smallest that was tried; one beyond may be better."""
 
 
 class UnobservedWarning(UserWarning):

@@ -22,6 +22,7 @@ from mcframe.backends import (
     solve_by_choice,
 )
 from mcframe.compile import CompiledProblem
+from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning, warn_caller
 from mcframe.contracts.former import FIT
 from mcframe.contracts.row_stores import store_of
@@ -280,7 +281,7 @@ def solved(
 
 def warned(answer: Fit, settings: Settings) -> Fit:
     """The answer, with a warning where it is not certified."""
-    if answer.status != "certified":
+    if answer.status is not Status.CERTIFIED:
         current().hide()
         warn_caller(
             f"{answer.status}: {answer.message}; the gap is {answer.gap:.1e},"

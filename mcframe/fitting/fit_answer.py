@@ -21,6 +21,7 @@ from mcframe.backends import (
 from mcframe.backends.row_space import RowSpace, refuse_rows
 from mcframe.compile import notes_on_effects
 from mcframe.contracts.arrays import Array, InFormOfData
+from mcframe.contracts.endings import Status, StopReason
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
 from mcframe.contracts.stored_classes import stored
@@ -60,9 +61,11 @@ class Fit(BlockAnswer["FitPictures"]):
         "certified" (gap <= tol), "limited_by_rounding" if double precision cannot separate
         objective and bound any further, "unbounded" if the objective falls without end,
         "iteration_limit", "time_limit", "interrupted", or "local" for a loss that is declared
-        nonconvex.
+        nonconvex. A ``Status``, which equals its text.
     message : str
         The status in a sentence.
+    reason : StopReason
+        Why the run ended, such as "callback" or "from outside" of an interrupted one.
     problem : Problem
         The model with its data; ``problem.objective`` is the objective that was minimised.
     point : Point
@@ -90,7 +93,7 @@ class Fit(BlockAnswer["FitPictures"]):
 
     point: Point
     effects: Mapping[str, Array]
-    status: str
+    status: Status = attrs.field(converter=Status)
     message: str
     objective: float
     bound: float
@@ -99,6 +102,11 @@ class Fit(BlockAnswer["FitPictures"]):
     history: History
     random_state: int = 0
     _kept: CompactState | None = None
+    reason: StopReason = attrs.field(converter=StopReason)
+
+    @reason.default
+    def _usual_reason(self) -> StopReason:
+        return self.status.usual_reason
 
     @classmethod
     def of(cls, problem: Problem, outcome: Outcome, backend: str, random_state: int = 0) -> "Fit":
@@ -112,6 +120,7 @@ class Fit(BlockAnswer["FitPictures"]):
             effects=outcome.effects,
             status=outcome.status,
             message=outcome.message,
+            reason=outcome.reason,
             objective=problem.objective(outcome.point.latent, outcome.effects),
             bound=outcome.bound,
             rounding=outcome.rounding,
@@ -119,7 +128,7 @@ class Fit(BlockAnswer["FitPictures"]):
             history=outcome.history,
             random_state=random_state,
         )
-        if fit.status == "certified" and not fit.gap <= outcome.tol:
+        if fit.status is Status.CERTIFIED and not fit.gap <= outcome.tol:
             return withdrawn(fit, outcome.tol)
         return fit
 
@@ -129,7 +138,7 @@ class Fit(BlockAnswer["FitPictures"]):
         The objective is computed anew, of a fit with its data. A bound is not: it is as good as
         whoever wrote the file.
         """
-        certified = self.status == "certified"
+        certified = self.status is Status.CERTIFIED
         if not any(isinstance(table, TableWithoutData) for table in self.problem.tables.values()):
             recomputed = self.problem.objective(self.latent, self.effects)
             allowed = self.rounding.total + self.rounding.zero_below
@@ -559,14 +568,21 @@ def withdrawn(fit: Fit, tol: float) -> Fit:
     allowed = tol * max(abs(fit.objective), abs(fit.bound)) + fit.rounding.total
     if abs(fit.objective - fit.bound) <= allowed:
         message = f"the gap exceeds tol={tol:g} by rounding alone"
-        return attrs.evolve(fit, status="limited_by_rounding", message=message)
+        return attrs.evolve(
+            fit,
+            status=Status.LIMITED_BY_ROUNDING,
+            message=message,
+            reason=StopReason.ROUNDING,
+        )
     message = (
         f"{fit.backend} certified this point, but its objective and its bound, computed"
         f" anew, have a gap of {fit.gap:.1e}, above tol={tol:g}. This is a bug in mcframe:"
         " please report it with the model and, if possible, the data. Another backend may"
         " still answer"
     )
-    return attrs.evolve(fit, status="interrupted", message=message)
+    return attrs.evolve(
+        fit, status=Status.INTERRUPTED, message=message, reason=StopReason.CONTRADICTION
+    )
 
 
 def row_space(fit: Fit) -> RowSpace:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 import numpy as np
@@ -22,6 +22,7 @@ from mcframe.backends import (
 )
 from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.compile import CompiledProblem
+from mcframe.contracts.endings import Verdict
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.former import VERIFY
 from mcframe.contracts.row_stores import store_of
@@ -294,16 +295,16 @@ class Verification:
         return tuple(backends)
 
     @property
-    def verdict(self) -> Literal["agree", "differ", "too inexact"]:
+    def verdict(self) -> Verdict:
         """The verdict: the two answers confirm or contradict each other, or neither is proven."""
         if self.overstated is not None:
-            return "differ"
-        return "too inexact" if self.inexact else "agree"
+            return Verdict.DIFFER
+        return Verdict.TOO_INEXACT if self.inexact else Verdict.AGREE
 
     @property
     def agrees(self) -> bool:
         """True where the two answers confirm each other."""
-        return self.verdict == "agree"
+        return self.verdict is Verdict.AGREE
 
     def __bool__(self) -> bool:
         """Return ``agrees``, as the truth value of a verification."""
@@ -332,9 +333,9 @@ class Verification:
         """The verdict, and a note if there is one."""
         inexact = " and the ".join(self.inexact)
         verdict = {
-            "agree": "the two solvers agree",
-            "differ": f"THE TWO SOLVERS DIFFER ({self.overstated})",
-            "too inexact": f"no verdict, the {inexact} is too inexact to compare",
+            Verdict.AGREE: "the two solvers agree",
+            Verdict.DIFFER: f"THE TWO SOLVERS DIFFER ({self.overstated})",
+            Verdict.TOO_INEXACT: f"no verdict, the {inexact} is too inexact to compare",
         }[self.verdict]
         numbers = f"relative difference {self.difference:.1e} (tol {self.tol:g})"
         lines = [f"{verdict}: {numbers}, distance of Z {self.distance:.1e}"]

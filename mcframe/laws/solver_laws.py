@@ -11,6 +11,7 @@ import numpy as np
 from mcframe.backends import Backend, BackendLike, Record, backend_from
 from mcframe.compile import CompiledProblem
 from mcframe.constraints import Box, OnesColumn
+from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import NotCertifiedWarning, UnobservedWarning
 from mcframe.fitting.fit import fit
 from mcframe.fitting.fit_answer import Fit
@@ -225,7 +226,7 @@ def certifies(trial: TrialFit) -> None:
     """The gap is what was asked for, or as small as double precision tells."""
     answer = trial.fit
     if trial.certified is not None:
-        small = answer.gap <= trial.certified or answer.status == "limited_by_rounding"
+        small = answer.gap <= trial.certified or answer.status is Status.LIMITED_BY_ROUNDING
         demand(small, f"a gap of {answer.gap:.1e} (status {answer.status}) on\n{trial.model}")
 
 

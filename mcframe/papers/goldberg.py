@@ -17,10 +17,12 @@ import numpy as np
 from mcframe.backends import History, Outcome, Point, Record, certify, relative_gap
 from mcframe.backends.certificate import Dual
 from mcframe.backends.fpc import continuation, gradient_step, published_steps
+from mcframe.backends.loop import stopped_by_rule
 from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.compile.loss import BlockEffects
 from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array, singular_values, svd
+from mcframe.contracts.endings import Ending, Status
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.fitting.fit_answer import Fit
 from mcframe.likelihoods import Bernoulli, Gaussian
@@ -30,13 +32,12 @@ from mcframe.numerics.shrinkage import shrink_gram
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.grid import checked_weights
 
-# The status and the message of a run, by whether its own rule stopped it.
-STOPPED = {
-    True: (
-        "interrupted",
-        "stopped by its own rule: the objective changed by less, relatively, than it asks",
+# The end of a run, by whether its own rule stopped it.
+ENDINGS = {
+    True: stopped_by_rule("the objective changed by less, relatively, than it asks"),
+    False: Ending(
+        Status.ITERATION_LIMIT, "max_iter iterations were made before its own rule stopped it"
     ),
-    False: ("iteration_limit", "max_iter iterations were made before its own rule stopped it"),
 }
 # Eigenvalues of Z'Z give a nuclear norm to about 8 digits; changes that are finer than this take
 # a decomposition of Z itself.
@@ -343,8 +344,16 @@ def fit_of_stage(problem: Problem, stage: Stage, history: tuple[Record, ...]) ->
     if not history:
         gap = relative_gap(objective, bound, rounding)
         history = (Record(stage.iterations, 0.0, objective, bound, gap, latent.rank),)
-    status, message = STOPPED[stage.converged]
+    ending = ENDINGS[stage.converged]
     outcome = Outcome(
-        point, stage.effects, bound, rounding, status, message, History(history), tol=0.0
+        point=point,
+        effects=stage.effects,
+        bound=bound,
+        rounding=rounding,
+        status=ending.status,
+        message=ending.message,
+        reason=ending.reason,
+        history=History(history),
+        tol=0.0,
     )
     return Fit.of(problem, outcome, "fixed_point_mc_1" if ones else "fixed_point_mc_b")

@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray
+from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import ModelError, NotConvergedWarning, warn_caller
 from mcframe.contracts.former import POSTERIOR
 from mcframe.contracts.likelihood import has_probabilities
@@ -61,7 +62,8 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         data the one with the larger bound is preferred, but of mixtures of Gaussian rows: more
         components than there are often have a slightly larger one.
     status : str
-        "converged", "iteration_limit", "time_limit" or "interrupted".
+        "converged", "iteration_limit", "time_limit" or "interrupted", a ``Status``, which equals
+        its text.
     message : str
         The status in a sentence.
     history : tuple of Sweep
@@ -75,7 +77,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
 
     engine: Any
     evidence: float
-    status: str
+    status: Status = attrs.field(converter=Status)
     message: str
     history: tuple[Sweep, ...]
     random_state: int
@@ -513,12 +515,13 @@ def posterior_of(
     ``options`` become those of the answer; ``run_options`` are checkpoint and progress.
     """
     ascent = estimate(model, data, seed, options, **run_options)
+    assert ascent.ending is not None
     return Posterior(
         problem=ascent.problem,
         engine=ascent.engine,
         evidence=ascent.history[-1].evidence,
-        status=ascent.status,
-        message=ascent.message,
+        status=ascent.ending.status,
+        message=ascent.ending.message,
         history=tuple(ascent.history),
         random_state=seed,
         options=options,
@@ -646,7 +649,7 @@ def posterior(
     options |= {"max_seconds": max_seconds, "n_jobs": n_jobs}
     run_options = {"progress": progress, "checkpoint": checkpoint}
     answer = posterior_of(model, data, checked_seed(random_state), options, **run_options)
-    if answer.status != "converged":
+    if answer.status is not Status.CONVERGED:
         last = f"the evidence after the last sweep is {answer.evidence:.6g}"
         warn_caller(f"{answer.status}: {answer.message}; {last}", NotConvergedWarning)
     return answer

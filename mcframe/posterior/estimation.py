@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends import Budget, checked_budget
+from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, ModelError, warn_caller
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
 from mcframe.contracts.rounding import EPS
@@ -73,7 +74,7 @@ class CoordinateAscent:
     engine : FactorPosterior or JointPosterior
         The distributions of z after the last whole sweep.
     history : list of Sweep
-    status, message : str
+    ending : Ending or None
     checkpoint : Checkpoint or None
         For the state after a sweep; after every sweep as long as writing takes little time.
     """
@@ -83,14 +84,13 @@ class CoordinateAscent:
     problem: Any = None
     engine: Any = None
     history: list[Sweep] = attrs.field(factory=list)
-    status: str = ""
-    message: str = ""
+    ending: Ending | None = None
     checkpoint: Checkpoint | None = None
 
     def run(self, observed: Observed, sweeps: Iterator[Any]) -> None:
         """Take sweeps until one of them raises the bound by little, or the budget ends."""
         with stop_at(self.began + self.budget.max_seconds):
-            self.status, self.message = self.outcome(observed, sweeps)
+            self.ending = self.swept(observed, sweeps)
         if self.checkpoint is not None:
             self.keep(self.checkpoint)
 
@@ -100,8 +100,8 @@ class CoordinateAscent:
         state = {"state": self.engine.state, "summaries": summaries, "history": history}
         checkpoint.write(state)
 
-    def outcome(self, observed: Observed, sweeps: Iterator[Any]) -> tuple[str, str]:
-        """The status after the last sweep, and that in a sentence."""
+    def swept(self, observed: Observed, sweeps: Iterator[Any]) -> Ending:
+        """Take the sweeps; their end."""
         budget, history = self.budget, self.history
         n_numbers = int(np.sum(observed.counts))
         least_rise = budget.tol * observed.n_entries
@@ -113,9 +113,9 @@ class CoordinateAscent:
                 rises[1] <= min(least_rise, max(FALLING * rises[0], SMALL * least_rise))
             ):
                 reason = f"the last sweep raised the evidence by less than tol={budget.tol:g}"
-                return "converged", f"{reason} an entry"
+                return Ending(Status.CONVERGED, f"{reason} an entry")
             if len(history) == most_sweeps:
-                return "iteration_limit", f"stopped after {budget.max_iter} sweeps"
+                return Ending(Status.ITERATION_LIMIT, f"stopped after {budget.max_iter} sweeps")
             try:
                 engine = next(sweeps)
             except np.linalg.LinAlgError:
@@ -126,11 +126,15 @@ class CoordinateAscent:
                         f"max_seconds={budget.max_seconds:g} was given, in which there is not"
                         " one sweep; give more, or fewer factors"
                     ) from None
-                return "time_limit", f"stopped after {len(history)} sweeps"
+                return Ending(Status.TIME_LIMIT, f"stopped after {len(history)} sweeps")
             except KeyboardInterrupt:
                 if self.engine is None:
                     raise
-                return "interrupted", f"stopped after {len(history)} sweeps"
+                return Ending(
+                    Status.INTERRUPTED,
+                    f"stopped after {len(history)} sweeps",
+                    StopReason.FROM_OUTSIDE,
+                )
             size = abs(before) + abs(engine.evidence) + n_numbers
             check_rise(before, engine.evidence, ROUNDING * size + 16.0 * engine.rounding)
             self.engine = engine
@@ -145,8 +149,8 @@ class CoordinateAscent:
             if self.checkpoint is not None and self.checkpoint.is_due:
                 self.keep(self.checkpoint)
             if engine.converged is not None:
-                status = "converged" if engine.converged else "iteration_limit"
-                return status, f"the rows took {engine.n_steps} steps"
+                status = Status.CONVERGED if engine.converged else Status.ITERATION_LIMIT
+                return Ending(status, f"the rows took {engine.n_steps} steps")
 
 
 @runtime_checkable

@@ -11,10 +11,12 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.backends import FROM_OUTSIDE, BackendLike, Budget, checked_backend, checked_budget
+from mcframe.backends import BackendLike, Budget, checked_backend, checked_budget
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.endings import Status, StopReason
 from mcframe.contracts.errors import (
+    EdgeOfGridWarning,
     ModelError,
     NotCertifiedWarning,
     UnobservedWarning,
@@ -122,8 +124,9 @@ def cross_validate(
     -------
     CrossValidation
         With ``best_model``, which ``fit`` takes; with one ``NotCertifiedWarning`` if fits of
-        the default path are not certified, and a ``UserWarning`` each if scores are NaN and if
-        of three weights or more the best is the largest or the smallest. Ctrl-C
+        the default path are not certified, a ``UserWarning`` if scores are NaN, and an
+        ``EdgeOfGridWarning`` if of three weights or more the best is the largest or the
+        smallest. Ctrl-C
         keeps finished fits: the answer is ``partial``, with a ``NotCertifiedWarning``, and
         chooses by all folds, among the weights that all of them have scores for (without
         patience, or with more ``n_jobs`` than models, by the folds that every model has
@@ -420,7 +423,7 @@ def scored_paths(
                     of_weight[:, j] = [
                         score_of(criterion, answer, fold.held) for criterion in criteria
                     ]
-                    if isinstance(fit, Fit) and fit.status != "certified":
+                    if isinstance(fit, Fit) and fit.status is not Status.CERTIFIED:
                         gaps[j] = max(gaps[j], fit.gap)
                 scores.append(of_weight)
                 if patience is not None and end_of_path(weights, np.stack(scores)[:, 0], patience):
@@ -445,7 +448,7 @@ def fits_of(answer: Any) -> Iterator[Any]:
             f"path gave {a_type(answer)}; an iterable with a fit for each weight is needed"
         ) from None
     for fit in fits:
-        if isinstance(fit, Fit) and fit.message == FROM_OUTSIDE:
+        if isinstance(fit, Fit) and fit.reason is StopReason.FROM_OUTSIDE:
             raise KeyboardInterrupt
         yield fit
 
@@ -520,4 +523,4 @@ def remarks_on(
             " other scores counts for no model",
         )
     if answer.grids.shape[1] > 2 and np.isfinite(answer.means).any() and answer.at_edge:
-        yield UserWarning, AT_EDGE[answer.at_edge]
+        yield EdgeOfGridWarning, AT_EDGE[answer.at_edge]

@@ -10,7 +10,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.deferred import Deferred
-from mcframe.contracts.errors import ModelError
+from mcframe.contracts.errors import EdgeOfGridWarning, ModelError
 from mcframe.contracts.pictures import Pictured
 from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.contracts.stored_classes import stored
@@ -36,7 +36,7 @@ AT_EDGE = {
 def without_edge_warnings() -> Iterator[None]:
     """Ignore the warning of a best weight at an edge, where the caller has chosen the grid."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "the lowest mean score is at", UserWarning)
+        warnings.simplefilter("ignore", EdgeOfGridWarning)
         yield
 
 

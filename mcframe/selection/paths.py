@@ -8,7 +8,6 @@ import attrs
 import numpy as np
 
 from mcframe.backends import (
-    FROM_OUTSIDE,
     BackendLike,
     Budget,
     Settings,
@@ -18,6 +17,7 @@ from mcframe.backends import (
 )
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.endings import Status, StopReason
 from mcframe.contracts.errors import BackendError, NotCertifiedWarning, warn_caller
 from mcframe.contracts.former import PATH
 from mcframe.contracts.pictures import Pictured
@@ -164,7 +164,7 @@ def path(
             for fit in along(compiled, place, sequence, backend, budget, seed, checkpoint, asked):
                 fits.append(fit)
                 display.count(len(fits), sequence.size, "weights")
-                if fit.message == FROM_OUTSIDE:
+                if fit.reason is StopReason.FROM_OUTSIDE:
                     raise KeyboardInterrupt
     except (KeyboardInterrupt, BackendError) as error:
         # The finished fits have cost work: the error of the next one becomes a warning.
@@ -172,7 +172,7 @@ def path(
             raise
         why = str(error) or "it was interrupted from outside"
         notes.append(f"the path ended after {len(fits)} of {sequence.size} weights: {why}")
-    open_fits = [fit for fit in fits if fit.status != "certified"]
+    open_fits = [fit for fit in fits if fit.status is not Status.CERTIFIED]
     if open_fits:
         statuses = ", ".join(sorted({fit.status for fit in open_fits}))
         notes.append(
@@ -215,7 +215,7 @@ def along(
             with blas_alone(), stage(f"weight {weight:.3g}"):
                 fit = solve_with(variant, chosen, attrs.evolve(settings, start=start))
             # An interrupted fit is repeated by the next call.
-            if archive is not None and fit.message != FROM_OUTSIDE:
+            if archive is not None and fit.reason is not StopReason.FROM_OUTSIDE:
                 archive.add(key, fit, problem=variant.problem)
         if chosen.start_refusal is None:
             start = Start(fit.point)

@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from enum import StrEnum
 from functools import cache
 from importlib import import_module
 from types import UnionType
@@ -92,6 +93,8 @@ class Writer:
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return value
+        if isinstance(value, StrEnum):
+            return value.value
         if kind is float:
             return value if math.isfinite(value) else {"is": "float", "of": repr(value)}
         if kind is tuple:
@@ -277,6 +280,8 @@ def fits(value: Any, hint: Any) -> bool:
         return isinstance(value, numbers)
     if not isinstance(kind, type) or kind in (object, Any):
         return True
+    if issubclass(kind, StrEnum):  # its text, which the class converts
+        return value in [member.value for member in kind]
     with suppress(TypeError):  # protocols that are not told apart
         if not isinstance(value, kind) and not stands_for(value, kind):
             return False
@@ -326,6 +331,8 @@ IN_WORDS = {bool: "true or false", str: "text", int: "a whole number", float: "a
 
 def in_words(hint: Any) -> str:
     """A type as in a sentence: "true or false or 'robust'"."""
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return " or ".join(repr(member.value) for member in hint)
     if isinstance(hint, type):
         return IN_WORDS.get(hint, hint.__name__.removesuffix("Type"))
     of_parts = repr if get_origin(hint) is Literal else in_words

@@ -71,6 +71,8 @@ class DeclaredColumn:
         The only observed value of a constant column.
     place : int or None
         Its column number in its block; None if it is in no block.
+    is_skipped : bool
+        Whether it was declared to be set aside.
     """
 
     column: Column
@@ -81,6 +83,7 @@ class DeclaredColumn:
     block: str | None = None
     constant: tuple[Any, ...] = ()
     place: int | None = None
+    is_skipped: bool = False
 
     @property
     def name(self) -> Any:
@@ -131,7 +134,7 @@ class DeclaredColumn:
 
 def aside(columns: Iterable[DeclaredColumn]) -> list[DeclaredColumn]:
     """Return the columns that are not filled, but for those that were declared so."""
-    return [column for column in columns if not column.is_filled and column.why != "declared"]
+    return [column for column in columns if not column.is_filled and not column.is_skipped]
 
 
 def warn_of_aside(
@@ -522,8 +525,8 @@ def contradiction(column: Column, declared: Any, why: str) -> DataError:
     return DataError(f"column {plain(column.name)!r} was declared {quoted}, but {why}")
 
 
-def declared_kind(column: Column, declared: Any) -> DeclaredColumn:
-    """Return a column with its declared type.
+def declared_kind(column: Column, declared: Any, source: str = "declared") -> DeclaredColumn:
+    """Return a column with its declared type; ``source`` says in reports where it is declared.
 
     Raises
     ------
@@ -531,15 +534,15 @@ def declared_kind(column: Column, declared: Any) -> DeclaredColumn:
         If its values are not that, or nothing can be said of them.
     """
     if isinstance(declared, str) and declared == "skip":
-        return set_aside(column, "declared")
+        return attrs.evolve(set_aside(column, source), is_skipped=True)
     check_form(column, declared)
     if isinstance(declared, Likelihood):
-        return declared_likelihood(column, declared)
+        return declared_likelihood(column, declared, source)
     if isinstance(declared, Bounds):
         refuse_numbers(
             column, declared, Numbers(None, declared.lower, declared.upper).outside(column.numbers)
         )
-        return number(column, "declared", declared)
+        return number(column, source, declared)
     if not isinstance(declared, str):
         for row, value in enumerate(column.values):
             if value is not None and value not in declared:
@@ -547,17 +550,15 @@ def declared_kind(column: Column, declared: Any) -> DeclaredColumn:
                 if str(plain(value)) in map(str, declared):
                     why += "; text and numbers differ, so write levels as the column has them"
                 raise contradiction(column, list(declared), why)
-        return ordinal(column, tuple(declared), "declared")
+        return ordinal(column, tuple(declared), source)
     if declared in ("number", "date"):
         return (
-            number(column, "declared")
-            if declared == "number"
-            else date(column, "declared, in days")
+            number(column, source) if declared == "number" else date(column, f"{source}, in days")
         )
     if declared == "count":
         counts = Counts(column.whole)
         refuse_numbers(column, declared, counts.outside(column.numbers), counts.rule)
-        return DeclaredColumn(column, "count", "declared", counts, Poisson(), "counts")
+        return DeclaredColumn(column, "count", source, counts, Poisson(), "counts")
     if declared == "label":
         if column.n_distinct != 2 and column.form != "boolean":
             raise contradiction(
@@ -565,14 +566,14 @@ def declared_kind(column: Column, declared: Any) -> DeclaredColumn:
                 declared,
                 f"holds {counted(column.n_distinct, 'different value')}; a label has two",
             )
-        return label(column, "declared")
+        return label(column, source)
     if column.n_distinct < 2:
         why = f"every observed value is {plain(column.distinct[0])!r}"
         raise contradiction(column, declared, why)
-    return category(column, "declared") if declared == "category" else declared_ordinal(column)
+    return category(column, source) if declared == "category" else declared_ordinal(column, source)
 
 
-def declared_ordinal(column: Column) -> DeclaredColumn:
+def declared_ordinal(column: Column, source: str) -> DeclaredColumn:
     """Levels whose order is their own, or that of numbers."""
     if column.n_distinct > MOST_CLASSES:
         raise contradiction(
@@ -582,7 +583,7 @@ def declared_ordinal(column: Column) -> DeclaredColumn:
             " number: types={name: 'number'}, or codes of the levels as numbers",
         )
     check_order(column, "ordinal")
-    return ordinal(column, column.distinct, "declared")
+    return ordinal(column, column.distinct, source)
 
 
 def check_order(column: Column, declared: Any) -> None:
@@ -625,7 +626,7 @@ def is_choice(column: Column, likelihood: Likelihood) -> bool:
     return bool((~likelihood.invalid(column.numbers) | column.missing).all())
 
 
-def declared_likelihood(column: Column, likelihood: Likelihood) -> DeclaredColumn:
+def declared_likelihood(column: Column, likelihood: Likelihood, source: str) -> DeclaredColumn:
     """The coding that a likelihood reads: classes, levels, labels, or numbers as they are."""
     coding: Numbers | Choice
     if not is_choice(column, likelihood):
@@ -639,7 +640,7 @@ def declared_likelihood(column: Column, likelihood: Likelihood) -> DeclaredColum
     else:
         coding = Choice(places_of(column, likelihood))
     block = str(likelihood) if likelihood.width == 1 else f"{likelihood} of {plain(column.name)!r}"
-    return DeclaredColumn(column, type(likelihood).__name__, "declared", coding, likelihood, block)
+    return DeclaredColumn(column, type(likelihood).__name__, source, coding, likelihood, block)
 
 
 def in_block(column: Column, declared: Any, block: Block) -> DeclaredColumn:
@@ -651,7 +652,8 @@ def in_block(column: Column, declared: Any, block: Block) -> DeclaredColumn:
         Where its values, or its declared type, do not suit the likelihood.
     """
     likelihood = block.likelihood
-    declared_column = declared_kind(column, likelihood if declared is None else declared)
+    source = f"in block {block.name!r}"
+    declared_column = declared_kind(column, likelihood if declared is None else declared, source)
     are_levels = likelihood.kind is ValueKind.LEVEL
     if isinstance(declared_column.coding, Choice):
         suits = len(declared_column.coding.places) == (
@@ -662,8 +664,7 @@ def in_block(column: Column, declared: Any, block: Block) -> DeclaredColumn:
     if isinstance(declared_column.coding, Levels) != are_levels or not suits:
         why = f"it stands in block {block.name!r}, which has the likelihood {likelihood}"
         raise contradiction(column, likelihood if declared is None else declared, why)
-    why = declared_column.why.replace("declared", f"in block {block.name!r}", 1)
-    return attrs.evolve(declared_column, block=block.name, why=why)
+    return attrs.evolve(declared_column, block=block.name)
 
 
 def places_of(column: Column, likelihood: Likelihood) -> tuple[Any, ...]:

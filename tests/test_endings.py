@@ -1,0 +1,114 @@
+"""Statuses and reasons are facts: equal to their texts, and stored as them."""
+
+import copy
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import mcframe as mc
+from mcframe.commands.parsing import as_json
+from mcframe.contracts.endings import Ending, Status, StopReason, Verdict
+from mcframe.contracts.errors import EdgeOfGridWarning
+from mcframe.selection.cross_validation_answer import without_edge_warnings
+from mcframe.storage.serializing import deserialize, serialize
+
+
+@pytest.fixture
+def model():
+    return mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)])
+
+
+@pytest.fixture
+def data():
+    x = np.random.default_rng(0).standard_normal((12, 6))
+    x[::3, ::2] = np.nan
+    return {"x": x}
+
+
+def stop(record):
+    return record.iteration > 0
+
+
+def quit_by_ctrl_c(record):
+    if record.iteration > 0:
+        raise KeyboardInterrupt
+
+
+ENDS = [
+    ({}, Status.CERTIFIED, StopReason.TOLERANCE),
+    ({"max_iter": 1, "tol": 1e-9}, Status.ITERATION_LIMIT, StopReason.ITERATIONS),
+    ({"callback": stop, "tol": 1e-13}, Status.INTERRUPTED, StopReason.CALLBACK),
+    ({"callback": quit_by_ctrl_c, "tol": 1e-13}, Status.INTERRUPTED, StopReason.FROM_OUTSIDE),
+    ({"tol": 0.0}, Status.LIMITED_BY_ROUNDING, StopReason.ROUNDING),
+    ({"backend": "fpc", "tol": 0.0}, Status.LIMITED_BY_ROUNDING, StopReason.ROUNDING),
+]
+
+
+@pytest.mark.parametrize(("options", "status", "reason"), ENDS)
+def test_a_fit_says_how_and_why_it_ended(options, status, reason, model, data, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        fit = mc.fit(model, data, **{"backend": "proximal", **options})
+    assert (fit.status, fit.reason) == (status, reason)
+    assert fit.status is status
+    assert fit.status == status.value
+    assert str(fit).startswith(f"Fit: {status.value} (")
+    fit.save(tmp_path / "fit.npz")
+    for again in (mc.load(tmp_path / "fit.npz"), pickle.loads(pickle.dumps(fit))):
+        assert again.status is status
+        assert again.reason is reason
+
+
+def test_files_without_a_reason_have_the_usual_one(model, data):
+    fit = mc.fit(model, data)
+    arrays, facts = serialize(fit, "fit")
+    assert facts["status"] == "certified"
+    del facts["reason"]
+    assert deserialize(arrays, facts).reason is StopReason.TOLERANCE
+
+
+@pytest.mark.parametrize("wrong", ["certifed", 3, None])
+def test_other_statuses_in_a_file_are_refused(wrong, model, data):
+    arrays, facts = serialize(mc.fit(model, data), "fit")
+    with pytest.raises(mc.DataError, match=r"Fit: status=.* was given; 'certified' or"):
+        deserialize(arrays, {**facts, "status": wrong})
+
+
+@pytest.mark.parametrize("fact", [*Status, *StopReason, *Verdict])
+def test_a_fact_is_its_text(fact):
+    assert fact == fact.value
+    assert hash(fact) == hash(fact.value)
+    assert (str(fact), f"{fact:>30}".strip()) == (fact.value, fact.value)
+    assert repr(fact) == repr(fact.value)
+    assert json.loads(json.dumps(fact)) == as_json(fact) == fact.value
+    assert copy.deepcopy(fact) is fact
+
+
+@pytest.mark.parametrize("status", Status)
+def test_every_status_has_a_usual_reason(status):
+    assert Ending(status, "").reason is status.usual_reason
+
+
+def test_a_posterior_says_how_it_ended(model, data):
+    model = mc.Model(model.blocks, [mc.NuclearNorm()])
+    assert mc.posterior(model, data).status is Status.CONVERGED
+    with pytest.warns(mc.NotConvergedWarning):
+        assert mc.posterior(model, data, max_iter=1).status is Status.ITERATION_LIMIT
+
+
+def test_a_comparison_has_a_verdict(model, data):
+    assert mc.verify(model, data).verdict is Verdict.AGREE
+
+
+def test_a_best_weight_at_an_edge_is_a_warning_of_its_own(model, data):
+    def choose():
+        return mc.cross_validate(model, data, weights=[0.03, 0.02, 0.01], cv=2)
+
+    with pytest.warns(EdgeOfGridWarning, match="the lowest mean score is at the largest weight"):
+        choose()
+    with warnings.catch_warnings(), without_edge_warnings():
+        warnings.simplefilter("error", mc.NotCertifiedWarning)
+        choose()
