@@ -405,6 +405,9 @@ def falling_models(draw):
         "near sums": known_sums(blocks[0], sums, totals, draw(MAGNITUDES)),
         "ridge": mc.Ridge(1e-3 * heaviest / unit),
     }
+    if "beside" in data and blocks[-1].bias:  # effects that stay while the others fall
+        middle = np.full((1, values_of(data["beside"]).shape[1]), 0.1)
+        beside["sums of biases"] = known_sums(blocks[-1], np.full((1, n_items), 0.1), middle)
     if not exact[0]:
         chosen = draw(st.lists(st.sampled_from(sorted(beside)), max_size=2, unique=True))
         boxes = [kind for kind in chosen if kind in ("below", "above", "between")]

@@ -55,6 +55,18 @@ def test_every_solver_says_that_the_objective_falls(main, beside):
         assert np.isfinite(fit.objective)
 
 
+@pytest.mark.parametrize("word", [mc.Gaussian(), mc.Huber()], ids=repr)
+def test_it_is_seen_beside_sums_of_a_block_whose_effects_stay(word):
+    """Those of a block that does not fall: its biases have no move, and its sums count Z alone."""
+    blocks = [mc.Block("y", RISK), mc.Block("x", word, bias=True)]
+    sums = mc.Calibration("x", MEANS, np.full((1, 4), 0.5))
+    model = mc.Model(blocks, [mc.NuclearNorm(0.3), sums])
+    values = RNG.standard_normal((30, 4))
+    with pytest.warns(mc.NotCertifiedWarning, match="unbounded: the objective falls without end"):
+        fit = mc.fit(model, {"y": POSITIVES, "x": values}, max_seconds=10.0)
+    assert fit.status == "unbounded"
+
+
 @pytest.mark.parametrize(
     "bounding", [mc.Ridge(1e-3), mc.Box(-np.inf, 2.0), mc.NuclearBall(50.0)], ids=repr
 )

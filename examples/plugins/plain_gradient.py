@@ -58,7 +58,7 @@ class PlainGradient(Solver[Program, State]):
         latent = LowRank.zeros(program.shape) if start is None else start.latent
         iterate = latent.dense()
         evaluation = program.evaluate(iterate)
-        penalty = program.penalty.of_singular_values(latent.singular_values())
+        penalty = program.spectral.of_singular_values(latent.singular_values())
         return State(iterate, latent, evaluation, penalty)
 
     def step(self, program: Program, state: State) -> None:
@@ -66,13 +66,13 @@ class PlainGradient(Solver[Program, State]):
         step = 1.0 / program.curvature
         target = state.iterate - step * state.evaluation.gradient.dense()
         left, values, right = np.linalg.svd(target, full_matrices=False)
-        shrunk = program.penalty.shrink(values, step)
+        shrunk = program.spectral.shrink(values, step)
         kept = shrunk > 0.0
         before = state.iterate
         state.latent = LowRank(left[:, kept] * shrunk[kept], right[kept].T)
         state.iterate = state.latent.dense()
         state.residual = float(np.linalg.norm(state.iterate - before)) / step
-        state.penalty = program.penalty.of_singular_values(shrunk)
+        state.penalty = program.spectral.of_singular_values(shrunk)
         state.evaluation = program.evaluate(state.iterate, state.evaluation.effects)
 
     def candidate(self, program: Program, state: State) -> Point:

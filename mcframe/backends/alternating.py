@@ -87,7 +87,7 @@ class AlternatingState:
         self.left, self.values, self.right = orthogonal_factors(left, right)
         latent = factors or LowRank(self.left, self.right)
         self.evaluation = program.evaluate(latent, self.evaluation.effects)
-        self.penalty = program.penalty.of_singular_values(self.values)
+        self.penalty = program.spectral.of_singular_values(self.values)
 
     @property
     def small(self) -> Any:
@@ -219,7 +219,7 @@ def proximal_step_in_complement(program: Program, state: AlternatingState) -> No
         step = 1.0 / tried
         factors = state.shrinker(
             Projected(old + (-step) * matrix, *off),
-            partial(program.penalty.shrink, step=step),
+            partial(program.spectral.shrink, step=step),
             program.penalty.threshold(step),
             state.length,
         )

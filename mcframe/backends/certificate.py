@@ -278,7 +278,7 @@ def of_singular_values(point: DualPoint, excess: float) -> MainConjugate:
     factorisation if the matrix is written out and not very large, otherwise by Lanczos steps, to
     a relative ``excess``.
     """
-    penalty, largest, space = point.program.penalty, 1.0, None
+    penalty, largest, space = point.program.spectral, 1.0, None
     radius = penalty.dual_radius
     if np.isfinite(radius):
         norm, rounding_excess, space = norm_of(point, radius, excess)

@@ -11,7 +11,7 @@ from mcframe.compile import BlockLoss, BlockTerm, FactoredPenalty, Program
 from mcframe.compile.effects import EffectsRidge
 from mcframe.compile.penalty import split_rows
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.term import Constraint, Sums
+from mcframe.contracts.term import Constraint, Factored, Sums
 from mcframe.likelihoods import Gaussian
 from mcframe.numerics.max_norm_bounds import factors_of
 from mcframe.numerics.operators import LowRank
@@ -112,7 +112,9 @@ def made_feasible_in_factors(
     shorter = scaled_factors(program, latent, effects)
     if shorter is not None:
         return shorter, effects
-    value = program.main.of_factors
+    main = program.main
+    assert isinstance(main, Factored)
+    value = main.of_factors
     point = nearby(program, [], Joint(latent.dense(), effects))
     anchor = deeper_inside(program, point, lambda dense: value(factors_of(dense)))
     far, near = factors_of(point.dense), factors_of(anchor.dense)

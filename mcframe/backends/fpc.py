@@ -123,7 +123,7 @@ class FPC(Solver[Program, FPCState]):
         beside_losses = any(term.columns.start < n_columns for term in program.terms)
         if beside_losses or program.penalty.no_shrinkage is not None:
             return "it is for losses of entries and one function of singular values"
-        main = program.penalty.main
+        main = program.spectral.main
         if main is not None and not np.isfinite(main.dual_radius):
             return "its continuation needs a penalty, not a ball"
         return nonsmooth_refusal(program)
@@ -131,7 +131,7 @@ class FPC(Solver[Program, FPCState]):
     def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> FPCState:
         """The published start and all stages; a given start goes straight to the last one."""
         loss = program.loss
-        main = program.penalty.main
+        main = program.spectral.main
         begin, sigma = published_start(program) if start is None else (start.latent, 0.0)
         iterate = begin.dense()
         biases = tuple(
@@ -144,7 +144,7 @@ class FPC(Solver[Program, FPCState]):
             evaluation=program.evaluate_at(iterate, biases),
             factors=Shrunk(begin.left, np.ones(begin.width), begin.right),
             factors_before=Shrunk(begin.left, np.ones(begin.width), begin.right),
-            penalty=program.penalty.of_singular_values(begin.singular_values()),
+            penalty=program.spectral.of_singular_values(begin.singular_values()),
             shrinker=Shrinker.near(begin, rng),
             steps=published_steps(program),
             stages=[1.0] if main is None else continuation(sigma, main.threshold, self.eta),
@@ -220,7 +220,7 @@ class FPC(Solver[Program, FPCState]):
     def shrink(self, program: Program, state: FPCState, target: Array) -> tuple[Shrunk, float]:
         """The shrinkage at the weight of the stage, and the penalty there."""
         step = state.steps[0]
-        penalty = attrs.evolve(program.penalty, strength=state.stages[0])
+        penalty = attrs.evolve(program.spectral, strength=state.stages[0])
         factors = state.shrinker(
             Dense(target), lambda s: penalty.shrink(s, step), penalty.threshold(step), state.length
         )

@@ -431,7 +431,7 @@ def stalled(earlier: Record, later: Record) -> bool:
 
 def no_feasible_point(program: Program) -> str:
     """A message that no feasible point was found, with the names of the constraints."""
-    names = [program.main.word] * isinstance(program.main, Constraint)
+    names = [program.main.word] if isinstance(program.main, Constraint) else []
     names += [t.term.word for t in program.terms if isinstance(t.term, Constraint)]
     names += [
         type(p.likelihood).__name__ for p in program.loss.block_losses if not p.likelihood.smooth

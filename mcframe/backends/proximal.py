@@ -357,7 +357,7 @@ class Proximal(Solver[Program, ProximalState]):
             evaluation_before=evaluation,
             factors=factors,
             factors_before=factors,
-            penalty=program.penalty.of_singular_values(singular_values),
+            penalty=program.spectral.of_singular_values(singular_values),
             shrinker=Shrinker.near(begin, rng),
             # Matrices whose entries are alike see the curvature of what is observed of them.
             curvature=observed * curvature if program.entries.sparse else curvature,
@@ -421,7 +421,7 @@ def advance(program: Program, state: ProximalState) -> None:
         larger = np.clip(SAFETY * trial.measured / trial.curvature, 1.5, 8.0)
         trial = try_step(program, state, min(ceiling, float(larger) * trial.curvature))
         state.descent **= state.slowing
-    state.accept(trial, program.penalty.of_singular_values(trial.factors.values))
+    state.accept(trial, program.spectral.of_singular_values(trial.factors.values))
     lowest = LOWEST * min(ceiling, state.first)
     state.measured = (*state.measured, trial.measured)[-WINDOW:]
     slower = state.descent * trial.curvature
@@ -461,7 +461,7 @@ def riemannian_newton_step(program: Program, state: ProximalState) -> bool:
         state.iterates.set_previous(behind)
         state.past = move.length**2
         trial = try_step(program, state, min(state.curvature, program.curvature), theta=1.0)
-        penalty = program.penalty.of_singular_values(trial.factors.values)
+        penalty = program.spectral.of_singular_values(trial.factors.values)
         risen = trial.evaluation.value + penalty - before
         if risen < -rounding or (risen <= rounding and trial.residual < state.residual):
             state.accept(trial, penalty)
@@ -504,7 +504,7 @@ def try_step(
     step = 1.0 / curvature
     factors = state.shrinker(
         iterates.gradient_step(ahead, curvature),
-        lambda s: program.penalty.shrink(s, step),
+        lambda s: program.spectral.shrink(s, step),
         program.penalty.threshold(step),
         state.residual / state.used,
     )

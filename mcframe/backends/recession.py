@@ -91,7 +91,7 @@ def in_recession_cone(
         elif limit.block_index is None or moves[limit.block_index] is not None:
             terms.append(limit)
         else:
-            terms.append(attrs.evolve(limit, block_loss=None, layout=None))
+            terms.append(attrs.evolve(limit, block_index=None, layout=None))
     direction = LowRank(latent.left, latent.right * falling[:, None])
     along = attrs.evolve(program, terms=tuple(terms))
     if constraints_of(along):

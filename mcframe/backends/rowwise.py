@@ -446,7 +446,7 @@ class Rowwise(Solver[Program, RowwiseState]):
         if not isinstance(program.penalty, RowPenalty):
             return "it solves row by row, which needs a prior of single rows, such as GaussianRows"
         if program.terms:
-            return f"terms other than {program.main.word} are left to the other backends"
+            return f"terms other than {program.penalty.main.word} are left to the other backends"
         if not program.loss.smooth:
             return nonsmooth_refusal(program)
         if not program.loss.convex:
@@ -454,7 +454,7 @@ class Rowwise(Solver[Program, RowwiseState]):
         if any(block_loss.layout.size for block_loss in program.loss.block_losses):
             return (
                 "free effects and thresholds tie rows to each other; leave them out: the mean of"
-                f" {program.main.word} has the part of a bias"
+                f" {program.penalty.main.word} has the part of a bias"
             )
         return None
 
@@ -462,15 +462,15 @@ class Rowwise(Solver[Program, RowwiseState]):
         self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> RowwiseState:
         """Every row at the centre, or those of the start."""
-        squares = program.penalty.squares
-        coordinates = np.zeros(program.shape)
+        squares = program.row_penalty.squares
+        coordinates: Array = np.zeros(program.shape)
         if start is not None:
             coordinates = squares.coordinates(start.latent.dense())
         return RowwiseState(coordinates, np.inf)
 
     def step(self, program: Program, state: RowwiseState) -> None:
         """Newton's method for each row, to its end, batch by batch."""
-        squares = program.penalty.squares
+        squares = program.row_penalty.squares
         centre, loadings = squares.centre, squares.loadings
         n_rows, before = program.shape[0], state.objective
         # Far from Z = 0 losses may overflow, or have no curvature that Newton's steps could use.
@@ -501,7 +501,7 @@ class Rowwise(Solver[Program, RowwiseState]):
 
     def candidate(self, program: Program, state: RowwiseState) -> Point:
         """The iterate in the loadings of the regularizer, with the gradients that are known."""
-        latent = program.penalty.squares.latent(state.coordinates)
+        latent = program.row_penalty.squares.latent(state.coordinates)
         if state.gradients is None:
             return Point(latent)
         dual = Dual.of(program, program.evaluate(latent), ())
@@ -529,7 +529,7 @@ def losses_of(
         start = block_loss.part.start + int(first) * block_loss.width
         cut = attrs.evolve(
             block_loss,
-            scale=block_loss.scale[entries] if np.ndim(block_loss.scale) else block_loss.scale,
+            scale=block_loss.scale_of(entries),
             y=block_loss.y[entries],
             rows=block_loss.rows[entries] - part.start,
             columns=block_loss.columns[entries],

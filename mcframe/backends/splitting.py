@@ -10,10 +10,10 @@ from mcframe.backends.certificate import Dual, Point
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.loop import run
 from mcframe.backends.proximal import Proximal
-from mcframe.compile import CompiledProblem, EntryLoss, Program
+from mcframe.compile import CompiledProblem, EntryLoss, Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Proximable
-from mcframe.contracts.solver import Solver, ToMultipliers
+from mcframe.contracts.solver import RetargetedState, Solver, ToMultipliers
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Norm
 from mcframe.numerics.operators import LowRank
@@ -44,6 +44,8 @@ NUMBERS_PER_ENTRY = 10.0
 # The same for one that holds no dense matrix, per observed entry: 16 were measured on
 # 100,000 x 10,000 with 0.5 % observed.
 NUMBERS_SPARSE = 20.0
+# The state of an inner solver.
+InnerState = RetargetedState[Program, Evaluation]
 UNREAD = "the unlabeled cells are too many to be written out, and it works on entries alone"
 
 
@@ -82,7 +84,7 @@ class Nonsmooth:
 class SplittingState:
     """The inner solver's state, and the nonsmooth ones of all blocks and terms, else None."""
 
-    inner: Any
+    inner: InnerState
     program: Program  # the augmented one, all smooth but the main regularizer
     parts: list[Nonsmooth | None]
     n_steps: int = 0
@@ -115,13 +117,15 @@ class SplittingState:
     def duals(self) -> list[tuple[Nonsmooth, Array]]:
         """Each nonsmooth part with the dual that the inner iterate gives it."""
         evaluation = self.inner.evaluation
-        duals = [
+        duals: list[Array | None] = [
             evaluation.entry_gradients[block_loss.part]
             for block_loss in self.program.loss.block_losses
         ]
         duals += evaluation.duals
         pairs = zip(self.parts, duals, strict=True)
-        return [(part, dual.copy()) for part, dual in pairs if part is not None]
+        return [
+            (part, dual.copy()) for part, dual in pairs if part is not None and dual is not None
+        ]
 
     def copy(self) -> "SplittingState":
         """The state with nonsmooth parts of its own, which later moves do not change."""

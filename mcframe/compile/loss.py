@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects import EntryEffects, described_effects
+from mcframe.compile.effects import Effects, EntryEffects, described_effects
 from mcframe.compile.equations import EffectSquares, SquaresAt
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
@@ -33,17 +33,27 @@ EQUAL_VALUES = 1e-28
 SMALLEST = float(np.finfo(float).tiny)
 
 
-class BlockLossSummary:
-    """The losses of one block as far as they are known without its entries, wherever these are.
+class BlockLossSummary(ABC):
+    """The losses of one block as far as they are known without its entries, wherever these are."""
 
-    ``largest_scale`` is the largest factor of a loss, ``total_scale`` the sum of all.
-    """
-
-    likelihood: Any
+    likelihood: Likelihood
     layout: Layout
-    effects: Any
-    largest_scale: float
-    total_scale: float
+    effects: Effects
+
+    @property
+    @abstractmethod
+    def largest_scale(self) -> float:
+        """The largest factor of a loss."""
+
+    @property
+    @abstractmethod
+    def total_scale(self) -> float:
+        """The sum of the factors of all losses."""
+
+    @property
+    @abstractmethod
+    def largest_gradient(self) -> float:
+        """The largest gradient at z = 0: effects may leave none of it but rounding."""
 
     @property
     def width(self) -> int:
@@ -80,8 +90,8 @@ class BlockLoss(BlockLossSummary):
     location y is the value minus offset and origin.
     """
 
-    likelihood: Any
-    scale: Any
+    likelihood: Any  # or what stands for one: its envelope, or bounds on predictors
+    scale: Array | float
     y: Array
     rows: IntArray
     columns: IntArray
@@ -125,12 +135,12 @@ class BlockLoss(BlockLossSummary):
         return int(self.y.size) * self.width
 
     @property
-    def largest_scale(self) -> float:  # type: ignore[override]
+    def largest_scale(self) -> float:
         """The largest factor of a loss."""
         return float(np.max(self.scale, initial=SMALLEST))
 
     @property
-    def total_scale(self) -> float:  # type: ignore[override]
+    def total_scale(self) -> float:
         """The sum of all factors."""
         return float(np.sum(self.scale * np.ones(self.y.size)))
 
@@ -223,13 +233,18 @@ class BlockLoss(BlockLossSummary):
         value = self.effects.cost(effects)
         for part in self.slices(likelihood):
             losses, derivatives = likelihood.value_and_gradient(predictor[part], self.y[part])
-            if np.ndim(self.scale):
-                value += float(np.dot(self.scale[part], losses))
+            scale = self.scale_of(part)
+            if isinstance(scale, np.ndarray):
+                value += float(np.dot(scale, losses))
                 np.multiply(self.stretch[part], derivatives, out=shaped[part])
             else:
-                value += self.scale * float(np.sum(losses))
-                np.multiply(self.scale, derivatives, out=shaped[part])
+                value += scale * float(np.sum(losses))
+                np.multiply(scale, derivatives, out=shaped[part])
         return value, gradients
+
+    def scale_of(self, part: slice) -> Array | float:
+        """The factors of the losses of some entries, or the one of all."""
+        return self.scale[part] if isinstance(self.scale, np.ndarray) else self.scale
 
     def slices(self, likelihood: Any) -> Iterator[slice]:
         """All entries in slices; at once for what is no likelihood, and may tie them together."""
@@ -300,7 +315,7 @@ class BlockLoss(BlockLossSummary):
                 self.stretch[part] if by_entry else self.scale,
             )
             terms = self.likelihood.conjugate(slice_gradients / factor, self.y[part])
-            terms = (self.scale[part] if by_entry else self.scale) * terms
+            terms = self.scale_of(part) * terms
             if self.offset is not None:
                 terms = terms - (slice_gradients * self.offset[part]).reshape(terms.size, -1).sum(
                     axis=-1
@@ -459,7 +474,7 @@ class Loss(ABC):
     one.
     """
 
-    block_losses: tuple[Any, ...]
+    block_losses: tuple[BlockLossSummary, ...]
 
     @property
     def smooth(self) -> bool:

@@ -34,7 +34,7 @@ class Penalty(ABC):
     """R, the term that covers all of Z."""
 
     #: The word, a regularizer or a constraint; None for a ridge alone.
-    main: Any
+    main: Term | None
     #: The weight of a ridge that joins it: ``ridge / 2 * ||Z||_F^2``.
     ridge: float = 0.0
     #: Whether steps leave the rounding of the largest columns in all, as singular vectors do.
@@ -226,6 +226,25 @@ class RowPenalty(Penalty):
 
     def nearest(self, latent: LowRank) -> LowRank:
         """Z itself: R is finite everywhere."""
+        return latent
+
+
+@attrs.frozen
+class NoPenalty(Penalty):
+    """R = 0, as in the program of some of the rows: the penalty is that of all."""
+
+    main = None
+
+    def value(self, latent: LowRank) -> float:
+        """0."""
+        return 0.0
+
+    def factors_of(self, dense: Array) -> LowRank:
+        """Z in the factors of its singular value decomposition."""
+        return LowRank.of(dense)
+
+    def nearest(self, latent: LowRank) -> LowRank:
+        """Z itself."""
         return latent
 
 

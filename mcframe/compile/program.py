@@ -15,7 +15,10 @@ from mcframe.compile.loss import (
     LossAt,
     smoothed_block_loss,
 )
+from mcframe.compile.penalty import BlockTerm, Penalty, RowPenalty, SpectralPenalty
 from mcframe.contracts.arrays import Array, IntArray, Shape
+from mcframe.contracts.errors import BackendError
+from mcframe.contracts.term import Term
 from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Scales, Sum
 from mcframe.numerics.sampled import Pattern, Sampled
 from mcframe.numerics.unlabeled import ImplicitLoss, ImplicitLossAt
@@ -308,10 +311,10 @@ class Program:
     entries: Entries
     loss: EntryLoss
     background: ImplicitLoss
-    penalty: Any
+    penalty: Penalty
     names: tuple[str, ...]
     columns: tuple[slice, ...]
-    terms: tuple[Any, ...] = ()
+    terms: tuple[BlockTerm, ...] = ()
     unit: float = 1.0
 
     @property
@@ -320,7 +323,21 @@ class Program:
         return self.entries.shape
 
     @property
-    def main(self) -> Any:
+    def spectral(self) -> SpectralPenalty:
+        """The penalty as a function of singular values; a ``BackendError`` where it is none."""
+        if not isinstance(self.penalty, SpectralPenalty):
+            raise BackendError(f"R is no function of singular values: {self.penalty.no_shrinkage}")
+        return self.penalty
+
+    @property
+    def row_penalty(self) -> RowPenalty:
+        """The penalty as a square of each row; a ``BackendError`` where it is none."""
+        if not isinstance(self.penalty, RowPenalty):
+            raise BackendError("R is no square of each row by itself")
+        return self.penalty
+
+    @property
+    def main(self) -> Term | None:
         """The main regularizer as the word that it is; None of a ridge alone."""
         return self.penalty.main
 

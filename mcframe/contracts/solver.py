@@ -7,6 +7,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 ProgramT = TypeVar("ProgramT")
 StateT = TypeVar("StateT", bound="State")
+ProgramT_contra = TypeVar("ProgramT_contra", contravariant=True)
+EvaluationT_co = TypeVar("EvaluationT_co", covariant=True)
 
 
 class State(Protocol):
@@ -34,6 +36,19 @@ class State(Protocol):
 
     def increase_accuracy(self) -> None:
         """Called when the gap no longer shrinks: whatever was approximate becomes finer."""
+        ...
+
+
+class RetargetedState(State, Protocol[ProgramT_contra, EvaluationT_co]):
+    """A state that goes on at the same Z with a changed program, as multipliers need."""
+
+    @property
+    def evaluation(self) -> EvaluationT_co:
+        """The evaluation of the program at the iterate."""
+        ...
+
+    def retarget(self, program: ProgramT_contra) -> None:
+        """Evaluate a changed program at the same Z."""
         ...
 
 

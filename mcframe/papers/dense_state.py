@@ -32,7 +32,7 @@ class DenseState:
     def at(cls, program: Program, latent: LowRank, **fields: object) -> Self:
         """Return the state at some Z under a norm of its singular values."""
         iterate = latent.dense()
-        penalty = program.penalty.of_singular_values(latent.singular_values())
+        penalty = program.spectral.of_singular_values(latent.singular_values())
         return cls(iterate, latent, program.evaluate(iterate), penalty, **fields)  # type: ignore[arg-type]
 
     @property
@@ -57,7 +57,7 @@ class DenseState:
 def shrunk(program: Program, target: Array, step: float) -> LowRank:
     """The matrix with the singular values of ``target`` shrunk by the penalty."""
     left, values, right = svd(target)
-    values = program.penalty.shrink(values, step)
+    values = program.spectral.shrink(values, step)
     kept = values > 0.0
     return LowRank(left[:, kept] * values[kept], right[kept].T)
 

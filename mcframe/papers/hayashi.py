@@ -275,7 +275,8 @@ class ProjectedFactors(Solver[Program, DenseState]):
     def state_at(self, program: Program, stacked: Array) -> DenseState:
         """The state at projected factors."""
         assert isinstance(program.main, MaxNormBall)
-        bound = min((float(term.term.upper) for term in program.terms), default=np.inf)
+        limits = [term.term.entry_bounds for term in program.terms]
+        bound = min((limit[1] for limit in limits if limit is not None), default=np.inf)
         stacked, latent = project(stacked, program.shape[0], program.main, bound)
         factors = split_rows(stacked, program.shape[0])
         return DenseState(latent, factors, program.evaluate(latent), penalty=0.0)

@@ -12,7 +12,7 @@ import scipy.linalg
 
 from mcframe.backends import Dual, Point
 from mcframe.calibration import Calibration
-from mcframe.compile import Program
+from mcframe.compile import Program, SpectralPenalty
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
@@ -25,6 +25,7 @@ from mcframe.numerics.operators import LowRank
 from mcframe.numerics.shrinkage import Shrunk, shrink_full, shrink_gram
 from mcframe.papers.dense_state import DenseState, fit_by
 from mcframe.regularizers import NuclearNorm, ResidualNuclearNorm
+from mcframe.regularizers.residual_nuclear_norm import BoundResidualNuclearNorm
 
 # A Gram matrix squares the condition number: it serves matrices whose singular values span less
 # than this, and leaves the factor exact to eps / 1e-8.
@@ -207,7 +208,9 @@ class CocoSubgradient(Solver[Program, CocoState]):
 
     def refusal(self, program: Program) -> str | None:
         """Return why a program is not that of COCO; None if it is."""
-        return None if program.loss.smooth else "it is for COCO alone"
+        known_terms = all(isinstance(t.term, BoundResidualNuclearNorm) for t in program.terms)
+        is_coco = program.loss.smooth and isinstance(program.penalty, SpectralPenalty)
+        return None if is_coco and known_terms else "it is for COCO alone"
 
     def init(self, program: Program, start: Point | None, rng: np.random.Generator) -> CocoState:
         """Z = 0, or the start."""
@@ -226,7 +229,7 @@ class CocoSubgradient(Solver[Program, CocoState]):
         target = state.iterate - state.step * subgradient
         shrunk = shrink_gram(
             target,
-            lambda values: program.penalty.shrink(values, state.step),
+            lambda values: program.spectral.shrink(values, state.step),
             program.penalty.threshold(state.step),
         )
         step = state.step
@@ -244,12 +247,14 @@ class CocoSubgradient(Solver[Program, CocoState]):
         latent = LowRank(shrunk.left * shrunk.values, shrunk.right)
         iterate = latent.dense()
         evaluation = program.evaluate(iterate)
-        penalty = program.penalty.of_singular_values(shrunk.values)
+        penalty = program.spectral.of_singular_values(shrunk.values)
         duals = []
         for term in program.terms:
             nuclear, factor = nuclear_subgradient(term.forward(iterate))
-            duals.append(term.term.weight * factor)
-            penalty += term.term.weight * nuclear
+            assert isinstance(term.term, BoundResidualNuclearNorm)
+            weight = term.term.weight
+            duals.append(weight * factor)
+            penalty += weight * nuclear
         return CocoState(iterate, latent, evaluation, penalty, duals=tuple(duals), step=step)
 
     def candidate(self, program: Program, state: CocoState) -> Point:

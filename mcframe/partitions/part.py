@@ -10,6 +10,7 @@ import numpy as np
 
 from mcframe.compile.compiling import compile_background, compile_loss
 from mcframe.compile.loss import BlockLoss, EntryLoss
+from mcframe.compile.penalty import NoPenalty
 from mcframe.compile.program import Entries, EntryIndex, Program
 from mcframe.compile.solving import EntriesAt
 from mcframe.contracts.arrays import Array, IntArray, Mask
@@ -350,7 +351,7 @@ class Part:
             background=attrs.evolve(
                 compile_background(self.problem, loss, entries), scales=scales
             ),
-            penalty=None,
+            penalty=NoPenalty(),
             names=names,
             columns=tuple(self.problem.columns(name) for name in names),
         )

@@ -12,7 +12,7 @@ from mcframe.compile.effects import PROJECTIONS
 from mcframe.compile.loss import BlockLossSummary, EntryLoss, FenchelConjugates, Loss, LossAt
 from mcframe.compile.program import Entries, Iterate
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.likelihood import Conjugate
+from mcframe.contracts.likelihood import Conjugate, Likelihood
 from mcframe.contracts.rounding import EPS
 from mcframe.model import Layout
 from mcframe.numerics.operators import LowRank, Operator, Scales
@@ -325,7 +325,7 @@ CONJUGATES_KEPT = 4
 class PartitionedBlockLoss(BlockLossSummary):
     """The losses of one block, no entry of which is here."""
 
-    likelihood: Any
+    likelihood: Likelihood
     layout: Layout
     largest_scale: float
     total_scale: float
@@ -465,6 +465,7 @@ class PartitionedLoss(Loss):
         bounded = any(
             block_loss.has_conjugate()
             and not block_loss.layout.size
+            and isinstance(block_loss.likelihood, Conjugate)
             and type(block_loss.likelihood).nearest_gradient is not Conjugate.nearest_gradient
             for block_loss in self.block_losses
         )

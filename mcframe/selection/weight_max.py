@@ -224,7 +224,7 @@ def smooth(
     terms = tuple(t for t in program.terms if t.smooth or t.block_index in kept_sets)
     kept = attrs.evolve(program, terms=terms)
     nonsmooth = [not block_loss.likelihood.smooth for block_loss in program.loss.block_losses]
-    multipliers = [
+    multipliers: list[Array | None] = [
         np.zeros(block_loss.n_numbers) if is_nonsmooth else None
         for block_loss, is_nonsmooth in zip(program.loss.block_losses, nonsmooth, strict=True)
     ]
