@@ -10,7 +10,7 @@ import pytest
 
 import mcframe as mc
 from mcframe.commands.parsing import as_json
-from mcframe.contracts.endings import Ending, Status, StopReason, Verdict
+from mcframe.contracts.endings import AgreementStatus, Ending, Status, StopReason
 from mcframe.contracts.errors import EdgeOfGridWarning
 from mcframe.selection.cross_validation_answer import without_edge_warnings
 from mcframe.storage.serializing import deserialize, serialize
@@ -77,7 +77,7 @@ def test_other_statuses_in_a_file_are_refused(wrong, model, data):
         deserialize(arrays, {**facts, "status": wrong})
 
 
-@pytest.mark.parametrize("fact", [*Status, *StopReason, *Verdict])
+@pytest.mark.parametrize("fact", [*Status, *StopReason, *AgreementStatus])
 def test_a_fact_is_its_text(fact):
     assert fact == fact.value
     assert hash(fact) == hash(fact.value)
@@ -100,7 +100,7 @@ def test_a_posterior_says_how_it_ended(model, data):
 
 
 def test_a_comparison_has_a_verdict(model, data):
-    assert mc.verify(model, data).verdict is Verdict.AGREE
+    assert mc.verify(model, data).verdict is AgreementStatus.AGREE
 
 
 def test_a_best_weight_at_an_edge_is_a_warning_of_its_own(model, data):

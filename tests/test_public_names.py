@@ -20,7 +20,7 @@ FIT = {
     *("objective", "bound", "gap", "rounding", "allowed_excess"),
     *("latent", "rank", "effects", "bias", "row_effects", "likelihood", "point"),
     *("natural", "predict", "predict_pairs", "impute", "top", "log_likelihood", "losses_at"),
-    *("plot", "save"),
+    *("plot", "save", "reason"),
     *("predict_rows", "impute_rows", "latent_rows", "top_rows", "residual", "compact", "of"),
 }
 

@@ -244,7 +244,7 @@ class NoPenalty(Penalty):
         return LowRank.of(dense)
 
     def nearest(self, latent: LowRank) -> LowRank:
-        """Z itself."""
+        """Z itself: R is finite everywhere."""
         return latent
 
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import attrs
 
-__all__ = ["Ending", "Status", "StopReason", "Verdict"]
+__all__ = ["AgreementStatus", "Ending", "Status", "StopReason"]
 
 
 class Fact(StrEnum):
@@ -72,7 +72,7 @@ USUAL_REASONS = {
 }
 
 
-class Verdict(Fact):
+class AgreementStatus(Fact):
     """The result of a comparison with the reference."""
 
     AGREE = "agree"

@@ -22,7 +22,7 @@ from mcframe.backends import (
 )
 from mcframe.backends import to_cvxpy as problem_to_cvxpy
 from mcframe.compile import CompiledProblem
-from mcframe.contracts.endings import Verdict
+from mcframe.contracts.endings import AgreementStatus
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.former import VERIFY
 from mcframe.contracts.row_stores import store_of
@@ -295,16 +295,16 @@ class Verification:
         return tuple(backends)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> AgreementStatus:
         """The verdict: the two answers confirm or contradict each other, or neither is proven."""
         if self.overstated is not None:
-            return Verdict.DIFFER
-        return Verdict.TOO_INEXACT if self.inexact else Verdict.AGREE
+            return AgreementStatus.DIFFER
+        return AgreementStatus.TOO_INEXACT if self.inexact else AgreementStatus.AGREE
 
     @property
     def agrees(self) -> bool:
         """True where the two answers confirm each other."""
-        return self.verdict is Verdict.AGREE
+        return self.verdict is AgreementStatus.AGREE
 
     def __bool__(self) -> bool:
         """Return ``agrees``, as the truth value of a verification."""
@@ -333,9 +333,9 @@ class Verification:
         """The verdict, and a note if there is one."""
         inexact = " and the ".join(self.inexact)
         verdict = {
-            Verdict.AGREE: "the two solvers agree",
-            Verdict.DIFFER: f"THE TWO SOLVERS DIFFER ({self.overstated})",
-            Verdict.TOO_INEXACT: f"no verdict, the {inexact} is too inexact to compare",
+            AgreementStatus.AGREE: "the two solvers agree",
+            AgreementStatus.DIFFER: f"THE TWO SOLVERS DIFFER ({self.overstated})",
+            AgreementStatus.TOO_INEXACT: f"no verdict, the {inexact} is too inexact to compare",
         }[self.verdict]
         numbers = f"relative difference {self.difference:.1e} (tol {self.tol:g})"
         lines = [f"{verdict}: {numbers}, distance of Z {self.distance:.1e}"]
