@@ -8,7 +8,7 @@ import scipy
 from scipy.special import betaincinv
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.data_forms import CellValues, is_labelled_table
+from mcframe.contracts.data_forms import is_labelled_table
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import ValueKind, has_probabilities
 from mcframe.contracts.validators import whole
