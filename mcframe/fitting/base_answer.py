@@ -58,10 +58,11 @@ class Answer(Pictured[PicturesT]):
         Raises
         ------
         ModelError
-            If the answer holds what no file can: a likelihood or a term of your own; in a
-            posterior rows in partitions, of which ``mc.posterior(..., checkpoint=path)`` keeps
-            what columns and priors have learned; in the columns of a completed table objects that
-            are no numbers, texts or times.
+            If the answer holds what no file can: a likelihood or a term of your own that
+            ``mcframe.contracts.stored`` does not declare; in a posterior rows in partitions, of
+            which ``mc.posterior(..., checkpoint=path)`` keeps what columns and priors have
+            learned; in the columns of a completed table objects that are no numbers, texts or
+            times.
         DataError
             If the file cannot be written.
 
