@@ -1,6 +1,7 @@
 """What files may hold: classes that say so beside themselves, and of a saved fit no solver."""
 
 import ast
+import importlib
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import get_args, get_origin
 
 import attrs
 import numpy as np
+import pandas as pd
 import pytest
 
 import mcframe as mc
@@ -19,6 +21,7 @@ from mcframe.fitting import fit as fitting
 from mcframe.storage.archive import Archive
 from mcframe.storage.digest import digest_of
 from mcframe.storage.serializing import declared_as, deserialize, hints_of, serialize
+from mcframe.tables.coding import Constant
 
 from .catalogue import LIKELIHOODS, SHAPED_TERMS, TERMS
 from .data import write_files
@@ -104,6 +107,33 @@ def test_all_words_are_stored():
     assert declaration_of(type(mc.Calibration("x", [1.0], [1.0]))).stored_as is mc.Calibration
 
 
+# What stays with the partitions of rows: answers are saved without it.
+IN_PARTITIONS = {"PartitionedProblem", "TableInPartitions", "OffsetInPartitions"}
+
+
+def subclasses_of(kind):
+    for below in kind.__subclasses__():
+        yield below
+        yield from subclasses_of(below)
+
+
+def test_a_class_below_a_stored_one_is_stored_as_itself():
+    """Else answers with it could not be saved, or would come back with another class."""
+    importlib.import_module("mcframe.partitions.partitioned_problem")
+    below = {k for kind in DECLARED for k in subclasses_of(kind)}
+    inside = {kind for kind in below if kind.__module__.startswith("mcframe.")}
+    assert {kind.__name__ for kind in inside if declaration_of(kind) is None} == IN_PARTITIONS
+
+
+def test_a_constant_column_comes_back_as_one(tmp_path):
+    completed = mc.complete(pd.DataFrame({"a": [2.5] * 4, "b": ["x"] * 4}))
+    again = mc.load(completed.save(tmp_path / "table.npz"), mc.Completion)
+    for one in (completed, again):
+        assert [type(column.coding) for column in one.declared.columns] == [Constant] * 2
+    new = pd.DataFrame({"a": [np.nan, 9.0], "b": [None, "x"]})
+    pd.testing.assert_frame_equal(again.complete_rows(new), completed.complete_rows(new))
+
+
 def classes_of(hint):
     """The classes of the package that an annotation names."""
     origin = get_origin(hint)
@@ -160,6 +190,7 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
     words += [*TERMS, *[term for term, _ in SHAPED_TERMS]]
     words += [
         mc.Rowwise(),
+        Constant((2.5,)),
         mc.RiskMixture(pn=1.0, missing_rate=0.5, likelihood=mc.Bernoulli("logit")),
     ]
     for value in instances_in([*answers, *held, *words], seen):

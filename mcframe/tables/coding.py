@@ -396,6 +396,7 @@ class Levels(Choice):
         return np.abs(predicted - codes)
 
 
+@stored
 @attrs.frozen
 class Constant(Choice):
     """The one value of a column, which is certain of every entry; its code is 0."""
