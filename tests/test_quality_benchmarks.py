@@ -175,6 +175,58 @@ def test_runs_that_take_too_long_are_ended(tmp_path):
     assert run["failed"] == "not done after 0.01 s"
 
 
+def test_mechanisms_are_switched_off_and_on_again(script):  # noqa: F811
+    ablation = script("ablation")
+    for variant, switches in ablation.SWITCHES.items():
+        whole = [getattr(owner, name) for owner, name, _ in switches]
+        with ablation.switched_off(variant):
+            assert [getattr(owner, name) for owner, name, _ in switches] != whole
+        assert [getattr(owner, name) for owner, name, _ in switches] == whole
+
+
+def test_what_is_switched_off_changes_the_answer_but_where_it_is_idle(script):  # noqa: F811
+    ablation, case = script("ablation"), script("ablation_tables").drawn_case("few rows", 0)
+    whole, again = (ablation.completed_run(case) for _ in range(2))
+    assert again | {"seconds": 0.0} == whole | {"seconds": 0.0}
+    assert set(whole["idle"]) >= {"noise of features", "discriminant"}
+    with ablation.switched_off("discriminant"):
+        assert ablation.completed_run(case)["score"] == whole["score"]
+    with ablation.switched_off("Student factors"):
+        without = ablation.completed_run(case)
+    assert without["score"] == whole["score"]
+    assert without["coverage"] < whole["coverage"]
+
+
+def test_entries_stay_in_every_row_and_column_of_drawn_tables(script):  # noqa: F811
+    drawn = script("ablation_tables")
+    for name in drawn.DRAWN:
+        case, again = (drawn.drawn_case(name, 0) for _ in range(2))
+        np.testing.assert_array_equal(case.hidden.codes, again.hidden.codes)
+        seen = ~np.isnan(case.hidden.codes)
+        assert seen.any(axis=1).all()
+        assert (seen.sum(axis=0) >= 2).all()
+        assert not seen.all()
+
+
+def test_mechanisms_are_compared_table_by_table(script):  # noqa: F811
+    """The score falls by 10 and 30 % on two tables, and by nothing where it is idle."""
+    report, runs = script("ablation_report"), []
+
+    def run(table, variant, score, seconds):
+        key = {"group": "drawn", "table": table, "pattern": "as drawn", "seed": 0}
+        runs.append(key | {"variant": variant, "score": score, "seconds": seconds})
+
+    for table, score in (("a", 0.9), ("b", 0.35)):
+        run(table, report.WHOLE, {"a": 1.0, "b": 0.5}[table], 2.0)
+        run(table, "one", score, 1.0)
+    run("c", report.WHOLE, 1.0, 1.0)
+    runs[-1]["idle"] = ["one"]
+    lines = report.lines(runs)
+    [row] = [line for line in lines if line.startswith("| one |")]
+    assert row == "| one | 2 of 3 | -13.33 ± 8.82 | 50 % |"
+    assert "| c |  |" in lines
+
+
 def test_a_part_of_a_page_is_replaced_and_the_rest_stays(script, tmp_path):  # noqa: F811
     pages = script("pages")
     page = tmp_path / "page.md"
@@ -186,7 +238,7 @@ def test_a_part_of_a_page_is_replaced_and_the_rest_stays(script, tmp_path):  # n
         pages.write_part(page, "b", [])
 
 
-@pytest.mark.parametrize("part", ["imputation", "multilabel", "ratings", "coverage"])
+@pytest.mark.parametrize("part", ["imputation", "ablation", "multilabel", "ratings", "coverage"])
 def test_the_page_has_the_parts_that_the_commands_write(script, part):  # noqa: F811
     text = script("pages").DOCUMENT.read_text(encoding="utf-8")
     assert text.index(f"<!-- {part}: begin -->") < text.index(f"<!-- {part}: end -->")
