@@ -125,7 +125,9 @@ def with_error(values):
     """A mean over tables and its standard error."""
     if not values.size:
         return "–"
-    error = np.std(values, ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
+    if values.size == 1:
+        return f"{values[0]:+.2f}"
+    error = np.std(values, ddof=1) / np.sqrt(values.size)
     return f"{np.mean(values):+.2f} ± {error:.2f}"
 
 
