@@ -206,6 +206,19 @@ def test_the_bound_never_falls_and_predictions_are_those_of_a_full_covariance(pr
     assert 0.1 <= strength <= 3000.0
 
 
+def test_a_number_of_components_that_is_chosen_is_one_in_wide_tables(monkeypatch) -> None:
+    """No covariance of all columns is made for one component, nor to find that there is one."""
+    _, seen = wide_table(12, 300, 1)
+    precisions = np.full(300, 1000.0)
+    one = fit_rows(seen, precisions)
+    monkeypatch.setattr(RowsPrior, "first", None)
+    chosen = fit_rows(seen, precisions, components="auto")
+    assert isinstance(chosen.parameters, WideParameters)
+    rows, gaps = np.nonzero(np.isnan(seen))
+    for found, wanted in zip(chosen.mixture(rows, gaps), one.mixture(rows, gaps), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_complete_a_wide_table_without_a_matrix_of_its_columns() -> None:
     numbers, seen = wide_table(12, 300, 1)
     frame = pd.DataFrame(seen, columns=[f"x{j}" for j in range(300)])

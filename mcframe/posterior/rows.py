@@ -515,6 +515,7 @@ def fit_rows(
     of several components are drawn to that of one Gaussian, which counts as ``10 + d / 2`` rows,
     and begin at clusters by k-means of the rows that it fills. Tables of more than 400,000 numbers
     are begun, and the number is chosen, with 200,000 of them or a tenth, in rows drawn at random.
+    For a wide table, whose rows are too few for a covariance of all columns, one is chosen.
 
     Parameters
     ----------
@@ -542,7 +543,10 @@ def fit_rows(
     whole = Incomplete.of(values, precisions, variances)
     table = whole.take(observed)
     last = None if start is None else start.parameters
-    if components == 1 and is_wide(observed.size, values.shape[1]):
+    wide_table = is_wide(observed.size, values.shape[1])
+    if wide_table and components == "auto":
+        components = 1
+    if wide_table and components == 1:
         wide = WidePrior(means, variances, *strength, MEAN_ROWS, PRIOR_ROWS)
         few = wide.first
         if isinstance(last, WideParameters):

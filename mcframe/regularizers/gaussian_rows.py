@@ -53,7 +53,8 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
     weight : float, default 1.0
         Positive; only with a covariance.
     components : int or "auto", default 1
-        The number of estimated Gaussians that are mixed; "auto" chooses it.
+        The number of estimated Gaussians that are mixed; "auto" chooses it. Of more than 128
+        columns with n^3 up to 4 d^2 it chooses one, since rows are too few for several.
     prior_rows : float, optional
         The number of rows that the prior of an estimated covariance counts as. Under this prior
         columns are independent; the prior of several components is the estimate of one. By
