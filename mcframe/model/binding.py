@@ -17,7 +17,7 @@ from mcframe.model.model import Block, Model
 from mcframe.model.reading import read_table
 from mcframe.model.standardising import standard_of, weights_of_entries
 from mcframe.model.table import Standard, Table
-from mcframe.model.transforms import Chain, ranges_of
+from mcframe.model.transforms import Chain, Transform, ranges_of
 from mcframe.numerics.operators import Scales
 
 
@@ -112,8 +112,8 @@ class Layout:
 
 
 @attrs.frozen(eq=False)
-class Origin:
-    """Less the numbers from which effects are counted: a ``Transform`` of a location.
+class Origin(Transform):
+    """Less the numbers from which effects are counted, of a location.
 
     Attributes
     ----------
@@ -135,10 +135,6 @@ class Origin:
     def invert(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
         """The numbers plus their origins."""
         return numbers + self.layout.at(rows, columns, self.vector)
-
-    def unit(self, columns: IntArray) -> float:
-        """1: differences stay as they are."""
-        return 1.0
 
     @property
     def by_column(self) -> Mapping[str, Array]:
@@ -210,11 +206,6 @@ def origins_of(
 def targets_of(block: Block, table: Table, origin: Origin | None = None) -> Array:
     """Return the y of losses: the values of a table, of a location through all transforms."""
     return table.targets(origin) if block.likelihood.location else table.values
-
-
-def predictor_offsets(block: Block, table: Table) -> Array | None:
-    """Return the offsets at the entries that are added to predictors: not those of a location."""
-    return None if block.likelihood.location else table.offsets
 
 
 def origin_in(origins: Mapping[str, Array], block: Block, table: Table) -> Origin | None:

@@ -22,7 +22,6 @@ from mcframe.model.binding import (
     notes_on_unobserved,
     origin_in,
     origins_of,
-    predictor_offsets,
     row_counts,
     same_rows,
     standardised,
@@ -229,8 +228,9 @@ class Problem:
 
     def predictor_offsets(self, name: str, table: Table | None = None) -> Array | None:
         """The offsets that stay in the predictor at the entries; those of a location do not."""
-        table = self.tables[name] if table is None else table
-        return predictor_offsets(self.model.block(name), table)
+        if self.model.block(name).likelihood.location:
+            return None
+        return (self.tables[name] if table is None else table).offsets
 
     def ridge(self, name: str) -> float:
         """The weight of the ridge on a block's effects, in units of the objective."""

@@ -5,8 +5,8 @@ effects; its losses take what comes out. Predictors go back the same way. ``Tabl
 ``Problem.transforms`` compose the chain of a block, and ``mc.explain`` prints it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 import attrs
 import numpy as np
@@ -20,33 +20,36 @@ from mcframe.contracts.stored_classes import stored
 QUARTILES = 1.349
 
 
-class Transform(Protocol):
+class Transform(ABC):
     """A map of numbers at cells, increasing in each of them, and its inverse.
 
     ``rows`` and ``columns`` are the places of the numbers in Z, arrays of integers that broadcast
-    with them. ``invert(apply(x))`` is x up to rounding for observed x.
+    with them. ``invert(apply(x))`` is x up to rounding for observed x. By default differences
+    stay as they are, and no number belongs to a whole column. ``str`` says what is done.
     """
 
+    __slots__ = ()
+
+    @abstractmethod
     def apply(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
         """Numbers on the side of the data, on the side of the losses."""
-        ...
 
+    @abstractmethod
     def invert(self, numbers: Array, rows: IntArray, columns: IntArray) -> Array:
         """Numbers on the side of the losses, on the side of the data."""
-        ...
 
     def unit(self, columns: IntArray) -> Array | float | None:
         """The length on the side of the data of 1 on the side of the losses; None if it varies."""
-        ...
+        return 1.0
 
     @property
     def by_column(self) -> Mapping[str, Array]:
         """The numbers of each column, by what is done with them."""
-        ...
+        return {}
 
 
 @attrs.frozen(eq=False)
-class Chain:
+class Chain(Transform):
     """Transforms one after the other, itself a ``Transform``; without any it changes nothing.
 
     ``print`` shows them in the order in which they are applied.
@@ -142,6 +145,8 @@ class CellNumbers:
         wanted = np.asarray(rows, dtype=np.int64) * self.shape[1] + columns
         if not self.cells.size:
             return np.zeros(wanted.shape)
+        if wanted.size >= self.shape[0] * self.shape[1]:  # a search for each would take longer
+            return self.dense()[rows, columns]
         places = np.minimum(np.searchsorted(self.cells, wanted), self.cells.size - 1)
         return np.where(self.cells[places] == wanted, self.numbers[places], 0.0)
 
@@ -198,7 +203,7 @@ class OffsetWithoutData:
 
 
 @attrs.frozen(eq=False)
-class Offset:
+class Offset(Transform):
     """Less the offset of each cell."""
 
     offset: CellNumbers | OffsetWithoutData
@@ -216,22 +221,13 @@ class Offset:
         """Numbers plus offsets."""
         return numbers + self.offset.at(rows, columns)
 
-    def unit(self, columns: IntArray) -> float:
-        """1: differences stay as they are."""
-        return 1.0
-
-    @property
-    def by_column(self) -> Mapping[str, Array]:
-        """Nothing: each cell has an offset of its own."""
-        return {}
-
     def __str__(self) -> str:
         return "less the offset of its cell"
 
 
 @stored
 @attrs.frozen(eq=False)
-class AffineUnits:
+class AffineUnits(Transform):
     """``(x - pivot - shift) / spread`` of each column.
 
     The centre stands in two parts: a ``pivot`` within the column's range, from which differences
@@ -276,7 +272,7 @@ class AffineUnits:
 
 @stored
 @attrs.frozen(eq=False)
-class RankUnits:
+class RankUnits(Transform):
     """Normal scores of each column, linear between the values that were observed.
 
     Outside of these a value has the score of the smallest or the largest, and a score their value.

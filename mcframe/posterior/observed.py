@@ -14,7 +14,7 @@ from mcframe.contracts.rounding import EPS
 from mcframe.contracts.sent import Broadcast
 from mcframe.contracts.stored_classes import stored
 from mcframe.model import Block, Layout, Problem
-from mcframe.model.binding import layout_of, predictor_offsets, targets_of
+from mcframe.model.binding import layout_of, targets_of
 from mcframe.model.table import Table
 from mcframe.numerics.gaussian_bounds import best_gaussian
 from mcframe.numerics.kernels import Compressed
@@ -249,7 +249,7 @@ class Observed:
                 problem.columns(name),
             )
             stop = start + table.n_entries * width
-            weights, offset = table.in_data_units().weights, predictor_offsets(block, table)
+            weights, offset = table.in_data_units().weights, problem.predictor_offsets(name, table)
             blocks.append(
                 ObservedBlock(
                     block=block,
