@@ -36,6 +36,7 @@ from mcframe.selection import Grid, HeldOutLoss, cross_validate
 from mcframe.selection.cross_validation_answer import without_edge_warnings
 from mcframe.selection.splitters import fewest_free
 from mcframe.selection.weight_max import chosen_place
+from mcframe.tables.coded_rows import check_unseen
 from mcframe.tables.coding import Coding, calibrated, joined
 from mcframe.tables.column_types import warn_of_list
 from mcframe.tables.columns import read_columns, read_frame
@@ -48,7 +49,6 @@ from mcframe.tables.gaps import (
     warn_of_suspects,
 )
 from mcframe.tables.native_tables import like_frame
-from mcframe.tables.new_rows import check_unseen
 from mcframe.tables.number_tables import takes_factors
 from mcframe.tables.rows_choice import COMPONENTS, RowsChoice, choose_rows
 from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts

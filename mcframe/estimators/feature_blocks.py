@@ -16,6 +16,7 @@ from mcframe.model import Block, Model
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.tables import Completion, Declared
+from mcframe.tables.coded_rows import conditioned
 from mcframe.tables.coding import BLOCK
 from mcframe.tables.column_types import read_table
 from mcframe.tables.columns import read_column_like, read_columns, read_frame
@@ -23,7 +24,6 @@ from mcframe.tables.completing import ASIDE
 from mcframe.tables.declared import declared_of
 from mcframe.tables.declared_column import as_numbers, aside, warn_of_aside
 from mcframe.tables.gaps import Missing
-from mcframe.tables.new_rows import conditioned
 from mcframe.tables.number_tables import number_block
 
 # The lowest and the highest value of each feature that may be filled in.

@@ -18,6 +18,7 @@ from mcframe.estimators.base import HeldOutPredictions, TableEstimator
 from mcframe.estimators.feature_blocks import FrameColumns
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
 from mcframe.model import Block
+from mcframe.tables.coded_rows import conditioned
 from mcframe.tables.coding import (
     ENDS,
     Choice,
@@ -25,7 +26,6 @@ from mcframe.tables.coding import (
     Indicators,
     RawPredictions,
 )
-from mcframe.tables.new_rows import conditioned
 
 # The name of the block of targets.
 TARGETS = "targets"

@@ -26,6 +26,7 @@ from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of
 from mcframe.runtime.progress import stage
 from mcframe.selection import CrossValidation
 from mcframe.tables.calibrating import ColumnScores
+from mcframe.tables.coded_rows import CodedRows, conditioned
 from mcframe.tables.coding import BLOCK, Choice, Counts, Numbers
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import (
@@ -38,7 +39,6 @@ from mcframe.tables.declared_column import (
 )
 from mcframe.tables.gaps import listed
 from mcframe.tables.native_tables import like_frame
-from mcframe.tables.new_rows import CodedRows, conditioned
 from mcframe.tables.number_tables import standard_units
 from mcframe.tables.rows_choice import RowsChoice
 from mcframe.tables.rows_folds import TOLERANCE

@@ -17,6 +17,7 @@ from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
+from mcframe.tables.coded_rows import CodedRows, conditioned
 from mcframe.tables.coding import Choice, Coded, Numbers
 from mcframe.tables.columns import read_frame
 from mcframe.tables.declared_column import (
@@ -29,7 +30,6 @@ from mcframe.tables.declared_column import (
 )
 from mcframe.tables.gaps import meant_column
 from mcframe.tables.native_tables import like_frame, with_columns
-from mcframe.tables.new_rows import CodedRows, conditioned
 
 
 @stored
