@@ -6,6 +6,7 @@ import pytest
 
 import mcframe as mc
 from mcframe.contracts import row_stores
+from mcframe.contracts.endings import Ending
 from mcframe.posterior.observed import Observed
 from mcframe.posterior.row_pass import PosteriorRows
 from mcframe.storage.serializing import deserialize, serialize
@@ -47,7 +48,7 @@ class StoreOfHalves(Recognised):
     def estimate(self, ascent, model, data, seed, options, *, checkpoint):
         other = mc.posterior(model, data.whole, random_state=seed, max_iter=5)
         ascent.problem, ascent.engine = other.problem, other.engine
-        ascent.ending = other.ending
+        ascent.ending = Ending(other.status, other.message)
         ascent.history.extend(other.history)
 
 
