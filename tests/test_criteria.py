@@ -318,13 +318,13 @@ def test_the_best_constant_has_a_relative_deviance_of_one(likelihood, values):
 
 
 def test_the_best_constants_are_found_once_along_a_path(monkeypatch):
-    found, original = [], criteria.best_constants
+    found, original = [], criteria.fit_of_constants
 
     def counted(fit, name):
         found.append(name)
         return original(fit, name)
 
-    monkeypatch.setattr(criteria, "best_constants", counted)
+    monkeypatch.setattr(criteria, "fit_of_constants", counted)
     x = np.where(np.isnan(DATA["x"]), 50.0, DATA["x"])
     options = {"weights": mc.selection.Grid([4.0, 2.0, 1.0], patience=None), "cv": 3}
     model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(1.0)])

@@ -4,18 +4,20 @@ from typing import Any
 
 import attrs
 import numpy as np
-import scipy
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric, fits_parameters
+from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.contracts.rounding import EPS
+from mcframe.model.best_constants import (
+    AtConstants,
+    best_constants_of_entries,
+    no_predictors,
+    with_best_parameters,
+)
 from mcframe.model.model import Block
 from mcframe.model.table import Standard, Table
 from mcframe.model.transforms import Units, affine_units, ranges_of, rank_units
 
-# Doublings of the distance at which a gradient of the other sign is searched, and halvings of
-# the interval between, which leave a millionth of a billionth of it.
-DOUBLINGS, HALVINGS = 40, 50
 # A loss below this share of its summands is 0 up to rounding.
 NOTHING = 64.0 * EPS
 
@@ -93,62 +95,21 @@ def losses_at_best_constants(
     kept = several[columns]
     values, columns, weights, offsets = values[kept], columns[kept], weights[kept], offsets[kept]
     sums = AtConstants(likelihood, values, columns, weights, n_columns, offsets)
-    if likelihood.width > 1 or fits_parameters(likelihood):
+    if fits_parameters(likelihood):
         losses = np.zeros(values.size)
         for column in np.unique(columns):
-            in_column = columns == column
-            losses[in_column] = losses_of_column(
-                likelihood, values[in_column], weights[in_column], offsets[in_column]
+            of_column = columns == column
+            fitted = with_best_parameters(
+                likelihood, offsets[of_column], values[of_column], weights[of_column]
             )
+            losses[of_column] = fitted.value(offsets[of_column], values[of_column])
         return mean_losses(*sums.lost(losses))
-    return mean_losses(*sums.lost_at(best_constants(likelihood, sums, n_columns)))
+    return mean_losses(*sums.lost_at(best_constants_of_entries(sums)))
 
 
 def mean_losses(total: Array, lost: Array, sizes: Array) -> Array:
     """Return the mean loss of each column from what ``lost_at`` sums up; rounding is 0."""
     return np.where(lost > NOTHING * sizes, lost, 0.0) / np.where(total > 0.0, total, 1.0)
-
-
-@attrs.frozen(eq=False)
-class AtConstants:
-    """Entries with one predictor a column, and what is summed over those of each column."""
-
-    likelihood: Likelihood
-    values: Array
-    columns: IntArray
-    weights: Array
-    n_columns: int
-    offsets: Array
-
-    def summed(self, numbers: Array) -> Array:
-        """The sums of numbers over the entries of each column, by their weights."""
-        total: Any = np.bincount(self.columns, self.weights * numbers, self.n_columns)
-        return np.asarray(total)
-
-    def total(self) -> Array:
-        """The weight of each column."""
-        return self.summed(np.ones(self.values.size))
-
-    def gradients(self, z: Array) -> Array:
-        """The sums of gradients at one predictor a column."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            shifted = self.offsets + z[self.columns]
-            return self.summed(self.likelihood.value_and_gradient(shifted, self.values)[1])
-
-    def starts(self) -> tuple[Array, Array]:
-        """The ranges of nonsmooth predictors; those of columns without entries are empty."""
-        start = self.likelihood.start(self.values) - self.offsets
-        return ranges_of(start, self.columns, self.n_columns)
-
-    def lost_at(self, z: Array) -> tuple[Array, Array, Array]:
-        """``lost`` at one predictor a column."""
-        return self.lost(self.likelihood.value(self.offsets + z[self.columns], self.values))
-
-    def lost(self, losses: Array) -> tuple[Array, Array, Array]:
-        """The weight of each column, its losses beyond the least, and the sizes of summands."""
-        least = least_losses(self.likelihood, self.values)
-        sizes = np.abs(losses) + np.abs(least)
-        return self.total(), self.summed(losses - least), self.summed(sizes)
 
 
 def counted_once(
@@ -162,58 +123,3 @@ def counted_once(
     owners, codes = np.divmod(pairs, distinct.size)
     counted: Any = np.bincount(place, weights)
     return distinct[codes], owners, counted
-
-
-def least_losses(likelihood: Likelihood, values: Array) -> Array:
-    """Return the least loss of each observation over all predictors, and parameters if fitted."""
-    if not isinstance(likelihood, Conjugate) or fits_parameters(likelihood):
-        return np.full(values.size, likelihood.infimum)
-    return -likelihood.conjugate(no_predictors(likelihood, values), values)
-
-
-def no_predictors(likelihood: Likelihood, values: Array) -> Array:
-    """Return zeros in the shape of the predictors of some observations: (N,) or (N, K)."""
-    return np.zeros((values.size, likelihood.width) if likelihood.width > 1 else values.size)
-
-
-def best_constants(likelihood: Likelihood, sums: Any, n_columns: int) -> Array:
-    """Return the predictor of each column where its gradients sum to 0, by bisection.
-
-    A quadratic takes one Newton step. ``sums`` has the methods of ``AtConstants``.
-    """
-    if likelihood.quadratic:
-        total = likelihood.curvature * sums.total()
-        return np.asarray(-sums.gradients(np.zeros(n_columns)) / np.where(total > 0.0, total, 1.0))
-    low, high = sums.starts()
-    low[~np.isfinite(low)] = high[~np.isfinite(high)] = 0.0
-    for k in range(DOUBLINGS):
-        too_high, too_low = sums.gradients(low) > 0.0, sums.gradients(high) < 0.0
-        if not (too_high.any() or too_low.any()):
-            break
-        low, high = np.where(too_high, low - 2.0**k, low), np.where(too_low, high + 2.0**k, high)
-    for _ in range(HALVINGS):
-        middle = low + 0.5 * (high - low)
-        falls = sums.gradients(middle) < 0.0
-        low, high = np.where(falls, middle, low), np.where(falls, high, middle)
-    return low + 0.5 * (high - low)
-
-
-def losses_of_column(
-    likelihood: Likelihood, values: Array, weights: Array, offsets: Array
-) -> Array:
-    """Return the losses of a column of classes, or of levels with fitted parameters."""
-    if isinstance(likelihood, Parametric) and likelihood.n_parameters:
-        best = likelihood.best_parameters(offsets, values, weights, None)
-        return likelihood.with_parameters(best).value(offsets, values)
-
-    def loss(z: Array) -> tuple[float, Array]:
-        """The mean loss at one predictor a class, and its gradients."""
-        losses, gradients = likelihood.value_and_gradient(offsets + z, values)
-        return float(shares @ losses), shares @ gradients
-
-    shares = weights / np.sum(weights)
-    begin = shares @ (likelihood.start(values) - offsets)
-    best = scipy.optimize.minimize(
-        loss, begin, jac=True, method="L-BFGS-B", options={"ftol": 0.0, "gtol": 1e-10}
-    )
-    return likelihood.value(offsets + best.x, values)

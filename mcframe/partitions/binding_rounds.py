@@ -20,13 +20,9 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.term import Factored, Regularizer, Spectral
 from mcframe.model import Block, Model
+from mcframe.model.best_constants import AtConstants, best_constants
 from mcframe.model.binding import Totals, counts_of, middles_between, notes_on_gaps, targets_of
-from mcframe.model.standardising import (
-    AtConstants,
-    best_constants,
-    mean_losses,
-    weights_of_entries,
-)
+from mcframe.model.standardising import mean_losses, weights_of_entries
 from mcframe.model.table import Standard, Table
 from mcframe.model.transforms import Units, affine_units_of, middles_and_sizes_of
 from mcframe.numerics.splitmix64 import MULTIPLIERS, splitmix64

@@ -11,7 +11,6 @@ import attrs
 import numpy as np
 
 from mcframe.backends import Point
-from mcframe.compile import compile_problem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import ModelError
@@ -22,18 +21,26 @@ from mcframe.contracts.likelihood import (
     Parametric,
     TwiceDifferentiable,
     ValueKind,
+    fits_parameters,
     value_kinds,
 )
 from mcframe.contracts.validators import a_type, block_name
 from mcframe.fitting.fit_answer import Fit
-from mcframe.model import Block, Model, Problem, standardising
+from mcframe.model import Model, Problem
+from mcframe.model.best_constants import (
+    AtConstants,
+    best_constants_of_entries,
+    no_predictors,
+    with_best_parameters,
+)
+from mcframe.model.best_constants import least_losses as least_over_predictors
 from mcframe.model.held_out import Held
+from mcframe.model.standardising import weights_of_entries
 from mcframe.model.table import Table
 from mcframe.model.transforms import ranges_of
 from mcframe.numerics.operators import LowRank
 from mcframe.regularizers import NuclearNorm
-from mcframe.selection.paths import EFFECTS_WEIGHT, with_ridge
-from mcframe.selection.weight_max import smooth
+from mcframe.selection.paths import EFFECTS_WEIGHT, may_be_infinite
 
 metrics = Deferred("sklearn.metrics", "the area under a curve")
 
@@ -478,7 +485,7 @@ def least_losses(likelihood: Likelihood, y: Array) -> Array:
     For levels it is 0, the loss at a probability of 1, which does not depend on the thresholds.
     """
     levels = isinstance(likelihood, Parametric)
-    return np.zeros_like(y) if levels else standardising.least_losses(likelihood, y)
+    return np.zeros_like(y) if levels else least_over_predictors(likelihood, y)
 
 
 # The last scales of each table: what they were computed from, and the least losses of the
@@ -497,7 +504,7 @@ def relative_deviance(fit: Fit, name: str, entries: Held) -> float:
     if cached is not None and all(map(operator.is_, cached[0], source)):
         least, units, of_constants = cached[1]
     else:
-        constants = best_constants(fit, name)
+        constants = fit_of_constants(fit, name)
         units = units_of_columns(constants, name)[entries.columns]
         least = least_losses(constants.likelihood(name), entries.values)
         of_constants = in_units(losses_at(constants, name, entries) - least, units)
@@ -526,7 +533,7 @@ def units_of_columns(constants: Fit, name: str) -> Array:
     return np.where(highest > lowest, means, 0.0)  # of equal values rounding is all that is lost
 
 
-def best_constants(fit: Fit, name: str) -> Fit:
+def fit_of_constants(fit: Fit, name: str) -> Fit:
     """Fit of a block with Z = 0: each column at its best constant.
 
     ``argmin over c_j of sum_i w_ij l(c_j, y_ij)`` over the training entries with their weights,
@@ -536,27 +543,38 @@ def best_constants(fit: Fit, name: str) -> Fit:
     """
     table = fit.problem.tables[name].observed_entries().in_data_units()
     declared = fit.model.block(name)
+    likelihood = declared.likelihood
+    if fits_parameters(likelihood):
+        z = zeros_or(table.offsets, likelihood, table.values)
+        likelihood = with_best_parameters(likelihood, z, table.values, weights_of_entries(table))
     block = attrs.evolve(
         declared,
+        likelihood=likelihood,
         weight=1.0,
         reduce="sum",
+        bias=True,
         row_effects=False,
         effects_weight=None,
         standardize=declared.standardize if declared.likelihood.location else False,
     )
-    if isinstance(block.likelihood, Parametric) and block.likelihood.n_parameters:
-        problem, effects = at_zero(block, table)
-        block = attrs.evolve(block, likelihood=problem.likelihood(name, effects))
-    problem, effects = at_zero(attrs.evolve(block, bias=True), table)
+    problem = Problem.of_tables(Model([block], [NuclearNorm(1.0)]), {name: table})
+    bound, targets = problem.tables[name], problem.targets(name)
+    offsets = None if likelihood.location else bound.offsets  # a location's are off its targets
+    bound_likelihood = problem.likelihoods[name]
+    entries = AtConstants(
+        bound_likelihood,
+        targets,
+        bound.columns,
+        weights_of_entries(bound),
+        bound.shape[1],
+        zeros_or(offsets, bound_likelihood, targets),
+    )
+    constants = best_constants_of_entries(entries, EFFECTS_WEIGHT * may_be_infinite(block))
     point = Point(LowRank.zeros(problem.shape))
+    effects = {name: constants.ravel()}
     return attrs.evolve(fit, problem=problem, point=point, effects=effects)
 
 
-def at_zero(block: Block, table: Table) -> tuple[Problem, Mapping[str, Array]]:
-    """Return the problem of one block alone, and its best effects at Z = 0."""
-    model = with_ridge(Model([block], [NuclearNorm(1.0)]), EFFECTS_WEIGHT)
-    problem = Problem.of_tables(model, {block.name: table})
-    program = smooth(compile_problem(problem))
-    (effects,) = program.evaluate(LowRank.zeros(problem.shape)).effects
-    assert effects is not None  # the block has effects, or thresholds
-    return problem, {block.name: effects}
+def zeros_or(offsets: Array | None, likelihood: Likelihood, values: Array) -> Array:
+    """Return the predictors of entries at Z = 0: their offsets, 0 without any."""
+    return no_predictors(likelihood, values) if offsets is None else offsets

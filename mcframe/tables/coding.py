@@ -366,8 +366,13 @@ class Choice(Coded):
         return expected
 
     def constant(self, codes: Array) -> float:
-        """The most frequent value."""
-        return float(np.argmax(np.bincount(codes.astype(np.intp))))
+        """The value with the least sum of errors, the first one where several have it.
+
+        The most frequent value; of levels the median, the lower one of two.
+        """
+        counts = np.bincount(codes.astype(np.intp))
+        values = np.arange(float(counts.size))
+        return float(np.argmin(self.errors(values[:, None], values) @ counts))
 
     def constant_answer(self, codes: Array) -> Array:
         """The probabilities (1 x K) that are the same everywhere: shares, each with half more."""
@@ -386,10 +391,6 @@ class Levels(Choice):
     """One of several ordered values, from the lowest."""
 
     measure = "mean levels off"
-
-    def constant(self, codes: Array) -> float:
-        """The median, the lower one of two."""
-        return float(np.sort(codes)[(codes.size - 1) // 2])
 
     def errors(self, predicted: Array, codes: Array) -> Array:
         """The number of levels between."""
