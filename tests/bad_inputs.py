@@ -639,7 +639,6 @@ READERS = [
     'datasets.read_ratings("latin.csv")',
     'datasets.read_ratings("nowhere.csv")',
     'datasets.read_multilabel("table.csv")',
-    'datasets.read_mulan("table.csv", "table.csv")',
     "datasets.hide(x, 1.0)",
     'datasets.hide(x, "half")',
     'datasets.on_disk("nowhere")',

@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import scipy.sparse as sp
 from hypothesis import strategies as st
+from papers.mulan import read_mulan
 
 import mcframe as mc
 from mcframe import datasets, selection
@@ -756,7 +757,7 @@ def files(draw):
         "read_csv": lambda: datasets.read_csv("file", {"x": "*"}, encoding=encoding),
         "read_ratings": lambda: datasets.read_ratings("file"),
         "read_multilabel": lambda: datasets.read_multilabel("file"),
-        "read_mulan": lambda: datasets.read_mulan("file", "file"),
+        "read_mulan": lambda: read_mulan("file", "file"),
         "load": lambda: mc.load("file"),
         "on_disk": lambda: datasets.on_disk("file"),
         "from_json": lambda: mc.Model.from_json(text),

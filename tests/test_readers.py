@@ -4,17 +4,15 @@ import sys
 
 import numpy as np
 import pytest
+from papers.mulan import fetch_multilabel, read_arff, read_mulan
 from scipy.io import arff as scipy_arff
 
 import mcframe as mc
 from mcframe.datasets import (
-    fetch_multilabel,
     read_csv,
-    read_mulan,
     read_multilabel,
     read_ratings,
 )
-from mcframe.datasets.multilabel import read_arff
 
 LABELS = """<?xml version="1.0" encoding="utf-8"?>
 <labels xmlns="http://mulan.sourceforge.net/labels">
@@ -472,3 +470,12 @@ def test_a_download_of_classes_is_refused(monkeypatch):
     monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda **options: Classes())
     with pytest.raises(mc.DataError, match="target 'class' is 'a' in row 0; this is no label"):
         fetch_multilabel("iris")
+
+
+@pytest.mark.parametrize("name", ["read_mulan", "fetch_multilabel", "ParquetTriples"])
+def test_names_that_are_gone_say_where_they_are(name):
+    with pytest.raises(AttributeError, match=r"examples/papers/mulan.py|what parquet_triples"):
+        getattr(mc.datasets, name)
+    assert name not in mc.datasets.__all__
+    with pytest.raises(AttributeError, match="did you mean 'read_ratings'"):
+        mc.datasets.read_rating  # noqa: B018

@@ -1,4 +1,4 @@
-"""Options that functions had once, each with a sentence that names its successor.
+"""Options and names that were there once, each with a sentence that names its successor.
 
 ``without_former_options`` of ``mcframe.contracts.validators`` puts them into messages.
 """
@@ -29,4 +29,12 @@ POSTERIOR = CLUSTER
 VERIFY = {
     "force": "give reference=mc.Reference(force={value})",
     "solver": "give reference=mc.Reference(solver={value})",
+}
+
+# Names of ``mcframe.datasets``.
+MULAN = "it is in examples/papers/mulan.py of the repository, which reads ARFF, Mulan and OpenML"
+DATASETS = {
+    "read_mulan": MULAN,
+    "fetch_multilabel": MULAN,
+    "ParquetTriples": "it is what parquet_triples returns, and made by it alone",
 }
