@@ -98,3 +98,27 @@ def test_a_large_sparse_table_goes_on():
         steps += parts.history[-1].iteration
     assert parts.status == "certified"
     assert steps <= 1.5 * once.history[-1].iteration + 7
+
+
+@pytest.mark.parametrize("backend", ["proximal", "fpc", "alternating", "splitting"])
+def test_a_warm_start_takes_about_as_many_iterations_as_one_run(backend, tmp_path):
+    """From Z, the effects, the dual point and the bound alone; a file changes nothing."""
+    blocks, terms = CASES[backend]
+    model, data = mc.Model(blocks, terms), data_of(blocks)
+    once = mc.fit(model, data, backend=backend, tol=1e-7)
+    first = mc.fit(model, data, backend=backend, tol=1e-4)
+    loaded = mc.load(first.save(tmp_path / "fit.npz"), mc.Fit)
+    rests = [mc.fit(model, data, backend=backend, tol=1e-7, start=s) for s in (first, loaded)]
+    assert rests[0].history.objective.tolist() == rests[1].history.objective.tolist()
+    steps = [fit.history[-1].iteration for fit in (once, first, rests[0])]
+    assert steps[1] + steps[2] <= 1.25 * steps[0] + 8
+    assert rests[0].history[0].gap == first.gap
+
+
+def test_auto_goes_on_with_the_backend_of_its_start():
+    model, data = mc.Model([GAUSSIAN], [mc.NuclearNorm(2.0)]), {"x": X}
+    assert mc.fit(model, data, tol=1e-3).backend == "proximal"
+    start = quiet(model, data, backend="alternating", max_iter=8, tol=1e-9)
+    assert quiet(model, data, start=start, max_iter=1, tol=1e-9).backend == "alternating"
+    heavier = mc.Model([GAUSSIAN], [mc.NuclearNorm(4.0)])
+    assert mc.fit(heavier, data, start=start, tol=1e-3).backend == "proximal"
