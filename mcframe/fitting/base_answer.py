@@ -80,7 +80,7 @@ class Answer(Pictured[PicturesT]):
         return save(self._stored(), path)
 
     def _stored(self) -> "Answer[PicturesT]":
-        """What a file holds of the answer."""
+        """The answer as files hold it."""
         return self
 
 
