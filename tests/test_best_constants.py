@@ -108,6 +108,21 @@ def test_constants_have_closed_forms():
     assert softmax(constant(mc.Multinomial(3), classes)) == pytest.approx(shares, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("q", "values", "middle"),
+    [
+        (0.5, [0.0, 1.0, 10.0, 20.0], 5.5),
+        (0.25, [0.0, 1.0, 10.0, 20.0], 0.5),
+        (0.5, [3.0, 1.0, 2.0], 2.0),
+    ],
+)
+def test_where_several_constants_are_best_it_is_the_middle(q, values, middle):
+    y = np.array(values)
+    columns, weights = np.zeros(y.size, int), np.ones(y.size)
+    entries = AtConstants(mc.Quantile(q), y, columns, weights, 1, np.zeros(y.size))
+    assert best_constants_of_entries(entries)[0] == pytest.approx(middle, abs=1e-9)
+
+
 @pytest.mark.parametrize("alike", [0.0, 1.0])
 def test_labels_that_are_all_alike_have_a_finite_constant_with_a_ridge(alike):
     word, values = mc.Bernoulli(), np.full(20, alike)

@@ -129,8 +129,8 @@ def test_columns_of_a_table_of_rows_are_drawn_by_what_they_hold():
     first = drawn_from_columns(values, 0).scored_cells("rows")
     moved = drawn_from_columns(1e6 * values[:, order], 0).scored_cells("rows")
     np.testing.assert_array_equal(first[:, order], moved)
-    counts = (~np.isnan(values)).sum(axis=0)
-    np.testing.assert_array_equal(first.sum(axis=0), np.rint(counts / 7.0))
+    assert not np.any(first & np.isnan(values))
+    assert 0.05 < first[~np.isnan(values)].mean() < 0.25
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from mcframe.model.transforms import ranges_of
 # Doublings of the distance at which a gradient of the other sign is searched, and halvings of
 # the interval between, which leave a millionth of a billionth of it.
 DOUBLINGS, HALVINGS = 40, 50
+# Sums of gradients below this share of the weights count as 0 beside kinks.
+FLAT = 1e-12
 
 
 class ColumnSums(Protocol):
@@ -100,7 +102,11 @@ def with_best_parameters(
 
 
 def best_constants(
-    likelihood: Likelihood, sums: ColumnSums, n_columns: int, ridge: float = 0.0
+    likelihood: Likelihood,
+    sums: ColumnSums,
+    n_columns: int,
+    ridge: float = 0.0,
+    slopes: Array | float = 0.0,
 ) -> Array:
     """Return the predictor c of each column with the least sum of losses, by bisection.
 
@@ -115,6 +121,8 @@ def best_constants(
     sums : AtConstants, or what has its sums
     n_columns : int
     ridge : float
+    slopes : array (n_columns,) or float
+        The derivative that is sought instead of 0, of losses with kinks.
 
     Returns
     -------
@@ -125,7 +133,7 @@ def best_constants(
         return np.asarray(-sums.gradients(np.zeros(n_columns)) / np.where(total > 0.0, total, 1.0))
 
     def gradients(z: Array) -> Array:
-        return sums.gradients(z) + ridge * z
+        return sums.gradients(z) + ridge * z - slopes
 
     low, high = sums.starts()
     low[~np.isfinite(low)] = high[~np.isfinite(high)] = 0.0
@@ -144,15 +152,23 @@ def best_constants(
 def best_constants_of_entries(entries: AtConstants, ridge: float = 0.0) -> Array:
     """Return the best constants of columns by their entries, of K classes one for each.
 
-    As ``best_constants``; of classes by L-BFGS, column by column.
+    As ``best_constants``, but the middle where several are best, as the median of an even number
+    of values; of classes by L-BFGS, column by column.
 
     Returns
     -------
     array (n_columns,), or (n_columns, K)
     """
     likelihood = entries.likelihood
-    if likelihood.width == 1:
+    if likelihood.width == 1 and likelihood.smooth:
         return best_constants(likelihood, entries, entries.n_columns, ridge)
+    if likelihood.width == 1:  # sums that are 0 up to rounding between two kinks
+        slopes = FLAT * entries.total()
+        ends = [
+            best_constants(likelihood, entries, entries.n_columns, ridge, side * slopes)
+            for side in (-1.0, 1.0)
+        ]
+        return 0.5 * (ends[0] + ends[1])
     constants = np.zeros((entries.n_columns, likelihood.width))
     for column in np.unique(entries.columns):
         constants[column] = best_predictors(entries.of_column(column), ridge)

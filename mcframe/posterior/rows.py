@@ -19,7 +19,7 @@ from scipy.special import logsumexp, ndtri, stdtrit
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.stored_classes import stored
-from mcframe.model.held_out import Held, HeldOut, drawn_share, entries_of
+from mcframe.model.held_out import Held, HeldOut, entries_of
 from mcframe.model.transforms import grouped
 from mcframe.numerics.inverse_wishart import digammas, divergence, log_gammas
 from mcframe.numerics.low_rank_rows import LowRankRows
@@ -608,7 +608,7 @@ def drawn_from_columns(numbers: Array, seed: int) -> HeldOut:
         by_value = np.argsort(table.values[entries], kind="stable")
         key = zlib.crc32(table.rows[entries][by_value].tobytes())
         rng = np.random.default_rng([seed, key])
-        scored[entries] = drawn_share(np.zeros(entries.size, dtype=np.intp), HELD_OUT, rng)
+        scored[entries] = rng.random(entries.size) < HELD_OUT
     return HeldOut({ROWS: table}, {ROWS: ~scored}, {ROWS: scored})
 
 
