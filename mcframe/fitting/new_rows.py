@@ -240,7 +240,7 @@ def known_effects(problem: Problem, name: str, effects: Mapping[str, Array]) -> 
 
 
 def origin_of_biases(problem: Problem, name: str) -> Origin | None:
-    """What the biases of a block are counted from; that of row effects is one of other rows."""
+    """The origin of the biases of a block; that of row effects belongs to other rows."""
     n_biases = problem.layout(name).n_biases
     if not n_biases or name not in problem.origins:
         return None

@@ -79,7 +79,7 @@ class Explanation:
         return {name: self.problem.transforms(name) for name in self.problem.tables}
 
     def _transforms(self) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
-        """What each block goes through in words, then a header and a row for each column.
+        """Yield the transforms of each block in words, then a header and a row for each column.
 
         Last are the scales of terms. Nothing if all is as in the data.
         """

@@ -154,14 +154,14 @@ class Table:
 
     @property
     def applied(self) -> Chain:
-        """What ``values`` have gone through: in standard units the offset and the units."""
+        """The transforms of ``values`` so far: in standard units the offset and the units."""
         if self.original is None or not self.units:
             return Chain()
         return Chain.of(Offset.of(self.original.offset), *self.units)
 
     @property
     def pending(self) -> Chain:
-        """What ``values`` have not gone through: the offset of those in the units of the data."""
+        """The transforms that are left: the offset of values in the units of the data."""
         return Chain.of(Offset.of(self.offset))
 
     @property

@@ -91,7 +91,7 @@ class Chain(Transform):
         return product
 
     def log_derivative(self, columns: IntArray) -> Array | float:
-        """What a log density in the units of the data has beyond that of the transformed numbers.
+        """The log density in the units of the data less that of the transformed numbers.
 
         0 where the unit varies: the values of ranks have steps and no density.
         """
@@ -263,7 +263,7 @@ class AffineUnits(Transform):
 
     @property
     def by_column(self) -> Mapping[str, Array]:
-        """What is subtracted, and by what is divided."""
+        """The numbers that are subtracted, and those by which is divided."""
         return {"subtracted": self.centre, "divided by": self.spread}
 
     def __str__(self) -> str:
