@@ -771,7 +771,7 @@ class SmoothedLoss(TwiceDifferentiable):
 
     @property
     def infimum(self) -> float:
-        """That of the loss."""
+        """The infimum of the loss."""
         return float(self.inner.infimum)
 
     @property
