@@ -15,7 +15,7 @@ class Fact(StrEnum):
 
 
 class Status(Fact):
-    """How a fit or a posterior ended; ``fit.status == "certified"`` holds as for a text."""
+    """The end of a fit or a posterior; ``fit.status == "certified"`` holds as for a text."""
 
     #: The relative gap of a fit is at most its tolerance.
     CERTIFIED = "certified"

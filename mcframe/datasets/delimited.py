@@ -53,7 +53,7 @@ READINGS: tuple[tuple[re.Pattern[str], CellKind, Callable[[str], Any]], ...] = (
 
 @attrs.frozen
 class Dialect:
-    """How a table is written as text, and how messages write the options that say so.
+    """The form of a table as text, and the options of it as messages write them.
 
     Attributes
     ----------

@@ -38,7 +38,7 @@ MARK = "mcframe.is_table"
 
 @attrs.frozen
 class ListOfEntries:
-    """What tells that a frame lists entries, as the end of a sentence, and the remedy."""
+    """The sign that a frame lists entries, as the end of a sentence, and the remedy."""
 
     names: tuple[Any, ...]
     row: Any
@@ -61,7 +61,7 @@ class ListOfEntries:
 
     @property
     def remedy(self) -> str:
-        """What to do with it."""
+        """The remedy, as a sentence."""
         duplicates = "" if self.are_unique else ", duplicates='mean'"
         arguments = f"frame, row={self.row!r}, column={self.column!r}, value={self.value!r}"
         if self.target is not None:
