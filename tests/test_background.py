@@ -36,7 +36,7 @@ RISKS |= LOGISTIC
 @pytest.fixture(autouse=True)
 def _always(monkeypatch):
     """No cell is written out; those that are read come in several blocks and slices."""
-    monkeypatch.setattr(binding, "WRITTEN_OUT", 0)
+    monkeypatch.setattr(binding, "MAX_WRITTEN_OUT_CELLS", 0)
     monkeypatch.setattr(blockwise, "BLOCK", 530)
     monkeypatch.setattr(blockwise, "SLICE", 128)
 
@@ -138,7 +138,7 @@ def test_half_a_sweep_is_that_of_all_cells(name, by_rows, options):
 
 @pytest.mark.parametrize("name", RISKS)
 def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
-    monkeypatch.setattr(programs, "LARGEST_DENSE", 0)
+    monkeypatch.setattr(programs, "MAX_DENSE_CELLS", 0)
     problem = bound(name, **options)
     for latent in (point(problem), LowRank.zeros(problem.shape)):
         found, wanted = (
@@ -216,7 +216,7 @@ def test_the_fit_is_that_of_all_cells(name, options, monkeypatch):
     found = mc.fit(model, data, tol=1e-7)
     assert found.backend == "alternating"
     assert found.status == "certified"
-    monkeypatch.setattr(binding, "WRITTEN_OUT", 10**9)
+    monkeypatch.setattr(binding, "MAX_WRITTEN_OUT_CELLS", 10**9)
     exact = mc.fit(model, data, tol=1e-8)
     assert exact.backend == "proximal"
     assert found.objective == pytest.approx(exact.objective, rel=1e-6)
@@ -240,7 +240,7 @@ def test_both_kinds_of_background_stand_side_by_side(formed, monkeypatch):
     program = compile_problem(Problem.bind(model, data))
     assert len(program.background.parts) == 3
     found = mc.fit(model, data, tol=1e-6)
-    monkeypatch.setattr(binding, "WRITTEN_OUT", 10**9)
+    monkeypatch.setattr(binding, "MAX_WRITTEN_OUT_CELLS", 10**9)
     exact = mc.fit(model, data, tol=1e-8)
     assert found.objective == pytest.approx(exact.objective, rel=1e-6)
     assert found.bound <= exact.objective

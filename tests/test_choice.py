@@ -1,4 +1,4 @@
-"""What is compiled, how often, and which backend is taken: the ladder stands once."""
+"""What is compiled, how often, and which backend is taken: the list of candidates stands once."""
 
 import pathlib
 import re
@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.backends import BACKENDS, LADDER, FirstOrder, able, choose
-from mcframe.backends.choice import DECOMPOSITION
+from mcframe.backends import BACKENDS, CANDIDATES, FirstOrder, able, choose
+from mcframe.backends.choice import MAX_OPERATIONS_PER_ENTRY
 from mcframe.backends.reference import in_words
 from mcframe.compile import CompiledProblem, compiling
 from mcframe.numerics.operators import LowRank
@@ -35,7 +35,7 @@ def compilations(monkeypatch):
 
 @pytest.fixture
 def boxed(model):
-    """No gradient: the first rung refuses, the second runs."""
+    """No gradient: the first candidate refuses, the second runs."""
     return attrs.evolve(model, terms=[*model.terms, mc.Box(-2.0, 2.0, "features")])
 
 
@@ -197,7 +197,7 @@ FACTORS_FIRST = ["alternating", "factored", "proximal", "splitting", "reference"
     [(30_000, DENSE_FIRST), (FEW, DENSE_FIRST), (FEW - 1, FACTORS_FIRST), (1, FACTORS_FIRST)],
 )
 def test_auto_takes_factors_where_a_decomposition_costs_more_than_entries(n_entries, order):
-    assert DECOMPOSITION * FEW == 200 * 150 * 150
+    assert MAX_OPERATIONS_PER_ENTRY * FEW == 200 * 150 * 150
     assert names_of_able(table_with(200, 150, n_entries)) == order
     assert names_of_able(table_with(150, 200, n_entries)) == order
 
@@ -253,39 +253,44 @@ def test_explain_says_that_there_is_no_choice(model, table):
     assert why.startswith("auto takes rowwise")
 
 
-def test_the_docstring_of_fit_prints_the_ladder():
+def test_the_docstring_of_fit_prints_the_candidates():
     printed = " ".join(mc.fit.__doc__.split())
-    automatic = [rung for rung in LADDER if rung.automatic]
-    said = [f"{k}. ``{rung.name}``: {rung.serves}" for k, rung in enumerate(automatic, 1)]
-    never = [f"``{r.name}`` is never chosen: {r.serves}" for r in LADDER if not r.automatic]
+    automatic = [candidate for candidate in CANDIDATES if candidate.automatic]
+    said = [
+        f"{k}. ``{candidate.name}``: {candidate.serves}"
+        for k, candidate in enumerate(automatic, 1)
+    ]
+    never = [f"``{r.name}`` is never chosen: {r.serves}" for r in CANDIDATES if not r.automatic]
     assert "; ".join(said) in printed
     assert all(text in printed for text in never)
-    assert f"more than {DECOMPOSITION:,} times the number of observed entries" in printed
+    assert (
+        f"more than {MAX_OPERATIONS_PER_ENTRY:,} times the number of observed entries" in printed
+    )
 
 
 def page(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_the_table_of_backends_follows_the_ladder():
+def test_the_table_of_backends_follows_the_candidates():
     """The rows of both tables of docs/backends.md."""
     tables = page("docs/backends.md").split("| backend |")[1:]
     rows = [re.findall(r"^\| `(\w+)` \|", table.split("\n\n")[0], re.M) for table in tables]
-    assert rows == 2 * [[rung.name for rung in LADDER]]
+    assert rows == 2 * [[candidate.name for candidate in CANDIDATES]]
 
 
 def test_every_backend_has_a_section():
     headings = re.findall(r"^## `(\w+)`$", page("docs/backends.md"), re.MULTILINE)
-    assert headings == [rung.name for rung in LADDER]
+    assert headings == [candidate.name for candidate in CANDIDATES]
 
 
 def test_the_readme_names_every_backend_in_order():
     (row,) = [line for line in page("README.md").splitlines() if line.startswith("| backends |")]
     named = re.findall(r'`"(\w+)"`', row)
-    assert named[: len(LADDER)] == [rung.name for rung in LADDER]
-    assert named[len(LADDER) :] == [
+    assert named[: len(CANDIDATES)] == [candidate.name for candidate in CANDIDATES]
+    assert named[len(CANDIDATES) :] == [
         "auto",
-        *(rung.name for rung in LADDER if not rung.automatic),
+        *(candidate.name for candidate in CANDIDATES if not candidate.automatic),
     ]
 
 

@@ -186,7 +186,7 @@ def test_unlabeled_cells_have_a_loss_and_count(loss, weight, monkeypatch):
     model = mc.Model([mc.Block("x", mc.Gaussian()), mc.Block("y", risk)], [norm(weight)])
     data = {"x": x, "y": labels}
     written = mc.Problem.bind(model, data)
-    monkeypatch.setattr(binding, "WRITTEN_OUT", 1)
+    monkeypatch.setattr(binding, "MAX_WRITTEN_OUT_CELLS", 1)
     problem = mc.Problem.bind(model, data)
     assert problem.implicit_cells("y") is not None
     np.testing.assert_array_equal(problem.row_counts, np.sum(~np.isnan(x), axis=1) + 7)

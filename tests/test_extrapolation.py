@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.backends import alternating as solver
-from mcframe.backends.alternating import LONGEST, align, extrapolate, parabola_minimiser
+from mcframe.backends.alternating import MAX_EXTRAPOLATION, align, extrapolate, parabola_minimiser
 from mcframe.compile import compile_problem
 
 
@@ -35,9 +35,9 @@ def test_the_lowest_point_of_a_parabola(place, bend, height):
 
 
 def test_where_there_is_no_parabola():
-    assert parabola_minimiser(3.0, 2.0, 1.0) == LONGEST
+    assert parabola_minimiser(3.0, 2.0, 1.0) == MAX_EXTRAPOLATION
     assert 0.0 < parabola_minimiser(3.0, 2.0, np.inf) < 1.0
-    assert parabola_minimiser(1e6, 0.0, -1e6 + 1.0) == LONGEST
+    assert parabola_minimiser(1e6, 0.0, -1e6 + 1.0) == MAX_EXTRAPOLATION
 
 
 @settings(max_examples=25)

@@ -203,7 +203,7 @@ def test_short_systems_are_those_of_all_columns(mixed):
 
 
 def test_entries_come_row_after_row_in_whatever_order_they_are_given(monkeypatch):
-    monkeypatch.setattr("mcframe.backends.rowwise.BATCH", 100)
+    monkeypatch.setattr("mcframe.backends.rowwise.BATCH_NUMBERS", 100)
     rng = np.random.default_rng(0)
     x = hidden(rng.standard_normal((40, 4)))
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.GaussianRows(np.eye(4))])
@@ -218,7 +218,7 @@ def test_entries_come_row_after_row_in_whatever_order_they_are_given(monkeypatch
 def test_batches_of_rows_are_all_rows(mixed, monkeypatch):
     model, data = mixed
     whole = mc.fit(model, data)
-    monkeypatch.setattr("mcframe.backends.rowwise.BATCH", 300)
+    monkeypatch.setattr("mcframe.backends.rowwise.BATCH_NUMBERS", 300)
     parts = mc.fit(model, data)
     np.testing.assert_allclose(parts.latent.dense(), whole.latent.dense(), atol=1e-12)
 

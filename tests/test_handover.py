@@ -18,10 +18,10 @@ MODEL = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.3)])
 @pytest.fixture
 def wrong(monkeypatch):
     """Alternation is taken, and soon has to make way for the next one."""
-    monkeypatch.setattr(choice, "DECOMPOSITION", 0)
-    monkeypatch.setattr(choice, "PATIENCE", 20)
-    ladder = [r for r in choice.LADDER if r.name in ("alternating", "proximal")]
-    monkeypatch.setattr(choice, "LADDER", ladder)
+    monkeypatch.setattr(choice, "MAX_OPERATIONS_PER_ENTRY", 0)
+    monkeypatch.setattr(choice, "ITERATIONS_PER_TURN", 20)
+    candidates = [r for r in choice.CANDIDATES if r.name in ("alternating", "proximal")]
+    monkeypatch.setattr(choice, "CANDIDATES", candidates)
 
 
 def fit(**options):
@@ -129,7 +129,9 @@ def test_a_stuck_backend_hands_over_on_a_small_table():
 
 
 def test_the_only_backend_that_can_stays(wrong, monkeypatch):
-    monkeypatch.setattr(choice, "LADDER", [r for r in choice.LADDER if r.name == "alternating"])
+    monkeypatch.setattr(
+        choice, "CANDIDATES", [r for r in choice.CANDIDATES if r.name == "alternating"]
+    )
     assert fit(max_iter=60, tol=1e-12).backend == "alternating"
 
 

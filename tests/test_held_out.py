@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.model.held_out import (
-    NEVER,
+    NEVER_HELD_OUT,
     HeldOut,
     data_of,
     dealt,
@@ -84,7 +84,7 @@ def test_parts_are_held_out_once_and_together():
     np.testing.assert_array_equal(counts, ~np.isnan(values))
     np.testing.assert_array_equal(HeldOut.of_all(folds).scored_cells("x"), ~np.isnan(values))
     assert not HeldOut.of_all(folds).fitted["x"].any()
-    assert np.all(cells[np.isnan(values)] == NEVER)
+    assert np.all(cells[np.isnan(values)] == NEVER_HELD_OUT)
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=40), st.integers(2, 6), st.integers(0, 9))

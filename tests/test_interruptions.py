@@ -284,7 +284,7 @@ class Stuck(mc.Proximal):
 
 def test_work_before_a_step_that_is_cut_off_is_not_lost(monkeypatch):
     """Such a step is foreseen by the one before: what there is gets its certificate first."""
-    monkeypatch.setattr(loop, "GRACE", 0.0)
+    monkeypatch.setattr(loop, "GRACE_SECONDS", 0.0)
     x = np.random.default_rng(0).standard_normal((30, 20))
     x[::3, ::2] = np.nan
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)])

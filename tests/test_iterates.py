@@ -32,8 +32,8 @@ def test_iterates_in_factors_reach_the_same_optimum(term, monkeypatch):
     x, y = sparse_data()
     data = {"x": x, "y": y[:, :30]}
     dense = mc.fit(mixed_model(term), data, backend="proximal")
-    monkeypatch.setattr(programs, "LARGEST_SMALL", 0)
-    monkeypatch.setattr(programs, "SPARSE", 1.0)
+    monkeypatch.setattr(programs, "SMALL_TABLE_CELLS", 0)
+    monkeypatch.setattr(programs, "SPARSE_SHARE", 1.0)
     thin = mc.fit(mixed_model(term), data, backend="proximal")
     assert dense.status == thin.status == "certified"
     assert abs(thin.objective - dense.objective) <= 2e-6 * abs(dense.objective)

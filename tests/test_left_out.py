@@ -7,7 +7,7 @@ import pytest
 import mcframe as mc
 from mcframe.estimators import MatrixCompletionClassifier, MatrixCompletionRegressor
 from mcframe.estimators.base import folds_of_numbers
-from mcframe.model.held_out import NEVER, dealt_cells
+from mcframe.model.held_out import NEVER_HELD_OUT, dealt_cells
 from mcframe.numerics import row_mixtures
 from mcframe.numerics.row_mixtures import (
     Incomplete,
@@ -323,7 +323,7 @@ def test_targets_are_predicted_from_what_was_seen():
     held[:60, 1:] = True
     loss = {}
     for n_features in (0, 1):
-        parts = np.where(held, 0, NEVER)
+        parts = np.where(held, 0, NEVER_HELD_OUT)
         [fold] = folds_of_parts(values, parts, np.arange(3), 1, n_features=n_features)
         loss[n_features] = fold.loss(fold.predictions(fold.estimated(1, 3.0)).means)
     assert loss[0] < 0.1 < 0.4 < loss[1]

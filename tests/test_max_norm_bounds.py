@@ -237,7 +237,7 @@ def test_rows_that_weigh_more_turn_more_slowly(monkeypatch):
     program = compile_problem(Problem.bind(model, uneven(0)))
 
     def steps(slowest):
-        monkeypatch.setattr(factored, "SLOWEST", slowest)
+        monkeypatch.setattr(factored, "MIN_ROTATION_MULTIPLIER", slowest)
         solver, rng = FactoredDescent(), np.random.default_rng(0)
         state, objectives = solver.init(program, None, rng), []
         for _ in range(150):

@@ -418,8 +418,8 @@ def test_looks_that_are_long_apart_have_iterates_kept_between_them(begun, monkey
     objectives = [objective_in(begun)]
     for seconds in (1e9, 0.0):
         with monkeypatch.context() as patched:
-            patched.setattr(loop, "KEPT_AFTER", seconds)
-            patched.setattr(loop, "KEPT_SHARE", 0.0)
+            patched.setattr(loop, "CHECKPOINT_SECONDS", seconds)
+            patched.setattr(loop, "CHECKPOINT_TIME_RATIO", 0.0)
             at_step(patched, 4, lambda: {}["the end"])
             with pytest.raises(KeyError):
                 mc.fit(model_of(*KIND), data_of(), checkpoint=begun)
@@ -444,8 +444,8 @@ def counted_pieces(monkeypatch, last=np.inf):
 @pytest.mark.parametrize("last", [1, 2, 20, 33, 35])
 def test_a_fit_goes_on_within_a_step(tmp_path, monkeypatch, last):
     """What is left is done, from where the objective was, whichever piece was to come."""
-    monkeypatch.setattr(loop, "KEPT_AFTER", 0.0)
-    monkeypatch.setattr(loop, "KEPT_SHARE", 0.0)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "CHECKPOINT_TIME_RATIO", 0.0)
     model, file = model_of(*KIND), tmp_path / "fit.npz"
     with monkeypatch.context() as patched:
         whole, pieces = [], counted_pieces(patched)
@@ -485,8 +485,8 @@ def test_a_random_fit_goes_on_from_any_piece_of_a_step(example, last):
 
     advance, options = solver.advance, {"tol": 1e-12, "max_iter": 4}
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loop, "KEPT_AFTER", 0.0)
-        patched.setattr(loop, "KEPT_SHARE", 0.0)
+        patched.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+        patched.setattr(loop, "CHECKPOINT_TIME_RATIO", 0.0)
         file = Path(folder) / "fit.npz"
         try:
             patched.setattr(solver, "advance", dies)
@@ -504,8 +504,8 @@ def test_a_random_fit_goes_on_from_any_piece_of_a_step(example, last):
 
 def test_a_look_that_is_cut_off_is_taken_first_by_who_goes_on(tmp_path, monkeypatch):
     """Where it is cut off again, the next one makes a step before it."""
-    monkeypatch.setattr(loop, "KEPT_AFTER", 0.0)
-    monkeypatch.setattr(loop, "KEPT_SHARE", 0.0)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "CHECKPOINT_TIME_RATIO", 0.0)
     file, certify, pieces = tmp_path / "fit.npz", loop.certify, counted_pieces(monkeypatch)
 
     def cut_off(*given):
@@ -533,7 +533,7 @@ import mcframe as mc
 from mcframe.backends import Alternating, loop
 from tests.test_partitions_faults import KIND, data_of, model_of
 
-loop.KEPT_AFTER = loop.KEPT_SHARE = 0.0
+loop.CHECKPOINT_SECONDS = loop.CHECKPOINT_TIME_RATIO = 0.0
 stages = Alternating.stages
 
 def announced(self, program, state):

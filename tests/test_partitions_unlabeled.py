@@ -27,7 +27,7 @@ RISKS = {
 @pytest.fixture(autouse=True)
 def _always(monkeypatch):
     """In one piece no cell is written out either, but for those tests that say so."""
-    monkeypatch.setattr(binding, "WRITTEN_OUT", 0)
+    monkeypatch.setattr(binding, "MAX_WRITTEN_OUT_CELLS", 0)
 
 
 def labels(shape=(60, 24), share=0.2, seed=0):
@@ -72,7 +72,7 @@ def model_and_data(risk="pu", beside="alone", mean=False):
 )
 def test_a_fit_of_partitions_is_the_fit_of_the_table(risk, beside, mean, written, monkeypatch):
     if written:
-        monkeypatch.setattr(binding, "WRITTEN_OUT", 10**9)
+        monkeypatch.setattr(binding, "MAX_WRITTEN_OUT_CELLS", 10**9)
     model, data = model_and_data(risk, beside, mean)
     whole = mc.fit(model, data, tol=1e-7, backend="alternating")
     assert whole.problem.tables["y"].has_implicit_cells != written

@@ -95,7 +95,7 @@ WORDS = [mc.Gaussian(), mc.Poisson(), mc.Multinomial(3), UNWRITTEN]
 @pytest.mark.parametrize("word", WORDS, ids=repr)
 def test_normal_equations_of_parts_sum_to_those_of_the_whole(word, monkeypatch):
     """Of the columns; of the rows they are those of the parts. Solved, both ways are one."""
-    monkeypatch.setattr(binding, "WRITTEN_OUT", 0)  # unlabeled cells are no entries
+    monkeypatch.setattr(binding, "MAX_WRITTEN_OUT_CELLS", 0)  # unlabeled cells are no entries
     rng, weight = np.random.default_rng(7), 0.3
     y = rng.integers(0, 2 if word is UNWRITTEN else 3, (N_ROWS, 4)).astype(float)
     y[rng.random(y.shape) < 0.3] = np.nan

@@ -461,7 +461,7 @@ class Killed(Exception):
 @pytest.mark.filterwarnings("ignore::mcframe.NotCertifiedWarning")
 @pytest.mark.parametrize("backend", CASES)
 def test_a_fit_in_memory_goes_on_from_its_checkpoint(backend, tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "KEPT_EVERY", 0.0)
+    monkeypatch.setattr(fitting, "CHECKPOINT_SECONDS", 0.0)
     block = mc.Block("x", mc.Gaussian(), bias=backend != "rowwise")
     model, file, seen = mc.Model([block], CASES[backend]), tmp_path / "fit.npz", []
 
@@ -522,7 +522,7 @@ from mcframe.contracts.stored_classes import STORED
 from mcframe.fitting import fit as fitting
 from mcframe.posterior import estimation
 
-fitting.KEPT_EVERY = estimation.LATEST_WRITE = 0.0
+fitting.CHECKPOINT_SECONDS = estimation.LATEST_WRITE = 0.0
 x = np.load(sys.argv[2])
 print("begins", flush=True)
 block = mc.Block("x", mc.Gaussian(variance=1.0), bias=True)

@@ -229,7 +229,7 @@ def test_a_saved_fit_holds_no_state_of_its_solver(name, checkpoints, tmp_path, m
 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_a_checkpoint_makes_the_steps_that_would_have_followed(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "KEPT_EVERY", 0.0)
+    monkeypatch.setattr(fitting, "CHECKPOINT_SECONDS", 0.0)
     terms, data, backend = write_files.CHECKPOINTS[name]
     model, options = mc.Model([write_files.GAUSSIAN], terms), {"backend": backend, "tol": 1e-12}
     whole = mc.fit(model, data, max_iter=24, **options)

@@ -168,7 +168,7 @@ def test_unlabeled_cells_that_are_not_written_out_count(monkeypatch):
     labels = sp.csr_array(np.nan_to_num(Y[:, :3]))
     case = declared([mc.Block("y", risk)], [NORM], y=labels)
     written = mc.weight_max(*case)
-    monkeypatch.setattr(binding, "WRITTEN_OUT", 0)
+    monkeypatch.setattr(binding, "MAX_WRITTEN_OUT_CELLS", 0)
     assert mc.weight_max(*case) == pytest.approx(written, rel=1e-6)
 
 

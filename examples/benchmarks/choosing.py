@@ -19,14 +19,14 @@ import warnings
 from drawn import drawn
 
 import mcframe as mc
-from mcframe.backends import BACKENDS, LADDER, Budget, Settings, able, eligibility_of
+from mcframe.backends import BACKENDS, CANDIDATES, Budget, Settings, able, eligibility_of
 from mcframe.compile import CompiledProblem
 from mcframe.fitting.fit import fit_problem
 from mcframe.runtime.machine import thread_limit
 
 TOL = 1e-6
 # The conic solver, which is for small tables, and what is never chosen are left out.
-MEASURED = [r.name for r in LADDER if r.automatic and not r.backend.exact]
+MEASURED = [r.name for r in CANDIDATES if r.automatic and not r.backend.exact]
 # A run that was cut off counts for so many times the iterations that it made, at most.
 FARTHEST = 20.0
 # A choice is good up to this ratio.

@@ -16,7 +16,7 @@ from mcframe.backends.backend import (
 from mcframe.backends.certificate import Certificate, Dual, Point, Rounding, certify, relative_gap
 from mcframe.backends.choice import (
     BACKENDS,
-    LADDER,
+    CANDIDATES,
     BackendLike,
     Eligibility,
     able,

@@ -10,7 +10,7 @@ import numpy as np
 
 from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
-from mcframe.compile import SHARES, Evaluation, Program, factor_rows_near
+from mcframe.compile import STEP_SHARES, Evaluation, Program, factor_rows_near
 from mcframe.compile.iterates import difference, inner
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.solver import Solver
@@ -22,9 +22,9 @@ from mcframe.numerics.operators import LowRank, Operator, Projected, orthogonal_
 from mcframe.numerics.shrinkage import Shrinker
 
 # A column is small where its singular value is below this share of the largest.
-SMALL = 0.1
+SMALL_COLUMN_RATIO = 0.1
 # The ratio of the decreases of two sweeps is taken to be at most this.
-SLOWEST = 0.95
+MAX_DECREASE_RATIO = 0.95
 
 
 @stored(recomputed=("evaluation", "swept"))
@@ -69,7 +69,7 @@ class AlternatingState:
         self.swept = None
         fallen = max(before - after, 0.0) / max(abs(before), abs(after), 1e-300)
         if np.isfinite(self.residual):
-            ratio = min(fallen / self.residual, SLOWEST) if self.residual > 0.0 else 0.0
+            ratio = min(fallen / self.residual, MAX_DECREASE_RATIO) if self.residual > 0.0 else 0.0
             self.to_fall = fallen * ratio / (1.0 - ratio)
         self.residual = fallen
 
@@ -92,7 +92,7 @@ class AlternatingState:
     @property
     def small(self) -> Any:
         """A mask of the columns with small singular values."""
-        return self.values < SMALL * np.max(self.values, initial=0.0)
+        return self.values < SMALL_COLUMN_RATIO * np.max(self.values, initial=0.0)
 
     @property
     def bases(self) -> tuple[Array, Array]:
@@ -112,9 +112,9 @@ class AlternatingState:
 def lower(
     program: Program, state: AlternatingState, factors: Callable[[float], tuple[Array, Array]]
 ) -> None:
-    """Backtracking: take the longest step of ``SHARES`` that lowers the objective, if one does."""
+    """Backtracking: take the first step of ``STEP_SHARES`` that lowers the objective, if any."""
     before, objective = state.snapshot(), state.objective
-    for share in SHARES:
+    for share in STEP_SHARES:
         state.move_to(program, *factors(share))
         if state.objective < objective:
             return
@@ -140,24 +140,24 @@ def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None
 
 
 # Columns at the start.
-FIRST_WIDTH = 16
+INITIAL_COLUMNS = 16
 # Block Lanczos steps towards the first columns, and towards the first small ones.
-BEGUN, SOUGHT = 12, 30
+INITIAL_LANCZOS_STEPS, COMPLEMENT_LANCZOS_STEPS = 12, 30
 # The curvature of the next proximal step relative to the measured one, and the least ratio of two
 # in turn.
-SAFETY, DESCENT = 1.05, 0.5
+CURVATURE_SAFETY, MIN_CURVATURE_RATIO = 1.05, 0.5
 # What rounding may change in an objective, relatively.
-ROUNDING = 1e-12
+OBJECTIVE_ROUNDING = 1e-12
 # The most that the curvature grows by after a step that was too long.
-RISE = 8.0
+MAX_CURVATURE_GROWTH = 8.0
 
 
-def begin(program: Program, state: AlternatingState) -> None:
+def initial_columns(program: Program, state: AlternatingState) -> None:
     """Columns along the leading singular vectors of the gradient at 0."""
     weight = program.penalty.threshold(1.0)
-    count = min(FIRST_WIDTH, *program.shape)
+    count = min(INITIAL_COLUMNS, *program.shape)
     lanczos = Lanczos(state.evaluation.gradient, state.shrinker.rng)
-    lanczos.advance(BEGUN)
+    lanczos.advance(INITIAL_LANCZOS_STEPS)
     left, s, right = lanczos.leading(count)
     above = s > weight
     if not above.any():
@@ -232,9 +232,9 @@ def proximal_step_in_complement(program: Program, state: AlternatingState) -> No
         state.move_to(program, *(np.hstack(sides) for sides in zip(kept, pair, strict=True)))
         measured = begun.curvature_along(state.evaluation, moved) / squared
         if measured <= tried:
-            state.curvature = max(SAFETY * measured, DESCENT * tried)
+            state.curvature = max(CURVATURE_SAFETY * measured, MIN_CURVATURE_RATIO * tried)
             state.length = float(np.sqrt(squared))
-            if state.objective <= objective + ROUNDING * abs(objective):
+            if state.objective <= objective + OBJECTIVE_ROUNDING * abs(objective):
                 return
             state.restore(before)
             if again:
@@ -243,7 +243,7 @@ def proximal_step_in_complement(program: Program, state: AlternatingState) -> No
             continue
         # A curvature measured far away, or where a loss overflowed, says little here.
         higher = measured if np.isfinite(measured) else np.inf
-        state.curvature = min(SAFETY * higher, RISE * tried)
+        state.curvature = min(CURVATURE_SAFETY * higher, MAX_CURVATURE_GROWTH * tried)
         state.restore(before)
 
 
@@ -252,14 +252,14 @@ def find_directions(
 ) -> None:
     """Start the shrinker at leading singular vectors of the gradient, less two subspaces."""
     lanczos = Lanczos(Projected(gradient, left, right), state.shrinker.rng)
-    lanczos.advance(SOUGHT)
+    lanczos.advance(COMPLEMENT_LANCZOS_STEPS)
     squares, vectors = lanczos.ritz()
-    state.shrinker.basis = lanczos.basis @ vectors[:, :FIRST_WIDTH]
-    state.shrinker.ritz = squares[:FIRST_WIDTH] / state.curvature**2
+    state.shrinker.basis = lanczos.basis @ vectors[:, :INITIAL_COLUMNS]
+    state.shrinker.ritz = squares[:INITIAL_COLUMNS] / state.curvature**2
 
 
 # The longest extrapolation relative to the last step, and the shortest that is tried.
-LONGEST, SHORTEST = 8.0, 0.05
+MAX_EXTRAPOLATION, MIN_EXTRAPOLATION = 8.0, 0.05
 
 
 def extrapolate(program: Program, state: AlternatingState) -> None:
@@ -283,7 +283,7 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
     state.earlier = (*end, objective)
     best, lowest_value = (further, beyond) if beyond < objective else (begun, objective)
     share = parabola_minimiser(earlier[2], objective, beyond)
-    if share > SHORTEST:
+    if share > MIN_EXTRAPOLATION:
         state.move_to(program, end[0] + share * moves[0], end[1] + share * moves[1])
         if state.objective < lowest_value:
             return
@@ -302,24 +302,24 @@ def align(left: Array, right: Array, like_left: Array, like_right: Array) -> tup
 
 
 def parabola_minimiser(before: float, current: float, beyond: float) -> float:
-    """The minimiser of a parabola through values at -1, 0 and 1, clipped to [0, ``LONGEST``]."""
+    """The minimiser of a parabola through values at -1, 0 and 1, at most ``MAX_EXTRAPOLATION``."""
     if not np.isfinite(beyond):
         return 0.5
     curvature, rise = before + beyond - 2.0 * current, 0.5 * (beyond - before)
     if curvature <= 0.0:
-        return LONGEST
-    return float(np.clip(-rise / curvature, 0.0, LONGEST))
+        return MAX_EXTRAPOLATION
+    return float(np.clip(-rise / curvature, 0.0, MAX_EXTRAPOLATION))
 
 
 # Sweeps have converged where one lowers the objective by less than this, relatively, or after so
 # many: the slow progress that remains is that of columns with small singular values.
-SETTLED, SWEEPS = 2e-5, 10
+SWEEP_TOLERANCE, MAX_SWEEPS = 2e-5, 10
 # The gap over the remaining decrease of the objective, both relative. The error of the gradient
 # goes with the root of that decrease: 23 to 29 were measured on 100,000 x 10,000 with 5e6 entries.
-PROMISED = 30.0
-# The stages of an iteration.
+GAP_PER_DECREASE = 30.0
+# The stages of an iteration, by the names that checkpoints hold.
 STAGES: dict[str, Callable[[Program, AlternatingState], None]] = {
-    "begin": begin,
+    "begin": initial_columns,
     "sweep rows": partial(half_sweep, by_rows=True),
     "sweep columns": partial(half_sweep, by_rows=False),
     "relength": rescale_small_columns,
@@ -447,13 +447,13 @@ class Alternating(Solver[Program, AlternatingState]):
             if not rest:
                 state.note_fall()
                 # Small columns wait for the next step: the sweeps may already suffice.
-                enough = state.residual <= SETTLED or state.sweeps >= SWEEPS
+                enough = state.residual <= SWEEP_TOLERANCE or state.sweeps >= MAX_SWEEPS
                 state.settled = state.settled or enough
             yield
 
     def expected_gap(self, state: AlternatingState) -> float:
-        """``PROMISED`` times the remaining relative decrease of the objective."""
-        return PROMISED * state.to_fall
+        """``GAP_PER_DECREASE`` times the remaining relative decrease of the objective."""
+        return GAP_PER_DECREASE * state.to_fall
 
     def candidate(self, program: Program, state: AlternatingState) -> Point:
         """The iterate in its factors."""

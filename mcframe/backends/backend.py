@@ -46,7 +46,7 @@ class Record:
 
 
 # The fields of a record that are numbers: all but the last.
-NUMBERS = tuple(field.name for field in attrs.fields(Record))[:-1]
+NUMERIC_FIELDS = tuple(field.name for field in attrs.fields(Record))[:-1]
 
 
 @stored
@@ -68,7 +68,9 @@ class History:
 
     def table(self) -> dict[str, Array]:
         """Every number of the records as an array."""
-        return {name: np.array([getattr(r, name) for r in self.records]) for name in NUMBERS}
+        return {
+            name: np.array([getattr(r, name) for r in self.records]) for name in NUMERIC_FIELDS
+        }
 
     @property
     def iteration(self) -> Array:

@@ -18,7 +18,7 @@ from mcframe.compile import (
     scaling_costs,
 )
 from mcframe.compile.loss import BlockEffects
-from mcframe.compile.program import LARGEST_GRAM
+from mcframe.compile.program import MAX_GRAM_OPERATIONS
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING
 from mcframe.contracts.stored_classes import stored
@@ -207,9 +207,9 @@ def dual_matrix(
 
 
 # The most scales that are tried to bring a dual point into every domain at once.
-ROUNDS = 6
+MAX_REPAIRS = 6
 # Relative reductions of the scale, tried in turn where rounding left the point outside a domain.
-SHORTER = (0.0, 1e-13, 1e-11, 1e-9, 1e-7)
+SCALE_REDUCTIONS = (0.0, 1e-13, 1e-11, 1e-9, 1e-7)
 
 
 @attrs.frozen
@@ -330,7 +330,7 @@ def norm_of(point: DualPoint, radius: float, excess: float) -> tuple[float, floa
     """
     matrix = point.matrix
     n_rows, n_columns = matrix.shape
-    if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= LARGEST_GRAM:
+    if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= MAX_GRAM_OPERATIONS:
         norm = norm_upper_bound(matrix.array)
         return norm, bounds_excess(matrix.array, norm), None
     norm, space = norm_bound_and_space(matrix, radius, excess, point.program.entries.seed)
@@ -386,7 +386,7 @@ def fenchel_bound(point: DualPoint, latent: LowRank, accuracy: BoundAccuracy) ->
 
 def scaled_bound(point: DualPoint, main: MainConjugate) -> Bound:
     """The bound at the largest feasible scale, or with a ridge at the best one."""
-    for reduction in SHORTER:
+    for reduction in SCALE_REDUCTIONS:
         at_largest_scale = bound_at(point, main, main.largest * (1.0 - reduction))
         if np.isfinite(at_largest_scale.value):
             break
@@ -432,7 +432,7 @@ def bound_in_every_domain(
     bound of a problem with a slightly larger weight, and is lowered by that share of R at the
     candidate.
     """
-    for _ in range(ROUNDS):
+    for _ in range(MAX_REPAIRS):
         repaired = point.repair(scale)
         conjugate = main_conjugate(repaired, latent, accuracy)
         if conjugate.largest >= 1.0 - DUAL_ROUNDING:
@@ -456,9 +456,9 @@ SHARE_OF_GAP, SHARE_OF_EXCESS = 0.1, 0.2
 # The relative error of norms of gradients that are known by their products, rounding included.
 NORM_ERROR = 1.25 * NEAREST
 # The share of the tolerance that is left to norms: rounding and estimates take the rest.
-SURE = 0.9
+NORM_SHARE_OF_TOL = 0.9
 # Terms below this share of their value at Z = 0 are 0.
-NOTHING = 1e-12
+ZERO_TERM_RATIO = 1e-12
 
 
 @stored(
@@ -614,10 +614,10 @@ class PrimalValues:
         # R at a Z of equal entries of the size of predictors, which is 0 if all data are 0.
         unit, ones = self.program.loss.unit, [np.ones((n, 1)) for n in self.program.shape]
         elsewhere = self.program.penalty.value(LowRank(unit * ones[0], ones[1]))
-        if self.at.background or self.main > NOTHING * elsewhere:
+        if self.at.background or self.main > ZERO_TERM_RATIO * elsewhere:
             return False
         for term, value in zip(self.program.terms, self.term_values, strict=True):
-            if value > NOTHING * term.value(np.zeros((self.program.shape[0], term.width))):
+            if value > ZERO_TERM_RATIO * term.value(np.zeros((self.program.shape[0], term.width))):
                 return False
         return self.program.loss.vanishes(self.at.iterate.z, self.at.effects)
 
@@ -731,7 +731,7 @@ def spare_gap(objective: float, conjugates: float, tol: float) -> float:
     within its ball. Of a point outside of the ball their negative sum may lie above the objective.
     """
     size = max(abs(objective), abs(conjugates))
-    return SURE * tol * size - (objective + conjugates)
+    return NORM_SHARE_OF_TOL * tol * size - (objective + conjugates)
 
 
 def allowed_norm_excess(primal: PrimalValues, point: DualPoint, tol: float) -> float:
@@ -754,11 +754,11 @@ def allowed_norm_excess(primal: PrimalValues, point: DualPoint, tol: float) -> f
 
 # The most times that rows and columns are scaled anew, the most directions that they are scaled
 # for, and how many more of the nearest singular vectors are watched meanwhile.
-TAPERINGS, MOST_LONG, WATCHED = 4, 24, 8
+MAX_TAPERINGS, MAX_TAPERED_DIRECTIONS, EXTRA_SINGULAR_VECTORS = 4, 24, 8
 # The Lanczos steps after which these vectors are exact enough.
-SHARP = 80
+TAPERING_LANCZOS_STEPS = 80
 # The share of the allowed excess of a norm that singular values are lowered to.
-LOWERED = 0.5
+TAPERED_EXCESS_SHARE = 0.5
 
 
 def tapered_bound(
@@ -775,19 +775,19 @@ def tapered_bound(
     radius, matrix = program.penalty.dual_radius, point.matrix
     space = bound.space
     log_scales: Array = np.zeros(sum(matrix.shape))
-    excess = LOWERED * allowed_norm_excess(primal, point, tol)
+    excess = TAPERED_EXCESS_SHARE * allowed_norm_excess(primal, point, tol)
     spare = spare_gap(objective, point.conjugates()[0], tol)
     directions: Array = np.zeros((matrix.shape[1], 0))
-    for _ in range(TAPERINGS):
+    for _ in range(MAX_TAPERINGS):
         if space is None or spare <= 0.0 or objective - bound.value <= accuracy.gap:
             break
         n_long = int(np.count_nonzero(np.sqrt(space.ritz()[0]) > radius * (1.0 + excess)))
-        if not 0 < n_long <= MOST_LONG:
+        if not 0 < n_long <= MAX_TAPERED_DIRECTIONS:
             break
         if costs is None:
             costs = scaling_costs(program, primal.at, point.gradient)
-        space.advance(max(SHARP - space.steps, 0))
-        fresh = space.leading(n_long + WATCHED)[2]
+        space.advance(max(TAPERING_LANCZOS_STEPS - space.steps, 0))
+        fresh = space.leading(n_long + EXTRA_SINGULAR_VECTORS)[2]
         directions = np.hstack([directions, fresh * np.exp(log_scales[matrix.shape[0] :, None])])
         log_scales = lower_directions(matrix, directions, log_scales, radius, excess, costs)
         if costs.of(log_scales) > spare:

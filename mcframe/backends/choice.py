@@ -14,7 +14,7 @@ from mcframe.backends.backend import Backend, History, Outcome, Record, Settings
 from mcframe.backends.certificate import Certificate, best_of
 from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC
-from mcframe.backends.loop import ASKED_TO_STOP, FROM_OUTSIDE, certified_to
+from mcframe.backends.loop import INTERRUPTED, STOPPED_BY_CALLBACK, certified_to
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference, estimate
 from mcframe.backends.rowwise import Rowwise
@@ -32,20 +32,20 @@ BackendLike = str | Backend | Solver[Program, Any]
 # Operations of decomposing a Z written out, n d min(n, d) for n x d, for each observed entry:
 # beyond so many the solvers that work on factors and entries come first. Anything from 8,000 to
 # 20,000 chose as well on the problems of ``examples/benchmarks/choosing.py``.
-DECOMPOSITION = 10_000
+MAX_OPERATIONS_PER_ENTRY = 10_000
 # A backend makes so many iterations before the next one may have its turn, twice as many after
 # each change, and it keeps its turn if twice as many again would do. All backends in turn then
 # make but a few times the iterations of the best one.
-PATIENCE = 500
+ITERATIONS_PER_TURN = 500
 # The most seconds, by its estimate, of a reference that is asked where no other makes headway.
-BRIEF_SECONDS = 20.0
+MAX_REFERENCE_SECONDS = 20.0
 # The smallest gap that iterations are counted to.
-LEAST_TOL = 1e-12
+MIN_TOL = 1e-12
 
 
 @attrs.frozen
 class Candidate:
-    """A backend of the ladder, and what it is there for.
+    """A backend of the list that ``auto`` goes through, and what it is there for.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Candidate:
         return f"{self.name:<11} {'' if self.automatic else 'never: '}{self.serves}"
 
 
-LADDER = (
+CANDIDATES = (
     Candidate(FirstOrder(Proximal()), "smooth losses and terms, one function of singular values"),
     Candidate(FirstOrder(Splitting(Proximal())), "any losses and terms with a gradient or a prox"),
     Candidate(FirstOrder(Alternating()), "a nuclear norm alone over smooth losses"),
@@ -85,7 +85,7 @@ LADDER = (
     ),
     Candidate(Reference(), "whatever remains and is small"),
 )
-BACKENDS = {rung.name: rung.backend for rung in LADDER}
+BACKENDS = {candidate.name: candidate.backend for candidate in CANDIDATES}
 
 
 @attrs.frozen
@@ -126,12 +126,12 @@ def eligibilities(compiled: CompiledProblem) -> tuple[Eligibility, ...]:
 
 
 def able(compiled: CompiledProblem) -> Iterator[Backend]:
-    """The backends of the ladder that can run the problem, in the order of ``auto``.
+    """The backends of ``CANDIDATES`` that can run the problem, in the order of ``auto``.
 
     Each is asked when its turn comes.
     """
-    asked = [rung.backend for rung in LADDER if rung.automatic]
-    if compiled.refusal is None and decomposition(compiled) > DECOMPOSITION:
+    asked = [candidate.backend for candidate in CANDIDATES if candidate.automatic]
+    if compiled.refusal is None and decomposition(compiled) > MAX_OPERATIONS_PER_ENTRY:
         asked.sort(key=lambda backend: not works_on_factors(backend))
     elif prefers_copies(compiled):
         asked.sort(key=lambda backend: backend.name != "splitting")
@@ -157,7 +157,7 @@ def works_on_factors(backend: Backend) -> bool:
 
 
 def choose(compiled: CompiledProblem) -> Backend:
-    """The backend of a ladder that suits a problem best; a ``BackendError`` if none can run it.
+    """The backend of a list that suits a problem best; a ``BackendError`` if none can run it.
 
     The rule stands in the notes of ``fit``.
     """
@@ -180,15 +180,15 @@ def choice_of(compiled: CompiledProblem) -> tuple[str | None, str]:
     if len(backends) == 1:
         return name, f"auto takes {name}: none of the others that it may take can run this problem"
     operations = decomposition(compiled)
-    more = "more than" if operations > DECOMPOSITION else "not more than"
+    more = "more than" if operations > MAX_OPERATIONS_PER_ENTRY else "not more than"
     which = "the first that can run it"
-    if works_on_factors(backends[0]) and operations > DECOMPOSITION:
+    if works_on_factors(backends[0]) and operations > MAX_OPERATIONS_PER_ENTRY:
         which = "the first that works on factors"
     elif prefers_copies(compiled) and name == "splitting":
         which = "since a loss is far stiffer than the regularizer"
     return name, (
         f"auto takes {name}, {which}: decomposing Z takes {operations:,.0f} operations for each"
-        f" observed entry, {more} {DECOMPOSITION:,}"
+        f" observed entry, {more} {MAX_OPERATIONS_PER_ENTRY:,}"
     )
 
 
@@ -281,12 +281,15 @@ def solve_in_turn(
         same = {"splitting"} if "proximal" in [b.name for b in (first, *others())] else set()
         queue.extend(b for b in others() if b.start_refusal is None and b.name not in same)
         reference = next((b for b in others() if isinstance(b, Reference)), None)
-        if reference and estimate(compiled.problem, reference.max_iters).most > BRIEF_SECONDS:
+        if (
+            reference
+            and estimate(compiled.problem, reference.max_iters).most > MAX_REFERENCE_SECONDS
+        ):
             reference = None
         return len(queue) > 1 or reference is not None
 
     for n_changes in count():
-        patience = PATIENCE * 2.0**n_changes
+        patience = ITERATIONS_PER_TURN * 2.0**n_changes
         monitor = StallMonitor(settings.callback, settings.budget.tol, patience, has_next)
         outcome = solve_by(queue[0], compiled, attrs.evolve(settings, callback=monitor))
         # The first record of a later backend is the last one of the one before.
@@ -342,14 +345,14 @@ def with_reference(
     except BackendError:
         return outcome, False
     except KeyboardInterrupt:
-        return ended(outcome, FROM_OUTSIDE), True
+        return ended(outcome, INTERRUPTED), True
     candidates = [(answer.point, certificate_of(compiled, answer)) for answer in (outcome, exact)]
     point, best = best_of(candidates)
     seconds, rank = exact.history[-1].seconds, point.latent.rank
     record = Record(made + 1, seconds, best.objective, best.bound, best.gap, rank)
     ending = None
     if settings.callback is not None and settings.callback(record):
-        ending = ASKED_TO_STOP
+        ending = STOPPED_BY_CALLBACK
     elif best.gap <= settings.budget.tol:
         ending = certified_to(settings.budget.tol)
     elif exact.status is Status.UNBOUNDED:
@@ -388,7 +391,7 @@ class StallMonitor:
         """True to stop: the user's callback says so, or the headway is poor."""
         stopped = self.callback is not None and bool(self.callback(record))
         self.records.append(record)
-        tol, made = max(self.tol, LEAST_TOL), record.iteration - self.records[0].iteration
+        tol, made = max(self.tol, MIN_TOL), record.iteration - self.records[0].iteration
         if not stopped and made >= self.patience and record.gap > tol:
             slow = iterations_ahead(self.records, tol) >= 2.0 * self.patience
             self.is_poor = slow and self.has_next()

@@ -21,32 +21,32 @@ from mcframe.numerics.quasi_newton import Memory, quasi_newton_step
 
 # Columns are sought when the residual has fallen by this since the last time, or so many steps
 # have passed.
-FALLEN, PATIENCE = 0.1, 40
+SEARCH_RESIDUAL_RATIO, MAX_STEPS_BETWEEN_SEARCHES = 0.1, 40
 # The first columns, their entries in roots of the unit of Z, and how many columns are added at a
 # time at most, relative to those there are.
-FIRST_WIDTH, FIRST_LENGTH, GROWTH = 20, 1e-2, 0.5
+INITIAL_COLUMNS, INITIAL_ENTRY_SIZE, MAX_COLUMN_GROWTH = 20, 1e-2, 0.5
 # A column whose norm falls below this relative to the largest is dropped.
-NEGLIGIBLE = 1e-9
+ZERO_COLUMN_RATIO = 1e-9
 # Columns of at most these squared norms, relative, are dropped where that lowers the objective.
-SHORT = (1e-2, 1e-4, 1e-6)
+SHORT_COLUMN_RATIOS = (1e-2, 1e-4, 1e-6)
 # How far an eigenvalue of the dual matrix must lie below 0, relative to its size, to add a column.
-NEGATIVE = 1e-8
+NEGATIVE_EIGENVALUE_RATIO = 1e-8
 # Up to this many rows and columns together all eigenvectors are sought, else by so many steps.
-DENSE_ORDER, LANCZOS_STEPS = 300, 200
+MAX_DENSE_ORDER, LANCZOS_STEPS = 300, 200
 # The length of the first step relative to that of the vector, where no curvature is known.
-FARTHEST = 0.1
+FIRST_STEP_RATIO = 0.1
 # Moves that a pause keeps of those that a direction is made of.
-KEPT_MOVES = 5
+SAVED_PAIRS = 5
 # Rows turn as if their multipliers were at least this share of the mean. Steps of a mixture of
 # risks on MovieLens to a gap of 1e-3: 52 with 1, 55 with 0.4, 85 with rows alike; with 0.005 the
 # objective after 80 is no closer than with rows alike.
-SLOWEST = 1.0
+MIN_ROTATION_MULTIPLIER = 1.0
 # A multiplier that scales its row counts as at least this share of the mean.
-FLATTEST = 1e-3
+MIN_SCALING_MULTIPLIER = 1e-3
 # A prox so short moves factors into sets alone, whatever the weight and the unit of Z.
-SHORTEST = 1e-300
+PROJECTION_STEP = 1e-300
 # Columns shorter than this, in roots of the unit of Z, are as good as 0.
-SHRUNK = 1e-8
+ZERO_COLUMN_LENGTH = 1e-8
 
 
 @stored(recomputed=("stacked", "evaluation", "gradient", "rng"))
@@ -78,7 +78,7 @@ class FactoredState:
 
     def increase_accuracy(self) -> None:
         """Seek columns at the next step."""
-        self.waited = PATIENCE
+        self.waited = MAX_STEPS_BETWEEN_SEARCHES
 
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it anew; its curvature is about as before."""
@@ -101,7 +101,9 @@ class FactoredState:
         """
         factors = max(float(np.linalg.norm(self.stacked)), 1e-300)
         stretch = float(np.linalg.norm(self.vector)) / factors
-        column = max(factors / np.sqrt(max(self.rank, 1)), SHRUNK * np.sqrt(program.unit))
+        column = max(
+            factors / np.sqrt(max(self.rank, 1)), ZERO_COLUMN_LENGTH * np.sqrt(program.unit)
+        )
         self.residual = stretch * float(np.linalg.norm(self.gradient)) / column
 
 
@@ -164,12 +166,14 @@ class FactoredDescent(Solver[Program, FactoredState]):
         """Small random factors, or the start's."""
         term, order = term_of(program), sum(program.shape)
         if start is None or start.latent.width == 0:
-            shape = (order, self.width or FIRST_WIDTH)
-            stacked: Array = FIRST_LENGTH * np.sqrt(program.unit) * rng.standard_normal(shape)
+            shape = (order, self.width or INITIAL_COLUMNS)
+            stacked: Array = (
+                INITIAL_ENTRY_SIZE * np.sqrt(program.unit) * rng.standard_normal(shape)
+            )
         else:
             stacked = start.latent.balance()
         chart = chart_of(program)
-        vector = chart.free(term.prox_factors(stacked, SHORTEST))
+        vector = chart.free(term.prox_factors(stacked, PROJECTION_STEP))
         state = FactoredState(
             vector=vector,
             stacked=stacked,
@@ -184,7 +188,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
     def pause(self, program: Program, state: FactoredState) -> FactoredState:
         """The free vector, and the last few moves."""
         gone: Any = None
-        pairs = deque(list(state.memory.pairs)[-KEPT_MOVES:], maxlen=KEPT_MOVES)
+        pairs = deque(list(state.memory.pairs)[-SAVED_PAIRS:], maxlen=SAVED_PAIRS)
         memory = Memory(pairs, state.memory.scale)
         return attrs.evolve(state, stacked=gone, evaluation=gone, gradient=gone, memory=memory)
 
@@ -205,7 +209,11 @@ class FactoredDescent(Solver[Program, FactoredState]):
         """One step of descent, and new columns where descent has converged."""
         moved = self.descend(program, state)
         state.waited += 1
-        due = state.residual <= FALLEN * state.mark or state.waited >= PATIENCE or not moved
+        due = (
+            state.residual <= SEARCH_RESIDUAL_RATIO * state.mark
+            or state.waited >= MAX_STEPS_BETWEEN_SEARCHES
+            or not moved
+        )
         if due and not self.fixed:
             state.mark = min(state.mark, state.residual)
             state.waited = 0
@@ -222,7 +230,10 @@ class FactoredDescent(Solver[Program, FactoredState]):
             return state.objective, state.gradient
 
         moved = quasi_newton_step(
-            value_and_gradient, state.memory, (begin, state.objective, state.gradient), FARTHEST
+            value_and_gradient,
+            state.memory,
+            (begin, state.objective, state.gradient),
+            FIRST_STEP_RATIO,
         )
         if moved is None and state.vector is not begin:
             state.move_to(program, begin)
@@ -235,7 +246,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         self.narrow(program, state)
         kept = compress(state.stacked)
         enough = chart.enough(*program.shape)
-        count = min(max(1, int(GROWTH * kept.shape[1])), enough - kept.shape[1])
+        count = min(max(1, int(MAX_COLUMN_GROWTH * kept.shape[1])), enough - kept.shape[1])
         if count <= 0:
             return
         smooth_gradient = state.evaluation.gradient
@@ -250,7 +261,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         while fresh.shape[1] and length > 1e-8 * max(size, np.sqrt(unit)):
             columns = length * fresh
             # Long rows must turn, not grow; factors that have shrunk must grow.
-            grown = chart.free(term.prox_factors(np.hstack([kept, columns]), SHORTEST))
+            grown = chart.free(term.prox_factors(np.hstack([kept, columns]), PROJECTION_STEP))
             for widened in (chart.widen(kept, columns), grown):
                 state.move_to(program, widened)
                 if state.objective < objective:
@@ -270,7 +281,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         mean = float(np.mean(multipliers))
         if not mean > 0.0:
             return
-        lengths = np.sqrt(np.maximum(multipliers / mean, SLOWEST))
+        lengths = np.sqrt(np.maximum(multipliers / mean, MIN_ROTATION_MULTIPLIER))
         lengths /= np.sqrt(np.mean(np.square(lengths)))
         state.vector = chart.pace(state.vector, lengths)
         smooth_gradient = stacked_gradient(state.evaluation.gradient, state.stacked)
@@ -279,7 +290,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
     def narrow(self, program: Program, state: FactoredState) -> None:
         """Drop columns of small norm where that lowers the objective; descent does so slowly."""
         objective, before = state.objective, state.vector
-        for length in SHORT:
+        for length in SHORT_COLUMN_RATIOS:
             kept = compress(state.stacked, length)
             if kept.shape[1] == state.rank:
                 return
@@ -314,7 +325,7 @@ def evaluate_stacked(
     return program.evaluate(split_rows(stacked, program.shape[0]), warm)
 
 
-def compress(stacked: Array, negligible: float = NEGLIGIBLE) -> Array:
+def compress(stacked: Array, negligible: float = ZERO_COLUMN_RATIO) -> Array:
     """Factors of the same U V' with orthogonal columns, negligible ones dropped."""
     values, rotation = np.linalg.eigh(stacked.T @ stacked)
     kept = values > negligible * max(float(values[-1]), 0.0)
@@ -334,7 +345,7 @@ def missing_columns(
     that shows it lies close to the many that vanish.
     """
     n_rows, order = smooth_gradient.shape[0], sum(smooth_gradient.shape)
-    least = FLATTEST * float(np.mean(multipliers))
+    least = MIN_SCALING_MULTIPLIER * float(np.mean(multipliers))
     roots = 1.0 / np.sqrt(np.maximum(multipliers, least)) if least > 0.0 else np.ones(order)
 
     def times(vector: Array) -> Array:
@@ -344,7 +355,7 @@ def missing_columns(
         image[n_rows:] += smooth_gradient.T @ inner[:n_rows]
         return roots * image
 
-    if order <= DENSE_ORDER:
+    if order <= MAX_DENSE_ORDER:
         values, vectors = np.linalg.eigh(dual_matrix(smooth_gradient, multipliers, roots))
         values, vectors = values[:count], vectors[:, :count]
     else:
@@ -352,7 +363,7 @@ def missing_columns(
         values, vectors = least_ritz_pairs(times, rng.standard_normal(order), count, steps)
     # The eigenvalues of [[0, G], [G', 0]] come in pairs: the spectrum reaches as far up from 1.
     size = 2.0 * (least > 0.0) - float(values[0])
-    columns = roots[:, None] * vectors[:, values < -NEGATIVE * size]
+    columns = roots[:, None] * vectors[:, values < -NEGATIVE_EIGENVALUE_RATIO * size]
     return columns / np.linalg.norm(columns, axis=0)
 
 

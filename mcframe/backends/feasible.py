@@ -21,19 +21,19 @@ from mcframe.runtime.machine import check_time
 # Effects of each block of the loss.
 Given = tuple[Array | None, ...]
 # Rounds of projections; the objective is infinite where the point is not feasible after them.
-ROUNDS = 200
+MAX_PROJECTION_ROUNDS = 200
 # The step of the prox of an indicator, which any positive one projects by.
-SHORT = 1e-300
+PROJECTION_STEP = 1e-300
 # Where the prox of an indicator leads from here is an end of its interval, if that is finite.
-FAR = 1e100
+FAR_PREDICTOR = 1e100
 # Scales of a ball inside of which a point deeper inside is sought.
-SMALLER = (0.9, 0.995, 0.9995, 0.99999)
+BALL_SCALES = (0.9, 0.995, 0.9995, 0.99999)
 # The most halfspaces that are added.
-CUTS = 40
+MAX_HALFSPACES = 40
 # The share of its rows' sums in a direction's square length from which a bias meets its equation.
-MOVABLE = 1e-6
+MIN_BIAS_SHARE = 1e-6
 # What bisection moves to the edge of a set stays so far inside: its factors round otherwise.
-INSIDE = 1.0 + 1e-12
+INTERIOR_FACTOR = 1.0 + 1e-12
 
 
 @attrs.frozen(eq=False)
@@ -96,7 +96,9 @@ def made_feasible_written_out(
     point = nearby(program, ball, Joint(latent.dense(), effects))
     if is_set:
         anchor = deeper_inside(program, point, main.value)
-        share = largest_scale(lambda c: main.value(INSIDE * point.towards(anchor, c).dense))
+        share = largest_scale(
+            lambda c: main.value(INTERIOR_FACTOR * point.towards(anchor, c).dense)
+        )
         point = point.towards(anchor, share)
     return with_fixed_columns(program, LowRank.of(point.dense)), point.effects
 
@@ -122,7 +124,7 @@ def made_feasible_in_factors(
     def between(share: float) -> Array:
         return np.hstack([np.sqrt(share) * far, np.sqrt(1.0 - share) * near])
 
-    share = largest_scale(lambda share: value(INSIDE * between(share)))
+    share = largest_scale(lambda share: value(INTERIOR_FACTOR * between(share)))
     return split_rows(between(share), program.shape[0]), point.towards(anchor, share).effects
 
 
@@ -135,11 +137,11 @@ def deeper_inside(program: Program, point: Joint, value: Callable[[Array], float
     """
     anchor = nearby(program, [], Joint(np.zeros(program.shape), point.effects))
     main = program.main
-    if not isinstance(main, Constraint) or np.isfinite(value(INSIDE * anchor.dense)):
+    if not isinstance(main, Constraint) or np.isfinite(value(INTERIOR_FACTOR * anchor.dense)):
         return anchor
-    linear, scales = linear_sets(program), list(SMALLER)
+    linear, scales = linear_sets(program), list(BALL_SCALES)
     gradients: list[Array] = []
-    for _ in range(CUTS):
+    for _ in range(MAX_HALFSPACES):
         halfspace = main.halfspace(anchor.dense)
         if linear is None or halfspace is None:
             break
@@ -155,7 +157,7 @@ def deeper_inside(program: Program, point: Joint, value: Callable[[Array], float
         if not scales:
             break
         anchor = linear.joint(met[: vector.size], anchor)
-        if np.isfinite(value(INSIDE * anchor.dense)):
+        if np.isfinite(value(INTERIOR_FACTOR * anchor.dense)):
             break
     return anchor
 
@@ -266,17 +268,19 @@ def linear_sets(program: Program) -> Linear | None:
             continue
         ends = [
             block_loss.likelihood.prox(
-                np.full(block_loss.y.shape, far), block_loss.y, np.full(block_loss.y.shape, SHORT)
+                np.full(block_loss.y.shape, far),
+                block_loss.y,
+                np.full(block_loss.y.shape, PROJECTION_STEP),
             )
-            for far in (-FAR, FAR)
+            for far in (-FAR_PREDICTOR, FAR_PREDICTOR)
         ]
         cells, scales = program.entries.flat[block_loss.part], z_scales[block_loss.part]
         if not sizes[k]:
             lower[cells] = np.maximum(
-                lower[cells], np.where(ends[0] == -FAR, -np.inf, ends[0] / scales)
+                lower[cells], np.where(ends[0] == -FAR_PREDICTOR, -np.inf, ends[0] / scales)
             )
             upper[cells] = np.minimum(
-                upper[cells], np.where(ends[1] == FAR, np.inf, ends[1] / scales)
+                upper[cells], np.where(ends[1] == FAR_PREDICTOR, np.inf, ends[1] / scales)
             )
         elif np.array_equal(*ends):
             equations.add_entries(block_loss, cells, scales, ends[0], int(starts[k]))
@@ -352,7 +356,7 @@ class Equations:
 
 def project_in_turn(program: Program, projections: list[Projection], joint: Joint) -> Joint:
     """A point of all sets: projections in turn until it is one, or until none moves it."""
-    for _ in range(ROUNDS):
+    for _ in range(MAX_PROJECTION_ROUNDS):
         check_time()
         before = joint.dense
         for project in projections:
@@ -470,7 +474,7 @@ def with_moved_biases(term: BlockTerm, joint: Joint) -> Joint:
     at_effects = squares.at_directions(block_effects)
     for group, shift, distance in zip(squares.directions, at_effects, distances, strict=True):
         length = float(np.dot(group.sums, group.sums))
-        if length > MOVABLE * len(joint.dense):
+        if length > MIN_BIAS_SHARE * len(joint.dense):
             biases[group.columns] -= group.sums @ (shift + distance) / length
     return attrs.evolve(
         joint,
@@ -493,7 +497,7 @@ def interpolation(program: Program, k: int) -> Projection:
         effects, moved = joint.effects[k], joint.dense.copy()
         predictor = block_loss.predictor(z, effects)
         nearest = block_loss.likelihood.prox(
-            predictor, block_loss.y, np.full(predictor.shape, SHORT)
+            predictor, block_loss.y, np.full(predictor.shape, PROJECTION_STEP)
         )
         if effects is None:
             moved.ravel()[places] = nearest / scales
@@ -553,7 +557,7 @@ def scaled_factors(program: Program, latent: LowRank, effects: Given) -> LowRank
     )
     if scale == 0.0:
         return None
-    scale /= INSIDE
+    scale /= INTERIOR_FACTOR
     return LowRank(np.sqrt(scale) * latent.left, np.sqrt(scale) * latent.right)
 
 

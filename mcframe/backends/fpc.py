@@ -19,7 +19,7 @@ from mcframe.numerics.shrinkage import Shrinker, Shrunk
 Biases = tuple[Array | None, ...]
 
 # Goldberg et al. use 3.8 where convergence is proven below 4.
-PUBLISHED_FRACTION = 0.95
+PUBLISHED_STEP_FRACTION = 0.95
 
 
 @stored(recomputed=("iterate", "before", "evaluation"))
@@ -270,7 +270,7 @@ def published_steps(program: Program) -> tuple[float, float]:
     # Of a weighted norm the steps are in W; the scales of cells without a loss do not count.
     stretches = program.entries.times_scales(np.ones(program.entries.size), 2)
     for block_loss in program.loss.block_losses:
-        fraction = 1.0 if block_loss.likelihood.quadratic else PUBLISHED_FRACTION
+        fraction = 1.0 if block_loss.likelihood.quadratic else PUBLISHED_STEP_FRACTION
         stretch = float(np.max(stretches[block_loss.part], initial=0.0)) or 1.0
         if program.background:
             stretch = program.entries.stretch**2
@@ -279,7 +279,7 @@ def published_steps(program: Program) -> tuple[float, float]:
             ridge = block_loss.effects.ridge
             stiffness = 0.0 if ridge is None else ridge.weight
             bias_limits.append(
-                PUBLISHED_FRACTION / (block_loss.curvature * program.shape[0] + stiffness)
+                PUBLISHED_STEP_FRACTION / (block_loss.curvature * program.shape[0] + stiffness)
             )
     return min(limits), min(bias_limits, default=0.0)
 

@@ -24,7 +24,7 @@ from mcframe.backends.certificate import (
     relative_gap,
     uncertified,
 )
-from mcframe.backends.recession import UNBOUNDED, falls_along, falls_from
+from mcframe.backends.recession import UNBOUNDED_MESSAGE, falls_along, falls_from
 from mcframe.compile import Program
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, NothingFeasible
@@ -37,33 +37,33 @@ from mcframe.runtime.progress import current
 # The iteration of the first certificate after the start, and the least and the largest number of
 # iterations between two later ones.
 FIRST_CHECK = 8
-SOONEST, LATEST = 3, 100
+MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL = 3, 100
 # Least seconds between two checkpoints, also as a multiple of the time that writing one takes.
-KEPT_AFTER, KEPT_SHARE = 10.0, 10.0
+CHECKPOINT_SECONDS, CHECKPOINT_TIME_RATIO = 10.0, 10.0
 # The solver is asked for more exact steps if a gap is at least this multiple of the gap before it.
-STALLED = 0.98
-NO_BOUND_FOUND = (
+STALLED_GAP_RATIO = 0.98
+NO_BOUND_MESSAGE = (
     "no lower bound was found: the objective may fall without end; a larger weight, a ball or"
     " a box bounds it"
 )
 # Seconds that inner loops may take beyond the time limit.
-GRACE = 3.0
+GRACE_SECONDS = 3.0
 # The most iterations without a feasible point.
-SEARCHED = 100
-LIMITED = (
+MAX_INFEASIBLE_ITERATIONS = 100
+ROUNDING_MESSAGE = (
     "objective and bound differ by no more than their rounding error in double precision and the"
     " error of the norms in the bound; columns of one scale, or a larger tol, help"
 )
-BEFORE = "this is the best point before it"
+BEST_POINT_MESSAGE = "this is the best point before it"
 # Ends of a run that need no numbers in their sentences.
-FROM_OUTSIDE = Ending(
+INTERRUPTED = Ending(
     Status.INTERRUPTED,
     "interrupted from outside; this is the best point so far",
     StopReason.FROM_OUTSIDE,
 )
-ASKED_TO_STOP = Ending(Status.INTERRUPTED, "the callback asked to stop", StopReason.CALLBACK)
-FALLS = Ending(Status.UNBOUNDED, UNBOUNDED)
-STATIONARY = Ending(
+STOPPED_BY_CALLBACK = Ending(Status.INTERRUPTED, "the callback asked to stop", StopReason.CALLBACK)
+UNBOUNDED_BELOW = Ending(Status.UNBOUNDED, UNBOUNDED_MESSAGE)
+STATIONARY_POINT = Ending(
     Status.LOCAL, "a stationary point of a loss that is declared not convex; no bound is known"
 )
 
@@ -186,7 +186,7 @@ class SolverRun:
         self.paused = self.pause(self.next_check - self.iteration)
         self.note(record)
         if self.settings.keep is not None:
-            self.settings.keep(self.outcome(FROM_OUTSIDE))
+            self.settings.keep(self.outcome(INTERRUPTED))
             self.kept = time.perf_counter()
 
     def pause(self, wait: int, certified: bool = True) -> SolverCheckpoint:
@@ -201,10 +201,12 @@ class SolverRun:
         the run does not change, so that results do not depend on clocks.
         """
         began, keep = time.perf_counter(), self.settings.keep
-        late = began - self.kept + ahead >= max(KEPT_AFTER, KEPT_SHARE * self.keep_seconds)
+        late = began - self.kept + ahead >= max(
+            CHECKPOINT_SECONDS, CHECKPOINT_TIME_RATIO * self.keep_seconds
+        )
         if keep is None or self.point is None or not (late and np.isfinite(self.state.objective)):
             return
-        outcome = self.outcome(FROM_OUTSIDE)
+        outcome = self.outcome(INTERRUPTED)
         keep(attrs.evolve(outcome, paused=self.pause(wait, certified=False)))
         self.kept = time.perf_counter()
         self.keep_seconds = self.kept - began
@@ -240,7 +242,7 @@ class SolverRun:
         It depends on gaps and iteration numbers alone, so that runs repeat exactly.
         """
         iterations = record.iteration - self.settings.made
-        latest = int(np.clip(iterations // 2, SOONEST, LATEST))
+        latest = int(np.clip(iterations // 2, MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL))
         wait = latest
         if self.records and 0.0 < self.budget.tol < record.gap < np.inf:
             # The larger of the last two rates, since a gap may fall in jumps.
@@ -249,7 +251,7 @@ class SolverRun:
                 wait = int(np.ceil(0.8 * np.log(record.gap / self.budget.tol) / rate))
             if stalled(self.records[-1], record) and iterations > 2 * FIRST_CHECK:
                 self.state.increase_accuracy()
-        wait = min(max(wait, SOONEST), latest)
+        wait = min(max(wait, MIN_CHECK_INTERVAL), latest)
         self.next_check = self.settings.made + max(FIRST_CHECK, iterations + wait)
 
     def iterate(self) -> Ending:
@@ -267,7 +269,10 @@ class SolverRun:
             self.keep_between(wait=1, ahead=np.inf)
             self.check()
         while True:
-            if self.point is None and self.iteration - self.settings.made >= SEARCHED:
+            if (
+                self.point is None
+                and self.iteration - self.settings.made >= MAX_INFEASIBLE_ITERATIONS
+            ):
                 raise NothingFeasible(no_feasible_point(self.program))
             ending = self.end_of_run(stationary_residual)
             if ending is not None:
@@ -291,11 +296,11 @@ class SolverRun:
             self.iteration += 1
             if not np.isfinite(self.state.objective):
                 if self.falls_from_best():
-                    return FALLS
-                why = f" and {NO_BOUND_FOUND}" if self.may_be_unbounded else ""
+                    return UNBOUNDED_BELOW
+                why = f" and {NO_BOUND_MESSAGE}" if self.may_be_unbounded else ""
                 return Ending(
                     Status.INTERRUPTED,
-                    f"iterate {self.iteration} is not finite{why}; {BEFORE}",
+                    f"iterate {self.iteration} is not finite{why}; {BEST_POINT_MESSAGE}",
                     StopReason.ARITHMETIC,
                 )
             expected = self.solver.expected_gap(self.state)
@@ -309,13 +314,13 @@ class SolverRun:
         # A gap of ``resolution`` may remain, and the computed one is off by up to ``total``.
         unknown = self.rounding.total + self.rounding.resolution
         if np.isfinite(self.bound) and self.certificate.objective - self.bound <= unknown:
-            return Ending(Status.LIMITED_BY_ROUNDING, LIMITED)
+            return Ending(Status.LIMITED_BY_ROUNDING, ROUNDING_MESSAGE)
         if self.stopped:
-            return ASKED_TO_STOP
+            return STOPPED_BY_CALLBACK
         if self.unbounded:
-            return FALLS
+            return UNBOUNDED_BELOW
         if not self.program.loss.convex and self.state.residual <= stationary_residual:
-            return STATIONARY
+            return STATIONARY_POINT
         if self.state.finished is not None:
             return stopped_by_rule(self.state.finished)
         return None
@@ -324,7 +329,7 @@ class SolverRun:
         """The end where the budget is spent: its time, or its iterations."""
         status = Status.TIME_LIMIT if in_time else Status.ITERATION_LIMIT
         if self.may_be_unbounded:
-            return Ending(status, f"the budget was spent and {NO_BOUND_FOUND}")
+            return Ending(status, f"the budget was spent and {NO_BOUND_MESSAGE}")
         if in_time:
             return out_of_time(self.budget.max_seconds)
         return Ending(status, f"max_iter={self.budget.max_iter} iterations were made")
@@ -389,13 +394,13 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
                 )
             # Without a point there would be nothing to return.
             with stop_at(
-                np.inf if solver_run.point is None else solver_run.began + seconds + GRACE
+                np.inf if solver_run.point is None else solver_run.began + seconds + GRACE_SECONDS
             ):
                 ending = solver_run.iterate()
     except KeyboardInterrupt:
         if solver_run.point is None:
             raise
-        ending = FROM_OUTSIDE
+        ending = INTERRUPTED
     except OutOfTime:
         ending = out_of_time(seconds)
     except (ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
@@ -408,9 +413,9 @@ def run(solver: Solver[Program, Any], program: Program, settings: Settings) -> O
                 f"{what} ({error}) before there was an answer; rescale the columns of the data"
             ) from error
         reason = StopReason.MEMORY if no_memory else StopReason.ARITHMETIC
-        ending = Ending(Status.INTERRUPTED, f"{what} ({error}); {BEFORE}", reason)
+        ending = Ending(Status.INTERRUPTED, f"{what} ({error}); {BEST_POINT_MESSAGE}", reason)
         if not no_memory and solver_run.falls_from_best():
-            ending = FALLS
+            ending = UNBOUNDED_BELOW
     if solver_run.point is None:  # whatever ended it, there is nothing to return
         raise NothingFeasible(no_feasible_point(program))
     return solver_run.outcome(ending)
@@ -426,7 +431,7 @@ def rate_of_fall(earlier: Record, later: Record) -> float:
 
 def stalled(earlier: Record, later: Record) -> bool:
     """True where the gap is much the same, or was 0 already."""
-    return later.gap >= STALLED * earlier.gap
+    return later.gap >= STALLED_GAP_RATIO * earlier.gap
 
 
 def no_feasible_point(program: Program) -> str:

@@ -21,13 +21,13 @@ from mcframe.runtime.machine import check_time, matmul
 
 # Conjugate gradient steps at most, and the length of the residual relative to the first that
 # ends them: from there on the rank's curvature says less than a new step would.
-STEPS, ENOUGH = 10, 0.1
+MAX_CG_STEPS, CG_TOLERANCE = 10, 0.1
 # Pairs of singular vectors of the gradient beyond the rank count from this length on. On
 # 1,000 x 600 at rank 276 steps for a gap of 2e-7 were as many with 0.3 (all) as with 0.93; without
 # any the gap was 100 times as large after so many.
-CROWDED = 0.9
+MIN_PAIR_LENGTH = 0.9
 # A pair's curvature counts as at least this share of what it would be without its partner.
-FLATTEST = 0.02
+MIN_PAIR_CURVATURE = 0.02
 SINGLE = np.float32
 
 
@@ -115,7 +115,7 @@ class FixedRank:
         image = matmul(self.gradient, candidate_vectors)
         image -= matmul(self.left, matmul(self.left.T, image))
         squares, turn = np.linalg.eigh(image.T @ image)
-        crowded = squares > CROWDED**2
+        crowded = squares > MIN_PAIR_LENGTH**2
         lengths, turn = np.sqrt(squares[crowded]), turn[:, crowded]
         return image @ turn / lengths, lengths, candidate_vectors @ turn
 
@@ -136,7 +136,7 @@ class Preconditioner:
         )
         alone = curvature + 1.0 / at.values
         tied = lengths[:, None] / at.values
-        both = np.maximum(alone**2 - tied**2, (FLATTEST * alone) ** 2)
+        both = np.maximum(alone**2 - tied**2, (MIN_PAIR_CURVATURE * alone) ** 2)
         self.alone = alone.astype(SINGLE)
         self.kept = (alone / both - 1.0 / alone).astype(SINGLE)
         self.crossed = (-tied / both).astype(SINGLE)
@@ -184,7 +184,7 @@ def newton_move(
     move, residual = zero, gradient.cast(SINGLE, -1.0 / length)
     direction = turned = precondition(residual)
     size = first = residual.dot(turned)
-    for _ in range(STEPS):
+    for _ in range(MAX_CG_STEPS):
         check_time()
         curved = single.hessian_product(direction, change(single.matrix(direction).dense()))
         along = direction.dot(curved)
@@ -193,32 +193,32 @@ def newton_move(
         move, residual = move.plus(size / along, direction), residual.plus(-size / along, curved)
         turned = precondition(residual)
         before, size = size, residual.dot(turned)
-        if size <= ENOUGH**2 * first:
+        if size <= CG_TOLERANCE**2 * first:
             break
         direction = turned.plus(size / before, direction)
     return at.matrix(move.cast(np.float64, length))
 
 
 # The next trial curvature relative to the measured one, and the least ratio of two in turn.
-SAFETY = 1.05
-DESCENT = 0.9
+CURVATURE_SAFETY = 1.05
+MIN_CURVATURE_RATIO = 0.9
 # The power that this ratio is raised to after each trial that was too low.
-SLOWING = 0.5
-# It is at most ``SAFETY`` times the largest measured curvature of so many steps.
-WINDOW = 10
+RATIO_EXPONENT = 0.5
+# It is at most ``CURVATURE_SAFETY`` times the largest measured curvature of so many steps.
+CURVATURE_WINDOW = 10
 # The trial never falls below this fraction of the proven bound.
-LOWEST = 1e-6
+MIN_CURVATURE_SHARE = 1e-6
 # The relative rounding of an objective.
-ROUNDING = 1e-12
+OBJECTIVE_ROUNDING = 1e-12
 # A leap is tried once the rank has changed by no more than this share in each of so many steps;
 # after one that failed, in twice as many. On 1,000 x 600 at rank 276 leaps after two such steps
 # led no further than the next step did.
-ALIKE, SETTLED = 0.03, 4
+MAX_RANK_CHANGE, STEPS_BEFORE_NEWTON = 0.03, 4
 # A move so many times as long as Z is no Newton step to an optimum nearby.
-FARTHEST = 10.0
+MAX_NEWTON_LENGTH = 10.0
 # The gap over the residual times the nuclear norm over the objective: the ratio of the spectral to
 # the Frobenius norm of the gradient's residual. On 1,000 x 600 it was 0.02 to 0.2, 0.05 mostly.
-PROMISED = 0.05
+GAP_PER_RESIDUAL = 0.05
 
 
 @attrs.frozen(eq=False)
@@ -250,8 +250,8 @@ class ProximalState:
     curvature: float  # the next trial L
     first: float  # the scale of L, for its lowest value
     used: float  # L_k, the one that the last step was taken with
-    descent: float = DESCENT  # how fast L may come down
-    slowing: float = SLOWING  # the power that it is raised to where L was too low
+    descent: float = MIN_CURVATURE_RATIO  # how fast L may come down
+    slowing: float = RATIO_EXPONENT  # the power that it is raised to where L was too low
     measured: tuple[float, ...] = ()  # the curvatures of the last steps
     weight: float = 1.0  # t_k of Beck and Teboulle
     past: float = 0.0  # ||P||_F^2
@@ -259,7 +259,7 @@ class ProximalState:
     finished: str | None = None
     restarts: int = 0
     settled: int = 0  # steps since the rank last changed much, or a leap failed
-    patience: int = SETTLED  # how many of these there are before the next leap
+    patience: int = STEPS_BEFORE_NEWTON  # how many of these there are before the next leap
 
     @property
     def rank(self) -> int:
@@ -290,7 +290,7 @@ class ProximalState:
         self.evaluation = self.iterates.evaluate_current(self.evaluation.effects)
         self.curvature = min(max(self.curvature, self.used), program.curvature)
         # The curvature changes with the program: what was too low before says little from here on.
-        self.descent, self.slowing, self.measured = DESCENT, 1.0, ()
+        self.descent, self.slowing, self.measured = MIN_CURVATURE_RATIO, 1.0, ()
         self.settled = 0
         self.restart()
 
@@ -399,7 +399,7 @@ class Proximal(Solver[Program, ProximalState]):
         """Excess of the gradient, by the residual, times the nuclear norm over the objective."""
         size = abs(state.objective)
         excess = state.residual * float(np.sum(state.factors.values))
-        return PROMISED * excess / size if size > 0.0 else np.inf
+        return GAP_PER_RESIDUAL * excess / size if size > 0.0 else np.inf
 
     def candidate(self, program: Program, state: ProximalState) -> Point:
         """The iterate in factors."""
@@ -418,19 +418,19 @@ def advance(program: Program, state: ProximalState) -> None:
     trial = try_step(program, state, min(state.curvature, ceiling))
     while trial.measured > trial.curvature * (1.0 + 1e-10) and trial.curvature < ceiling:
         # A curvature measured far away, or after an overflow, says little here.
-        larger = np.clip(SAFETY * trial.measured / trial.curvature, 1.5, 8.0)
+        larger = np.clip(CURVATURE_SAFETY * trial.measured / trial.curvature, 1.5, 8.0)
         trial = try_step(program, state, min(ceiling, float(larger) * trial.curvature))
         state.descent **= state.slowing
     state.accept(trial, program.spectral.of_singular_values(trial.factors.values))
-    lowest = LOWEST * min(ceiling, state.first)
-    state.measured = (*state.measured, trial.measured)[-WINDOW:]
+    lowest = MIN_CURVATURE_SHARE * min(ceiling, state.first)
+    state.measured = (*state.measured, trial.measured)[-CURVATURE_WINDOW:]
     slower = state.descent * trial.curvature
-    if len(state.measured) == WINDOW:
-        slower = min(slower, SAFETY * max(state.measured))
-    state.curvature = max(SAFETY * trial.measured, slower, lowest)
-    if trial.advance < 0.0 or state.objective > before + ROUNDING * abs(before):
+    if len(state.measured) == CURVATURE_WINDOW:
+        slower = min(slower, CURVATURE_SAFETY * max(state.measured))
+    state.curvature = max(CURVATURE_SAFETY * trial.measured, slower, lowest)
+    if trial.advance < 0.0 or state.objective > before + OBJECTIVE_ROUNDING * abs(before):
         state.restart()
-    alike = abs(state.rank - rank) <= max(1.0, ALIKE * rank)
+    alike = abs(state.rank - rank) <= max(1.0, MAX_RANK_CHANGE * rank)
     state.settled = state.settled + 1 if alike else 0
 
 
@@ -453,9 +453,9 @@ def riemannian_newton_step(program: Program, state: ProximalState) -> bool:
     The prox finds the rank anew. Where it leads up, as far from an optimum, iterates stay; where
     objectives differ by rounding alone the residual decides.
     """
-    before, rounding = state.objective, ROUNDING * abs(state.objective)
+    before, rounding = state.objective, OBJECTIVE_ROUNDING * abs(state.objective)
     move = newton_move_of(program, state)
-    if move.length <= FARTHEST * float(np.linalg.norm(state.factors.values)):
+    if move.length <= MAX_NEWTON_LENGTH * float(np.linalg.norm(state.factors.values)):
         now = low_rank_of(state.factors)
         behind = LowRank(np.hstack([now.left, -move.left]), np.hstack([now.right, move.right]))
         state.iterates.set_previous(behind)
@@ -465,7 +465,7 @@ def riemannian_newton_step(program: Program, state: ProximalState) -> bool:
         risen = trial.evaluation.value + penalty - before
         if risen < -rounding or (risen <= rounding and trial.residual < state.residual):
             state.accept(trial, penalty)
-            state.patience = SETTLED
+            state.patience = STEPS_BEFORE_NEWTON
             return True
     state.restart()
     state.settled, state.patience = 0, 2 * state.patience
@@ -539,6 +539,6 @@ def measured_curvature(
     if not np.isfinite(reached.value):
         return np.inf
     above = reached.value - ahead.value - made.rise
-    rounding = ROUNDING * (abs(reached.value) + abs(ahead.value))
+    rounding = OBJECTIVE_ROUNDING * (abs(reached.value) + abs(ahead.value))
     measured = max(made.curvature_along / distance, 2.0 * (above - rounding) / distance)
     return measured if np.isfinite(measured) else np.inf

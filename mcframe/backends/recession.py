@@ -15,12 +15,12 @@ from mcframe.compile.loss import BlockLossSummary
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank
 
-UNBOUNDED = "the objective falls without end: a larger weight, a ball or a box bounds it"
+UNBOUNDED_MESSAGE = "the objective falls without end: a larger weight, a ball or a box bounds it"
 # The limit has to lie below 0 by this share of the sizes of its summands: far more than a
 # direction may lie outside of the cone and still count as inside.
-CLEARLY = 1e-6
+MIN_DESCENT = 1e-6
 # A projection of a W of length 1 that is shorter is rounding.
-LEAST = 1e-6
+MIN_PROJECTION_LENGTH = 1e-6
 
 
 def falls_along(program: Program, latent: LowRank, effects: dict[str, Array]) -> bool:
@@ -51,7 +51,7 @@ def falls_along(program: Program, latent: LowRank, effects: dict[str, Array]) ->
     added = [program.penalty.recession(direction)]
     added += [term.value(direction.columns(term.columns).dense(), moves) for term in terms]
     limit, size = float(losses[0]) + sum(added), float(losses[1]) + sum(map(abs, added))
-    return bool(limit < -CLEARLY * size)
+    return bool(limit < -MIN_DESCENT * size)
 
 
 def falls_from(program: Program, latent: LowRank, effects: dict[str, Array]) -> bool:
@@ -99,4 +99,4 @@ def in_recession_cone(
         projections.append(lambda joint: attrs.evolve(joint, dense=joint.dense * falling))
         joint = project_in_turn(along, projections, Joint(direction.dense(), moves))
         direction, moves = program.penalty.factors_of(joint.dense * falling), joint.effects
-    return (direction, moves, terms) if direction.length > LEAST else None
+    return (direction, moves, terms) if direction.length > MIN_PROJECTION_LENGTH else None

@@ -19,8 +19,7 @@ from mcframe.backends.certificate import (
     uncertified,
 )
 from mcframe.backends.feasible import made_feasible
-from mcframe.backends.loop import FALLS as FALLS_WITHOUT_END
-from mcframe.backends.loop import certified_to, out_of_time
+from mcframe.backends.loop import UNBOUNDED_BELOW, certified_to, out_of_time
 from mcframe.backends.recession import falls_along
 from mcframe.backends.statement import Statement, cp
 from mcframe.compile import CompiledProblem, Program
@@ -38,20 +37,20 @@ from mcframe.runtime.progress import current
 MAX_SECONDS = 120.0
 MAX_GIGABYTES = 4.0
 # Up to this order of the cone Clarabel takes seconds at most.
-OTHER_OPINION_ORDER = 48
+MAX_CLARABEL_ORDER = 48
 # The share of SCS's iterations after which its answer is first certified: that mostly succeeds
 # long before SCS meets its own tolerance.
-BRIEF = 0.1
+FIRST_RUN_SHARE = 0.1
 # Iterations of SCS as a rule, of losses over one column and over several.
-FEW_ITERATIONS, MORE_ITERATIONS = 300, 3_000
+TYPICAL_ITERATIONS, TYPICAL_ITERATIONS_WIDE = 300, 3_000
 # The largest number that a conic solver is given: far beyond it Clarabel's eigenvalues overflow.
-LARGEST = 1e60
+LARGEST_NUMBER = 1e60
 # Asked of Clarabel, which stops short of it where arithmetic does.
 CLARABEL_EPS = 1e-11
 # Bounds from below that are refined around the last answer: how far around it at first and at
 # last, in units of the loss, how often, and the error, relative to the tolerance, that no longer
 # matters: the gap goes with its root.
-FIRST_SPREAD, LEAST_SPREAD, REFINEMENTS, NEGLIGIBLE = 0.5, 1e-6, 15, 1e-4
+FIRST_SPREAD, MIN_SPREAD, MAX_REFINEMENTS, NEGLIGIBLE_ERROR = 0.5, 1e-6, 15, 1e-4
 # Units of the objective in which it is solved once more, as powers of the objective that was found
 # relative to the losses at Z = 0: these may be larger by any factor, and conic tolerances are
 # partly absolute. Where units are too small conic solvers take directions for rays.
@@ -60,9 +59,9 @@ SCS_INTERRUPTED, SCS_SOLVED = -5, 1
 # What is read of an answer of Clarabel.
 CLARABEL_NUMBERS = ("x", "z", "obj_val", "iterations", "solve_time")
 # Statuses of CVXPY whose answer is a direction along which the objective falls.
-FALLS = ("unbounded", "unbounded_inaccurate")
+UNBOUNDED_STATUSES = ("unbounded", "unbounded_inaccurate")
 # Instead of these where the objective does not fall along the direction that came with them.
-NOT_FALLING = "unbounded, though the objective does not fall along its direction"
+FALSE_RAY_MESSAGE = "unbounded, though the objective does not fall along its direction"
 
 
 @attrs.frozen
@@ -101,11 +100,11 @@ def estimate(problem: Problem, max_iters: float) -> Estimate:
         numbers += entries * block.likelihood.width
     an_iteration = 5e-5 + 2e-7 * order**2 + 1e-9 * order**3 + 1e-6 * numbers
     wide = any(block.likelihood.width > 1 for block in problem.model.blocks)
-    iterations = MORE_ITERATIONS if wide else FEW_ITERATIONS
-    if order <= OTHER_OPINION_ORDER:
-        most = BRIEF * max_iters * an_iteration + 1e-9 * order**6
+    iterations = TYPICAL_ITERATIONS_WIDE if wide else TYPICAL_ITERATIONS
+    if order <= MAX_CLARABEL_ORDER:
+        most = FIRST_RUN_SHARE * max_iters * an_iteration + 1e-9 * order**6
     else:
-        most = (1.0 + BRIEF) * max_iters * an_iteration
+        most = (1.0 + FIRST_RUN_SHARE) * max_iters * an_iteration
     gigabytes = (60.0 * order**2 + 400.0 * numbers) * 8 / 1e9
     return Estimate(order, 0.05 + iterations * an_iteration, most, gigabytes)
 
@@ -216,7 +215,7 @@ class Reference(Backend):
         if best.gap <= budget.tol:
             ending = certified_to(budget.tol)
         elif falls:
-            ending = FALLS_WITHOUT_END
+            ending = UNBOUNDED_BELOW
         elif time.perf_counter() >= until:
             ending = out_of_time(budget.max_seconds)
         else:
@@ -247,8 +246,8 @@ class Reference(Backend):
         The last ones in units of the objective that was found. A ``BackendError`` where none
         answers.
         """
-        brief = attrs.evolve(self, max_iters=max(1.0, BRIEF * self.max_iters))
-        small = sum(compiled.problem.shape) <= OTHER_OPINION_ORDER
+        brief = attrs.evolve(self, max_iters=max(1.0, FIRST_RUN_SHARE * self.max_iters))
+        small = sum(compiled.problem.shape) <= MAX_CLARABEL_ORDER
         asked = [(self.solver, self)]
         if self.solver == "auto":
             asked = [("SCS", brief), ("SCS", self)]
@@ -316,7 +315,7 @@ class Reference(Backend):
         near: dict[str, tuple[Array, float]] = {}
         solved, cut, all_copied = None, False, scale is not None
         scale = null_size(program) if scale is None else scale
-        for _ in range(REFINEMENTS):
+        for _ in range(MAX_REFINEMENTS):
             stated = Statement.of(
                 problem,
                 program=program,
@@ -327,10 +326,10 @@ class Reference(Backend):
             try:
                 cut = self.conic(scale, stated, solver, until)
             except Silent as silent:
-                if silent.status in FALLS:
+                if silent.status in UNBOUNDED_STATUSES:
                     if falls_along(program, *ray_of(program, stated)):
                         raise Falling from silent
-                    silent = Silent(solver, NOT_FALLING)
+                    silent = Silent(solver, FALSE_RAY_MESSAGE)
                 if solved is None:
                     raise silent from None
                 break
@@ -340,7 +339,7 @@ class Reference(Backend):
             for name in approximated:
                 error += shortfall(problem, stated, name)
                 near[name] = tangent_region(problem, stated, name, near.get(name))
-            if error <= NEGLIGIBLE * tol * size:
+            if error <= NEGLIGIBLE_ERROR * tol * size:
                 break
         assert solved is not None
         point = point_of(problem, program, solved, scale)
@@ -388,7 +387,7 @@ class Reference(Backend):
                     raise KeyboardInterrupt
                 scaled.unpack_results(raw, chain, inverse)
                 status = scaled.status
-                if status in FALLS:
+                if status in UNBOUNDED_STATUSES:
                     # The answer is a ray, which CVXPY leaves out.
                     scaled.unpack(chain.invert(as_solved(raw), inverse))
                     raise Silent(solver, status)
@@ -437,8 +436,8 @@ def refuse_numbers(data: dict[str, Any], solver: str) -> None:
     for part in ("A", "b", "c", "P"):
         numbers = data.get(part)
         numbers = getattr(numbers, "data", numbers) if part in "AP" else numbers
-        if numbers is not None and not np.all(np.abs(numbers) <= LARGEST):
-            raise Silent(solver, f"given numbers beyond {LARGEST:g}")
+        if numbers is not None and not np.all(np.abs(numbers) <= LARGEST_NUMBER):
+            raise Silent(solver, f"given numbers beyond {LARGEST_NUMBER:g}")
 
 
 def unit_of(program: Program) -> float:
@@ -507,7 +506,7 @@ def tangent_region(
     unit = 1.0 / float(np.sqrt(problem.likelihoods[name].curvature))
     if near is None:
         return z, FIRST_SPREAD * unit
-    return z, max(float(np.max(np.abs(z - near[0]))), LEAST_SPREAD * unit)
+    return z, max(float(np.max(np.abs(z - near[0]))), MIN_SPREAD * unit)
 
 
 def point_of(problem: Problem, program: Program, stated: Statement, scale: float) -> Point:

@@ -28,7 +28,7 @@ from mcframe.numerics.operators import LowRank, orthogonal_factors
 REMEDY = "refit with the new rows among the data"
 # A ball whose radius is larger than the nuclear norm of Z by more than this does not bind: fits
 # that it binds end on it, up to how exactly they are known.
-LOOSE = 1e-3
+MIN_BALL_SLACK = 1e-3
 
 
 @stored
@@ -220,7 +220,7 @@ def ball_weight(
     total = float(np.sum(s))
     weight, radius = 0.0, ball.largest_sum
     assert radius is not None
-    if total >= (1.0 - LOOSE) * radius:
+    if total >= (1.0 - MIN_BALL_SLACK) * radius:
         gradient = gradient_of_rows(problem, latent, effects, dual, right)
         weight = -float(np.vdot(left, gradient + left * others)) / total
     if weight <= 0.0 and not np.any(others):
@@ -288,16 +288,16 @@ def idle_effects(
 
 # The stiffness of a nonsmooth part, relative to 1 / ||v||^2 of its loadings v, by which a row's
 # own cost holds z; by how much it grows at each move of the multipliers, and in all.
-FIRST, GROWTH, STIFFEST = 10.0, 3.0, 1e4
+INITIAL_STIFFNESS, STIFFNESS_GROWTH, MAX_STIFFNESS = 10.0, 3.0, 1e4
 # Moves at most; at the largest stiffness they end where they bring no more than this.
-MOST_MOVES, STILL = 60, 0.5
+MAX_MULTIPLIER_STEPS, STALLED_RATIO = 60, 0.5
 # Nonsmooth parts are met where z and their prox differ by less than this relative to the largest z
 # of the row; a row is off where they still differ by more than that.
-MET, OFF = 1e-11, 1e-6
+PROX_TOLERANCE, UNCONVERGED_DISTANCE = 1e-11, 1e-6
 # Rows that are much smaller than the largest are measured by this share of it.
-SMALL_ROW = 1e-6
+SMALL_ROW_RATIO = 1e-6
 # How long a gradient may be relative to what it sums; see ``RowLosses.off``.
-LONG = 1e-7
+GRADIENT_TOLERANCE = 1e-7
 
 
 @attrs.frozen(eq=False)
@@ -359,7 +359,7 @@ def best_rows(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such rows are off
         if all(block_loss.likelihood.smooth for block_loss in block_losses):
             solution = newton(losses)
-            off = losses.unconverged(solution, LONG)
+            off = losses.unconverged(solution, GRADIENT_TOLERANCE)
         else:
             solution, off = by_multipliers(losses)
     return BestRows(solution.scores, solution.effects[:kept], off)
@@ -387,7 +387,7 @@ def by_multipliers(losses: RowLosses) -> tuple[RowsAt, Mask]:
     }
     first = {k: stiffness(losses, k) for k in nonsmooth}
     factor, last, current = 1.0, np.inf, None
-    for _ in range(MOST_MOVES):
+    for _ in range(MAX_MULTIPLIER_STEPS):
         block_losses: list[Any] = list(losses.block_losses)
         for k in nonsmooth:
             block_losses[k] = smoothed_block_loss(
@@ -401,12 +401,12 @@ def by_multipliers(losses: RowLosses) -> tuple[RowsAt, Mask]:
             moved = np.abs(duals[k] - multipliers[k]) / (factor * first[k])
             away = np.maximum(away, relative_moves(losses, current, k, moved))
         multipliers, worst = duals, float(np.max(away))
-        stiffest = factor >= STIFFEST
-        if worst <= MET or (stiffest and worst > STILL * last):
+        stiffest = factor >= MAX_STIFFNESS
+        if worst <= PROX_TOLERANCE or (stiffest and worst > STALLED_RATIO * last):
             break
-        factor, last = min(GROWTH * factor, STIFFEST), worst
+        factor, last = min(STIFFNESS_GROWTH * factor, MAX_STIFFNESS), worst
     assert current is not None
-    return current, smooth.unconverged(current, LONG) | (away > OFF)
+    return current, smooth.unconverged(current, GRADIENT_TOLERANCE) | (away > UNCONVERGED_DISTANCE)
 
 
 def stiffness(losses: RowLosses, k: int) -> float:
@@ -414,9 +414,9 @@ def stiffness(losses: RowLosses, k: int) -> float:
     block_loss, loadings = losses.block_losses[k], losses.loadings[losses.slices[k]]
     squared = float(np.mean(np.sum(np.square(loadings), axis=1)))
     if squared > 0.0:
-        return FIRST / squared
+        return INITIAL_STIFFNESS / squared
     spread = float(np.std(block_loss.y)) or 1.0
-    return FIRST * float(np.mean(block_loss.scale)) / spread
+    return INITIAL_STIFFNESS * float(np.mean(block_loss.scale)) / spread
 
 
 def relative_moves(losses: RowLosses, current: RowsAt, k: int, moved: Array) -> Array:
@@ -429,7 +429,7 @@ def relative_moves(losses: RowLosses, current: RowsAt, k: int, moved: Array) -> 
         + np.abs(block_loss.y)
     )
     largest = by_rows(losses, block_loss, sizes)
-    unit = np.maximum(largest, SMALL_ROW * float(np.max(largest, initial=0.0)))
+    unit = np.maximum(largest, SMALL_ROW_RATIO * float(np.max(largest, initial=0.0)))
     longest = by_rows(losses, block_loss, moved)
     return np.divide(longest, unit, out=np.zeros_like(unit), where=unit > 0.0)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Dual, Point
-from mcframe.compile import SHARES, BlockLoss, Program, RowPenalty
+from mcframe.compile import STEP_SHARES, BlockLoss, Program, RowPenalty
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import TwiceDifferentiable
 from mcframe.contracts.rounding import EPS
@@ -21,11 +21,11 @@ from mcframe.runtime.machine import check_time
 
 # A share of the largest curvature of an entry that is added to the curvature in row effects: they
 # have no cost of their own, and a loss may be flat.
-DAMPING = 1e-10
+EFFECT_DAMPING = 1e-10
 # The least curvature of a number in systems that are divided by its root.
-FLATTEST = 1e-200
+MIN_CURVATURE = 1e-200
 # Above this curvature in a row's scores, systems in these leave few digits of the other numbers.
-STEEP = 1e12
+MAX_SCORE_CURVATURE = 1e12
 
 
 @attrs.frozen(eq=False)
@@ -183,11 +183,11 @@ class RowLosses:
         curvatures, hessians = self.curvatures(current)
         lengths = np.sum(np.square(self.loadings), axis=1)[self.columns]
         # Systems in the scores would then lose a row's own cost to rounding.
-        steep = bool(np.any(curvatures * lengths > STEEP))
+        steep = bool(np.any(curvatures * lengths > MAX_SCORE_CURVATURE))
         if self.short and (hessians is None or steep):
             return -self.in_scores(self.next_gradients(current)) - current.scores
         largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
-        damping = DAMPING * (largest or 1.0)
+        damping = EFFECT_DAMPING * (largest or 1.0)
         costs, images = [np.ones(self.width)], [-current.scores]
         for block_loss in self.block_losses:
             if block_loss.effects.n_added:
@@ -218,7 +218,7 @@ class RowLosses:
         for block_loss in self.block_losses:
             alone[block_loss.part] = block_loss.width == 1
         kept = np.where(alone, 0.0, current.gradients)
-        roots = np.sqrt(np.maximum(self.curvatures(current)[0], FLATTEST))
+        roots = np.sqrt(np.maximum(self.curvatures(current)[0], MIN_CURVATURE))
         moved = self.images(current.scores + self.in_scores(kept))
         wanted = np.where(alone, roots * moved - current.gradients / roots, 0.0)
         gram = self.loadings @ self.loadings.T
@@ -286,23 +286,23 @@ class RowLosses:
 
 
 # Numbers of rows that are worked on at a time.
-BATCH = 2_000_000
+BATCH_NUMBERS = 2_000_000
 
 
 def batches(n_rows: int, numbers: float) -> Iterator[slice]:
     """Rows to work on at once, of which each takes so many numbers."""
-    size = max(1, int(BATCH / (1.0 + numbers)))
+    size = max(1, int(BATCH_NUMBERS / (1.0 + numbers)))
     for first in range(0, n_rows, size):
         yield slice(first, min(first + size, n_rows))
 
 
-MOST_STEPS = 300
+MAX_STEPS = 300
 # A row has settled where a step is shorter than this relative to its scores.
-LEAST_MOVE = 1e-13
+STEP_TOLERANCE = 1e-13
 # Armijo's constant; and the rounding of an objective relative to the sizes of its summands.
-DECREASE, NOISE = 1e-4, 16.0 * EPS
+ARMIJO_CONSTANT, OBJECTIVE_ROUNDING = 1e-4, 16.0 * EPS
 # The least share of a step, the bisections of its order of magnitude, and the interpolations.
-LEAST_SHARE, ORDERS, INTERPOLATIONS = 1e-150, 11, 16
+MIN_STEP_SHARE, LOG_BISECTIONS, INTERPOLATIONS = 1e-150, 11, 16
 
 
 def newton(losses: RowLosses, start: RowsAt | None = None) -> RowsAt:
@@ -318,14 +318,14 @@ def newton(losses: RowLosses, start: RowsAt | None = None) -> RowsAt:
     if not width:
         return current
     unfinished, last = np.ones(n_rows, dtype=bool), np.full(n_rows, np.inf)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         check_time()
         steps = losses.newton_steps(current)
         slopes = np.einsum("ij,ij->i", current.gradient, steps)
         lengths = np.linalg.norm(steps, axis=1)
-        fine = -slopes <= NOISE * current.sizes
+        fine = -slopes <= OBJECTIVE_ROUNDING * current.sizes
         unfinished &= ~(fine & (lengths > 0.5 * last))
-        unfinished &= lengths > LEAST_MOVE * np.linalg.norm(current.scores, axis=1)
+        unfinished &= lengths > STEP_TOLERANCE * np.linalg.norm(current.scores, axis=1)
         if not unfinished.any():
             break
         last = np.where(unfinished, lengths, last)
@@ -336,15 +336,19 @@ def newton(losses: RowLosses, start: RowsAt | None = None) -> RowsAt:
 def descend(losses: RowLosses, current: RowsAt, steps: Array, slopes: Array, fine: Mask) -> RowsAt:
     """Each row moved by a share of its step at which its objective falls.
 
-    By one of ``SHARES`` or, where even the least of them is too long, as where Huber's losses have
-    no curvature, by the share at which the objective is least.
+    By one of ``STEP_SHARES`` or, where even the least of them is too long, as where Huber's losses
+    have no curvature, by the share at which the objective is least.
     """
     share, unsettled = np.ones(losses.n_rows), np.any(steps != 0.0, axis=1)
-    for trial in SHARES:
+    for trial in STEP_SHARES:
         share[unsettled] = trial
         trial_rows = losses.at(current.scores + share[:, None] * steps, current)
         with np.errstate(invalid="ignore"):
-            enough = current.objectives + DECREASE * share * slopes + NOISE * current.sizes
+            enough = (
+                current.objectives
+                + ARMIJO_CONSTANT * share * slopes
+                + OBJECTIVE_ROUNDING * current.sizes
+            )
             fallen = (trial_rows.objectives <= enough) | (
                 fine & np.isfinite(trial_rows.objectives)
             )
@@ -373,8 +377,8 @@ def least_shares(slopes_at: Callable[[Array], Array], longest: Array, slopes: Ar
     """
     low, high = np.zeros(longest.size), longest.copy()
     below, above = slopes.copy(), slopes_at(high)
-    for _ in range(ORDERS):
-        trial = np.sqrt(np.where(low > 0.0, low, LEAST_SHARE)) * np.sqrt(high)
+    for _ in range(LOG_BISECTIONS):
+        trial = np.sqrt(np.where(low > 0.0, low, MIN_STEP_SHARE)) * np.sqrt(high)
         slope = slopes_at(trial)
         falls = slope < 0.0
         low, below = np.where(falls, trial, low), np.where(falls, slope, below)
@@ -397,7 +401,7 @@ def least_shares(slopes_at: Callable[[Array], Array], longest: Array, slopes: Ar
     return np.where(np.abs(above) < np.abs(below), high, low)
 
 
-SETTLED = "no row's objective falls any further"
+CONVERGED_MESSAGE = "no row's objective falls any further"
 
 
 @attrs.define(eq=False)
@@ -493,7 +497,7 @@ class Rowwise(Solver[Program, RowwiseState]):
                 state.gradients[place] = gradients[block_loss.part]
         state.objective, state.residual = total, float(np.sqrt(squared))
         if before - total <= EPS * abs(total):
-            state.finished = SETTLED
+            state.finished = CONVERGED_MESSAGE
 
     def expected_gap(self, state: RowwiseState) -> float:
         """Rounding: after an iteration there is nothing left but to certify."""

@@ -22,31 +22,35 @@ from mcframe.runtime.machine import MEMORY_SHARE, physical_gigabytes
 # The multipliers are updated when the inner residual is this fraction of their update. It is
 # halved at each doubling of a stiffness after the first ones, down to the least: slow convergence
 # is then due to inexact inner problems.
-INNER, LEAST_INNER, FIRST_DOUBLINGS = 0.3, 0.01, 2
-# A violation that falls by less than this from one move to the next is slow. A stiffness doubles
-# after more slow moves than others, at most once in so many steps, a share of all so far: the
-# inner problems become harder with it, and a few slow moves say little.
-EXPECTED_FALL, SLOW_MOVES = 0.7, 3
+INNER_RATIO, MIN_INNER_RATIO, FIRST_DOUBLINGS = 0.3, 0.01, 2
+# An update of a multiplier is slow if it leaves at least this share of the violation before it. A
+# stiffness doubles once slow updates outnumber others by so many.
+SLOW_VIOLATION_RATIO, MAX_SLOW_UPDATES = 0.7, 3
+# The fewest iterations between two doublings, also as a share of all so far: the inner problems
+# become harder with the stiffness.
+MIN_STEPS_TO_DOUBLE, MIN_STEPS_SHARE = 20, 0.25
 # A part whose multiplier makes so small a share of the update is not slow: the rest of its
 # violation is due to the inner problem, which was not solved exactly.
-MINOR = 0.1
+MINOR_UPDATE_SHARE = 0.1
 # A smooth loss counts as stiff if its curvature is so many times the stiffness of a balanced copy.
 # On five Gaussian tables of 240 to 20,000 cells proximal gradients took fewer iterations up to 80
 # times, and more from 240 times on: 4 times as many at 1,000 times, and hundreds of times at 1e5.
-STIFF = 500.0
-SOONEST, SHARE = 20, 0.25
-# The first stiffness relative to the curvature of the smooth part, and how large it may become.
-FIRST, RANGE = 0.3, 1e6
+STIFF_CURVATURE_RATIO = 500.0
+# The first stiffness relative to the curvature of the smooth part, and the largest one relative to
+# the first.
+INITIAL_STIFFNESS_RATIO, MAX_STIFFNESS_GROWTH = 0.3, 1e6
 # What a first-order solver holds at its peak, certificate included, in numbers of 8 bytes: per
 # entry of Z, and per observed entry. Measured on 2000 x 500 with 2 % and 30 % observed.
 NUMBERS_PER_CELL = 7.5
 NUMBERS_PER_ENTRY = 10.0
 # The same for one that holds no dense matrix, per observed entry: 16 were measured on
 # 100,000 x 10,000 with 0.5 % observed.
-NUMBERS_SPARSE = 20.0
+SPARSE_NUMBERS_PER_ENTRY = 20.0
 # The state of an inner solver.
 InnerState = RetargetedState[Program, Evaluation]
-UNREAD = "the unlabeled cells are too many to be written out, and it works on entries alone"
+BACKGROUND_REFUSAL = (
+    "the unlabeled cells are too many to be written out, and it works on entries alone"
+)
 
 
 @stored
@@ -69,12 +73,15 @@ class Nonsmooth:
         before = self.stiffness
         moved = float(np.linalg.norm(dual - self.multiplier))
         violation = moved / self.stiffness
-        slow = violation > EXPECTED_FALL * self.violation and moved > MINOR * update
+        slow = (
+            violation > SLOW_VIOLATION_RATIO * self.violation
+            and moved > MINOR_UPDATE_SHARE * update
+        )
         self.multiplier, self.violation = dual, violation
         self.slow = max(0, self.slow + (1 if slow else -1))
-        if step - self.changed >= max(SOONEST, SHARE * step):
-            if self.slow >= SLOW_MOVES:
-                self.stiffness = min(2.0 * self.stiffness, RANGE * self.first)
+        if step - self.changed >= max(MIN_STEPS_TO_DOUBLE, MIN_STEPS_SHARE * step):
+            if self.slow >= MAX_SLOW_UPDATES:
+                self.stiffness = min(2.0 * self.stiffness, MAX_STIFFNESS_GROWTH * self.first)
             self.slow, self.changed = 0, step
         return self.stiffness > before
 
@@ -198,7 +205,9 @@ class Splitting(Solver[Program, SplittingState]):
             multiplier = (
                 np.zeros(block_loss.n_numbers) if dual is None else dual.gradient[block_loss.part]
             )
-            first = max(balanced_stiffness(block_loss, program), FIRST * reference)
+            first = max(
+                balanced_stiffness(block_loss, program), INITIAL_STIFFNESS_RATIO * reference
+            )
             parts.append(Nonsmooth(multiplier.copy(), first, first))
         for k, term in enumerate(program.terms):
             if term.smooth:
@@ -208,7 +217,13 @@ class Splitting(Solver[Program, SplittingState]):
             multiplier = np.zeros_like(term.forward(begin.columns(term.columns).dense()))
             if term_dual is not None and term_dual.shape == multiplier.shape:
                 multiplier = term_dual.copy()
-            parts.append(Nonsmooth(multiplier, FIRST * reference, FIRST * reference))
+            parts.append(
+                Nonsmooth(
+                    multiplier,
+                    INITIAL_STIFFNESS_RATIO * reference,
+                    INITIAL_STIFFNESS_RATIO * reference,
+                )
+            )
         augmented = made_smooth(program, parts)
         return SplittingState(self.inner.init(augmented, start, rng), augmented, parts)
 
@@ -235,7 +250,9 @@ class Splitting(Solver[Program, SplittingState]):
         moves = [float(np.linalg.norm(dual - nonsmooth.multiplier)) for nonsmooth, dual in duals]
         update = float(np.linalg.norm(moves))
         # The largest ratio of the inner residual to the update at which multipliers move.
-        most = max(LEAST_INNER, INNER * 0.5 ** max(0, state.n_doublings - FIRST_DOUBLINGS))
+        most = max(
+            MIN_INNER_RATIO, INNER_RATIO * 0.5 ** max(0, state.n_doublings - FIRST_DOUBLINGS)
+        )
         if update == 0.0 or state.inner.residual > most * update:
             return
         grew = [nonsmooth.move(dual, state.n_steps, update) for nonsmooth, dual in duals]
@@ -293,7 +310,7 @@ class FirstOrder(Backend):
             return compiled.refusal
         program = compiled.program
         if program.background and not self.solver.reads_background:
-            return UNREAD
+            return BACKGROUND_REFUSAL
         return with_multipliers(self.solver, program).refusal(program)
 
     def cost(self, compiled: CompiledProblem) -> Cost:
@@ -314,7 +331,7 @@ class FirstOrder(Backend):
         if self.solver.dense if program is None else self.solver.holds_dense(program):
             numbers = NUMBERS_PER_CELL * n_rows * n_columns + NUMBERS_PER_ENTRY * n_entries
             return f"dense matrices of {n_rows} x {n_columns}", 8 * numbers / 1e9
-        size = 8 * NUMBERS_SPARSE * n_entries
+        size = 8 * SPARSE_NUMBERS_PER_ENTRY * n_entries
         held = f"{n_entries} observed entries and thin factors"
         if program is not None:
             size += program.background.held_bytes
@@ -386,7 +403,8 @@ def is_stiff(block_loss: Any, program: Program) -> bool:
         return False
     curvature = block_loss.curvature
     return bool(
-        np.isfinite(curvature) and curvature > STIFF * balanced_stiffness(block_loss, program)
+        np.isfinite(curvature)
+        and curvature > STIFF_CURVATURE_RATIO * balanced_stiffness(block_loss, program)
     )
 
 

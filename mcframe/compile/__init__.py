@@ -10,7 +10,7 @@ from mcframe.compile.compiling import (
 )
 from mcframe.compile.effects import notes_on_effects, places_of_diverging_effects
 from mcframe.compile.factor_rows import (
-    SHARES,
+    STEP_SHARES,
     FactorRows,
     factor_rows_near,
     may_be_tapered,

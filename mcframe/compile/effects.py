@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from mcframe.compile.equations import EffectSquares, SquaresAt, equations_of_effects
 from mcframe.compile.solving import (
-    SOLVED,
+    SUM_TOLERANCE,
     Curvature,
     EntriesAt,
     ObjectiveAt,
@@ -28,16 +28,16 @@ from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.model import Block, Layout, Problem
 
 # In units of the length scale: exp(-x) underflows to 0 well before.
-FAR = 1000.0
+FAR_PREDICTOR = 1000.0
 # How much farther out effects lie that were found a round before.
-FARTHER = 4.0
+ROUND_DISTANCE_RATIO = 4.0
 # A sum of gradients relative to that of their sizes, below which it is rounding.
-FALLING = 1e-9
+SLOPE_ROUNDING = 1e-9
 
 
 def asymptotic_predictor(likelihood: Likelihood) -> float:
     """A predictor so large that a loss that falls to a limit is at that limit."""
-    return FAR * float(likelihood.length_scale)
+    return FAR_PREDICTOR * float(likelihood.length_scale)
 
 
 def asymptotic_gradients(likelihood: Likelihood, y: Array) -> tuple[Array, Array]:
@@ -91,7 +91,10 @@ def diverging_effects(
             break
     far = asymptotic_predictor(likelihood)
     return sum(
-        (far * FARTHER ** (len(rounds) - 1 - k) * sign for k, sign in enumerate(rounds)),
+        (
+            far * ROUND_DISTANCE_RATIO ** (len(rounds) - 1 - k) * sign
+            for k, sign in enumerate(rounds)
+        ),
         start=np.zeros(effects.size),
     )
 
@@ -111,7 +114,7 @@ def refuse_falling(
         return
     above, below, size = asymptotic_gradient_sums()
     with np.errstate(invalid="ignore"):
-        falls = (above < -FALLING * size) | (below > FALLING * size)
+        falls = (above < -SLOPE_ROUNDING * size) | (below > SLOPE_ROUNDING * size)
     falling = np.flatnonzero(falls if restrained is None else falls & ~restrained)
     if falling.size:
         raise DataError(
@@ -122,16 +125,16 @@ def refuse_falling(
 
 
 # A sum of gradients that is this small relative to the sum of their sizes is rounding.
-VANISHING = 1e-12
+SUM_ROUNDING = 1e-12
 # Projections onto domains and onto vanishing sums in turn, at most.
-PROJECTIONS = 50
+MAX_PROJECTIONS = 50
 # Bisections for a shift: to the last bit of numbers of one size.
-HALVINGS = 80
+SHIFT_BISECTIONS = 80
 # Predictors that move by less than this, in units of the length scale, leave second derivatives
 # as they are but for a few hundredths: a Newton step's expansion is trusted so far.
-CLOSE = 0.05
+NEWTON_RADIUS = 0.05
 # A gradient larger than this that no curvature moves is not solved for by a Newton step.
-TINY = 1e-300
+MIN_GRADIENT = 1e-300
 
 
 @attrs.frozen(eq=False)
@@ -243,7 +246,7 @@ class Effects(ABC):
         if self.ridge is not None:
             return self.ridge.conjugate(sums)
         size = max(float(np.max(sizes, initial=0.0)), largest_gradient)
-        return (0.0 if bool(np.all(np.abs(sums) <= VANISHING * size)) else np.inf), 0.0
+        return (0.0 if bool(np.all(np.abs(sums) <= SUM_ROUNDING * size)) else np.inf), 0.0
 
     def imbalance_of_sums(self, sums: Array, effects: Array | None) -> float:
         """Bound on what sums that do not quite vanish change the objective by at these effects."""
@@ -424,19 +427,19 @@ class EntryEffects(Effects):
         )
         tolerance = 0.0
         if not self.separable:
-            if current.relative_gradient <= SOLVED:
+            if current.relative_gradient <= SUM_TOLERANCE:
                 return effects, 0.0, np.zeros(gradients.size)
             if not np.isfinite(current.relative_gradient):
                 return None
             tolerance = newton_tolerance(current)
         curvature, damping = current.sums.curvature, partial(least_damping, self)
         step, usable = solve_newton_system(self, curvature, -current.gradient, tolerance, damping)
-        if np.any(np.abs(current.gradient[~usable]) > TINY):
+        if np.any(np.abs(current.gradient[~usable]) > MIN_GRADIENT):
             return None
         moved = self.at_entries(step)
         longest = float(np.max(np.abs(moved), initial=0.0))
         value = 0.5 * float(np.dot(current.gradient, step))
-        close = likelihood.quadratic or longest <= CLOSE * likelihood.length_scale
+        close = likelihood.quadratic or longest <= NEWTON_RADIUS * likelihood.length_scale
         if not (close and np.isfinite(value)):
             return None
         change = curvature.times_numbers(moved).ravel()
@@ -511,7 +514,7 @@ class EntryEffects(Effects):
         if not self.n_added or self.ridge is not None or np.array_equal(inside, gradient):
             return inside
         if not self.separable:
-            for _ in range(PROJECTIONS):
+            for _ in range(MAX_PROJECTIONS):
                 if np.isfinite(self.conjugate_of_sums(*self.sums_with(inside, duals), 0.0)[0]):
                     break
                 gradient = (
@@ -523,7 +526,7 @@ class EntryEffects(Effects):
             return inside
         reach = np.full(self.size, float(np.max(np.abs(gradient) + np.abs(inside))))
         below, above = -reach, reach
-        for _ in range(HALVINGS):
+        for _ in range(SHIFT_BISECTIONS):
             shift = 0.5 * (below + above)
             inside = nearest(gradient - self.at_entries(shift))
             sums = self.sums_with(inside, duals)[0]

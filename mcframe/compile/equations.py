@@ -17,7 +17,7 @@ from mcframe.contracts.term import Sums, Term
 from mcframe.model import Layout
 
 # Relative to its length, what is left of a direction's sum over rows that sum to 0.
-NO_SUM = 1e-10
+SUM_ROUNDING = 1e-10
 
 
 @attrs.frozen(eq=False)
@@ -32,7 +32,7 @@ class Directions:
     def sums(self) -> Array:
         """The sum of each direction over the rows, exactly 0 where it is 0 but for rounding."""
         sums: Array = self.right.sum(axis=0)
-        return np.where(np.abs(sums) > NO_SUM * np.sqrt(len(self.right)), sums, 0.0)
+        return np.where(np.abs(sums) > SUM_ROUNDING * np.sqrt(len(self.right)), sums, 0.0)
 
 
 @attrs.frozen(eq=False)

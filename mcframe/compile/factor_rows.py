@@ -15,7 +15,7 @@ from mcframe.numerics.tapering import ScalingCosts
 
 # Shares of a step that are tried where the full one is not sure to descend. Second derivatives far
 # from the answer, as of rates that are far too low, make steps too long by any factor.
-SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))
+STEP_SHARES = (1.0, 0.5, 0.25, 0.1, *(10.0**-k for k in range(2, 15)))
 
 
 class AlternatingRows(Protocol):
@@ -234,7 +234,7 @@ def descended(
     that are ``tied`` to others take the full step, which descends.
     """
     share, unsettled = np.ones(current.shape[0]), ~tied
-    for trial in SHARES:
+    for trial in STEP_SHARES:
         share[unsettled] = trial
         factor = current + share[:, None] * (updated - current)
         values = objectives(share, factor)

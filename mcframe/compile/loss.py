@@ -16,21 +16,21 @@ from mcframe.contracts.rounding import EPS
 from mcframe.model import Layout
 
 # The least second derivative that steps count with, relative to the curvature.
-FLATTEST = 0.1
+MIN_CURVATURE_SHARE = 0.1
 # Moves that are extrapolated, in units of the length scale: momentum may be ten
 # times as long as the step whose curvature is measured from there.
-CLOSE = 0.005
+EXTRAPOLATION_RADIUS = 0.005
 # Entries whose losses are computed at a time.
-SLICE = 32_768
+SLICE_ENTRIES = 32_768
 # By how many units in the last place of its summands rounding may move a predictor.
-ULPS = 16.0
+PREDICTOR_ULPS = 16.0
 # Losses of a column below this share of what a constant costs there are 0: smooth ones, which grow
 # as squares of residuals, and nonsmooth ones, which grow as residuals do.
-NEGLIGIBLE, NEGLIGIBLE_NONSMOOTH = 1e-12, 1e-9
+ZERO_LOSS_SHARE, ZERO_NONSMOOTH_LOSS_SHARE = 1e-12, 1e-9
 # Values whose spread is below the root of this share of their size are all the same.
-EQUAL_VALUES = 1e-28
+EQUAL_VALUES_SPREAD = 1e-28
 # The largest factor of a loss where there is no entry, as there may be none in some of the rows.
-SMALLEST = float(np.finfo(float).tiny)
+MIN_SCALE = float(np.finfo(float).tiny)
 
 
 class BlockLossSummary(ABC):
@@ -137,7 +137,7 @@ class BlockLoss(BlockLossSummary):
     @property
     def largest_scale(self) -> float:
         """The largest factor of a loss."""
-        return float(np.max(self.scale, initial=SMALLEST))
+        return float(np.max(self.scale, initial=MIN_SCALE))
 
     @property
     def total_scale(self) -> float:
@@ -209,7 +209,10 @@ class BlockLoss(BlockLossSummary):
         if self.is_envelope:
             return False
         longest = float(np.max(np.abs(moved), initial=0.0))
-        return self.likelihood.quadratic or longest <= CLOSE * self.likelihood.length_scale
+        return (
+            self.likelihood.quadratic
+            or longest <= EXTRAPOLATION_RADIUS * self.likelihood.length_scale
+        )
 
     def predictor(self, z: Array, effects: Array | None) -> Array:
         """z (an ``offset_part``) plus the effects."""
@@ -248,7 +251,7 @@ class BlockLoss(BlockLossSummary):
 
     def slices(self, likelihood: Any) -> Iterator[slice]:
         """All entries in slices; at once for what is no likelihood, and may tie them together."""
-        length = SLICE if isinstance(likelihood, Likelihood) else max(self.y.size, 1)
+        length = SLICE_ENTRIES if isinstance(likelihood, Likelihood) else max(self.y.size, 1)
         for first in range(0, self.y.size, length):
             yield slice(first, first + length)
 
@@ -287,7 +290,7 @@ class BlockLoss(BlockLossSummary):
             bounded = np.isfinite(self.curvature)
             if highest is None:
                 highest = self.curvature if bounded else float(np.max(second, initial=0.0))
-            second = np.maximum(second, (FLATTEST if bounded else 1e-6) * highest)
+            second = np.maximum(second, (MIN_CURVATURE_SHARE if bounded else 1e-6) * highest)
             return second[:1].copy() if np.all(second == second[:1]) else second
         scale = self.scale * np.ones(self.y.size)
         return np.repeat(scale * float(likelihood.curvature), self.width)
@@ -353,7 +356,7 @@ class BlockLoss(BlockLossSummary):
         sizes = np.abs(numbers) + np.abs(shifted) + np.abs(self.predictor(shifted, effects))
         if self.likelihood.location:
             sizes = sizes + np.abs(self.y)
-        steps = ULPS * EPS * sizes
+        steps = PREDICTOR_ULPS * EPS * sizes
         first = float(np.sum(np.abs(gradient) * steps.ravel()))
         return first + float(np.sum(self.stretch * self.rise(steps)))
 
@@ -371,8 +374,8 @@ class BlockLoss(BlockLossSummary):
         are off by a small part of a unit.
         """
         losses = self.by_columns(self.offset_part(z), effects)
-        share = NEGLIGIBLE if self.likelihood.smooth else NEGLIGIBLE_NONSMOOTH
-        negligible = self.scale * self.rise(np.full(self.y.size, NEGLIGIBLE_NONSMOOTH * unit))
+        share = ZERO_LOSS_SHARE if self.likelihood.smooth else ZERO_NONSMOOTH_LOSS_SHARE
+        negligible = self.scale * self.rise(np.full(self.y.size, ZERO_NONSMOOTH_LOSS_SHARE * unit))
         small = np.bincount(self.columns, weights=negligible)
         return bool(
             np.all(losses <= np.where(self.at_constants, share * self.at_constants, small))
@@ -401,7 +404,7 @@ class BlockLoss(BlockLossSummary):
             losses = self.scale * np.abs(self.at(parameters).value(z, self.y))
             finite = np.where(np.isfinite(losses), losses, 0.0)
             candidates.append(np.bincount(self.columns, weights=finite))
-        alike = candidates[0] <= EQUAL_VALUES * candidates[1]
+        alike = candidates[0] <= EQUAL_VALUES_SPREAD * candidates[1]
         return np.where(alike, candidates[1], np.minimum(*candidates))
 
     def moved_by(self, away: float, gradient: Array) -> float:

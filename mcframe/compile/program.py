@@ -30,10 +30,10 @@ from mcframe.numerics.unlabeled import ImplicitLoss, ImplicitLossAt
 # Proximal gradients are up to 1.8 times as fast dense up to a million cells. Their Newton steps
 # need a dense Z: on 1,500 x 900 with a tenth observed they reach 1e-6 in 0.4 of the time of
 # alternation, which is ahead on 2,000 x 1,500.
-SPARSE, SMALL_ORDER, LARGEST_SMALL = 0.1, 400, 2_000_000
+SPARSE_SHARE, SMALL_TABLE_ORDER, SMALL_TABLE_CELLS = 0.1, 400, 2_000_000
 # Above so many cells Z is never written out; above so many operations for a Gram matrix, factors
 # and certificates do without it.
-LARGEST_DENSE, LARGEST_GRAM = 50_000_000, 2e10
+MAX_DENSE_CELLS, MAX_GRAM_OPERATIONS = 50_000_000, 2e10
 
 
 def pays_in_factors(
@@ -46,10 +46,10 @@ def pays_in_factors(
     ever holds Z dense.
     """
     cells = shape[0] * shape[1]
-    if cells > LARGEST_DENSE or (in_factors and cells * min(shape) > LARGEST_GRAM):
+    if cells > MAX_DENSE_CELLS or (in_factors and cells * min(shape) > MAX_GRAM_OPERATIONS):
         return True
-    large = sum(shape) > SMALL_ORDER if in_factors else cells > LARGEST_SMALL
-    return large and (n_entries <= SPARSE * cells or not dense)
+    large = sum(shape) > SMALL_TABLE_ORDER if in_factors else cells > SMALL_TABLE_CELLS
+    return large and (n_entries <= SPARSE_SHARE * cells or not dense)
 
 
 @attrs.frozen(eq=False)
@@ -291,7 +291,7 @@ class Evaluation:
 
 
 # A difference of gradients is taken over so much of the largest entry of Z.
-NEARBY = 1e-5
+DIFFERENCE_STEP = 1e-5
 
 
 @attrs.frozen(eq=False)
@@ -532,7 +532,7 @@ class Program:
         dense, in 32 bits. The next call overwrites the array that a call returns.
         """
         change, flat = np.zeros(self.shape, dtype=np.float32), self.entries.flat
-        reach = NEARBY * max(float(np.max(np.abs(at.iterate.z))), self.unit)
+        reach = DIFFERENCE_STEP * max(float(np.max(np.abs(at.iterate.z))), self.unit)
 
         def change_along(move: Array) -> Array:
             moved = self.entries.times_scales(np.take(move, flat, mode="clip").astype(np.float64))

@@ -230,38 +230,39 @@ class SumsAt:
 
 # Gradients whose sums are below this share of the sums of their sizes count as solved: what is
 # left changes the objective and its certificate by the square of it.
-SOLVED = 1e-11
+SUM_TOLERANCE = 1e-11
 # Where rounding lets the sums fall no further they are left at no more than this.
-NEARLY = 1e-9
-# Steps, at most.
+ROUNDING_TOLERANCE = 1e-9
+# The most steps.
 MAX_STEPS = 200
-# A step ends where its slope is at most this share of the first one. It is lengthened by a factor
-# until the slope turns, then shortened by no more than another, so many times at most.
-SLOPE_LEFT, LENGTHENED, SHORTENED, TRIALS = 0.3, 4.0, 0.01, 60
-# Sums count as small relative to this share of the largest of them: the gradients of a group may
-# all be rounding.
-SMALL_GROUP, TINY = 1e-3, 1e-300
+# A line search ends where the slope is at most this share of the first one. It lengthens the step
+# by a factor until the slope changes its sign, then shortens it to no less than another share of
+# itself. The most trials.
+MAX_SLOPE_RATIO, LENGTHENING, MIN_SHORTENING, MAX_TRIALS = 0.3, 4.0, 0.01, 60
+# Sums are divided by at least this share of the largest of them, as the gradients of a group may
+# all be rounding. The least divisor.
+SMALL_GROUP_RATIO, MIN_SIZE = 1e-3, 1e-300
 # The longest step, and the longest first one in units of the length scale.
-LONGEST, REACH = 1e300, 8.0
+MAX_STEP, MAX_FIRST_STEP = 1e300, 8.0
 # How exactly a Newton system is solved, relative to what is left of the gradient.
-EXACT, LEAST_EXACT = 0.1, 1e-13
+SYSTEM_TOLERANCE, MIN_SYSTEM_TOLERANCE = 0.1, 1e-13
 # What is added to the diagonal of a system, relatively: a constant may be traded between effects.
-LEAST_DAMPING, LEAST_OF_CLASSES = 1e-12, 1e-9
+RELATIVE_DAMPING, CLASS_DAMPING = 1e-12, 1e-9
 # Where a loss is flat, as Huber's in its tails, it has no curvature though its gradient is not 0.
 # Its second derivative counts as at least this share of the curvature of its chord, times what is
 # left of the gradient, so that Newton's steps become exact.
 CHORD_SHARE = 0.1
 # Up to so many effects that equations tie to each other their system is written out: beside heavy
 # equations conjugate gradients leave much of it.
-WRITTEN_OUT_EFFECTS = 1_500
+MAX_DENSE_EFFECTS = 1_500
 # Up to so many classes Newton's systems, one for each column, are written out and solved: K
 # products make them, while conjugate gradients took six in the mean for K = 4.
-WRITTEN_OUT = 12
-# Steps of conjugate gradients, at most; a residual that has grown to ``DIVERGED`` is rounding that
-# was blown up.
-CG_STEPS, DIVERGED = 500, 1e6
+MAX_DENSE_CLASSES = 12
+# Steps of conjugate gradients, at most. A residual that has grown by ``DIVERGED_RATIO`` is
+# amplified rounding.
+MAX_CG_STEPS, DIVERGED_RATIO = 500, 1e6
 # Rounds in which gradients are centred.
-REFINEMENTS = 3
+CENTRING_ROUNDS = 3
 
 
 @attrs.frozen(eq=False)
@@ -317,7 +318,7 @@ class ObjectiveAt:
     @property
     def relative_gradient(self) -> float:
         """The largest entry of the gradient relative to its size."""
-        floor = max(SMALL_GROUP * float(np.max(self.sizes, initial=0.0)), TINY)
+        floor = max(SMALL_GROUP_RATIO * float(np.max(self.sizes, initial=0.0)), MIN_SIZE)
         return float(np.max(np.abs(self.gradient) / np.maximum(self.sizes, floor), initial=0.0))
 
     @property
@@ -326,7 +327,7 @@ class ObjectiveAt:
 
         Beside its own size that of a class that a column does not have is 1 to the end.
         """
-        largest = max(float(np.max(self.sizes, initial=0.0)), TINY)
+        largest = max(float(np.max(self.sizes, initial=0.0)), MIN_SIZE)
         return float(np.max(np.abs(self.gradient), initial=0.0)) / largest
 
 
@@ -378,13 +379,13 @@ def solve_coupled(
 ) -> ObjectiveAt:
     """Solve for all effects at once, by Newton's method with a line search.
 
-    It ends where sums are 0 up to ``SOLVED`` of their sizes, or where rounding lets them fall no
-    further.
+    It ends where sums are 0 up to ``SUM_TOLERANCE`` of their sizes, or where rounding lets them
+    fall no further.
     """
     last_size = np.inf
     for _ in range(MAX_STEPS):
         size = current.relative_gradient
-        if size <= SOLVED or (size <= NEARLY and size > 0.1 * last_size):
+        if size <= SUM_TOLERANCE or (size <= ROUNDING_TOLERANCE and size > 0.1 * last_size):
             break
         step = newton_step(current, likelihood)
         slope = float(np.dot(current.gradient, step))
@@ -409,23 +410,27 @@ def line_search(
     order of magnitude in turn. Infinite slopes lie beyond it.
     """
     low, high, slope_low, slope_high, length = 0.0, np.inf, slope, np.inf, 1.0
-    for k in range(TRIALS):
+    for k in range(MAX_TRIALS):
         trial = at(current.effects + length * step)
         slope_here = float(np.dot(trial.gradient, step))
-        if abs(slope_here) <= SLOPE_LEFT * abs(slope):
+        if abs(slope_here) <= MAX_SLOPE_RATIO * abs(slope):
             break
         if slope_here < 0.0:
             low, slope_low = length, slope_here
         else:
             high, slope_high = length, slope_here
         if high == np.inf:
-            length *= LENGTHENED
+            length *= LENGTHENING
             continue
         if high - low <= 2.0 * EPS * high:
             break
         secant = low - (high - low) * slope_low / (slope_high - slope_low)
         if low == 0.0:
-            length = max(secant, SHORTENED * high) if np.isfinite(secant) else SHORTENED * high
+            length = (
+                max(secant, MIN_SHORTENING * high)
+                if np.isfinite(secant)
+                else MIN_SHORTENING * high
+            )
         elif k % 2 and np.isfinite(secant):
             margin = 0.1 * (high - low)
             length = min(max(secant, low + margin), high - margin)
@@ -454,14 +459,16 @@ def newton_step(objective: ObjectiveAt, likelihood: Any) -> Array:
 
 def newton_tolerance(objective: ObjectiveAt) -> float:
     """The relative tolerance to which the Newton system at a point is solved."""
-    return max(EXACT * SOLVED / objective.relative_gradient, LEAST_EXACT)
+    return max(
+        SYSTEM_TOLERANCE * SUM_TOLERANCE / objective.relative_gradient, MIN_SYSTEM_TOLERANCE
+    )
 
 
 def least_damping(design: Any, diagonal: Array) -> Array:
     """An addition to the diagonal of a singular system, along whose null space nothing moves."""
     if design.separable:
         return np.zeros(diagonal.size)
-    return (LEAST_OF_CLASSES if design.width > 1 else LEAST_DAMPING) * diagonal
+    return (CLASS_DAMPING if design.width > 1 else RELATIVE_DAMPING) * diagonal
 
 
 def solve_newton_system(
@@ -480,7 +487,7 @@ def solve_newton_system(
     conjugate gradients up to ``tolerance`` of the target. Where squares tie effects to each other
     the system is written out, if it is small.
     """
-    blocks = curvature.blocks() if 1 < design.width <= WRITTEN_OUT else None
+    blocks = curvature.blocks() if 1 < design.width <= MAX_DENSE_CLASSES else None
     curved = curvature.diagonal if blocks is None else blocks.diagonal(axis1=1, axis2=2).ravel()
     added = design.stiffness + (0.0 if damping is None else damping(curved))
     if squares is not None and squares.couples:
@@ -488,7 +495,7 @@ def solve_newton_system(
     if squares is not None:
         added = added + squares.diagonal
     diagonal = curved + added
-    usable = design.free & (diagonal > TINY)
+    usable = design.free & (diagonal > MIN_SIZE)
     inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
     if design.separable:
         return inverse * target, usable
@@ -532,11 +539,11 @@ def solve_with_squares(
 
     What the losses and the squares leave open stays 0: a little is added to their diagonal.
     """
-    light = LEAST_DAMPING * (curved + squares.diagonal)
+    light = RELATIVE_DAMPING * (curved + squares.diagonal)
     diagonal = curved + squares.diagonal + added + light
-    usable = design.free & (diagonal > TINY)
+    usable = design.free & (diagonal > MIN_SIZE)
     inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
-    if design.size > WRITTEN_OUT_EFFECTS:
+    if design.size > MAX_DENSE_EFFECTS:
         solution = conjugate_gradients(
             lambda x: curvature.times(x) + squares.times(x) + (added + light) * x,
             target,
@@ -582,9 +589,9 @@ def conjugate_gradients(
     scaled = inverse * residual
     direction = scaled
     energy = first = least = float(np.dot(residual, scaled))
-    for _ in range(CG_STEPS):
+    for _ in range(MAX_CG_STEPS):
         check_time()
-        if energy <= tolerance**2 * first or energy > DIVERGED * first:
+        if energy <= tolerance**2 * first or energy > DIVERGED_RATIO * first:
             break
         image = np.where(usable, times(direction), 0.0)
         curvature = float(np.dot(direction, image))
@@ -638,7 +645,7 @@ def solve_separable(
         if np.all(still | ~moving):
             return proposed, objective
         unbounded = np.isinf(below) | np.isinf(above)
-        reach = np.where(unbounded, np.minimum(2.0 * reach, LONGEST), reach)
+        reach = np.where(unbounded, np.minimum(2.0 * reach, MAX_STEP), reach)
         objective = at(proposed)
     return objective.effects, objective
 
@@ -646,8 +653,8 @@ def solve_separable(
 def first_reach(likelihood: Any) -> float:
     """The longest first step: on a quadratic Newton's is exact, on others it may overshoot."""
     if likelihood.quadratic:
-        return LONGEST
-    reach = REACH if np.isfinite(likelihood.curvature) else 1.0
+        return MAX_STEP
+    reach = MAX_FIRST_STEP if np.isfinite(likelihood.curvature) else 1.0
     return reach * float(likelihood.length_scale)
 
 
@@ -666,13 +673,13 @@ def centre_gradients(
     dual matrices that change with the gradients.
     """
     sums, sizes = sums_of(gradient)
-    floor = np.maximum(sizes, SMALL_GROUP * float(np.max(sizes, initial=0.0)) + TINY)
+    floor = np.maximum(sizes, SMALL_GROUP_RATIO * float(np.max(sizes, initial=0.0)) + MIN_SIZE)
     imbalance = float(np.max(np.abs(sums) / floor))
-    for _ in range(REFINEMENTS):
+    for _ in range(CENTRING_ROUNDS):
         if imbalance <= 4.0 * EPS:
             break
         step = solve_newton_system(
-            design, ones, -sums, max(EPS / imbalance, LEAST_EXACT), None, squares
+            design, ones, -sums, max(EPS / imbalance, MIN_SYSTEM_TOLERANCE), None, squares
         )[0]
         shifted = shift(gradient, step)
         new_sums = sums_of(shifted)[0]

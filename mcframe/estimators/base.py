@@ -28,7 +28,7 @@ from mcframe.estimators.feature_blocks import FrameColumns, NumberColumns, holds
 from mcframe.fitting.fit import fit
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
-from mcframe.model.held_out import NEVER, dealt, dealt_cells, places_by_content
+from mcframe.model.held_out import NEVER_HELD_OUT, dealt, dealt_cells, places_by_content
 from mcframe.model.model import terms_with_weight
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
@@ -413,7 +413,7 @@ def folds_of_numbers(
     owners = np.arange(values.shape[1])
     if not n_targets:
         return folds_of_parts(values, dealt_cells(values, count, rng), owners, count)
-    parts = np.full(values.shape, NEVER)
+    parts = np.full(values.shape, NEVER_HELD_OUT)
     parts[:, -n_targets:] = dealt_targets(values[:, -n_targets:], count, rng, by_rows)
     return folds_of_parts(values, parts, owners, count, n_features=owners.size - n_targets)
 
@@ -435,6 +435,6 @@ def dealt_targets(
     order = rng.permutation(len(targets))
     observed = order[some[order]]
     one = int(np.argmin(places_by_content(targets)))
-    of_rows = np.full(len(targets), NEVER)
+    of_rows = np.full(len(targets), NEVER_HELD_OUT)
     of_rows[observed] = dealt(targets[observed, one], count)
-    return np.where(seen, of_rows[:, None], NEVER)
+    return np.where(seen, of_rows[:, None], NEVER_HELD_OUT)

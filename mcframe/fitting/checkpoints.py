@@ -12,7 +12,7 @@ from mcframe.storage.archive import Archive
 from mcframe.storage.digest import digest_of
 
 # The name of the only entry of a checkpoint.
-LATEST = "latest"
+ENTRY_NAME = "latest"
 
 
 @attrs.define(eq=False)
@@ -46,9 +46,9 @@ class Checkpoint:
 
     def read(self, *kinds: type, **shared: object) -> Any:
         """The latest state, of one of these classes; None of a file without any."""
-        if LATEST not in self.archive:
+        if ENTRY_NAME not in self.archive:
             return None
-        return self.archive.read(LATEST, *(kind.__name__ for kind in kinds), **shared)
+        return self.archive.read(ENTRY_NAME, *(kind.__name__ for kind in kinds), **shared)
 
     @property
     def is_due(self) -> bool:
@@ -60,7 +60,7 @@ class Checkpoint:
         """Write a state; where that fails the file keeps what it has, and the work goes on."""
         began = time.monotonic()
         try:
-            self.archive.replace(LATEST, state, **shared)
+            self.archive.replace(ENTRY_NAME, state, **shared)
         except DataError as error:
             warn_caller(f"{error}. The work goes on, and the checkpoint keeps what it held before")
         self.written = time.monotonic()

@@ -38,10 +38,10 @@ from mcframe.runtime.machine import checked_jobs, thread_limit
 from mcframe.runtime.progress import checked_progress, current, stage
 
 # Least seconds between two checkpoints of data in memory, whose certificates take little time.
-KEPT_EVERY = 10.0
+CHECKPOINT_SECONDS = 10.0
 # The ratio of the largest to the smallest standard deviation of the columns of a block from which
 # a warning recommends to standardize.
-UNLIKE = 1e3
+MAX_DEVIATION_RATIO = 1e3
 
 
 @without_former_options(FIT)
@@ -198,7 +198,7 @@ def fit(
         def fit_of(outcome: Outcome) -> Fit:
             return Fit.of(problem, outcome, backend_name, seed)
 
-        resume_arguments = start, problem, fit_of, checkpoint, "fit", KEPT_EVERY
+        resume_arguments = start, problem, fit_of, checkpoint, "fit", CHECKPOINT_SECONDS
         settings, checkpoint_file = resumed(settings, *resume_arguments)
         answer, outcome = solved(compiled, backend, settings)
         if checkpoint_file is not None:
@@ -300,7 +300,7 @@ def hint_of_scales(answer: Fit) -> str:
         weights = np.ones(table.values.size)
         units = affine_units(table.values, table.columns, weights, table.shape[1], robust=False)
         spread = units.spread[units.spread != 1.0]  # which is that of equal values
-        if spread.size and np.max(spread) > UNLIKE * np.min(spread):
+        if spread.size and np.max(spread) > MAX_DEVIATION_RATIO * np.min(spread):
             return (
                 f". The columns of block {block.name!r} have standard deviations of"
                 f" {np.min(spread):.1e} to {np.max(spread):.1e}; Block(..., standardize=True)"

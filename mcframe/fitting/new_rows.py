@@ -28,7 +28,7 @@ from mcframe.model.transforms import Chain, latent_places
 from mcframe.model.triples import in_columns_of
 
 # Names that a message lists.
-LISTED = 5
+MAX_LISTED_NAMES = 5
 
 
 @attrs.frozen(eq=False)
@@ -314,6 +314,6 @@ def with_columns_of_fit(problem: Problem, name: str, table: Table) -> Table:
 
 def listed(names: Any, kind: str = "column") -> str:
     """Some names of columns for a message, the first few of them quoted."""
-    quoted = ", ".join(repr(plain(name)) for name in list(names)[:LISTED])
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    quoted = ", ".join(repr(plain(name)) for name in list(names)[:MAX_LISTED_NAMES])
+    more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
     return f"{kind}{'s' * bool(kind and len(names) > 1)} {quoted}{more}".lstrip()

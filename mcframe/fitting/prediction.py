@@ -19,7 +19,7 @@ from mcframe.numerics.operators import LowRank
 from mcframe.runtime.machine import MEMORY_SHARE, physical_gigabytes
 
 # How many arrays of the size of a block a whole answer takes at its peak.
-WHOLE_ARRAYS = 3
+ARRAYS_PER_ANSWER = 3
 
 
 @attrs.frozen(eq=False)
@@ -116,7 +116,7 @@ class FittedRows(Rows):
 def check_size(problem: Problem, name: str) -> None:
     """Raise a ``DataError`` where an answer for every entry of a block does not fit in memory."""
     n_rows, width = problem.n_items, problem.n_latent(name)
-    gigabytes = 8e-9 * WHOLE_ARRAYS * n_rows * width
+    gigabytes = 8e-9 * ARRAYS_PER_ANSWER * n_rows * width
     memory = physical_gigabytes()
     if gigabytes > MEMORY_SHARE * memory:
         raise DataError(
@@ -190,13 +190,13 @@ def table_of_values(
     return table.on_standard_of(fitted)
 
 
-UNKNOWN = ("refuse", "nan")
+WAYS_WITH_UNKNOWN = ("refuse", "nan")
 # The columns of a ranking after its labels.
-NUMBERS = ("predicted", "sd")
+NUMBER_COLUMNS = ("predicted", "sd")
 # How many predictions of whole rows are held at a time.
-BATCH = 2_000_000
+BATCH_PREDICTIONS = 2_000_000
 # How many unknown labels are compared for a message.
-LOOKED_AT = 1_000
+MAX_COMPARED_LABELS = 1_000
 
 
 @attrs.frozen(eq=False)
@@ -219,7 +219,7 @@ class Axes:
         """Return the axes of a block's table, with names that a frame can have side by side."""
         rows = AxisLabels.of(table.index, table.shape[0], "row")
         columns = AxisLabels.of(table.names, table.shape[1], "column")
-        if len({rows.name, columns.name, *NUMBERS}) < 4:
+        if len({rows.name, columns.name, *NUMBER_COLUMNS}) < 4:
             rows, columns = attrs.evolve(rows, name="row"), attrs.evolve(columns, name="column")
         return cls(block, rows, columns)
 
@@ -233,7 +233,7 @@ class Axes:
         DataError
             If it is "refuse" and a label is unknown, or these are no pairs.
         """
-        if not is_word(unknown, *UNKNOWN):
+        if not is_word(unknown, *WAYS_WITH_UNKNOWN):
             raise ModelError(f'unknown={unknown!r} was given; take "refuse" or "nan"')
         places = []
         for labels, side_labels in zip(
@@ -278,7 +278,7 @@ class Axes:
 
     def check_known(self, labels: AxisLabels, requested: Any, at: IntArray) -> None:
         """Raise a ``DataError`` that names labels which the fit does not know."""
-        unknown = np.flatnonzero(at < 0)[:LOOKED_AT]
+        unknown = np.flatnonzero(at < 0)[:MAX_COMPARED_LABELS]
         if unknown.size:
             names = list(dict.fromkeys(requested[int(place)] for place in unknown))
             remedy = '; take unknown="nan" for NaN there'
@@ -310,7 +310,7 @@ class Axes:
         labels = self.rows.take(rows), self.columns.take(columns)
         if self.rows.library is None:
             return list(zip(*labels, *(array.tolist() for array in numbers), strict=True))
-        names = (self.rows.name, self.columns.name, *NUMBERS)[: 2 + len(numbers)]
+        names = (self.rows.name, self.columns.name, *NUMBER_COLUMNS)[: 2 + len(numbers)]
         return frame_of(dict(zip(names, (*labels, *numbers), strict=True)), self.rows.library)
 
 
@@ -437,7 +437,7 @@ def best_columns(
     """
     most = whole(n, "n", least=1)
     best = []
-    step = max(1, BATCH // table.shape[1])
+    step = max(1, BATCH_PREDICTIONS // table.shape[1])
     for start in range(0, rows.size, step):
         part = rows[start : start + step]
         for row, numbers in zip(part, predictions(part), strict=True):

@@ -42,9 +42,9 @@ from mcframe.model.transforms import Chain
 from mcframe.runtime.progress import stage
 
 # Columns of a block whose units are printed.
-MOST_COLUMNS = 10
+MAX_PRINTED_COLUMNS = 10
 # The reference that a fit is verified by, if no other is given.
-REFERENCE = Reference()
+DEFAULT_REFERENCE = Reference()
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -106,7 +106,7 @@ class Explanation:
         lines = [repr(self.problem), ""]
         for sentence, header, rows in self._transforms():
             lines.append(sentence)
-            lines += table_as_text(header, rows, MOST_COLUMNS) if rows else []
+            lines += table_as_text(header, rows, MAX_PRINTED_COLUMNS) if rows else []
         if lines[-1]:
             lines.append("")
         for verdict in self.eligibilities:
@@ -350,7 +350,7 @@ def verify(
     backend: BackendLike = "auto",
     tol: float = 1e-5,
     max_seconds: float = np.inf,
-    reference: Reference = REFERENCE,
+    reference: Reference = DEFAULT_REFERENCE,
 ) -> Verification:
     """Solve a small problem twice, by a fast backend and exactly by CVXPY, and compare.
 

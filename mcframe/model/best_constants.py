@@ -12,9 +12,9 @@ from mcframe.model.transforms import ranges_of
 
 # Doublings of the distance at which a gradient of the other sign is searched, and halvings of
 # the interval between, which leave a millionth of a billionth of it.
-DOUBLINGS, HALVINGS = 40, 50
+MAX_DOUBLINGS, BISECTIONS = 40, 50
 # Sums of gradients below this share of the weights count as 0 beside kinks.
-FLAT = 1e-12
+SLOPE_ROUNDING = 1e-12
 
 
 class ColumnSums(Protocol):
@@ -137,12 +137,12 @@ def best_constants(
 
     low, high = sums.starts()
     low[~np.isfinite(low)] = high[~np.isfinite(high)] = 0.0
-    for k in range(DOUBLINGS):
+    for k in range(MAX_DOUBLINGS):
         too_high, too_low = gradients(low) > 0.0, gradients(high) < 0.0
         if not (too_high.any() or too_low.any()):
             break
         low, high = np.where(too_high, low - 2.0**k, low), np.where(too_low, high + 2.0**k, high)
-    for _ in range(HALVINGS):
+    for _ in range(BISECTIONS):
         middle = low + 0.5 * (high - low)
         falls = gradients(middle) < 0.0
         low, high = np.where(falls, middle, low), np.where(falls, high, middle)
@@ -163,7 +163,7 @@ def best_constants_of_entries(entries: AtConstants, ridge: float = 0.0) -> Array
     if likelihood.width == 1 and likelihood.smooth:
         return best_constants(likelihood, entries, entries.n_columns, ridge)
     if likelihood.width == 1:  # sums that are 0 up to rounding between two kinks
-        slopes = FLAT * entries.total()
+        slopes = SLOPE_ROUNDING * entries.total()
         ends = [
             best_constants(likelihood, entries, entries.n_columns, ridge, side * slopes)
             for side in (-1.0, 1.0)

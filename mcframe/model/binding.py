@@ -253,7 +253,7 @@ def middles_between(lowest: Array, highest: Array) -> Array:
 
 
 # The largest number of cells of a block whose unlabeled ones are written out if they need not be.
-WRITTEN_OUT = 20_000_000
+MAX_WRITTEN_OUT_CELLS = 20_000_000
 # Predictions in a column without an observed entry.
 NOT_LEARNT = "Z = 0, not learnt from data"
 MEAN_BIAS = "Z = 0 and the mean of the other columns' biases, not learnt from that column"
@@ -288,7 +288,9 @@ def tables_of(model: Model, data: Mapping[str, Any]) -> dict[str, Table]:
             raise DataError(f"block {block.name!r} has no data; add data[{block.name!r}]")
     tables = {
         block.name: read_table(
-            block, data[block.name], WRITTEN_OUT if stays_unwritten(model, block) else np.inf
+            block,
+            data[block.name],
+            MAX_WRITTEN_OUT_CELLS if stays_unwritten(model, block) else np.inf,
         )
         for block in model.blocks
     }

@@ -26,15 +26,15 @@ from mcframe.model.table import Table
 # Formats of sparse matrices that store whole blocks or diagonals, and their zeros with them.
 UNCLEAR_FORMATS = ("bsr", "dia")
 # How many offending entries a message shows.
-SHOWN = 3
+MAX_LISTED_ENTRIES = 3
 # Sums of squares of values up to this stay finite.
-LARGEST = 1e140
+LARGEST_VALUE = 1e140
 # Of data that are all smaller than this squares, and with them the objective, vanish.
-SMALLEST = 1e-150
-ALL_READ = (
+MIN_LARGEST_VALUE = 1e-150
+ALL_NUMBERS_REMEDY = (
     "Its text reads as numbers: convert it by pandas.to_numeric(column), or by array.astype(float)"
 )
-SOME_READ = (
+SOME_NUMBERS_REMEDY = (
     "Some of its text reads as numbers: pandas.to_numeric(column, errors='coerce') converts"
     " that, and makes NaN of all else"
 )
@@ -261,14 +261,14 @@ def check_stored_zeros(block: Block, frame: Any, called: str) -> None:
 def check_values(block: Block, table: Table) -> None:
     """Raise a ``DataError`` for infinite or huge values, and for those of another domain."""
     check_domain(block, table)
-    huge = np.abs(table.values) > LARGEST
+    huge = np.abs(table.values) > LARGEST_VALUE
     if huge.any():
         raise DataError(
             f"block {block.name!r}: {entries_of(table, huge)}; squares of such values overflow."
             " Rescale the column, or use NaN if they stand for missing values"
         )
     largest = float(np.max(np.abs(table.values), initial=0.0, where=~np.isnan(table.values)))
-    if block.likelihood.location and 0.0 < largest < SMALLEST:
+    if block.likelihood.location and 0.0 < largest < MIN_LARGEST_VALUE:
         raise DataError(
             f"block {block.name!r}: no value is larger than {largest:g}; squares of such values"
             " vanish. Rescale the columns"
@@ -319,9 +319,11 @@ def entries_of(table: Table, chosen: Any) -> str:
     described = [
         f"value {exact(table.values[i])} in column {table.column_label(int(table.columns[i]))},"
         f" row {table.row_label(int(table.rows[i]))}"
-        for i in where[:SHOWN]
+        for i in where[:MAX_LISTED_ENTRIES]
     ]
-    more = f" and {where.size - SHOWN} more" if where.size > SHOWN else ""
+    more = (
+        f" and {where.size - MAX_LISTED_ENTRIES} more" if where.size > MAX_LISTED_ENTRIES else ""
+    )
     return "; ".join(described) + more
 
 
@@ -332,7 +334,9 @@ def not_a_number(
     likelihood = block.likelihood
     strange = [value for value in np.asarray(values).flat if as_float(value) is None]
     read = [isinstance(value, str | bytes) and reads_as_number(value) for value in strange]
-    remedy = ALL_READ if all(read) else SOME_READ if any(read) else likelihood.words
+    remedy = (
+        ALL_NUMBERS_REMEDY if all(read) else SOME_NUMBERS_REMEDY if any(read) else likelihood.words
+    )
     return DataError(
         f"block {block.name!r}, column {column}: value {error.value!r} is not a number"
         f" (dtype {dtype}); {type(likelihood).__name__} needs {likelihood.needs}. {remedy}"

@@ -14,7 +14,7 @@ from mcframe.model.table import Table
 from mcframe.numerics.splitmix64 import splitmix64
 
 # The part of entries that are never held out.
-NEVER = -1
+NEVER_HELD_OUT = -1
 
 
 def observed_entries(problem: Problem) -> dict[str, Table]:
@@ -171,12 +171,14 @@ def dealt(strata: Any, count: int, start: int = 0) -> IntArray:
 
 
 def dealt_cells(codes: Array, count: int, rng: np.random.Generator) -> IntArray:
-    """Return the part of each observed entry of a table (n x n_columns), ``NEVER`` of the others.
+    """Return the part of each observed entry of a table (n x n_columns).
+
+    Other cells have ``NEVER_HELD_OUT``.
 
     Column by column, entries with the same value in turn, so that each part has its share of a
     rare one. The order of columns has no influence.
     """
-    parts = np.full(codes.shape, NEVER)
+    parts = np.full(codes.shape, NEVER_HELD_OUT)
     for place in np.argsort(places_by_content(codes)):
         rows = rng.permutation(np.flatnonzero(~np.isnan(codes[:, place])))
         parts[rows, place] = dealt(codes[rows, place], count, int(rng.integers(count)))

@@ -99,11 +99,11 @@ def frame_of(columns: dict[str, Any], library: str) -> Any:
 
 # So many labels at a time stand in a list, whatever they came in: a list of 20 million texts
 # would take more memory than their codes.
-CHUNK = 1_000_000
+CHUNK_LABELS = 1_000_000
 # Kinds of arrays whose elements are distinguished by sorting: numbers and times.
-NUMBERS = "iufmM"
+SORTED_KINDS = "iufmM"
 # How many labels a message shows.
-SHOWN = 3
+MAX_LISTED_LABELS = 3
 # Units of NumPy's times that are finer than those of Python's.
 FINER_THAN_MICROSECONDS = ("ns", "ps", "fs", "as")
 
@@ -264,8 +264,8 @@ def in_parts(sequence: Any) -> Iterator[tuple[list[Any], IntArray | None]]:
         codes, labels = sequence.to_native().factorize(use_na_sentinel=False)
         yield list(labels), codes
         return
-    for start in range(0, len(sequence), CHUNK):
-        yield plain_list(sequence[start : start + CHUNK]), None
+    for start in range(0, len(sequence), CHUNK_LABELS):
+        yield plain_list(sequence[start : start + CHUNK_LABELS]), None
 
 
 def by_appearance(numbers: Any) -> tuple[list[Any], IntArray]:
@@ -353,5 +353,7 @@ def in_words(label: Any) -> str:
 
 def some_in_words(labels: Any) -> str:
     """Return the first labels, and how many more there are."""
-    first = ", ".join(in_words(label) for label in labels[:SHOWN])
-    return first + (f" and {len(labels) - SHOWN} more" if len(labels) > SHOWN else "")
+    first = ", ".join(in_words(label) for label in labels[:MAX_LISTED_LABELS])
+    return first + (
+        f" and {len(labels) - MAX_LISTED_LABELS} more" if len(labels) > MAX_LISTED_LABELS else ""
+    )

@@ -12,28 +12,28 @@ from mcframe.contracts.arrays import IntArray
 from mcframe.model.labels import code_labels, nw
 
 # How many columns a list of entries has: two keys, a value, perhaps the time.
-WIDTHS = (3, 4)
+LIST_WIDTHS = (3, 4)
 # Kinds of dtypes that no keys have.
-MEASURED = "fbc"
+NON_KEY_KINDS = "fbc"
 # How columns that hold the rows and the columns of a table in waiting are called.
-OF_ROWS = frozenset(
+ROW_WORDS = frozenset(
     {"row", "user", "uid", "customer", "client", "buyer", "reader", "viewer", "listener"}
     | {"member", "person", "respondent", "rater", "patient", "student", "author", "unit"}
 )
-OF_TIMES = frozenset({"time", "year", "month", "week", "day"})
-OF_COLUMNS = OF_TIMES | frozenset(
+TIME_WORDS = frozenset({"time", "year", "month", "week", "day"})
+COLUMN_WORDS = TIME_WORDS | frozenset(
     {"col", "column", "item", "iid", "movie", "film", "product", "book", "song", "track"}
     | {"artist", "article", "business", "restaurant", "game", "question", "drug", "gene"}
     | {"paper", "variable", "feature"}
 )
-OF_KEYS = frozenset({"id", "key"})
+KEY_WORDS = frozenset({"id", "key"})
 # How the value of an entry is called, and nothing else.
-OF_VALUES = frozenset({"rating", "stars", "star", "value", "score", "like", "likes", "vote"})
+VALUE_WORDS = frozenset({"rating", "stars", "star", "value", "score", "like", "likes", "vote"})
 # As many rows with equal pairs are to be expected, if the two columns had nothing to do with each
 # other, before it says something that there are none: that happens less than one time in 20.
-EXPECTED_EQUALS = 3.0
+MIN_EXPECTED_DUPLICATES = 3.0
 # In ``attrs`` of a frame of pandas: its rows are known to be rows of a table.
-MARK = "mcframe.is_table"
+TABLE_MARK = "mcframe.is_table"
 
 
 @attrs.frozen
@@ -94,7 +94,7 @@ def list_of_entries(
     table = nw.from_native(frame, eager_only=True)
     names = table.columns
     width = len(names) + (target is not None)
-    for keys in itertools.combinations(names if width in WIDTHS else (), 2):
+    for keys in itertools.combinations(names if width in LIST_WIDTHS else (), 2):
         if not are_keys(*keys):
             continue
         rows, columns = (codes_of(table.get_column(key)) for key in keys)
@@ -118,24 +118,24 @@ def list_of_entries(
 def value_among(names: Sequence[Any], keys: Sequence[Any]) -> tuple[Any, bool]:
     """Return the column that holds the values of entries, and whether its name says so."""
     others = [name for name in names if name not in keys]
-    named = [name for name in others if words_of(name) & OF_VALUES]
+    named = [name for name in others if words_of(name) & VALUE_WORDS]
     return (named or others)[0], bool(named)
 
 
 def are_times(keys: Sequence[Any]) -> bool:
     """Return True where one of two keys is a time, as in repeated measurements."""
-    return any(words_of(key) & OF_TIMES for key in keys)
+    return any(words_of(key) & TIME_WORDS for key in keys)
 
 
 def mark_as_table(frame: Any) -> None:
     """Note beside a frame of pandas that it is a table, whatever its columns are called."""
-    frame.attrs[MARK] = True
+    frame.attrs[TABLE_MARK] = True
 
 
 def is_marked(frame: Any) -> bool:
     """Return True for a frame that ``mark_as_table`` was called with, or a part of one."""
     notes = getattr(frame, "attrs", None)
-    return isinstance(notes, dict) and MARK in notes
+    return isinstance(notes, dict) and TABLE_MARK in notes
 
 
 def may_list_entries(names: Sequence[object], kinds: Sequence[str]) -> bool:
@@ -143,17 +143,19 @@ def may_list_entries(names: Sequence[object], kinds: Sequence[str]) -> bool:
 
     It has three or four columns, two of which are named as keys are, or hold no measurements.
     """
-    if len(names) not in WIDTHS:
+    if len(names) not in LIST_WIDTHS:
         return False
     named = any(are_keys(*pair) for pair in itertools.combinations(names, 2))
-    return named or sum(kind not in MEASURED for kind in kinds) >= 2
+    return named or sum(kind not in NON_KEY_KINDS for kind in kinds) >= 2
 
 
 def are_keys(first: object, second: object) -> bool:
     """Return True for names of rows and of columns, or of two different ids."""
     one, other = words_of(first), words_of(second)
-    crossed = (one & OF_ROWS and other & OF_COLUMNS) or (one & OF_COLUMNS and other & OF_ROWS)
-    both = one & OF_KEYS and other & OF_KEYS and one - OF_KEYS and other - OF_KEYS
+    crossed = (one & ROW_WORDS and other & COLUMN_WORDS) or (
+        one & COLUMN_WORDS and other & ROW_WORDS
+    )
+    both = one & KEY_WORDS and other & KEY_WORDS and one - KEY_WORDS and other - KEY_WORDS
     return bool(crossed or (both and one != other))
 
 
@@ -162,7 +164,7 @@ def words_of(name: object) -> set[str]:
     words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", str(name))}
     words |= {word.removesuffix("s") for word in words}
     stems = {word.removesuffix("id") for word in words if word.endswith("id")}
-    glued = stems & (OF_ROWS | OF_COLUMNS)  # userid
+    glued = stems & (ROW_WORDS | COLUMN_WORDS)  # userid
     return words | glued | ({"id"} if glued else set())
 
 
@@ -188,4 +190,4 @@ def list_cells(rows: IntArray, columns: IntArray) -> bool:
     shared = [
         float(np.sum(counts * (counts - 1.0))) for counts in map(np.bincount, (rows, columns))
     ]
-    return shared[0] * shared[1] / (2.0 * n_pairs * (n_pairs - 1.0)) >= EXPECTED_EQUALS
+    return shared[0] * shared[1] / (2.0 * n_pairs * (n_pairs - 1.0)) >= MIN_EXPECTED_DUPLICATES

@@ -90,7 +90,7 @@ class EntryExposures:
 
 
 # The formulas of an entry in standard units, by the value of ``standardize``.
-STANDARD = {
+STANDARD_UNIT_FORMULAS = {
     True: "({x}_ij − mean) / deviation of column j of {name}",
     "robust": "({x}_ij − median) / (interquartile range / 1.349) of column j of {name}",
     "ranks": "normal score of {x}_ij in column j of {name}",
@@ -335,7 +335,7 @@ def text_of(model: "Model") -> str:
     ]
     for block in filter(in_standard_units, blocks):
         x = block.likelihood.symbol
-        formula = STANDARD[block.standardize].format(x=x, name=block.name)
+        formula = STANDARD_UNIT_FORMULAS[block.standardize].format(x=x, name=block.name)
         explained += [f"{x}°_ij = {formula}", f"Z_{block.name} is in the units of {x}°_ij"]
     if any(block.scales_losses for block in blocks):
         explained.append("ℓ_j = loss per entry of column j at its best constant, 1 where it is 0")

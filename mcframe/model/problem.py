@@ -39,11 +39,11 @@ from mcframe.numerics.unlabeled import ImplicitCells, QuadraticCells
 from mcframe.storage.digest import digest_of
 
 # What distinguishes the data of a block from others.
-WHAT_COUNTS = attrgetter(
+DATA_ATTRIBUTES = attrgetter(
     "shape", "rows", "columns", "values", "weights", "offset", "has_implicit_cells", "original"
 )
 # The least weight of a ridge on effects.
-LIGHTEST_RIDGE = 1e-300
+MIN_RIDGE_WEIGHT = 1e-300
 
 
 @stored
@@ -127,7 +127,7 @@ class Problem:
     @cached_property
     def digest_of_data(self) -> str:
         """A digest of the bits of all blocks: equal only for equal entries and their additions."""
-        return digest_of([(name, *WHAT_COUNTS(table)) for name, table in self.tables.items()])
+        return digest_of([(name, *DATA_ATTRIBUTES(table)) for name, table in self.tables.items()])
 
     def with_weight(self, place: int, weight: float) -> "Problem":
         """Return the problem with another weight of one term; the data are shared."""
@@ -236,7 +236,7 @@ class Problem:
         """The weight of the ridge on a block's effects, in units of the objective."""
         weight = self.model.block(name).effects_weight
         # A weight that underflows still means a ridge, with which a block has an intercept.
-        return max(self.scale(name) * weight, LIGHTEST_RIDGE) if weight else 0.0
+        return max(self.scale(name) * weight, MIN_RIDGE_WEIGHT) if weight else 0.0
 
     def effects(self, name: str, effects: Mapping[str, Array]) -> Array:
         """A block's effects counted from 0, as they are reported.

@@ -14,7 +14,7 @@ from mcframe.contracts.likelihood import Parametric
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.validators import NotANumber, exact, floats_of
 from mcframe.model.forms import (
-    LARGEST,
+    LARGEST_VALUE,
     check_values,
     is_columns,
     is_pandas,
@@ -125,7 +125,7 @@ def offset_of(block: Block, observations: Observations, table: Table) -> CellNum
     elif observations.offset is not None:
         read = read_numbers(block, observations.offset, "offset", table)
         check_cells(block, "offset", table, read, "finite", ~np.isfinite(read.numbers))
-        needed, huge = f"at most {LARGEST:g} in size", np.abs(read.numbers) > LARGEST
+        needed, huge = f"at most {LARGEST_VALUE:g} in size", np.abs(read.numbers) > LARGEST_VALUE
         check_cells(block, "offset", table, read, needed, huge)
     else:
         return None

@@ -19,7 +19,7 @@ from mcframe.model.table import Standard, Table
 from mcframe.model.transforms import Units, affine_units, ranges_of, rank_units
 
 # A loss below this share of its summands is 0 up to rounding.
-NOTHING = 64.0 * EPS
+LOSS_ROUNDING = 64.0 * EPS
 
 
 def standard_of(block: Block, table: Table) -> Standard:
@@ -109,7 +109,7 @@ def losses_at_best_constants(
 
 def mean_losses(total: Array, lost: Array, sizes: Array) -> Array:
     """Return the mean loss of each column from what ``lost_at`` sums up; rounding is 0."""
-    return np.where(lost > NOTHING * sizes, lost, 0.0) / np.where(total > 0.0, total, 1.0)
+    return np.where(lost > LOSS_ROUNDING * sizes, lost, 0.0) / np.where(total > 0.0, total, 1.0)
 
 
 def counted_once(

@@ -293,7 +293,7 @@ class Table:
 
 
 # Attributes that a table has without its entries, too.
-KEPT = {
+ATTRIBUTES_WITHOUT_ENTRIES = {
     *("shape", "n_cells", "has_implicit_cells", "index", "names", "row_label", "column_label"),
     *("original", "given_offset", "offset", "units", "applied", "pending", "transforms"),
     *("wrap", "wrap_column", "wrap_row"),
@@ -344,7 +344,7 @@ class TableWithoutData:
         )
 
     def __getattr__(self, name: str) -> Any:
-        if name in KEPT:
+        if name in ATTRIBUTES_WITHOUT_ENTRIES:
             return getattr(self.empty, name)
         if name.startswith("__"):
             raise AttributeError(name)

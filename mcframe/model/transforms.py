@@ -17,7 +17,7 @@ from mcframe.contracts.errors import ModelError
 from mcframe.contracts.stored_classes import stored
 
 # The interquartile range of a normal distribution in standard deviations.
-QUARTILES = 1.349
+NORMAL_INTERQUARTILE_RANGE = 1.349
 
 
 class Transform(ABC):
@@ -351,7 +351,7 @@ def affine_units(
     centre, spread = mean, np.sqrt(squares / total)
     if robust:
         low, centre, high = quartiles(scaled, columns, weights, n_columns)
-        between = (high - low) / QUARTILES
+        between = (high - low) / NORMAL_INTERQUARTILE_RANGE
         spread = np.where(between > 0.0, between, spread)
     return affine_units_of(pivot, size, centre, spread)
 

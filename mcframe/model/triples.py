@@ -30,7 +30,7 @@ from mcframe.model.labels import (
 from mcframe.model.model import Observations
 from mcframe.model.table import Table
 
-WAYS = ("refuse", "mean", "last", "sum")
+WAYS_WITH_DUPLICATES = ("refuse", "mean", "last", "sum")
 # What ``DataError``s begin with.
 FUNCTION = "from_triples"
 
@@ -146,10 +146,10 @@ def from_triples(
     >>> fit.predict_pairs("stars", [("eve", "Up")]).round(1)
     array([4.1])
     """
-    if not is_word(duplicates, *WAYS):
+    if not is_word(duplicates, *WAYS_WITH_DUPLICATES):
         raise ModelError(
             f"{FUNCTION}: duplicates={duplicates!r} was given; take one of"
-            f" {', '.join(map(repr, WAYS))}"
+            f" {', '.join(map(repr, WAYS_WITH_DUPLICATES))}"
         )
     library, names, (of_rows, of_columns, of_values) = three_columns(frame, (row, column, value))
     index, row_codes = coded(of_rows, names[0], library, rows)

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects import PROJECTIONS
+from mcframe.compile.effects import MAX_PROJECTIONS
 from mcframe.compile.loss import BlockLossSummary, EntryLoss, FenchelConjugates, Loss, LossAt
 from mcframe.compile.program import Entries, Iterate
 from mcframe.contracts.arrays import Array
@@ -448,7 +448,7 @@ class PartitionedLoss(Loss):
         a few rounds each.
         """
         inside = gradient.changed(projected_gradients, LOSS, gradient)
-        for _ in range(PROJECTIONS if any(map(needs_zero_sums, self.block_losses)) else 0):
+        for _ in range(MAX_PROJECTIONS if any(map(needs_zero_sums, self.block_losses)) else 0):
             pairs = zip(self.block_losses, self.sums_by_effect(inside), strict=True)
             freed = [
                 p.effects.conjugate_of_sums(*sums, 0.0)[0]

@@ -21,7 +21,7 @@ from mcframe.contracts.validators import (
 from mcframe.fitting.fit_answer import Fit, new_rows
 from mcframe.model import Model, Problem
 from mcframe.model.held_out import (
-    NEVER,
+    NEVER_HELD_OUT,
     Held,
     HeldOut,
     by_content,
@@ -138,7 +138,7 @@ def dealt_parts(
     """Return the part of each entry, which depends on their order; -1 of those that stay."""
     parts = {}
     for name, table in observed.items():
-        parts[name] = np.full(table.n_entries, NEVER, dtype=np.intp)
+        parts[name] = np.full(table.n_entries, NEVER_HELD_OUT, dtype=np.intp)
         drawn = free[name][rng.permutation(free[name].size)]
         strata = table.columns
         if problem.model.block(name).likelihood.values is not None:  # each label, class and level
@@ -156,7 +156,7 @@ def dealt_parts(
     # After these moves one entry of each column that is in one part alone is never held out.
     for name, table in observed.items():
         in_single_part = in_one_part([(table.columns, parts[name])], table.shape[1])
-        parts[name][first_of_each(table.columns, in_single_part)] = NEVER
+        parts[name][first_of_each(table.columns, in_single_part)] = NEVER_HELD_OUT
     return parts
 
 
@@ -182,11 +182,11 @@ def in_one_part(pairs: list[tuple[IntArray, IntArray]], size: int) -> Mask:
 
     ``pairs`` are the row or column and the part of each entry.
     """
-    lowest, highest = np.full(size, np.iinfo(np.intp).max), np.full(size, NEVER)
+    lowest, highest = np.full(size, np.iinfo(np.intp).max), np.full(size, NEVER_HELD_OUT)
     for places, part in pairs:
         np.minimum.at(lowest, places, part)
         np.maximum.at(highest, places, part)
-    return np.asarray((lowest == highest) & (lowest != NEVER))
+    return np.asarray((lowest == highest) & (lowest != NEVER_HELD_OUT))
 
 
 def first_of_each(places: IntArray, chosen: Mask) -> IntArray:

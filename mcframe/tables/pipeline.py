@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
-from mcframe.model.held_out import NEVER, dealt_cells
+from mcframe.model.held_out import NEVER_HELD_OUT, dealt_cells
 from mcframe.posterior.answer import Posterior
 from mcframe.runtime.progress import current
 from mcframe.selection.splitters import RowFolds, check_length
@@ -213,13 +213,13 @@ def hold_out(
         count = 1 if coded.are_drawn else n_folds
         splitter = RowFolds(n_folds + coded.are_drawn, groups=labels)
         part = splitter.parts_of_rows(len(coded.values), rng)
-        parts = np.where(np.isnan(coded.codes), NEVER, part[:, None])
+        parts = np.where(np.isnan(coded.codes), NEVER_HELD_OUT, part[:, None])
     co_missing = CoMissingness.of_columns(np.isnan(coded.codes), rng)
     work_per_entry = max(len(co_missing), 1) * float(coded.owners.size) ** 3
     n_held_out = max(FEWEST_TOGETHER, int(WORK_TOGETHER / work_per_entry))
     for column in co_missing:
         places = np.flatnonzero((parts[:, column] >= 0) & (parts[:, column] < count))
-        parts[rng.permutation(places)[n_held_out:], column] = NEVER
+        parts[rng.permutation(places)[n_held_out:], column] = NEVER_HELD_OUT
     folds = folds_of_parts(coded.values, parts, coded.owners, count, co_missing=co_missing)
     masks = [fold.held for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
