@@ -81,7 +81,7 @@ def test_a_first_step_has_nothing_to_follow():
     before = state.objective
     extrapolate(program, state)
     assert state.objective == before
-    assert state.earlier is not None
+    assert state.previous is not None
 
 
 def test_what_is_not_lower_is_not_taken(monkeypatch):

@@ -27,7 +27,16 @@ SMALL_COLUMN_RATIO = 0.1
 MAX_DECREASE_RATIO = 0.95
 
 
-@stored(recomputed=("evaluation", "swept"))
+@stored(
+    recomputed=("evaluation", "after_sweeps"),
+    renamed_fields={
+        "to_fall": "remaining_decrease",
+        "settled": "large_converged",
+        "earlier": "previous",
+        "ahead": "pending_stages",
+        "begun": "objective_before",
+    },
+)
 @attrs.define(eq=False)
 class AlternatingState:
     """Z = U V' by its singular value decomposition, balanced, and the loss at its entries."""
@@ -42,14 +51,15 @@ class AlternatingState:
     length: float = np.inf  # Frobenius norm of the last proximal step
     sweeps: int = 0
     residual: float = np.inf  # relative decrease of the objective by the last sweep
-    to_fall: float = np.inf  # of all sweeps to come, by geometric extrapolation of the last two
-    settled: bool = False  # large columns have converged, and small ones are sought
+    # Relative decrease by all sweeps to come, extrapolated geometrically from the last two.
+    remaining_decrease: float = np.inf
+    large_converged: bool = False  # large columns have converged: proximal steps find small ones
     finished: str | None = None
-    earlier: tuple[Array, Array, float] | None = None  # factors and objective after the last step
-    ahead: tuple[str, ...] = ()  # stages of the current step that are still to come
-    begun: float = np.inf  # the objective before the current step
-    swept: tuple[Evaluation, float] | None = None  # loss and penalty after the last sweep
-    effects: tuple[Array | None, ...] | None = None  # of a paused state
+    previous: tuple[Array, Array, float] | None = None  # factors and objective after the last step
+    pending_stages: tuple[str, ...] = ()  # stages of the current step that are still to come
+    objective_before: float = np.inf  # the objective before the current step
+    after_sweeps: tuple[Evaluation, float] | None = None  # loss and penalty after the last sweep
+    effects: tuple[Array | None, ...] | None = None  # of a paused state, whose losses are left out
 
     @property
     def rank(self) -> int:
@@ -61,28 +71,30 @@ class AlternatingState:
         """F + R at the iterate."""
         return self.evaluation.value + self.penalty
 
-    def note_fall(self) -> None:
-        """Update ``residual`` and ``to_fall`` from the last sweep."""
-        if self.swept is None:
+    def update_decreases(self) -> None:
+        """Update ``residual`` and ``remaining_decrease`` from the last sweep."""
+        if self.after_sweeps is None:
             return
-        before, after = self.begun, self.swept[0].value + self.swept[1]
-        self.swept = None
-        fallen = max(before - after, 0.0) / max(abs(before), abs(after), 1e-300)
+        before, after = self.objective_before, self.after_sweeps[0].value + self.after_sweeps[1]
+        self.after_sweeps = None
+        decrease = max(before - after, 0.0) / max(abs(before), abs(after), 1e-300)
         if np.isfinite(self.residual):
-            ratio = min(fallen / self.residual, MAX_DECREASE_RATIO) if self.residual > 0.0 else 0.0
-            self.to_fall = fallen * ratio / (1.0 - ratio)
-        self.residual = fallen
+            ratio = (
+                min(decrease / self.residual, MAX_DECREASE_RATIO) if self.residual > 0.0 else 0.0
+            )
+            self.remaining_decrease = decrease * ratio / (1.0 - ratio)
+        self.residual = decrease
 
     def increase_accuracy(self) -> None:
-        """Seek small columns from now on; the second time, shrink their values more exactly."""
-        if self.settled:
+        """Take proximal steps of small columns from now on; the second time, more exact ones."""
+        if self.large_converged:
             self.shrinker.increase_accuracy()
-        self.settled = True
+        self.large_converged = True
 
     def move_to(self, program: Program, left: Array, right: Array) -> None:
         """Set Z = left @ right.T in balanced factors, and evaluate the objective there."""
-        # The rows of a left factor that stays are with their partitions already. The losses of
-        # unlabeled cells are asked for products with the balanced factors.
+        # Partitions already hold the rows of a left factor that has not changed. The losses of
+        # unlabeled cells are multiplied by the balanced factors later.
         factors = LowRank(left, right) if left is self.left and not program.background else None
         self.left, self.values, self.right = orthogonal_factors(left, right)
         latent = factors or LowRank(self.left, self.right)
@@ -101,7 +113,7 @@ class AlternatingState:
         return self.left / roots, self.right / roots
 
     def snapshot(self) -> tuple[Any, ...]:
-        """The attributes that ``arrive`` changes."""
+        """The attributes that ``move_to`` changes."""
         return (self.left, self.values, self.right, self.evaluation, self.penalty)
 
     def restore(self, snapshot: tuple[Any, ...]) -> None:
@@ -124,29 +136,30 @@ def lower(
 def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None:
     """Solve for one factor, the other and the effects fixed; then for the effects."""
     factor, other = (state.left, state.right) if by_rows else (state.right, state.left)
-    lines, weight = factor_rows_near(program, state.evaluation), program.penalty.threshold(1.0)
-    updated = lines.ridge_solutions(other, weight, by_rows)
-    # A quadratic over all cells is exact, so that a full step descends.
-    sure = lines.full_steps_descend and not program.background.n_read
+    factor_rows = factor_rows_near(program, state.evaluation)
+    weight = program.penalty.threshold(1.0)
+    updated = factor_rows.ridge_solutions(other, weight, by_rows)
+    # Where losses are quadratic a full step is exact, so that it descends.
+    descends = factor_rows.full_steps_descend and not program.background.n_read
     if program.background.n_read:  # a line search in each row takes a pass, and is seldom needed
         before, objective = state.snapshot(), state.objective
         state.move_to(program, *((updated, other) if by_rows else (other, updated)))
         if state.objective < objective:
             return
         state.restore(before)
-    if not sure:
-        updated = lines.descend(factor, updated, other, weight, by_rows)
+    if not descends:
+        updated = factor_rows.descend(factor, updated, other, weight, by_rows)
     state.move_to(program, *((updated, other) if by_rows else (other, updated)))
 
 
-# Columns at the start.
+# The number of columns at the start, and of the first small ones.
 INITIAL_COLUMNS = 16
-# Block Lanczos steps towards the first columns, and towards the first small ones.
+# Block Lanczos steps for the first columns, and for the first small ones.
 INITIAL_LANCZOS_STEPS, COMPLEMENT_LANCZOS_STEPS = 12, 30
 # The curvature of the next proximal step relative to the measured one, and the least ratio of two
 # in turn.
 CURVATURE_SAFETY, MIN_CURVATURE_RATIO = 1.05, 0.5
-# What rounding may change in an objective, relatively.
+# The relative rounding of an objective.
 OBJECTIVE_ROUNDING = 1e-12
 # The most that the curvature grows by after a step that was too long.
 MAX_CURVATURE_GROWTH = 8.0
@@ -163,19 +176,20 @@ def initial_columns(program: Program, state: AlternatingState) -> None:
     if not above.any():
         return
     left, s, right = left[:, above], s[above], right[:, above]
-    lengths = (s - weight) / factor_rows_near(program, state.evaluation).along(left, right)
+    values = (s - weight) / factor_rows_near(program, state.evaluation).along(left, right)
 
-    def begun(share: float) -> tuple[Array, Array]:
-        roots = np.sqrt(share * lengths)
+    def columns(share: float) -> tuple[Array, Array]:
+        roots = np.sqrt(share * values)
         return -left * roots, right * roots
 
-    lower(program, state, begun)
+    lower(program, state, columns)
 
 
 def rescale_small_columns(program: Program, state: AlternatingState) -> None:
     """The best singular value of each small column by itself; columns of the value 0 are dropped.
 
-    A Newton step along u v' for each column pair: the derivative is the weight less the gain.
+    A Newton step along u v' for each pair of columns, along which the objective has the derivative
+    ``u'S v`` plus the weight, with the gradient S.
     """
     small = state.small
     if not small.any():
@@ -186,16 +200,16 @@ def rescale_small_columns(program: Program, state: AlternatingState) -> None:
     forward, _ = state.evaluation.factor_gradients(*pair, small)
     gains = -np.einsum("ij,ij->j", pair[0], forward) / state.values[small]
     excess = gains - program.penalty.threshold(1.0)
-    moves = excess / curvatures
-    begun = state.values
+    changes = excess / curvatures
+    values = state.values
 
-    def moved(share: float) -> tuple[Array, Array]:
-        lengths = begun.copy()
-        lengths[small] = np.maximum(lengths[small] + share * moves, 0.0)
-        roots = np.sqrt(lengths[lengths > 0.0])
-        return left[:, lengths > 0.0] * roots, right[:, lengths > 0.0] * roots
+    def rescaled(share: float) -> tuple[Array, Array]:
+        new = values.copy()
+        new[small] = np.maximum(new[small] + share * changes, 0.0)
+        roots = np.sqrt(new[new > 0.0])
+        return left[:, new > 0.0] * roots, right[:, new > 0.0] * roots
 
-    lower(program, state, moved)
+    lower(program, state, rescaled)
 
 
 def proximal_step_in_complement(program: Program, state: AlternatingState) -> None:
@@ -207,43 +221,47 @@ def proximal_step_in_complement(program: Program, state: AlternatingState) -> No
     """
     small = state.small
     left, right = state.bases
-    off = left[:, ~small], right[:, ~small]
-    kept = state.left[:, ~small], state.right[:, ~small]
-    old = LowRank(left[:, small] * state.values[small], right[:, small])
-    begun, before, objective = state.evaluation, state.snapshot(), state.objective
-    matrix, again = begun.gradient, False
+    large_bases = left[:, ~small], right[:, ~small]
+    large_columns = state.left[:, ~small], state.right[:, ~small]
+    small_part = LowRank(left[:, small] * state.values[small], right[:, small])
+    evaluation, before, objective = state.evaluation, state.snapshot(), state.objective
+    matrix, is_second_trial = evaluation.gradient, False
     if state.shrinker.basis is None:
-        find_directions(state, matrix, *off)
+        find_directions(state, matrix, *large_bases)
     while True:
-        tried = state.curvature
-        step = 1.0 / tried
+        curvature = state.curvature
+        step = 1.0 / curvature
         factors = state.shrinker(
-            Projected(old + (-step) * matrix, *off),
+            Projected(small_part + (-step) * matrix, *large_bases),
             partial(program.spectral.shrink, step=step),
             program.penalty.threshold(step),
             state.length,
         )
-        moved = difference(LowRank(factors.left * factors.values, factors.right), old)
-        squared = inner(moved, moved)
-        if squared <= 0.0:
+        change = difference(LowRank(factors.left * factors.values, factors.right), small_part)
+        squared_length = inner(change, change)
+        if squared_length <= 0.0:
             return
         roots = np.sqrt(factors.values)
-        pair = factors.left * roots, factors.right * roots
-        state.move_to(program, *(np.hstack(sides) for sides in zip(kept, pair, strict=True)))
-        measured = begun.curvature_along(state.evaluation, moved) / squared
-        if measured <= tried:
-            state.curvature = max(CURVATURE_SAFETY * measured, MIN_CURVATURE_RATIO * tried)
-            state.length = float(np.sqrt(squared))
+        small_columns = factors.left * roots, factors.right * roots
+        state.move_to(
+            program,
+            *(np.hstack(sides) for sides in zip(large_columns, small_columns, strict=True)),
+        )
+        measured = evaluation.curvature_along(state.evaluation, change) / squared_length
+        if measured <= curvature:
+            state.curvature = max(CURVATURE_SAFETY * measured, MIN_CURVATURE_RATIO * curvature)
+            state.length = float(np.sqrt(squared_length))
             if state.objective <= objective + OBJECTIVE_ROUNDING * abs(objective):
                 return
             state.restore(before)
-            if again:
+            if is_second_trial:
                 return
-            again = True  # with a shrinkage that is now more exact
+            is_second_trial = True  # with a shrinkage that is now more exact
             continue
-        # A curvature measured far away, or where a loss overflowed, says little here.
+        # The next curvature is limited, as one that was measured far away, or where a loss
+        # overflowed, says little about this point.
         higher = measured if np.isfinite(measured) else np.inf
-        state.curvature = min(CURVATURE_SAFETY * higher, MAX_CURVATURE_GROWTH * tried)
+        state.curvature = min(CURVATURE_SAFETY * higher, MAX_CURVATURE_GROWTH * curvature)
         state.restore(before)
 
 
@@ -270,21 +288,23 @@ def extrapolate(program: Program, state: AlternatingState) -> None:
     its minimum about there. The better of that point and the doubled change is taken, if its
     objective is lower. Two evaluations at most.
     """
-    end, begun, earlier = (state.left, state.right), state.snapshot(), state.earlier
-    if earlier is None:
-        state.earlier = (*end, state.objective)
+    factors, snapshot, previous = (state.left, state.right), state.snapshot(), state.previous
+    if previous is None:
+        state.previous = (*factors, state.objective)
         return
-    left, right = align(earlier[0], earlier[1], *end)
-    moves = end[0] - left, end[1] - right
-    state.move_to(program, end[0] + moves[0], end[1] + moves[1])
-    further, beyond = state.snapshot(), state.objective
-    state.restore(begun)
+    left, right = align(previous[0], previous[1], *factors)
+    changes = factors[0] - left, factors[1] - right
+    state.move_to(program, factors[0] + changes[0], factors[1] + changes[1])
+    doubled, doubled_objective = state.snapshot(), state.objective
+    state.restore(snapshot)
     objective = state.objective
-    state.earlier = (*end, objective)
-    best, lowest_value = (further, beyond) if beyond < objective else (begun, objective)
-    share = parabola_minimiser(earlier[2], objective, beyond)
+    state.previous = (*factors, objective)
+    best, lowest_value = (
+        (doubled, doubled_objective) if doubled_objective < objective else (snapshot, objective)
+    )
+    share = parabola_minimiser(previous[2], objective, doubled_objective)
     if share > MIN_EXTRAPOLATION:
-        state.move_to(program, end[0] + share * moves[0], end[1] + share * moves[1])
+        state.move_to(program, factors[0] + share * changes[0], factors[1] + share * changes[1])
         if state.objective < lowest_value:
             return
     state.restore(best)
@@ -301,30 +321,36 @@ def align(left: Array, right: Array, like_left: Array, like_right: Array) -> tup
     return left @ rotation, right @ rotation
 
 
-def parabola_minimiser(before: float, current: float, beyond: float) -> float:
+def parabola_minimiser(before: float, current: float, after: float) -> float:
     """The minimiser of a parabola through values at -1, 0 and 1, at most ``MAX_EXTRAPOLATION``."""
-    if not np.isfinite(beyond):
+    if not np.isfinite(after):
         return 0.5
-    curvature, rise = before + beyond - 2.0 * current, 0.5 * (beyond - before)
+    curvature, rise = before + after - 2.0 * current, 0.5 * (after - before)
     if curvature <= 0.0:
         return MAX_EXTRAPOLATION
     return float(np.clip(-rise / curvature, 0.0, MAX_EXTRAPOLATION))
 
 
-# Sweeps have converged where one lowers the objective by less than this, relatively, or after so
-# many: the slow progress that remains is that of columns with small singular values.
+# Sweeps of the large columns have converged where one lowers the objective by less than this,
+# relatively, or after so many: columns with small singular values converge slowly from there on.
 SWEEP_TOLERANCE, MAX_SWEEPS = 2e-5, 10
 # The gap over the remaining decrease of the objective, both relative. The error of the gradient
 # goes with the root of that decrease: 23 to 29 were measured on 100,000 x 10,000 with 5e6 entries.
 GAP_PER_DECREASE = 30.0
 # The stages of an iteration, by the names that checkpoints hold.
 STAGES: dict[str, Callable[[Program, AlternatingState], None]] = {
-    "begin": initial_columns,
+    "initial columns": initial_columns,
     "sweep rows": partial(half_sweep, by_rows=True),
     "sweep columns": partial(half_sweep, by_rows=False),
-    "relength": rescale_small_columns,
-    "step aside": proximal_step_in_complement,
+    "rescale small columns": rescale_small_columns,
+    "proximal step": proximal_step_in_complement,
     "extrapolate": extrapolate,
+}
+# Names of stages in checkpoints of an earlier version.
+FORMER_STAGES = {
+    "begin": "initial columns",
+    "relength": "rescale small columns",
+    "step aside": "proximal step",
 }
 
 
@@ -409,11 +435,11 @@ class Alternating(Solver[Program, AlternatingState]):
 
     def pause(self, program: Program, state: AlternatingState) -> AlternatingState:
         """The factors, those of the last step, their effects, and the state of the shrinker."""
-        gone: Any = None
-        state.note_fall()
+        omitted: Any = None
+        state.update_decreases()
         return attrs.evolve(
             state,
-            evaluation=gone,
+            evaluation=omitted,
             effects=state.evaluation.effects,
             shrinker=state.shrinker.copy(),
         )
@@ -424,7 +450,14 @@ class Alternating(Solver[Program, AlternatingState]):
         """The paused state with its entries evaluated again."""
         evaluation = program.evaluate(LowRank(paused.left, paused.right), paused.effects)
         shrinker = paused.shrinker.copy(rng)
-        return attrs.evolve(paused, evaluation=evaluation, effects=None, shrinker=shrinker)
+        stages = tuple(FORMER_STAGES.get(stage, stage) for stage in paused.pending_stages)
+        return attrs.evolve(
+            paused,
+            evaluation=evaluation,
+            effects=None,
+            shrinker=shrinker,
+            pending_stages=stages,
+        )
 
     def step(self, program: Program, state: AlternatingState) -> None:
         """Two half sweeps, then a step of the small columns once the large ones have converged."""
@@ -432,28 +465,34 @@ class Alternating(Solver[Program, AlternatingState]):
 
     def stages(self, program: Program, state: AlternatingState) -> Iterator[None]:
         """One iteration in stages; those still to come are part of the state."""
-        if not state.ahead:
-            begins = state.rank == 0 and not state.settled
-            state.ahead = ("begin",) if begins else ("sweep rows", "sweep columns")
-            state.ahead += ("step aside", "extrapolate") if state.settled else ("relength",)
-            state.begun = state.objective
-        while state.ahead:
-            stage, *rest = state.ahead
+        if not state.pending_stages:
+            starts = state.rank == 0 and not state.large_converged
+            state.pending_stages = (
+                ("initial columns",) if starts else ("sweep rows", "sweep columns")
+            )
+            state.pending_stages += (
+                ("proximal step", "extrapolate")
+                if state.large_converged
+                else ("rescale small columns",)
+            )
+            state.objective_before = state.objective
+        while state.pending_stages:
+            stage, *rest = state.pending_stages
             advance(program, state, stage)
-            if stage in ("begin", "sweep columns"):
-                state.swept = state.evaluation, state.penalty
+            if stage in ("initial columns", "sweep columns"):
+                state.after_sweeps = state.evaluation, state.penalty
                 state.sweeps += 1
-            state.ahead = tuple(rest)
+            state.pending_stages = tuple(rest)
             if not rest:
-                state.note_fall()
+                state.update_decreases()
                 # Small columns wait for the next step: the sweeps may already suffice.
-                enough = state.residual <= SWEEP_TOLERANCE or state.sweeps >= MAX_SWEEPS
-                state.settled = state.settled or enough
+                converged = state.residual <= SWEEP_TOLERANCE or state.sweeps >= MAX_SWEEPS
+                state.large_converged = state.large_converged or converged
             yield
 
     def expected_gap(self, state: AlternatingState) -> float:
         """``GAP_PER_DECREASE`` times the remaining relative decrease of the objective."""
-        return GAP_PER_DECREASE * state.to_fall
+        return GAP_PER_DECREASE * state.remaining_decrease
 
     def candidate(self, program: Program, state: AlternatingState) -> Point:
         """The iterate in its factors."""
