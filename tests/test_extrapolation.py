@@ -77,7 +77,7 @@ def test_the_objective_never_rises_and_falls_faster(monkeypatch, likelihood):
 def test_a_first_step_has_nothing_to_follow():
     program = program_of(mc.Gaussian())
     state = solver.Alternating().init(program, None, np.random.default_rng(0))
-    solver.begin(program, state)
+    solver.initial_columns(program, state)
     before = state.objective
     extrapolate(program, state)
     assert state.objective == before

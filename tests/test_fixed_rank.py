@@ -131,11 +131,11 @@ def test_a_leap_that_leads_up_leaves_the_iterate_and_waits(monkeypatch, length):
     far = LowRank(length * np.ones((90, 1)), np.ones((60, 1)))
     monkeypatch.setattr(proximal, "newton_move_of", lambda *given: far)
     before, z = state.objective, state.iterates.iterate().array.copy()
-    patience = state.patience
+    patience = state.steps_before_newton
     assert not proximal.riemannian_newton_step(program, state)
     np.testing.assert_array_equal(state.iterates.iterate().array, z)
     assert state.objective == before
-    assert state.patience == 2 * patience
+    assert state.steps_before_newton == 2 * patience
     assert not proximal.may_take_newton_step(program, state)
     solver.step(program, state)  # an accelerated step instead, without momentum
     assert state.objective < before

@@ -202,9 +202,9 @@ class Settings:
         The seed of all that is random.
     began : float or None
         The moment of ``time.perf_counter`` from which seconds count; None for that of ``clock``.
-    made : int
+    iterations_made : int
         Iterations that another backend has made before: they are part of the budget.
-    keep : function of an Outcome, or None
+    write_checkpoint : function of an Outcome, or None
         Called at every certificate, and some time after one with a better iterate, with what
         would be the answer if all ended there.
     """
@@ -214,8 +214,8 @@ class Settings:
     callback: Callable[[Record], Any] | None = None
     random_state: int = 0
     began: float | None = None
-    made: int = 0
-    keep: "Callable[[Outcome], Any] | None" = None
+    iterations_made: int = 0
+    write_checkpoint: "Callable[[Outcome], Any] | None" = None
 
     def clock(self) -> float:
         """The moment from which seconds count."""

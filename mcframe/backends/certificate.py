@@ -53,12 +53,19 @@ class Dual:
     fenchel_conjugates: FenchelConjugates
 
     @classmethod
-    def of(cls, program: Program, at: Evaluation, terms: tuple[Array | None, ...]) -> "Dual":
+    def of(
+        cls, program: Program, evaluation: Evaluation, terms: tuple[Array | None, ...]
+    ) -> "Dual":
         """The gradients of an evaluation of the program, or of one made smooth.
 
         F* at the gradients of a loss without a conjugate is that of the same evaluation.
         """
-        return cls(at.entry_gradients, terms, at.effects, program.fenchel_conjugates(at, terms))
+        return cls(
+            evaluation.entry_gradients,
+            terms,
+            evaluation.effects,
+            program.fenchel_conjugates(evaluation, terms),
+        )
 
 
 @attrs.frozen(eq=False)
@@ -164,16 +171,16 @@ class DualPoint:
         return sets + self.program.loss.allowed_excess(self.gradient)
 
 
-def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint:
+def dual_point(program: Program, evaluation: Evaluation, dual: Dual | None) -> DualPoint:
     """The dual point of an evaluated candidate: its own gradients, or the solver's duals.
 
     Sums of gradients over free effects are made 0 up to rounding. The dual matrix of a nonsmooth
     term without a known dual is 0.
     """
     duals: tuple[Any, ...] = (None,) * len(program.terms) if dual is None else dual.terms
-    triples = zip(program.terms, duals, at.duals, strict=True)
-    terms = tuple(dual_matrix(*triple, at) for triple in triples)
-    gradient = at.entry_gradients
+    triples = zip(program.terms, duals, evaluation.duals, strict=True)
+    terms = tuple(dual_matrix(*triple, evaluation) for triple in triples)
+    gradient = evaluation.entry_gradients
     conjugates: FenchelConjugates = ()
     if dual is not None:
         gradient, conjugates = dual.gradient, dual.fenchel_conjugates
@@ -183,9 +190,9 @@ def dual_point(program: Program, at: Evaluation, dual: Dual | None) -> DualPoint
     finite = program.entries.finite(gradient)
     if finite:
         if of_evaluation:
-            conjugates = program.fenchel_conjugates(at, terms)
+            conjugates = program.fenchel_conjugates(evaluation, terms)
         gradient, terms = program.centred(gradient, terms)
-    return DualPoint(program, gradient, terms, conjugates, at.background, finite=finite)
+    return DualPoint(program, gradient, terms, conjugates, evaluation.background, finite=finite)
 
 
 def nearest_gradient(program: Program, gradient: Array, terms: Sequence[Array]) -> Array:
@@ -196,14 +203,14 @@ def nearest_gradient(program: Program, gradient: Array, terms: Sequence[Array]) 
 
 
 def dual_matrix(
-    term: BlockTerm, solver_dual: Array | None, gradient_dual: Array | None, at: Evaluation
+    term: BlockTerm, solver_dual: Array | None, gradient_dual: Array | None, evaluation: Evaluation
 ) -> Array:
     """The dual matrix of the solver for a term, else the gradient of the term, else 0."""
     if solver_dual is not None:
         return solver_dual
     if gradient_dual is not None:
         return gradient_dual
-    return np.zeros_like(term.forward(at.iterate.columns(term.columns)))
+    return np.zeros_like(term.forward(evaluation.iterate.columns(term.columns)))
 
 
 # The most scales that are tried to bring a dual point into every domain at once.
@@ -574,7 +581,7 @@ class PrimalValues:
 
     program: Program
     candidate: Point
-    at: Evaluation  # of the losses and the smooth terms at the candidate
+    evaluation: Evaluation  # of the losses and the smooth terms at the candidate
     main: float  # the value of the main regularizer
     term_values: tuple[float, ...]  # of the others
     rounding: Any  # a bound on the change of the losses by rounding of predictors
@@ -585,23 +592,28 @@ class PrimalValues:
         """Losses and terms at a candidate, effects solved for where they can be."""
         latent: LowRank = candidate.latent
         fixed = None if candidate.dual is None else candidate.dual.effects
-        at, main = program.evaluate(latent, candidate.warm, fixed), program.penalty.value(latent)
+        evaluation, main = (
+            program.evaluate(latent, candidate.warm, fixed),
+            program.penalty.value(latent),
+        )
         term_values = tuple(
-            value if term.smooth else term.value(at.iterate.columns(term.columns), at.effects)
-            for term, value in zip(program.terms, at.values, strict=True)
+            value
+            if term.smooth
+            else term.value(evaluation.iterate.columns(term.columns), evaluation.effects)
+            for term, value in zip(program.terms, evaluation.values, strict=True)
         )
         # Of rows in partitions these come with the round that is asked next.
-        loss, gradients = program.loss, at.entry_gradients
-        rounding = loss.rounding(at.iterate.z, at.effects, gradients)
+        loss, gradients = program.loss, evaluation.entry_gradients
+        rounding = loss.rounding(evaluation.iterate.z, evaluation.effects, gradients)
         mixed = program.penalty.mixes_columns
-        rounding_of_entries = EPS * latent.length * at.entries.stretch
+        rounding_of_entries = EPS * latent.length * evaluation.entries.stretch
         resolution = loss.moved_by(rounding_of_entries, gradients) if mixed else 0.0
-        return cls(program, candidate, at, main, term_values, rounding, resolution)
+        return cls(program, candidate, evaluation, main, term_values, rounding, resolution)
 
     @property
     def objective(self) -> float:
         """Losses and terms."""
-        return self.at.losses + self.main + sum(self.term_values)
+        return self.evaluation.losses + self.main + sum(self.term_values)
 
     @property
     def vanishes(self) -> bool:
@@ -614,35 +626,42 @@ class PrimalValues:
         # R at a Z of equal entries of the size of predictors, which is 0 if all data are 0.
         unit, ones = self.program.loss.unit, [np.ones((n, 1)) for n in self.program.shape]
         elsewhere = self.program.penalty.value(LowRank(unit * ones[0], ones[1]))
-        if self.at.background or self.main > ZERO_TERM_RATIO * elsewhere:
+        if self.evaluation.background or self.main > ZERO_TERM_RATIO * elsewhere:
             return False
         for term, value in zip(self.program.terms, self.term_values, strict=True):
             if value > ZERO_TERM_RATIO * term.value(np.zeros((self.program.shape[0], term.width))):
                 return False
-        return self.program.loss.vanishes(self.at.iterate.z, self.at.effects)
+        return self.program.loss.vanishes(self.evaluation.iterate.z, self.evaluation.effects)
 
     def certificate(self, bound: Bound, extra_error: float = 0.0) -> Certificate:
         """The objective with a bound, and the rounding of both."""
-        at, length = self.at, self.candidate.latent.length
+        evaluation, length = self.evaluation, self.candidate.latent.length
         lowered_by = bound.rounding + extra_error
         total = float(self.rounding) + lowered_by
-        total += summed_rounding(self.objective, at.entries.size)
+        total += summed_rounding(self.objective, evaluation.entries.size)
         total += self.program.penalty.rounding(self.candidate.latent)
         for block_term in self.program.terms:
-            total += block_term.rounding(at.iterate.columns(block_term.columns), at.effects)
+            total += block_term.rounding(
+                evaluation.iterate.columns(block_term.columns), evaluation.effects
+            )
         resolution = float(self.resolution)
         resolution += bound.excess * self.main  # the cost of scaling the gradient down by as much
         # A bound that is not close to 0 proves that the optimum is not 0.
         small = bound.value <= 0.5 * self.objective
         zero_below = self.objective + total if small and self.vanishes else 0.0
         shape = self.program.shape
-        added = [term.added(at.effects, (shape[0], term.width)) for term in self.program.terms]
+        added = [
+            term.added(evaluation.effects, (shape[0], term.width)) for term in self.program.terms
+        ]
         infeasibility = bound.infeasibility(
             length, [float(np.linalg.norm(matrix)) for matrix in added]
         )
         rounding = Rounding(total, zero_below, resolution, infeasibility, lowered_by)
         return Certificate(
-            self.objective, bound.value, self.program.effects_by_block(at.effects), rounding
+            self.objective,
+            bound.value,
+            self.program.effects_by_block(evaluation.effects),
+            rounding,
         )
 
 
@@ -676,10 +695,10 @@ def certify(program: Program, candidate: Point, tol: float = 0.0) -> Certificate
     exactly as that needs. With 0 they are bounded as exactly as possible.
     """
     primal = PrimalValues.of(program, candidate)
-    at, dual = primal.at, candidate.dual
-    point = dual_point(program, at, dual)
+    evaluation, dual = primal.evaluation, candidate.dual
+    point = dual_point(program, evaluation, dual)
     if not point.finite:  # a loss overflowed: nothing is known here
-        return Certificate(np.inf, -np.inf, program.effects_by_block(at.effects))
+        return Certificate(np.inf, -np.inf, program.effects_by_block(evaluation.effects))
     if not program.loss.convex:
         return primal.certificate(NO_BOUND)
     try:
@@ -716,7 +735,7 @@ def bound_of(primal: PrimalValues, point: DualPoint, tol: float) -> tuple[Bound,
     # A point that was moved into all domains has other sums: take the one that gave the bound.
     dual = point if bound.point is None else bound.point
     sums = program.sums_of_terms(dual.terms)
-    return bound, program.loss.imbalance(dual.gradient, primal.at.effects, sums)
+    return bound, program.loss.imbalance(dual.gradient, primal.evaluation.effects, sums)
 
 
 def higher_of(bound: Bound, other: Bound) -> Bound:
@@ -785,7 +804,7 @@ def tapered_bound(
         if not 0 < n_long <= MAX_TAPERED_DIRECTIONS:
             break
         if costs is None:
-            costs = scaling_costs(program, primal.at, point.gradient)
+            costs = scaling_costs(program, primal.evaluation, point.gradient)
         space.advance(max(TAPERING_LANCZOS_STEPS - space.steps, 0))
         fresh = space.leading(n_long + EXTRA_SINGULAR_VECTORS)[2]
         directions = np.hstack([directions, fresh * np.exp(log_scales[matrix.shape[0] :, None])])

@@ -310,7 +310,7 @@ def solve_in_turn(
                 break
         certificate = certificate_of(compiled, outcome)
         settings = attrs.evolve(
-            settings, start=Start(outcome.point, certificate), made=iterations_made
+            settings, start=Start(outcome.point, certificate), iterations_made=iterations_made
         )
         queue = [*queue[1:], queue[0]]
         current().begin(f"{queue[-1].name} hands over to {queue[0].name}", announced=True)

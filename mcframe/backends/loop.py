@@ -76,14 +76,16 @@ class SolverRun:
     program: Program
     settings: Settings
     state: Any = None
-    iteration: int = attrs.Factory(lambda run: run.settings.made, takes_self=True)
+    iteration: int = attrs.Factory(lambda run: run.settings.iterations_made, takes_self=True)
     point: Point | None = None  # the best one so far, with its certificate
     certificate: Certificate = attrs.field(factory=lambda: Certificate(np.inf, -np.inf, {}))
     answer: Point | None = None  # the point in Z, the same object as long as that is the best one
     bound: float = -np.inf
     bound_rounding: Rounding = attrs.field(factory=Rounding)  # how exactly the bound is known
     records: list[Record] = attrs.field(factory=list)
-    next_check: int = attrs.Factory(lambda run: run.settings.made + FIRST_CHECK, takes_self=True)
+    next_check: int = attrs.Factory(
+        lambda run: run.settings.iterations_made + FIRST_CHECK, takes_self=True
+    )
     gap_ratio: float = 1.0  # of the certified gap to the expected one, at the last certificate
     check_seconds: float = 0.0  # seconds of the last certificate
     paused: SolverCheckpoint | None = None  # where the solver stood at the last certificate
@@ -91,8 +93,8 @@ class SolverRun:
     stopped: bool = False  # by the callback
     unbounded: bool = False  # the objective was seen to fall without end
     began: float = attrs.Factory(lambda run: run.settings.clock(), takes_self=True)
-    kept: float = attrs.field(factory=time.perf_counter)  # the time of the last checkpoint
-    keep_seconds: float = 0.0  # seconds that writing it took
+    last_checkpoint: float = attrs.field(factory=time.perf_counter)  # when it was written
+    checkpoint_seconds: float = 0.0  # seconds that writing it took
 
     @property
     def budget(self) -> Budget:
@@ -167,8 +169,8 @@ class SolverRun:
 
     def check(self) -> None:
         """Certify the iterate, keep it if it is the best, and plan the next certificate."""
-        wait = int(self.iteration == self.settings.made)
-        self.keep_between(wait, ahead=self.check_seconds)
+        wait = int(self.iteration == self.settings.iterations_made)
+        self.checkpoint_if_old(wait, seconds_ahead=self.check_seconds)
         began, solver, state = time.perf_counter(), self.solver, self.state
         candidate, expected = solver.candidate(self.program, state), solver.expected_gap(state)
         certificate = certify(self.program, candidate, self.budget.tol)
@@ -185,31 +187,32 @@ class SolverRun:
         self.plan(record)
         self.paused = self.pause(self.next_check - self.iteration)
         self.note(record)
-        if self.settings.keep is not None:
-            self.settings.keep(self.outcome(INTERRUPTED))
-            self.kept = time.perf_counter()
+        if self.settings.write_checkpoint is not None:
+            self.settings.write_checkpoint(self.outcome(INTERRUPTED))
+            self.last_checkpoint = time.perf_counter()
 
     def pause(self, wait: int, certified: bool = True) -> SolverCheckpoint:
         """The state to go on from in another run, so many iterations before the next check."""
         paused = self.solver.pause(self.program, self.state)
         return SolverCheckpoint(self.solver, paused, wait, self.gap_ratio, certified)
 
-    def keep_between(self, wait: int, ahead: float = 0.0) -> None:
-        """Write a checkpoint of the solver's state and the best point, where the last one is old.
+    def checkpoint_if_old(self, wait: int, seconds_ahead: float = 0.0) -> None:
+        """Write a checkpoint of the solver's state and the best point if the last one is old.
 
-        Or will be after the next ``ahead`` seconds. Nothing is evaluated for it, and the state of
-        the run does not change, so that results do not depend on clocks.
+        It is written, too, if the last one will be old after the next ``seconds_ahead`` seconds.
+        Nothing is evaluated for it, and the state of the run does not change, so that results do
+        not depend on clocks.
         """
-        began, keep = time.perf_counter(), self.settings.keep
-        late = began - self.kept + ahead >= max(
-            CHECKPOINT_SECONDS, CHECKPOINT_TIME_RATIO * self.keep_seconds
+        began, write = time.perf_counter(), self.settings.write_checkpoint
+        late = began - self.last_checkpoint + seconds_ahead >= max(
+            CHECKPOINT_SECONDS, CHECKPOINT_TIME_RATIO * self.checkpoint_seconds
         )
-        if keep is None or self.point is None or not (late and np.isfinite(self.state.objective)):
+        if write is None or self.point is None or not (late and np.isfinite(self.state.objective)):
             return
         outcome = self.outcome(INTERRUPTED)
-        keep(attrs.evolve(outcome, paused=self.pause(wait, certified=False)))
-        self.kept = time.perf_counter()
-        self.keep_seconds = self.kept - began
+        write(attrs.evolve(outcome, paused=self.pause(wait, certified=False)))
+        self.last_checkpoint = time.perf_counter()
+        self.checkpoint_seconds = self.last_checkpoint - began
 
     def note(self, record: Record) -> None:
         """Add a record, report it and pass it to the callback."""
@@ -241,7 +244,7 @@ class SolverRun:
 
         It depends on gaps and iteration numbers alone, so that runs repeat exactly.
         """
-        iterations = record.iteration - self.settings.made
+        iterations = record.iteration - self.settings.iterations_made
         latest = int(np.clip(iterations // 2, MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL))
         wait = latest
         if self.records and 0.0 < self.budget.tol < record.gap < np.inf:
@@ -252,7 +255,7 @@ class SolverRun:
             if stalled(self.records[-1], record) and iterations > 2 * FIRST_CHECK:
                 self.state.increase_accuracy()
         wait = min(max(wait, MIN_CHECK_INTERVAL), latest)
-        self.next_check = self.settings.made + max(FIRST_CHECK, iterations + wait)
+        self.next_check = self.settings.iterations_made + max(FIRST_CHECK, iterations + wait)
 
     def iterate(self) -> Ending:
         """Steps and certificates until there is a reason to stop."""
@@ -266,12 +269,12 @@ class SolverRun:
             )
         if self.next_check <= self.iteration:
             # A certificate that was interrupted. If it is again, the next run steps before it.
-            self.keep_between(wait=1, ahead=np.inf)
+            self.checkpoint_if_old(wait=1, seconds_ahead=np.inf)
             self.check()
         while True:
             if (
                 self.point is None
-                and self.iteration - self.settings.made >= MAX_INFEASIBLE_ITERATIONS
+                and self.iteration - self.settings.iterations_made >= MAX_INFEASIBLE_ITERATIONS
             ):
                 raise NothingFeasible(no_feasible_point(self.program))
             ending = self.end_of_run(stationary_residual)
@@ -291,7 +294,7 @@ class SolverRun:
                 return self.end_of_budget(spent)
             began = time.perf_counter()
             for _ in self.solver.stages(self.program, self.state):
-                self.keep_between(wait=max(self.next_check - self.iteration, 1))
+                self.checkpoint_if_old(wait=max(self.next_check - self.iteration, 1))
             step_seconds = time.perf_counter() - began
             self.iteration += 1
             if not np.isfinite(self.state.objective):

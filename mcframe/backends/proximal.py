@@ -20,13 +20,14 @@ from mcframe.numerics.shrinkage import Shrinker, Shrunk
 from mcframe.runtime.machine import check_time, matmul
 
 # Conjugate gradient steps at most, and the length of the residual relative to the first that
-# ends them: from there on the rank's curvature says less than a new step would.
+# ends them: a proximal step then gains more than further conjugate gradient steps.
 MAX_CG_STEPS, CG_TOLERANCE = 10, 0.1
-# Pairs of singular vectors of the gradient beyond the rank count from this length on. On
-# 1,000 x 600 at rank 276 steps for a gap of 2e-7 were as many with 0.3 (all) as with 0.93; without
-# any the gap was 100 times as large after so many.
+# The least singular value, in units of the weight, of pairs of singular vectors of the gradient in
+# the complement of Z that the preconditioner has. On 1,000 x 600 at rank 276 steps for a gap of
+# 2e-7 were as many with 0.3 (all) as with 0.93; without any the gap was 100 times as large after
+# so many.
 MIN_PAIR_LENGTH = 0.9
-# A pair's curvature counts as at least this share of what it would be without its partner.
+# The curvature of a pair counts as at least this share of that of one of its vectors alone.
 MIN_PAIR_CURVATURE = 0.02
 SINGLE = np.float32
 
@@ -41,13 +42,15 @@ class Tangent:
 
     def dot(self, other: "Tangent") -> float:
         """The inner product of the two as matrices."""
-        mine, others = attrs.astuple(self), attrs.astuple(other)
-        return sum(float(np.vdot(a, b)) for a, b in zip(mine, others, strict=True))
+        arrays, other_arrays = attrs.astuple(self), attrs.astuple(other)
+        return sum(float(np.vdot(a, b)) for a, b in zip(arrays, other_arrays, strict=True))
 
     def plus(self, share: float, other: "Tangent") -> "Tangent":
         """The sum of this move and so much of another."""
-        mine, others = attrs.astuple(self), attrs.astuple(other)
-        return Tangent(*(a + a.dtype.type(share) * b for a, b in zip(mine, others, strict=True)))
+        arrays, other_arrays = attrs.astuple(self), attrs.astuple(other)
+        return Tangent(
+            *(a + a.dtype.type(share) * b for a, b in zip(arrays, other_arrays, strict=True))
+        )
 
     def cast(self, dtype: type[np.floating], share: float = 1.0) -> "Tangent":
         """A share of it, in numbers of another type."""
@@ -73,88 +76,111 @@ class FixedRank:
         """The gradient of F + ||.||_* along the matrices of the rank."""
         forward, backward = matmul(self.gradient, self.right), matmul(self.gradient.T, self.left)
         middle = matmul(self.left.T, forward)
-        aside = forward - matmul(self.left, middle), backward - matmul(self.right, middle.T)
+        complement = forward - matmul(self.left, middle), backward - matmul(self.right, middle.T)
         middle.ravel()[:: middle.shape[0] + 1] += 1.0
-        return Tangent(middle, *aside)
+        return Tangent(middle, *complement)
 
     def matrix(self, move: Tangent) -> LowRank:
         """A move as a product."""
         left = matmul(self.left, move.middle) + move.left
         return LowRank(np.hstack([left, self.left]), np.hstack([self.right, move.right]))
 
-    def hessian_product(self, move: Tangent, change: Array) -> Tangent:
+    def hessian_product(self, move: Tangent, gradient_change: Array) -> Tangent:
         """The change of the gradient along a move, given that of the gradient of F.
 
         In addition to that change K has the curvature of the norm in its skew part, U and V have
         ``1 / s``, and S (I - B B') ties U diag(1 / s) to V diag(1 / s) (Vandereycken, SIAM J.
         Optim. 2013).
         """
-        forward, backward = matmul(change, self.right), matmul(change.T, self.left)
+        forward, backward = (
+            matmul(gradient_change, self.right),
+            matmul(gradient_change.T, self.left),
+        )
         middle = matmul(self.left.T, forward)
         forward += matmul(self.gradient, move.right / self.values)
         backward += matmul(self.gradient.T, move.left / self.values)
         forward -= matmul(self.left, matmul(self.left.T, forward))
         backward -= matmul(self.right, matmul(self.right.T, backward))
-        stiff = SINGLE(1.0) / self.values
-        middle += self.skewed() * (move.middle - move.middle.T)
-        return Tangent(middle, forward + stiff * move.left, backward + stiff * move.right)
+        inverse_values = SINGLE(1.0) / self.values
+        middle += self.skew_curvature() * (move.middle - move.middle.T)
+        return Tangent(
+            middle, forward + inverse_values * move.left, backward + inverse_values * move.right
+        )
 
-    def skewed(self) -> Array:
+    def skew_curvature(self) -> Array:
         """Half of the norm's curvature along each skew pair of K."""
         return 1.0 / (self.values[:, None] + self.values)
 
     def pairs(self, candidate_vectors: Array) -> tuple[Array, Array, Array]:
-        """Singular vectors and values of S off the spaces of Z, in the span of some given ones.
+        """Pairs of singular vectors of S orthogonal to those of Z, and their singular values.
 
-        ``near`` (m columns) are orthonormal vectors of the shorter side.
+        They are in the span of ``candidate_vectors``, m orthonormal columns of the shorter side.
         """
         n_rows, n_columns = self.gradient.shape
         if n_rows < n_columns:
-            turned = FixedRank(self.right, self.values, self.left, self.gradient.T)
-            return turned.pairs(candidate_vectors)[::-1]
-        image = matmul(self.gradient, candidate_vectors)
-        image -= matmul(self.left, matmul(self.left.T, image))
-        squares, turn = np.linalg.eigh(image.T @ image)
-        crowded = squares > MIN_PAIR_LENGTH**2
-        lengths, turn = np.sqrt(squares[crowded]), turn[:, crowded]
-        return image @ turn / lengths, lengths, candidate_vectors @ turn
+            transposed = FixedRank(self.right, self.values, self.left, self.gradient.T)
+            return transposed.pairs(candidate_vectors)[::-1]
+        images = matmul(self.gradient, candidate_vectors)
+        images -= matmul(self.left, matmul(self.left.T, images))
+        squares, rotation = np.linalg.eigh(images.T @ images)
+        selected = squares > MIN_PAIR_LENGTH**2
+        lengths, rotation = np.sqrt(squares[selected]), rotation[:, selected]
+        return images @ rotation / lengths, lengths, candidate_vectors @ rotation
 
 
 class Preconditioner:
     """The inverse of the curvature, that of F taken to be the same everywhere.
 
-    Where singular values of S off the spaces of Z crowd below 1, a move of U along such a
-    left vector and of V along its partner has next to no curvature of the norm: there 2 x 2
-    matrices are inverted.
+    Where singular values of S in the orthogonal complement of Z are just below 1, a move of U
+    along such a left vector and of V along its right one has next to no curvature of the norm:
+    there the 2 x 2 matrices of each pair are inverted.
     """
 
-    def __init__(self, at: FixedRank, curvature: float, candidate_vectors: Array | None) -> None:
+    def __init__(
+        self, point: FixedRank, curvature: float, candidate_vectors: Array | None
+    ) -> None:
         if candidate_vectors is None:
-            candidate_vectors = np.zeros((min(at.gradient.shape), 0))
+            candidate_vectors = np.zeros((min(point.gradient.shape), 0))
         self.left, lengths, self.right = (
-            array.astype(SINGLE) for array in at.pairs(candidate_vectors)
+            array.astype(SINGLE) for array in point.pairs(candidate_vectors)
         )
-        alone = curvature + 1.0 / at.values
-        tied = lengths[:, None] / at.values
-        both = np.maximum(alone**2 - tied**2, (MIN_PAIR_CURVATURE * alone) ** 2)
-        self.alone = alone.astype(SINGLE)
-        self.kept = (alone / both - 1.0 / alone).astype(SINGLE)
-        self.crossed = (-tied / both).astype(SINGLE)
-        self.curvature, self.skewed = curvature, (curvature + 2.0 * at.skewed()).astype(SINGLE)
+        diagonal = curvature + 1.0 / point.values
+        coupling = lengths[:, None] / point.values
+        determinant = np.maximum(diagonal**2 - coupling**2, (MIN_PAIR_CURVATURE * diagonal) ** 2)
+        self.diagonal = diagonal.astype(SINGLE)
+        self.diagonal_change = (diagonal / determinant - 1.0 / diagonal).astype(SINGLE)
+        self.off_diagonal = (-coupling / determinant).astype(SINGLE)
+        self.curvature, self.skew_curvature = (
+            curvature,
+            (curvature + 2.0 * point.skew_curvature()).astype(SINGLE),
+        )
 
     def __call__(self, move: Tangent) -> Tangent:
         """The curvature's inverse times a move."""
-        along, across = matmul(self.left.T, move.left), matmul(self.right.T, move.right)
-        left = matmul(self.left, self.kept * along + self.crossed * across)
-        right = matmul(self.right, self.kept * across + self.crossed * along)
-        even, odd = move.middle + move.middle.T, move.middle - move.middle.T
-        middle = even * SINGLE(0.5 / self.curvature) + SINGLE(0.5) * odd / self.skewed
-        return Tangent(middle, left + move.left / self.alone, right + move.right / self.alone)
+        left_coefficients, right_coefficients = (
+            matmul(self.left.T, move.left),
+            matmul(self.right.T, move.right),
+        )
+        left = matmul(
+            self.left,
+            self.diagonal_change * left_coefficients + self.off_diagonal * right_coefficients,
+        )
+        right = matmul(
+            self.right,
+            self.diagonal_change * right_coefficients + self.off_diagonal * left_coefficients,
+        )
+        symmetric, skew = move.middle + move.middle.T, move.middle - move.middle.T
+        middle = (
+            symmetric * SINGLE(0.5 / self.curvature) + SINGLE(0.5) * skew / self.skew_curvature
+        )
+        return Tangent(
+            middle, left + move.left / self.diagonal, right + move.right / self.diagonal
+        )
 
 
 def newton_move(
-    at: FixedRank,
-    change: Callable[[Array], Array],
+    point: FixedRank,
+    gradient_change: Callable[[Array], Array],
     curvature: float,
     candidate_vectors: Array | None = None,
 ) -> LowRank:
@@ -175,28 +201,36 @@ def newton_move(
         Vectors of the shorter side that may belong to singular values of the gradient just below
         1: orthonormal, and orthogonal to those of Z.
     """
-    gradient = at.riemannian_gradient()
+    gradient = point.riemannian_gradient()
     length = float(np.sqrt(gradient.dot(gradient)))
     zero = gradient.cast(SINGLE, 0.0)
     if length == 0.0:
-        return at.matrix(zero)
-    precondition, single = Preconditioner(at, curvature, candidate_vectors), at.cast(SINGLE)
+        return point.matrix(zero)
+    precondition, single_point = (
+        Preconditioner(point, curvature, candidate_vectors),
+        point.cast(SINGLE),
+    )
     move, residual = zero, gradient.cast(SINGLE, -1.0 / length)
-    direction = turned = precondition(residual)
-    size = first = residual.dot(turned)
+    direction = preconditioned = precondition(residual)
+    energy = first_energy = residual.dot(preconditioned)
     for _ in range(MAX_CG_STEPS):
         check_time()
-        curved = single.hessian_product(direction, change(single.matrix(direction).dense()))
-        along = direction.dot(curved)
-        if not along > 0.0:
+        product = single_point.hessian_product(
+            direction, gradient_change(single_point.matrix(direction).dense())
+        )
+        curvature_along = direction.dot(product)
+        if not curvature_along > 0.0:
             break
-        move, residual = move.plus(size / along, direction), residual.plus(-size / along, curved)
-        turned = precondition(residual)
-        before, size = size, residual.dot(turned)
-        if size <= CG_TOLERANCE**2 * first:
+        move, residual = (
+            move.plus(energy / curvature_along, direction),
+            residual.plus(-energy / curvature_along, product),
+        )
+        preconditioned = precondition(residual)
+        before, energy = energy, residual.dot(preconditioned)
+        if energy <= CG_TOLERANCE**2 * first_energy:
             break
-        direction = turned.plus(size / before, direction)
-    return at.matrix(move.cast(np.float64, length))
+        direction = preconditioned.plus(energy / before, direction)
+    return point.matrix(move.cast(np.float64, length))
 
 
 # The next trial curvature relative to the measured one, and the least ratio of two in turn.
@@ -210,11 +244,11 @@ CURVATURE_WINDOW = 10
 MIN_CURVATURE_SHARE = 1e-6
 # The relative rounding of an objective.
 OBJECTIVE_ROUNDING = 1e-12
-# A leap is tried once the rank has changed by no more than this share in each of so many steps;
-# after one that failed, in twice as many. On 1,000 x 600 at rank 276 leaps after two such steps
-# led no further than the next step did.
+# A Newton step is tried once the rank has changed by no more than this share in each of so many
+# steps; after one that failed, in twice as many. On 1,000 x 600 at rank 276 Newton steps after two
+# such steps led no further than the next proximal step did.
 MAX_RANK_CHANGE, STEPS_BEFORE_NEWTON = 0.03, 4
-# A move so many times as long as Z is no Newton step to an optimum nearby.
+# A Newton step that is longer than so many times Z is not tried: no optimum is nearby.
 MAX_NEWTON_LENGTH = 10.0
 # The gap over the residual times the nuclear norm over the objective: the ratio of the spectral to
 # the Frobenius norm of the gradient's residual. On 1,000 x 600 it was 0.02 to 0.2, 0.05 mostly.
@@ -230,12 +264,24 @@ class ProximalTrial:
     curvature: float
     measured: float  # the curvature of F between Y and X_new
     weight: float  # t_new
-    squared: float  # ||X_new - X||^2
+    squared_change: float  # ||X_new - X||^2
     advance: float  # <X_new - Y, X_new - X>
     residual: float  # L ||X_new - Y||
 
 
-@stored(recomputed=("iterates", "evaluation", "evaluation_before"))
+@stored(
+    recomputed=("iterates", "evaluation", "evaluation_before"),
+    renamed_fields={
+        "first": "curvature_scale",
+        "used": "accepted_curvature",
+        "descent": "curvature_ratio",
+        "slowing": "ratio_exponent",
+        "measured": "measured_curvatures",
+        "past": "squared_change",
+        "settled": "steady_steps",
+        "patience": "steps_before_newton",
+    },
+)
 @attrs.define(eq=False)
 class ProximalState:
     """The iterate X, the one before it, and the program evaluated at both."""
@@ -248,18 +294,19 @@ class ProximalState:
     penalty: float
     shrinker: Shrinker
     curvature: float  # the next trial L
-    first: float  # the scale of L, for its lowest value
-    used: float  # L_k, the one that the last step was taken with
-    descent: float = MIN_CURVATURE_RATIO  # how fast L may come down
-    slowing: float = RATIO_EXPONENT  # the power that it is raised to where L was too low
-    measured: tuple[float, ...] = ()  # the curvatures of the last steps
+    curvature_scale: float  # the scale of L, for its lowest value
+    accepted_curvature: float  # L_k, the one that the last step was taken with
+    curvature_ratio: float = MIN_CURVATURE_RATIO  # the least ratio of the next L to L_k
+    ratio_exponent: float = RATIO_EXPONENT  # the power that it is raised to where L was too low
+    measured_curvatures: tuple[float, ...] = ()  # the curvatures of the last steps
     weight: float = 1.0  # t_k of Beck and Teboulle
-    past: float = 0.0  # ||P||_F^2
+    squared_change: float = 0.0  # ||P||_F^2
     residual: float = np.inf
     finished: str | None = None
     restarts: int = 0
-    settled: int = 0  # steps since the rank last changed much, or a leap failed
-    patience: int = STEPS_BEFORE_NEWTON  # how many of these there are before the next leap
+    steady_steps: int = 0  # steps since the rank last changed much, or a Newton step failed
+    # How many of these precede the next Newton step.
+    steps_before_newton: int = STEPS_BEFORE_NEWTON
 
     @property
     def rank(self) -> int:
@@ -278,7 +325,11 @@ class ProximalState:
         self.evaluation, self.factors = trial.evaluation, trial.factors
         self.iterates.accept()
         self.penalty, self.residual = penalty, trial.residual
-        self.weight, self.past, self.used = trial.weight, trial.squared, trial.curvature
+        self.weight, self.squared_change, self.accepted_curvature = (
+            trial.weight,
+            trial.squared_change,
+            trial.curvature,
+        )
 
     def increase_accuracy(self) -> None:
         """Ask for more exact shrinkages from here on."""
@@ -288,16 +339,20 @@ class ProximalState:
         """The loss has changed a little: evaluate it anew and forget the momentum."""
         self.iterates.program = program
         self.evaluation = self.iterates.evaluate_current(self.evaluation.effects)
-        self.curvature = min(max(self.curvature, self.used), program.curvature)
+        self.curvature = min(max(self.curvature, self.accepted_curvature), program.curvature)
         # The curvature changes with the program: what was too low before says little from here on.
-        self.descent, self.slowing, self.measured = MIN_CURVATURE_RATIO, 1.0, ()
-        self.settled = 0
+        self.curvature_ratio, self.ratio_exponent, self.measured_curvatures = (
+            MIN_CURVATURE_RATIO,
+            1.0,
+            (),
+        )
+        self.steady_steps = 0
         self.restart()
 
     def restart(self) -> None:
         """Forget the momentum."""
         self.weight = 1.0
-        self.past = 0.0
+        self.squared_change = 0.0
         self.restarts += 1
 
 
@@ -312,19 +367,20 @@ class Proximal(Solver[Program, ProximalState]):
     Where 30 % of a matrix are observed the measured curvature is about 0.3 of the proven
     bound, and the step three times as long.
 
-    Under a nuclear norm alone, Z written out and the loss convex, steps leap once the rank has
-    settled: the proximal step is then taken from where Newton's leads along the matrices of that
-    rank (Bareilles, Iutzeler and Malick, Math. Programming 2023), found by conjugate gradients
-    that know how close singular values of the gradient are to the weight. One that does not lower
-    the objective is undone. On 1,000 x 600 with 30 % observed and a rank of 276 23 steps, seven
-    of them leaps, certified 1e-6 where 106 did without.
+    Under a nuclear norm alone, Z written out and the loss convex, and once the rank stays the
+    same, the proximal step is taken from the end of a Newton step along the matrices of that
+    rank (Bareilles, Iutzeler and Malick, Math. Programming 2023). Newton's system is solved by
+    conjugate gradients, with a preconditioner that uses how close singular values of the gradient
+    are to the weight. A step that does not lower the objective is undone. On 1,000 x 600 with 30 %
+    observed and a rank of 276 23 steps, seven of them Newton's, certified 1e-6 where 106 did
+    without.
 
     Cost of an iteration: a pass over the observed entries, two of long steps, 4 to 20 products
     n_items x n_columns x rank (or one decomposition of the smaller side where the rank is
-    high), four passes over dense matrices; of a leap at most ten conjugate gradient steps more,
-    each a pass over the entries and 10 such products in 32 bits. Memory: four dense n_items x
-    n_columns matrices and about ten numbers an observed entry. Tables of more than two million
-    cells of which at most a tenth is observed keep their iterates in factors and the gradient
+    high), four passes over dense matrices; of a Newton step at most ten steps of conjugate
+    gradients more, each a pass over the entries and 10 such products in 32 bits. Memory: four
+    dense n_items x n_columns matrices and about ten numbers an observed entry. Tables of more
+    than two million     cells of which at most a tenth is observed keep their iterates in factors and the gradient
     sparse, and take products of a sparse matrix and thin ones instead. The number of
     iterations grows with the square root of the ratio of the largest to the effective
     curvature.
@@ -343,14 +399,14 @@ class Proximal(Solver[Program, ProximalState]):
         self, program: Program, start: Point | None, rng: np.random.Generator
     ) -> ProximalState:
         """Z = start, or 0."""
-        begin = LowRank.zeros(program.shape) if start is None else start.latent
-        iterates = iterates_of(program, begin)
+        latent = LowRank.zeros(program.shape) if start is None else start.latent
+        iterates = iterates_of(program, latent)
         evaluation = iterates.evaluate_current()
         curvature = program.curvature_at(evaluation)
-        observed = program.entries.size / math.prod(program.shape)
-        singular_values = begin.singular_values()
+        observed_share = program.entries.size / math.prod(program.shape)
+        singular_values = latent.singular_values()
         # The start as it is given, its factors not orthonormal: the first step replaces them.
-        factors = Shrunk(begin.left, np.ones(begin.width), begin.right)
+        factors = Shrunk(latent.left, np.ones(latent.width), latent.right)
         return ProximalState(
             iterates=iterates,
             evaluation=evaluation,
@@ -358,21 +414,21 @@ class Proximal(Solver[Program, ProximalState]):
             factors=factors,
             factors_before=factors,
             penalty=program.spectral.of_singular_values(singular_values),
-            shrinker=Shrinker.near(begin, rng),
+            shrinker=Shrinker.near(latent, rng),
             # Matrices whose entries are alike see the curvature of what is observed of them.
-            curvature=observed * curvature if program.entries.sparse else curvature,
-            first=curvature,
-            used=curvature,
+            curvature=observed_share * curvature if program.entries.sparse else curvature,
+            curvature_scale=curvature,
+            accepted_curvature=curvature,
         )
 
     def pause(self, program: Program, state: ProximalState) -> ProximalState:
         """The two iterates in factors alone, with the momentum and the curvatures."""
-        gone: Any = None
+        omitted: Any = None
         return attrs.evolve(
             state,
-            iterates=gone,
-            evaluation=gone,
-            evaluation_before=gone,
+            iterates=omitted,
+            evaluation=omitted,
+            evaluation_before=omitted,
             shrinker=state.shrinker.copy(),
         )
 
@@ -391,7 +447,7 @@ class Proximal(Solver[Program, ProximalState]):
         )
 
     def step(self, program: Program, state: ProximalState) -> None:
-        """A leap where the rank has settled, else or where that fails an accelerated step."""
+        """A Newton step where the rank is steady; else, or where it fails, an accelerated one."""
         if not (may_take_newton_step(program, state) and riemannian_newton_step(program, state)):
             advance(program, state)
 
@@ -417,21 +473,22 @@ def advance(program: Program, state: ProximalState) -> None:
     ceiling = program.curvature  # inf where there is no proven bound
     trial = try_step(program, state, min(state.curvature, ceiling))
     while trial.measured > trial.curvature * (1.0 + 1e-10) and trial.curvature < ceiling:
-        # A curvature measured far away, or after an overflow, says little here.
-        larger = np.clip(CURVATURE_SAFETY * trial.measured / trial.curvature, 1.5, 8.0)
-        trial = try_step(program, state, min(ceiling, float(larger) * trial.curvature))
-        state.descent **= state.slowing
+        # The growth is limited: a curvature that was measured far away, or after an overflow, says
+        # little about this point.
+        growth = np.clip(CURVATURE_SAFETY * trial.measured / trial.curvature, 1.5, 8.0)
+        trial = try_step(program, state, min(ceiling, float(growth) * trial.curvature))
+        state.curvature_ratio **= state.ratio_exponent
     state.accept(trial, program.spectral.of_singular_values(trial.factors.values))
-    lowest = MIN_CURVATURE_SHARE * min(ceiling, state.first)
-    state.measured = (*state.measured, trial.measured)[-CURVATURE_WINDOW:]
-    slower = state.descent * trial.curvature
-    if len(state.measured) == CURVATURE_WINDOW:
-        slower = min(slower, CURVATURE_SAFETY * max(state.measured))
-    state.curvature = max(CURVATURE_SAFETY * trial.measured, slower, lowest)
+    lowest = MIN_CURVATURE_SHARE * min(ceiling, state.curvature_scale)
+    state.measured_curvatures = (*state.measured_curvatures, trial.measured)[-CURVATURE_WINDOW:]
+    limited = state.curvature_ratio * trial.curvature
+    if len(state.measured_curvatures) == CURVATURE_WINDOW:
+        limited = min(limited, CURVATURE_SAFETY * max(state.measured_curvatures))
+    state.curvature = max(CURVATURE_SAFETY * trial.measured, limited, lowest)
     if trial.advance < 0.0 or state.objective > before + OBJECTIVE_ROUNDING * abs(before):
         state.restart()
-    alike = abs(state.rank - rank) <= max(1.0, MAX_RANK_CHANGE * rank)
-    state.settled = state.settled + 1 if alike else 0
+    is_steady = abs(state.rank - rank) <= max(1.0, MAX_RANK_CHANGE * rank)
+    state.steady_steps = state.steady_steps + 1 if is_steady else 0
 
 
 def may_take_newton_step(program: Program, state: ProximalState) -> bool:
@@ -440,11 +497,13 @@ def may_take_newton_step(program: Program, state: ProximalState) -> bool:
     Not within a method of multipliers, which then did not converge.
     """
     penalty = program.penalty
-    alone = isinstance(penalty.main, Factored) and isinstance(penalty.main.chart, Flat)
-    alone = alone and not (program.terms or penalty.smooth or program.entries.sparse)
-    alone = alone and not any(block_loss.is_envelope for block_loss in program.loss.block_losses)
-    ready = state.settled >= state.patience
-    return alone and program.loss.convex and ready and 0 < state.rank < min(program.shape)
+    norm_alone = isinstance(penalty.main, Factored) and isinstance(penalty.main.chart, Flat)
+    norm_alone = norm_alone and not (program.terms or penalty.smooth or program.entries.sparse)
+    norm_alone = norm_alone and not any(
+        block_loss.is_envelope for block_loss in program.loss.block_losses
+    )
+    ready = state.steady_steps >= state.steps_before_newton
+    return norm_alone and program.loss.convex and ready and 0 < state.rank < min(program.shape)
 
 
 def riemannian_newton_step(program: Program, state: ProximalState) -> bool:
@@ -456,32 +515,36 @@ def riemannian_newton_step(program: Program, state: ProximalState) -> bool:
     before, rounding = state.objective, OBJECTIVE_ROUNDING * abs(state.objective)
     move = newton_move_of(program, state)
     if move.length <= MAX_NEWTON_LENGTH * float(np.linalg.norm(state.factors.values)):
-        now = low_rank_of(state.factors)
-        behind = LowRank(np.hstack([now.left, -move.left]), np.hstack([now.right, move.right]))
-        state.iterates.set_previous(behind)
-        state.past = move.length**2
+        latent = low_rank_of(state.factors)
+        previous = LowRank(
+            np.hstack([latent.left, -move.left]), np.hstack([latent.right, move.right])
+        )
+        state.iterates.set_previous(previous)
+        state.squared_change = move.length**2
         trial = try_step(program, state, min(state.curvature, program.curvature), theta=1.0)
         penalty = program.spectral.of_singular_values(trial.factors.values)
-        risen = trial.evaluation.value + penalty - before
-        if risen < -rounding or (risen <= rounding and trial.residual < state.residual):
+        increase = trial.evaluation.value + penalty - before
+        if increase < -rounding or (increase <= rounding and trial.residual < state.residual):
             state.accept(trial, penalty)
-            state.patience = STEPS_BEFORE_NEWTON
+            state.steps_before_newton = STEPS_BEFORE_NEWTON
             return True
     state.restart()
-    state.settled, state.patience = 0, 2 * state.patience
+    state.steady_steps, state.steps_before_newton = 0, 2 * state.steps_before_newton
     return False
 
 
 def newton_move_of(program: Program, state: ProximalState) -> LowRank:
     """Newton's move from X along the matrices of its rank."""
-    at, now = state.evaluation, state.factors
+    evaluation, factors = state.evaluation, state.factors
     # In these units of gradients and of Z nothing overflows.
-    weight, unit = program.penalty.threshold(1.0), float(now.values[0])
-    gradient = attrs.evolve(at).gradient.dense()  # of a copy, which does not keep it
+    weight, unit = program.penalty.threshold(1.0), float(factors.values[0])
+    gradient = attrs.evolve(evaluation).gradient.dense()  # of a copy, which does not keep it
     gradient /= weight
-    place = FixedRank(now.left, now.values / unit, now.right, gradient)
-    changes = program.gradient_changes(at, unit / weight)
-    move = newton_move(place, changes, state.used * (unit / weight), now.below)
+    point = FixedRank(factors.left, factors.values / unit, factors.right, gradient)
+    gradient_changes = program.gradient_changes(evaluation, unit / weight)
+    move = newton_move(
+        point, gradient_changes, state.accepted_curvature * (unit / weight), factors.below
+    )
     return LowRank(unit * move.left, move.right)
 
 
@@ -497,7 +560,7 @@ def try_step(
     before = None if theta is not None else state.evaluation_before
     weight = 1.0
     if theta is None:
-        ratio = curvature / state.used
+        ratio = curvature / state.accepted_curvature
         weight = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * ratio * state.weight**2)))
         theta = (state.weight - 1.0) / weight
     ahead = iterates.ahead(theta, state.evaluation, before)
@@ -506,27 +569,27 @@ def try_step(
         iterates.gradient_step(ahead, curvature),
         lambda s: program.spectral.shrink(s, step),
         program.penalty.threshold(step),
-        state.residual / state.used,
+        state.residual / state.accepted_curvature,
     )
-    reached = iterates.reach(factors, ahead.effects)
-    made = iterates.step(ahead, reached, theta)
+    evaluation = iterates.reach(factors, ahead.effects)
+    products = iterates.step(ahead, evaluation, theta)
     # ||X_new - Y||^2 from products of small differences, without forming Y again
-    distance = made.squared - 2.0 * theta * made.advance + theta**2 * state.past
+    distance = products.squared - 2.0 * theta * products.advance + theta**2 * state.squared_change
     distance = max(distance, 0.0)
     return ProximalTrial(
         factors=factors,
-        evaluation=reached,
+        evaluation=evaluation,
         curvature=curvature,
-        measured=measured_curvature(ahead, reached, made, distance),
+        measured=measured_curvature(ahead, evaluation, products, distance),
         weight=weight,
-        squared=made.squared,
-        advance=made.squared - theta * made.advance,
+        squared_change=products.squared,
+        advance=products.squared - theta * products.advance,
         residual=curvature * float(np.sqrt(distance)),
     )
 
 
 def measured_curvature(
-    ahead: Evaluation, reached: Evaluation, made: Step, distance: float
+    ahead: Evaluation, evaluation: Evaluation, products: Step, distance: float
 ) -> float:
     """The least L for which F(X) <= F(Y) + <G(Y), X - Y> + L/2 ||X - Y||^2.
 
@@ -536,9 +599,9 @@ def measured_curvature(
     """
     if distance <= 0.0:
         return 0.0
-    if not np.isfinite(reached.value):
+    if not np.isfinite(evaluation.value):
         return np.inf
-    above = reached.value - ahead.value - made.rise
-    rounding = OBJECTIVE_ROUNDING * (abs(reached.value) + abs(ahead.value))
-    measured = max(made.curvature_along / distance, 2.0 * (above - rounding) / distance)
+    excess = evaluation.value - ahead.value - products.rise
+    rounding = OBJECTIVE_ROUNDING * (abs(evaluation.value) + abs(ahead.value))
+    measured = max(products.curvature_along / distance, 2.0 * (excess - rounding) / distance)
     return measured if np.isfinite(measured) else np.inf

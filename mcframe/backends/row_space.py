@@ -243,10 +243,10 @@ def gradient_of_rows(
     program = CompiledProblem(problem).program
     warm = tuple(effects.get(name) for name in program.names)
     if dual is None:
-        at = program.evaluate(latent, warm)
+        evaluation = program.evaluate(latent, warm)
     else:
-        at = program.evaluate_at(latent, dual.effects)
-    point = dual_point(program, at, dual)
+        evaluation = program.evaluate_at(latent, dual.effects)
+    point = dual_point(program, evaluation, dual)
     product: Array = np.asarray(point.matrix @ right)
     for term, matrix in zip(program.terms, point.terms, strict=True):
         if isinstance(term.term, Spectral):

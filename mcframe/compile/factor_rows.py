@@ -74,7 +74,7 @@ class FactorRows:
     """
 
     program: Program
-    at: Evaluation
+    evaluation: Evaluation
     highest: tuple[float, ...] | None = None
 
     @cached_property
@@ -93,9 +93,9 @@ class FactorRows:
     @cached_property
     def by_blocks(self) -> list[tuple[Any, Array]]:
         """Each loss with its second derivatives."""
-        z, block_losses = self.at.iterate.z, self.program.loss.block_losses
+        z, block_losses = self.evaluation.iterate.z, self.program.loss.block_losses
         highest = self.highest or (None,) * len(block_losses)
-        triples = zip(block_losses, self.at.effects, highest, strict=True)
+        triples = zip(block_losses, self.evaluation.effects, highest, strict=True)
         return [
             (p, p.newton_weights(p.offset_part(z), block_effects, largest))
             for p, block_effects, largest in triples
@@ -138,9 +138,9 @@ class FactorRows:
 
     def quadratics(self, by_rows: bool) -> tuple[Array, Array, kernels.SharedQuadratic | None]:
         """Curvature c and target p of each entry, ``c/2 x^2 - p x``, and unlabeled cells."""
-        z, background = self.at.iterate.z, self.at.background
+        z, background = self.evaluation.iterate.z, self.evaluation.background
         curvature = self.newton_weights
-        target: Array = curvature * z - self.at.entry_gradients
+        target: Array = curvature * z - self.evaluation.entry_gradients
         shared, curvature, target = background.normal_equations(by_rows, curvature, target)
         entries = self.program.entries
         return entries.times_scales(curvature, 2), entries.times_scales(target), shared
@@ -162,7 +162,7 @@ class FactorRows:
 
         Sums of ``-S_ij z_ij`` and of ``S_ij^2 / f''`` over the entries of each.
         """
-        entries, z = self.program.entries, self.at.iterate.z
+        entries, z = self.program.entries, self.evaluation.iterate.z
         second = np.broadcast_to(self.newton_weights, gradient.shape)
         n_rows, n_columns = self.program.shape
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -175,7 +175,7 @@ class FactorRows:
         self, current: Array, updated: Array, other: Array, weight: float, by_rows: bool
     ) -> Array:
         """Each row of a factor moved towards its new value as far as its own objective falls."""
-        entries, z = self.program.entries, self.at.iterate.z
+        entries, z = self.program.entries, self.evaluation.iterate.z
         places = entries.rows if by_rows else entries.columns
         moved = self.moved(updated, other, by_rows)
         tied = np.zeros(current.shape[0], dtype=bool)
@@ -192,7 +192,9 @@ class FactorRows:
 
     def moved(self, updated: Array, other: Array, by_rows: bool) -> Array:
         """The change of the numbers at the entries where all rows of a factor change."""
-        return self.program.entries.of(product(updated, other, by_rows)) - self.at.iterate.z
+        return (
+            self.program.entries.of(product(updated, other, by_rows)) - self.evaluation.iterate.z
+        )
 
     def objectives(
         self, z: Array, factor: Array, other: Array, weight: float, by_rows: bool
@@ -207,7 +209,7 @@ class FactorRows:
         places = entries.rows if by_rows else entries.columns
         with np.errstate(over="ignore", invalid="ignore"):
             for block_loss, effects in zip(
-                self.program.loss.block_losses, self.at.effects, strict=True
+                self.program.loss.block_losses, self.evaluation.effects, strict=True
             ):
                 predictor = block_loss.predictor(block_loss.offset_part(z), effects)
                 losses = block_loss.scale * block_loss.at(effects).value(predictor, block_loss.y)
@@ -252,14 +254,14 @@ def product(factor: Array, other: Array, by_rows: bool) -> LowRank:
 
 
 @singledispatch
-def rows_at(entries: object, program: Program, at: Evaluation) -> AlternatingRows:
+def rows_at(entries: object, program: Program, evaluation: Evaluation) -> AlternatingRows:
     """F near a point as a quadratic of each entry; other forms of entries register their own."""
-    return FactorRows(program, at)
+    return FactorRows(program, evaluation)
 
 
-def factor_rows_near(program: Program, at: Evaluation) -> AlternatingRows:
+def factor_rows_near(program: Program, evaluation: Evaluation) -> AlternatingRows:
     """F near a point as a quadratic of each entry, wherever the entries are."""
-    return rows_at(program.entries, program, at)
+    return rows_at(program.entries, program, evaluation)
 
 
 def may_be_tapered(program: Program) -> bool:
@@ -276,14 +278,14 @@ def may_be_tapered(program: Program) -> bool:
     )
 
 
-def scaling_costs(program: Program, at: Evaluation, gradient: Any) -> ScalingCosts:
+def scaling_costs(program: Program, evaluation: Evaluation, gradient: Any) -> ScalingCosts:
     """The increase of F* of the gradient at z where rows and columns of it are scaled down.
 
     It falls by ``-S_ij z_ij`` for each relative change of an entry, as F*' is z there; its second
     derivative is ``S_ij^2 / f''``. Where a block has biases columns alone are scaled: their sums
     stay 0.
     """
-    rows, columns = factor_rows_near(program, at).scaling_costs(gradient)
+    rows, columns = factor_rows_near(program, evaluation).scaling_costs(gradient)
     linear, quadratic = (np.concatenate(pair) for pair in zip(rows, columns, strict=True))
     linear = np.maximum(linear, 0.0)
     if any(block_loss.layout.n_biases for block_loss in program.loss.block_losses):

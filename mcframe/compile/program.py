@@ -430,18 +430,18 @@ class Program:
         return centred, tuple(matrices)
 
     def fenchel_conjugates(
-        self, at: "Evaluation", duals: Sequence[Array | None]
+        self, evaluation: "Evaluation", duals: Sequence[Array | None]
     ) -> FenchelConjugates:
         """F* at the gradients of an evaluation, of losses that have no conjugate.
 
         With the conjugate of their effects, of which the dual matrices of terms are part: at best
         effects e it is ``-<G'S + E'Y, e>`` less the ridge, where Y are those matrices.
         """
-        of_losses = self.loss.fenchel_conjugates(at.iterate.z, at.effects)
+        of_losses = self.loss.fenchel_conjugates(evaluation.iterate.z, evaluation.effects)
         sums = self.sums_of_terms(duals)
         conjugates = []
         for k, pair in enumerate(of_losses):
-            block_effects = at.effects[k]
+            block_effects = evaluation.effects[k]
             if pair is None or block_effects is None or k not in sums:
                 conjugates.append(pair)
                 continue
@@ -504,7 +504,7 @@ class Program:
 
     def evaluate(
         self,
-        at: Iterate | LowRank | Array,
+        point: Iterate | LowRank | Array,
         warm: BlockEffects | None = None,
         fixed: BlockEffects | None = None,
         nearly: bool = False,
@@ -515,7 +515,7 @@ class Program:
         of one Newton step where that suffices (for steps, never for a certificate). The effects
         of losses without a gradient, and those that a set determines, are the ``fixed`` ones.
         """
-        iterate = at if isinstance(at, Iterate) else self.entries.iterate(at)
+        iterate = point if isinstance(point, Iterate) else self.entries.iterate(point)
         if not self.terms_of_block:
             loss = self.loss.evaluate(iterate.z, warm, fixed, nearly)
         else:
@@ -525,29 +525,31 @@ class Program:
             )
         return self.add_smooth_terms(iterate, loss)
 
-    def gradient_changes(self, at: Evaluation, factor: float) -> Callable[[Array], Array]:
+    def gradient_changes(self, evaluation: Evaluation, factor: float) -> Callable[[Array], Array]:
         """The function from a move of Z to ``factor`` times the change of the losses' gradient.
 
         To first order, by differences, with all effects solved for anew. Moves and changes are
         dense, in 32 bits. The next call overwrites the array that a call returns.
         """
         change, flat = np.zeros(self.shape, dtype=np.float32), self.entries.flat
-        reach = DIFFERENCE_STEP * max(float(np.max(np.abs(at.iterate.z))), self.unit)
+        reach = DIFFERENCE_STEP * max(float(np.max(np.abs(evaluation.iterate.z))), self.unit)
 
         def change_along(move: Array) -> Array:
             moved = self.entries.times_scales(np.take(move, flat, mode="clip").astype(np.float64))
             longest = float(np.max(np.abs(moved)))
             share = reach / longest if longest > 0.0 else 1.0
-            gradient = self.loss.evaluate(at.iterate.z + share * moved, at.effects).gradient
-            changed = self.entries.times_scales(gradient - at.entry_gradients)
+            gradient = self.loss.evaluate(
+                evaluation.iterate.z + share * moved, evaluation.effects
+            ).gradient
+            changed = self.entries.times_scales(gradient - evaluation.entry_gradients)
             change.ravel()[flat] = changed * (factor / share)
             return change
 
         return change_along
 
-    def evaluate_at(self, at: Iterate | LowRank | Array, effects: BlockEffects) -> Evaluation:
+    def evaluate_at(self, point: Iterate | LowRank | Array, effects: BlockEffects) -> Evaluation:
         """Evaluate the program at given effects, which stay as they are."""
-        iterate = at if isinstance(at, Iterate) else self.entries.iterate(at)
+        iterate = point if isinstance(point, Iterate) else self.entries.iterate(point)
         return self.add_smooth_terms(iterate, self.loss.evaluate_at(iterate.z, effects))
 
     def extrapolate(
@@ -577,15 +579,15 @@ class Program:
             iterate, LossAt(value, current.entry_gradients + change, effects)
         )
 
-    def add_smooth_terms(self, iterate: Iterate, at: LossAt) -> Evaluation:
+    def add_smooth_terms(self, iterate: Iterate, loss: LossAt) -> Evaluation:
         """The losses of entries, with those of unlabeled cells and the smooth terms added."""
         background = self.background.at(iterate.latent, iterate.z)
-        losses = at.value, at.gradient, at.effects
+        losses = loss.value, loss.gradient, loss.effects
         evaluation = Evaluation(self.entries, iterate, background, *losses)
         if not self.terms:
             return evaluation
         values_and_duals = [
-            t.value_and_dual(iterate.columns(t.columns), at.effects) if t.smooth else (0.0, None)
+            t.value_and_dual(iterate.columns(t.columns), loss.effects) if t.smooth else (0.0, None)
             for t in self.terms
         ]
         values, duals = zip(*values_and_duals, strict=True)

@@ -240,7 +240,7 @@ def resumed(
     checkpoint = Checkpoint.at_path(path, kind, problem, identity, every)
     last: Fit | None = None
 
-    def keep(outcome: Outcome) -> None:
+    def write_checkpoint(outcome: Outcome) -> None:
         nonlocal last
         if not checkpoint.is_due:
             return
@@ -258,7 +258,9 @@ def resumed(
         starting_point = checked_start(saved, problem)
     else:
         starting_point = checked_start(saved.fit, problem, saved.solver)
-    return attrs.evolve(settings, start=starting_point, keep=keep), checkpoint
+    return attrs.evolve(
+        settings, start=starting_point, write_checkpoint=write_checkpoint
+    ), checkpoint
 
 
 def fit_problem(compiled: CompiledProblem, backend: BackendLike, settings: Settings) -> Fit:

@@ -32,16 +32,16 @@ class PartitionedRows:
     """``FactorRows`` of all partitions: of U within these, of V by sums of normal equations."""
 
     program: Program
-    at: Evaluation
+    evaluation: Evaluation
 
     @cached_property
     def factor_rows(self) -> PartValue:
         """The ``FactorRows`` of each partition, with the curvatures of all rows."""
         loss: Any = self.program.loss
-        z: Any = self.at.iterate.z
-        gradients: Any = self.at.entry_gradients
-        effects = self.at.effects
-        latent, highest = self.at.iterate.factors, tuple(loss.curvatures_at(z, effects))
+        z: Any = self.evaluation.iterate.z
+        gradients: Any = self.evaluation.entry_gradients
+        effects = self.evaluation.effects
+        latent, highest = self.evaluation.iterate.factors, tuple(loss.curvatures_at(z, effects))
         iterate = PartValue(Iterate, (sharded_rows(latent), z))
         arguments = (
             ENTRIES,
@@ -134,10 +134,10 @@ class PartitionedRows:
 
 @rows_at.register
 def rows_in_partitions(
-    entries: PartitionedEntries, program: Program, at: Evaluation
+    entries: PartitionedEntries, program: Program, evaluation: Evaluation
 ) -> PartitionedRows:
     """F near a point of a program whose rows are in partitions."""
-    return PartitionedRows(program, at)
+    return PartitionedRows(program, evaluation)
 
 
 def cuts_of_columns(n_columns: int, width: int) -> list[int]:
@@ -157,8 +157,8 @@ def unsure_steps(lines: FactorRows) -> float:
 
 def column_losses(lines: FactorRows, updated: Array, other: Array, share: Array) -> Array:
     """The losses of each column where rows of V have moved by shares of their steps."""
-    current, columns = lines.at.iterate.factors.right, lines.program.entries.columns
+    current, columns = lines.evaluation.iterate.factors.right, lines.program.entries.columns
     moved = lines.moved(updated, other, by_rows=False)
-    z = lines.at.iterate.z + share[columns] * moved
+    z = lines.evaluation.iterate.z + share[columns] * moved
     factor = current + share[:, None] * (updated - current)
     return lines.losses(z, factor, other, by_rows=False)
