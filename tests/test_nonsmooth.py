@@ -172,5 +172,5 @@ def test_only_parts_that_move_much_of_all_are_slow(pull, stiffness):
     """What a part is still violated by beside others is what the inner problem was left with."""
     part = Nonsmooth(np.zeros(1), 1.0, 1.0)
     for step in range(1, 22):
-        part.move(np.array([float(step)]), step, pull)
+        part.update(np.array([float(step)]), step, pull)
     assert part.stiffness == stiffness

@@ -30,16 +30,16 @@ from mcframe.runtime.progress import current
 BackendLike = str | Backend | Solver[Program, Any]
 
 # Operations of decomposing a Z written out, n d min(n, d) for n x d, for each observed entry:
-# beyond so many the solvers that work on factors and entries come first. Anything from 8,000 to
+# above so many the solvers that work on factors and entries come first. Anything from 8,000 to
 # 20,000 chose as well on the problems of ``examples/benchmarks/choosing.py``.
 MAX_OPERATIONS_PER_ENTRY = 10_000
-# A backend makes so many iterations before the next one may have its turn, twice as many after
-# each change, and it keeps its turn if twice as many again would do. All backends in turn then
-# make but a few times the iterations of the best one.
+# A backend makes so many iterations before the next one may replace it, twice as many after each
+# change. It goes on if twice as many again would suffice. All backends together then make only a
+# few times the iterations of the best one.
 ITERATIONS_PER_TURN = 500
-# The most seconds, by its estimate, of a reference that is asked where no other makes headway.
+# The most seconds, as estimated, of a reference that is asked where others make little progress.
 MAX_REFERENCE_SECONDS = 20.0
-# The smallest gap that iterations are counted to.
+# The smallest gap that iterations are extrapolated to.
 MIN_TOL = 1e-12
 
 
@@ -115,13 +115,13 @@ class Eligibility:
 
 
 def eligibility_of(backend: Backend, compiled: CompiledProblem) -> Eligibility:
-    """The verdict on one backend: what it refuses, else what would be too much."""
+    """The eligibility of one backend: it may refuse a problem, or need too much for it."""
     cost = backend.cost(compiled)
     return Eligibility(backend.name, backend.refusal(compiled) or cost.excess, cost.text)
 
 
 def eligibilities(compiled: CompiledProblem) -> tuple[Eligibility, ...]:
-    """The verdict on every backend, without solving anything."""
+    """The eligibility of every backend, without solving anything."""
     return tuple(eligibility_of(backend, compiled) for backend in BACKENDS.values())
 
 
@@ -130,12 +130,12 @@ def able(compiled: CompiledProblem) -> Iterator[Backend]:
 
     Each is asked when its turn comes.
     """
-    asked = [candidate.backend for candidate in CANDIDATES if candidate.automatic]
+    backends = [candidate.backend for candidate in CANDIDATES if candidate.automatic]
     if compiled.refusal is None and decomposition(compiled) > MAX_OPERATIONS_PER_ENTRY:
-        asked.sort(key=lambda backend: not works_on_factors(backend))
+        backends.sort(key=lambda backend: not works_on_factors(backend))
     elif prefers_copies(compiled):
-        asked.sort(key=lambda backend: backend.name != "splitting")
-    return (backend for backend in asked if eligibility_of(backend, compiled).can_run)
+        backends.sort(key=lambda backend: backend.name != "splitting")
+    return (backend for backend in backends if eligibility_of(backend, compiled).can_run)
 
 
 def prefers_copies(compiled: CompiledProblem) -> bool:
@@ -180,15 +180,15 @@ def choice_of(compiled: CompiledProblem) -> tuple[str | None, str]:
     if len(backends) == 1:
         return name, f"auto takes {name}: none of the others that it may take can run this problem"
     operations = decomposition(compiled)
-    more = "more than" if operations > MAX_OPERATIONS_PER_ENTRY else "not more than"
-    which = "the first that can run it"
+    comparison = "more than" if operations > MAX_OPERATIONS_PER_ENTRY else "not more than"
+    reason = "the first that can run it"
     if works_on_factors(backends[0]) and operations > MAX_OPERATIONS_PER_ENTRY:
-        which = "the first that works on factors"
+        reason = "the first that works on factors"
     elif prefers_copies(compiled) and name == "splitting":
-        which = "since a loss is far stiffer than the regularizer"
+        reason = "since a loss is far stiffer than the regularizer"
     return name, (
-        f"auto takes {name}, {which}: decomposing Z takes {operations:,.0f} operations for each"
-        f" observed entry, {more} {MAX_OPERATIONS_PER_ENTRY:,}"
+        f"auto takes {name}, {reason}: decomposing Z takes {operations:,.0f} operations for each"
+        f" observed entry, {comparison} {MAX_OPERATIONS_PER_ENTRY:,}"
     )
 
 
@@ -232,22 +232,22 @@ def solve_by(backend: Backend, compiled: CompiledProblem, settings: Settings) ->
 def solve_by_choice(compiled: CompiledProblem, settings: Settings) -> tuple[Outcome, str]:
     """The outcome of the backend that ``auto`` takes, or of another, and its name.
 
-    Where one makes no headway the next one goes on from its point and its bound. A start is gone
-    on with by the solver that it comes from.
+    If one makes little progress, the next one continues from its point and bound. A start is
+    continued by the solver that it comes from.
     """
     chosen = backend_of_start(settings.start, compiled) or choose(compiled)
 
     @cache
-    def others() -> list[Backend]:  # which nobody asks for where the first one makes headway
+    def others() -> list[Backend]:  # computed only where the first one makes little progress
         return [backend for backend in able(compiled) if backend.name != chosen.name]
 
     try:
         return solve_in_turn(compiled, chosen, others, settings)
-    except NothingFeasible as nothing:
+    except NothingFeasible as error:
         for backend in others() if settings.start is None else ():
             with suppress(BackendError):
                 return backend.solve(compiled, settings), backend.name
-        raise nothing
+        raise error
 
 
 def backend_of_start(start: Start | None, compiled: CompiledProblem) -> Backend | None:
@@ -266,8 +266,8 @@ def solve_in_turn(
 ) -> tuple[Outcome, str]:
     """The outcome of the first backend, or of another that goes on from its point and bound.
 
-    Once each of them has made little headway, the reference is asked where a table is tiny; what
-    it leaves open they go on with.
+    If all of them make little progress, the reference is asked where a table is tiny. If it does
+    not certify either, they continue.
     """
     queue, changes = [first], ""
     reference: Reference | None = None
@@ -277,9 +277,9 @@ def solve_in_turn(
         nonlocal reference
         if n_changes:
             return len(queue) > 1
-        # What proximal can run splitting leaves to it whole: its steps are the same.
-        same = {"splitting"} if "proximal" in [b.name for b in (first, *others())] else set()
-        queue.extend(b for b in others() if b.start_refusal is None and b.name not in same)
+        # On a problem that proximal can run, splitting makes the same steps.
+        equivalent = {"splitting"} if "proximal" in [b.name for b in (first, *others())] else set()
+        queue.extend(b for b in others() if b.start_refusal is None and b.name not in equivalent)
         reference = next((b for b in others() if isinstance(b, Reference)), None)
         if (
             reference

@@ -380,8 +380,8 @@ class Proximal(Solver[Program, ProximalState]):
     high), four passes over dense matrices; of a Newton step at most ten steps of conjugate
     gradients more, each a pass over the entries and 10 such products in 32 bits. Memory: four
     dense n_items x n_columns matrices and about ten numbers an observed entry. Tables of more
-    than two million     cells of which at most a tenth is observed keep their iterates in factors and the gradient
-    sparse, and take products of a sparse matrix and thin ones instead. The number of
+    than two million cells of which at most a tenth is observed keep their iterates in factors and
+    the gradient sparse, and take products of a sparse matrix and thin ones instead. The number of
     iterations grows with the square root of the ratio of the largest to the effective
     curvature.
     """

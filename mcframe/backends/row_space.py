@@ -286,17 +286,18 @@ def idle_effects(
     return idle
 
 
-# The stiffness of a nonsmooth part, relative to 1 / ||v||^2 of its loadings v, by which a row's
-# own cost holds z; by how much it grows at each move of the multipliers, and in all.
+# The first stiffness of a nonsmooth part relative to 1 / ||v||^2 of its loadings v, which is that
+# of a row's cost in z; its growth with each update of the multipliers; and the most in all.
 INITIAL_STIFFNESS, STIFFNESS_GROWTH, MAX_STIFFNESS = 10.0, 3.0, 1e4
-# Moves at most; at the largest stiffness they end where they bring no more than this.
+# The most updates; at the largest stiffness they end where one leaves more than this share of the
+# distance between z and its prox.
 MAX_MULTIPLIER_STEPS, STALLED_RATIO = 60, 0.5
-# Nonsmooth parts are met where z and their prox differ by less than this relative to the largest z
-# of the row; a row is off where they still differ by more than that.
+# Updates end where z and its prox differ by at most this relative to the largest z of the row. A
+# row whose z and prox differ by more than the second number has not converged.
 PROX_TOLERANCE, UNCONVERGED_DISTANCE = 1e-11, 1e-6
-# Rows that are much smaller than the largest are measured by this share of it.
+# The size of a row counts as at least this share of that of the largest row.
 SMALL_ROW_RATIO = 1e-6
-# How long a gradient may be relative to what it sums; see ``RowLosses.off``.
+# How long a gradient may be relative to what it sums; see ``RowLosses.unconverged``.
 GRADIENT_TOLERANCE = 1e-7
 
 
@@ -346,7 +347,7 @@ def best_rows(
         The columns of Z at which each of them stands.
     space : RowSpace
     """
-    kept = len(block_losses)
+    n_blocks = len(block_losses)
     for bound_columns, lower, upper in space.bounds:
         start = block_losses[-1].part.stop if block_losses else 0
         block_losses = (
@@ -356,28 +357,29 @@ def best_rows(
         columns = (*columns, bound_columns)
     centre, loadings = space.loadings @ space.start, space.loadings @ space.directions
     losses = RowLosses.of(n_rows, block_losses, columns, centre, loadings)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such rows are off
+    # Rows that overflow count as unconverged.
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if all(block_loss.likelihood.smooth for block_loss in block_losses):
             solution = newton(losses)
-            off = losses.unconverged(solution, GRADIENT_TOLERANCE)
+            unconverged = losses.unconverged(solution, GRADIENT_TOLERANCE)
         else:
-            solution, off = by_multipliers(losses)
-    return BestRows(solution.scores, solution.effects[:kept], off)
+            solution, unconverged = by_multipliers(losses)
+    return BestRows(solution.scores, solution.effects[:n_blocks], unconverged)
 
 
-def bounds_of(n_rows: int, columns: slice, within: Interval, start: int) -> BlockLoss:
+def bounds_of(n_rows: int, columns: slice, interval: Interval, start: int) -> BlockLoss:
     """All cells of some columns, as losses that are 0 between the bounds."""
     width = columns.stop - columns.start
-    rows, across = np.divmod(np.arange(n_rows * width), width)
+    rows, columns_of_cells = np.divmod(np.arange(n_rows * width), width)
     part = slice(start, start + rows.size)
-    return BlockLoss(within, 1.0, np.zeros(rows.size), rows, across, part)
+    return BlockLoss(interval, 1.0, np.zeros(rows.size), rows, columns_of_cells, part)
 
 
 def by_multipliers(losses: RowLosses) -> tuple[RowsAt, Mask]:
-    """Rows under nonsmooth losses, and which of them are off: the method of multipliers.
+    """Rows under nonsmooth losses, and which are unconverged: the method of multipliers.
 
     Each nonsmooth loss is replaced by its envelope (``SmoothedLoss``), whose gradient at
-    the minimum is the next multiplier, and which grows stiffer from one to the next.
+    the minimum is the next multiplier. The stiffness grows with each update.
     """
     nonsmooth = [
         k for k, block_loss in enumerate(losses.block_losses) if not block_loss.likelihood.smooth
@@ -385,32 +387,36 @@ def by_multipliers(losses: RowLosses) -> tuple[RowsAt, Mask]:
     multipliers: dict[int, Array] = {
         k: np.zeros(losses.block_losses[k].n_numbers) for k in nonsmooth
     }
-    first = {k: stiffness(losses, k) for k in nonsmooth}
-    factor, last, current = 1.0, np.inf, None
+    first_stiffness = {k: stiffness(losses, k) for k in nonsmooth}
+    factor, last_distance, current = 1.0, np.inf, None
     for _ in range(MAX_MULTIPLIER_STEPS):
         block_losses: list[Any] = list(losses.block_losses)
         for k in nonsmooth:
             block_losses[k] = smoothed_block_loss(
-                block_losses[k], multipliers[k], factor * first[k]
+                block_losses[k], multipliers[k], factor * first_stiffness[k]
             )
         smooth = attrs.evolve(losses, block_losses=tuple(block_losses))
         current = newton(smooth, current)
         duals = {k: current.gradients[losses.block_losses[k].part].copy() for k in nonsmooth}
-        away = np.zeros(losses.n_rows)
+        distances = np.zeros(losses.n_rows)
         for k in nonsmooth:
-            moved = np.abs(duals[k] - multipliers[k]) / (factor * first[k])
-            away = np.maximum(away, relative_moves(losses, current, k, moved))
-        multipliers, worst = duals, float(np.max(away))
-        stiffest = factor >= MAX_STIFFNESS
-        if worst <= PROX_TOLERANCE or (stiffest and worst > STALLED_RATIO * last):
+            changes = np.abs(duals[k] - multipliers[k]) / (factor * first_stiffness[k])
+            distances = np.maximum(distances, relative_changes(losses, current, k, changes))
+        multipliers, largest_distance = duals, float(np.max(distances))
+        is_stiffest = factor >= MAX_STIFFNESS
+        if largest_distance <= PROX_TOLERANCE or (
+            is_stiffest and largest_distance > STALLED_RATIO * last_distance
+        ):
             break
-        factor, last = min(STIFFNESS_GROWTH * factor, MAX_STIFFNESS), worst
+        factor, last_distance = min(STIFFNESS_GROWTH * factor, MAX_STIFFNESS), largest_distance
     assert current is not None
-    return current, smooth.unconverged(current, GRADIENT_TOLERANCE) | (away > UNCONVERGED_DISTANCE)
+    return current, smooth.unconverged(current, GRADIENT_TOLERANCE) | (
+        distances > UNCONVERGED_DISTANCE
+    )
 
 
 def stiffness(losses: RowLosses, k: int) -> float:
-    """The first stiffness of a nonsmooth block; of one that no score moves in units of its own."""
+    """The first stiffness of a nonsmooth block, by its values where no score changes its z."""
     block_loss, loadings = losses.block_losses[k], losses.loadings[losses.slices[k]]
     squared = float(np.mean(np.sum(np.square(loadings), axis=1)))
     if squared > 0.0:
@@ -419,8 +425,8 @@ def stiffness(losses: RowLosses, k: int) -> float:
     return INITIAL_STIFFNESS * float(np.mean(block_loss.scale)) / spread
 
 
-def relative_moves(losses: RowLosses, current: RowsAt, k: int, moved: Array) -> Array:
-    """The longest of some moves in each row, relative to the size of its predictors."""
+def relative_changes(losses: RowLosses, current: RowsAt, k: int, changes: Array) -> Array:
+    """The largest of some changes of z in each row, relative to the size of its predictors."""
     block_loss = losses.block_losses[k]
     shifted = block_loss.offset_part(current.z)
     sizes = (
@@ -430,7 +436,7 @@ def relative_moves(losses: RowLosses, current: RowsAt, k: int, moved: Array) -> 
     )
     largest = by_rows(losses, block_loss, sizes)
     unit = np.maximum(largest, SMALL_ROW_RATIO * float(np.max(largest, initial=0.0)))
-    longest = by_rows(losses, block_loss, moved)
+    longest = by_rows(losses, block_loss, changes)
     return np.divide(longest, unit, out=np.zeros_like(unit), where=unit > 0.0)
 
 

@@ -53,36 +53,44 @@ BACKGROUND_REFUSAL = (
 )
 
 
-@stored
+@stored(
+    renamed_fields={
+        "first": "first_stiffness",
+        "slow": "slow_updates",
+        "changed": "last_check",
+    }
+)
 @attrs.define(eq=False)
 class Nonsmooth:
     """One nonsmooth part: its multiplier, its stiffness, and its last violation."""
 
     multiplier: Array
     stiffness: float
-    first: float
+    first_stiffness: float
     violation: float = np.inf
-    slow: int = 0
-    changed: int = 0  # the step at which the stiffness last changed
+    slow_updates: int = 0  # by how many slow updates outnumber others since the last check
+    last_check: int = 0  # the iteration at which the stiffness was last considered
 
-    def move(self, dual: Array, step: int, update: float) -> bool:
+    def update(self, dual: Array, step: int, length: float) -> bool:
         """The multiplier becomes the dual that the inner solver found; the stiffness follows.
 
-        ``update`` is the norm of the update of all multipliers. True where the stiffness grew.
+        ``length`` is the norm of the update of all multipliers. True where the stiffness grew.
         """
         before = self.stiffness
-        moved = float(np.linalg.norm(dual - self.multiplier))
-        violation = moved / self.stiffness
-        slow = (
+        change = float(np.linalg.norm(dual - self.multiplier))
+        violation = change / self.stiffness
+        is_slow = (
             violation > SLOW_VIOLATION_RATIO * self.violation
-            and moved > MINOR_UPDATE_SHARE * update
+            and change > MINOR_UPDATE_SHARE * length
         )
         self.multiplier, self.violation = dual, violation
-        self.slow = max(0, self.slow + (1 if slow else -1))
-        if step - self.changed >= max(MIN_STEPS_TO_DOUBLE, MIN_STEPS_SHARE * step):
-            if self.slow >= MAX_SLOW_UPDATES:
-                self.stiffness = min(2.0 * self.stiffness, MAX_STIFFNESS_GROWTH * self.first)
-            self.slow, self.changed = 0, step
+        self.slow_updates = max(0, self.slow_updates + (1 if is_slow else -1))
+        if step - self.last_check >= max(MIN_STEPS_TO_DOUBLE, MIN_STEPS_SHARE * step):
+            if self.slow_updates >= MAX_SLOW_UPDATES:
+                self.stiffness = min(
+                    2.0 * self.stiffness, MAX_STIFFNESS_GROWTH * self.first_stiffness
+                )
+            self.slow_updates, self.last_check = 0, step
         return self.stiffness > before
 
 
@@ -118,7 +126,7 @@ class SplittingState:
         return self.inner.finished
 
     def increase_accuracy(self) -> None:
-        """Sharpen the inner state."""
+        """Ask the inner solver for more exact steps."""
         self.inner.increase_accuracy()
 
     def duals(self) -> list[tuple[Nonsmooth, Array]]:
@@ -229,9 +237,9 @@ class Splitting(Solver[Program, SplittingState]):
 
     def pause(self, program: Program, state: SplittingState) -> SplittingState:
         """The inner solver's, and multipliers with their stiffness."""
-        gone: Any = None
+        omitted: Any = None
         inner = self.inner.pause(state.program, state.inner)
-        return attrs.evolve(state.copy(), inner=inner, program=gone)
+        return attrs.evolve(state.copy(), inner=inner, program=omitted)
 
     def resume(
         self, program: Program, paused: SplittingState, rng: np.random.Generator
@@ -243,20 +251,20 @@ class Splitting(Solver[Program, SplittingState]):
         return state
 
     def step(self, program: Program, state: SplittingState) -> None:
-        """One inner step, and a move of the multipliers when it is due."""
+        """One inner step, and an update of the multipliers when it is due."""
         self.inner.step(state.program, state.inner)
         state.n_steps += 1
         duals = state.duals()
-        moves = [float(np.linalg.norm(dual - nonsmooth.multiplier)) for nonsmooth, dual in duals]
-        update = float(np.linalg.norm(moves))
-        # The largest ratio of the inner residual to the update at which multipliers move.
-        most = max(
+        changes = [float(np.linalg.norm(dual - nonsmooth.multiplier)) for nonsmooth, dual in duals]
+        length = float(np.linalg.norm(changes))
+        # The largest ratio of the inner residual to the length at which multipliers are updated.
+        largest_ratio = max(
             MIN_INNER_RATIO, INNER_RATIO * 0.5 ** max(0, state.n_doublings - FIRST_DOUBLINGS)
         )
-        if update == 0.0 or state.inner.residual > most * update:
+        if length == 0.0 or state.inner.residual > largest_ratio * length:
             return
-        grew = [nonsmooth.move(dual, state.n_steps, update) for nonsmooth, dual in duals]
-        state.n_doublings += any(grew)
+        has_grown = [nonsmooth.update(dual, state.n_steps, length) for nonsmooth, dual in duals]
+        state.n_doublings += any(has_grown)
         state.program = made_smooth(program, state.parts)
         state.inner.retarget(state.program)
 
