@@ -13,11 +13,11 @@ from mcframe.numerics.row_mixtures import (
     Incomplete,
     RowMixture,
     conditionals,
-    left_out,
+    leave_one_out,
     moments_of,
 )
-from mcframe.posterior.joint import NOISE as NOISE_OF_TABLES
-from mcframe.posterior.rows import powers_of, student_factors
+from mcframe.posterior.joint import NOISE_SHARE as NOISE_OF_TABLES
+from mcframe.posterior.rows import student_variance_inflation, variance_exponents_of
 from mcframe.tables.missingness import CoMissingness, Missingness
 from mcframe.tables.rows_choice import choose_rows
 from mcframe.tables.rows_folds import folds_of_parts
@@ -47,7 +47,7 @@ def some_rows(n_components, d=5):
 @pytest.mark.parametrize("batch", [20, 10**6])
 def test_numbers_left_out_are_predicted_as_if_they_were_missing(n_components, batch, monkeypatch):
     """One by one, those of one owner together; against the posterior of rows without them."""
-    monkeypatch.setattr(row_mixtures, "BATCH", batch)
+    monkeypatch.setattr(row_mixtures, "NUMBERS_PER_BATCH", batch)
     values, rows = drawn(), some_rows(n_components)
     values[:, 2][np.isnan(values[:, 1])] = np.nan
     values[:, 1][np.isnan(values[:, 2])] = np.nan
@@ -55,7 +55,7 @@ def test_numbers_left_out_are_predicted_as_if_they_were_missing(n_components, ba
     values[10:20, 2] = np.nan
     values[10:20, 3:] = 1.0 + 0.1 * np.arange(20.0).reshape(10, 2)
     owners = np.array([0, 1, 1, 2, 3])
-    found, variances = left_out(values, NOISE, rows, owners)
+    found, variances = leave_one_out(values, NOISE, rows, owners)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(values))
     for owner in range(4):
         own = np.flatnonzero(owners == owner)
@@ -151,12 +151,12 @@ def test_powers_are_those_of_the_errors():
     rng = np.random.default_rng(0)
     said, powers = rng.uniform(0.05, 1.0, (4000, 3)), np.array([0.5, 1.0, 2.0])
     errors = np.sqrt(said**powers) * rng.standard_normal(said.shape)
-    np.testing.assert_allclose(powers_of(errors**2, said), powers, atol=0.08)
-    few = powers_of(errors[:3] ** 2, said[:3])
+    np.testing.assert_allclose(variance_exponents_of(errors**2, said), powers, atol=0.08)
+    few = variance_exponents_of(errors[:3] ** 2, said[:3])
     assert np.all(np.abs(few - 1.0) < 0.5)
     errors[:, 1] = np.nan
-    assert powers_of(errors**2, said)[1] == 1.0
-    assert np.isfinite(powers_of(np.full((5, 1), 1e300), np.zeros((5, 1)))).all()
+    assert variance_exponents_of(errors**2, said)[1] == 1.0
+    assert np.isfinite(variance_exponents_of(np.full((5, 1), 1e300), np.zeros((5, 1)))).all()
 
 
 @pytest.mark.parametrize("n", [2, 3, 8, 100])
@@ -164,11 +164,11 @@ def test_factors_make_intervals_cover_a_new_number(n):
     """By the mean and the variance of n others."""
     rng = np.random.default_rng(0)
     x, new = rng.standard_normal((n, 100_000)), rng.standard_normal(100_000)
-    variances = student_factors(np.array([n]))[0] * (1.0 + 1.0 / n) * x.var(axis=0)
+    variances = student_variance_inflation(np.array([n]))[0] * (1.0 + 1.0 / n) * x.var(axis=0)
     inside = np.abs(new - x.mean(axis=0)) < 1.6449 * np.sqrt(variances)
     assert inside.mean() == pytest.approx(0.9, abs=0.004)
     np.testing.assert_array_equal(
-        student_factors(np.array([0, 1])), student_factors(np.array([2, 2]))
+        student_variance_inflation(np.array([0, 1])), student_variance_inflation(np.array([2, 2]))
     )
 
 

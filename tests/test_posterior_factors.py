@@ -15,7 +15,7 @@ from mcframe.numerics.gaussian_bounds import best_gaussian
 from mcframe.posterior import factor_state as state_of
 from mcframe.posterior import factors as engine
 from mcframe.posterior import row_pass as rows_of
-from mcframe.posterior.estimation import ROUNDING
+from mcframe.posterior.estimation import BOUND_ROUNDING
 from mcframe.posterior.observed import Observed
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcframe.NotConvergedWarning")
@@ -154,7 +154,7 @@ def falls(drawn, sweeps=25):
         rounding.append(found.rounding)
     bounds = np.array(reached)
     assert np.all(np.isfinite(bounds))
-    allowed = ROUNDING * (np.abs(bounds[:-1]) + np.abs(bounds[1:]) + observed.n_numbers)
+    allowed = BOUND_ROUNDING * (np.abs(bounds[:-1]) + np.abs(bounds[1:]) + observed.n_numbers)
     allowed += 16.0 * np.array(rounding[1:])
     return float(np.max((bounds[:-1] - bounds[1:]) / allowed))
 
@@ -204,7 +204,7 @@ def test_the_verb_gives_a_rising_bound():
             found = mc.posterior(model, drawn.data, factors=drawn.n_factors, max_iter=30)
         bounds = np.array([sweep.evidence for sweep in found.history])
         assert found.evidence == bounds[-1]
-        assert np.all(np.diff(bounds) >= -ROUNDING * (2.0 * np.abs(bounds[1:]) + 1e3))
+        assert np.all(np.diff(bounds) >= -BOUND_ROUNDING * (2.0 * np.abs(bounds[1:]) + 1e3))
 
 
 # --- A plain oracle of one sweep -----------------------------------------------------------------
@@ -294,7 +294,7 @@ class Plain:
             part, width, likelihood = block.part, block.likelihood.width, block.likelihood
             shaped = (-1, width) if width > 1 else (-1,)
             offset, weight = block.offset, np.broadcast_to(block.weights, block.y.shape)
-            if block.unknown_noise == "block":
+            if block.learned_noise == "block":
                 own = priors.noise[block.columns][0], block.y
                 centre, spread = best_gaussian(
                     likelihood, means[part] + offset, *own, weights=weight
@@ -302,7 +302,7 @@ class Plain:
                 self.values[part], spreads[part] = centre - offset, spread
                 expected = likelihood.expected_log_likelihood(centre, spread, block.y)[0]
                 constant += np.sum(weight * expected + 0.5 * np.log(2.0 * np.pi * np.e * spread))
-            if block.unknown_noise is None:
+            if block.learned_noise is None:
                 value, precision, own = likelihood.gaussian_bound(
                     means[part].reshape(shaped) + offset, variances[part].reshape(shaped), block.y
                 )
@@ -316,9 +316,9 @@ class Plain:
         )
         means, variances = self.moments(rows, columns)
         expected = self.precisions * ((self.values - means) ** 2 + variances) + spreads
-        noise, usual = priors.noise.copy(), priors.usual_noise
+        noise, usual = priors.noise.copy(), priors.noise_prior_centre
         for block in observed.blocks:
-            if block.unknown_noise == "block" and block.y.size:
+            if block.learned_noise == "block" and block.y.size:
                 noise[block.columns] = max(np.mean(expected[block.part]), 1e-6)
         learned = observed.columns_with_noise
         for j in learned:
@@ -336,7 +336,7 @@ class Plain:
         rows = rows[0] @ turn, turn.T @ rows[1] @ turn
         columns = columns[0] @ back.T, back @ columns[1] @ back.T
         priors = self.best_priors(
-            attrs.evolve(priors, noise=noise, usual_noise=usual), rows, columns
+            attrs.evolve(priors, noise=noise, noise_prior_centre=usual), rows, columns
         )
         evidence = constant
         for _, j, place in self.entries:
@@ -356,7 +356,7 @@ class Plain:
             ),
         ]:
             if not observed.blocks[b].ridge:
-                ratio = precision * observed.blocks[b].known_summary.usual_square
+                ratio = precision * observed.blocks[b].required_summary.reference_square
                 evidence += np.log(ratio) - ratio
         return rows, columns, priors, evidence
 
@@ -404,19 +404,19 @@ class Plain:
         row_effects = priors.row_effects.copy()
         for place, b in enumerate(design.row_blocks):
             block = observed.blocks[b]
-            counted = of_rows[k + place] + 2.0 * block.known_summary.usual_square
+            counted = of_rows[k + place] + 2.0 * block.required_summary.reference_square
             if not block.ridge:
                 row_effects[place] = (observed.shape[0] + 2.0) / counted
         biases, means = priors.biases.copy(), priors.bias_means.copy()
         for b, block in enumerate(observed.blocks):
             if block.layout.n_biases:
-                own = columns[0][block.columns, -1] + block.known_summary.centres
+                own = columns[0][block.columns, -1] + block.required_summary.centres
                 free = not block.ridge or block.layout.n_intercepts
                 means[b] = np.mean(own) if free else 0.0
                 away = (own - means[b]) ** 2 + columns[1][block.columns, -1, -1]
                 if not block.ridge:
                     biases[b] = (own.size + 2.0) / (
-                        np.sum(away) + 2.0 * block.known_summary.usual_square
+                        np.sum(away) + 2.0 * block.required_summary.reference_square
                     )
         return attrs.evolve(
             priors, row_effects=row_effects, biases=biases, bias_means=means, **found
@@ -461,10 +461,12 @@ def test_a_sweep_is_that_of_a_plain_oracle(seed):
         ]
     )
     for block in observed.blocks:
-        if block.unknown_noise == "block":
+        if block.learned_noise == "block":
             here = (cells[1] >= block.columns.start) & (cells[1] < block.columns.stop)
             spread[here] += priors.noise[block.columns][0]
-    centres = np.concatenate([block.known_summary.centres for block in observed.blocks])[cells[1]]
+    centres = np.concatenate([block.required_summary.centres for block in observed.blocks])[
+        cells[1]
+    ]
     for column in range(observed.shape[1]):
         here = cells[1] == column
         allowed = 1e-8 * (np.abs(expected[here]) + np.sqrt(spread[here]))
@@ -650,7 +652,7 @@ def test_the_order_of_rows_and_columns_does_not_matter(seed):
 
 def test_threads_do_not_change_a_bit(monkeypatch):
     """Sums are taken in parts whose number and order the threads do not choose."""
-    monkeypatch.setattr(rows_of, "LEAST_WORK", 50)
+    monkeypatch.setattr(rows_of, "LEAST_MULTIPLICATIONS", 50)
     rng = np.random.default_rng(0)
     model, x, _ = gaussian_model(2, rng, 60, 8, bias=True)
     found = [mc.posterior(model, {"x": x}, factors=3, max_iter=6, n_jobs=jobs) for jobs in (1, 2)]

@@ -76,7 +76,7 @@ def test_one_number_is_that_of_quadrature(likelihood, values):
     priors = posterior.engine.state.priors
     bias = np.linspace(-14.0, 14.0, 4001)
     logs = -0.5 * priors.biases[0] * (bias - priors.bias_means[0]) ** 2
-    noise = float(posterior.engine.own_noise[0])
+    noise = float(posterior.engine.predictor_noise[0])
     points, shares = np.polynomial.hermite_e.hermegauss(60)
     for value in y:
         each = [

@@ -19,7 +19,7 @@ from mcframe.partitions.executor import OneByOne, PartCache
 from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.posterior import estimation
 from mcframe.posterior import factors as engine
-from mcframe.posterior.estimation import ROUNDING
+from mcframe.posterior.estimation import BOUND_ROUNDING
 from tests.catalogue import LIKELIHOODS
 from tests.test_posterior_factors import assert_close, case, values_of
 
@@ -191,7 +191,7 @@ def test_parts_that_forget_never_lower_the_bound_and_end_where_others_do(word, m
     monkeypatch.setattr(partitions, "OneByOne", forgetful)
     found = mc.posterior(model, data, **options)
     bounds = trajectory(found)
-    assert np.all(np.diff(bounds) >= -ROUNDING * (2.0 * np.abs(bounds[1:]) + 1e3))
+    assert np.all(np.diff(bounds) >= -BOUND_ROUNDING * (2.0 * np.abs(bounds[1:]) + 1e3))
     assert found.evidence == pytest.approx(kept.evidence, rel=1e-4)
     if word == LEARNED:
         np.testing.assert_array_equal(bounds, trajectory(kept))
@@ -271,7 +271,7 @@ from mcframe.posterior import estimation
 from mcframe.posterior import factors as engine
 from tests.test_posterior_partitions import LEARNED, RowsInMemory, model_of, table
 
-estimation.SHARE = 0.0
+estimation.CHECKPOINT_INTERVAL_RATIO = 0.0
 sweep = engine.sweep
 
 def announced(*given, **options):
@@ -308,7 +308,9 @@ def test_a_driver_that_is_killed_goes_on_from_its_checkpoint(tmp_path):
 def test_a_sweep_that_took_long_is_written_at_once_and_short_ones_now_and_then(monkeypatch):
     clock = iter(np.cumsum([0.0, 1.0, 4.0, 25.0, 1.0, 100.0]).tolist())
     written = []
-    kept = keeping.Checkpoint(None, estimation.LATEST_WRITE, estimation.SHARE)
+    kept = keeping.Checkpoint(
+        None, estimation.CHECKPOINT_SECONDS, estimation.CHECKPOINT_INTERVAL_RATIO
+    )
     monkeypatch.setattr(keeping.time, "monotonic", lambda: next(clock))
     for n in (1, 2, 3):
         if kept.is_due:

@@ -16,7 +16,7 @@ from mcframe.numerics import row_mixtures
 from mcframe.numerics.row_mixtures import Incomplete, RowMixture, conditionals, expectation
 from mcframe.posterior import rows as posterior_rows
 from mcframe.posterior import variational_em
-from mcframe.posterior.rows import fit_rows, given_rows
+from mcframe.posterior.rows import fit_rows, rows_of_gaussian
 from mcframe.runtime.machine import thread_limit
 
 # What is drawn, and how many numbers of it are missing.
@@ -66,12 +66,12 @@ def by_definition(values, precisions, rows):
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("share", SHARES)
 def test_rows_have_the_posterior_of_the_textbook(share, own, monkeypatch):
-    monkeypatch.setattr(row_mixtures, "BLOCK", 200)  # several blocks
+    monkeypatch.setattr(row_mixtures, "NUMBERS_PER_BLOCK", 200)  # several blocks
     values, precisions = some_rows(share, own)
     rows = some_mixture()
     evidence, weights, means, covariances = by_definition(values, precisions, rows)
     for most_precise in (1e7, 0.0):  # both forms, and that of the observed numbers alone
-        monkeypatch.setattr(row_mixtures, "MOST_PRECISE", most_precise)
+        monkeypatch.setattr(row_mixtures, "LARGEST_PRECISION_RATIO", most_precise)
         table = Incomplete.of(values, precisions, np.ones(6))
         found = conditionals(table, rows)
         np.testing.assert_allclose(found.evidence, evidence, atol=1e-11)
@@ -96,7 +96,9 @@ def test_columns_that_are_nearly_one_are_no_trouble(noise, seen):
     """A covariance s s' + 1e-12 I of condition 1e12 and more, by its closed form."""
     s, own = np.linspace(0.5, 1.5, 8), 1e-12
     x = np.where(np.arange(8) < seen, 0.7 * s, np.nan)[None]
-    found = given_rows(x, np.full(8, 1.0 / noise), np.zeros(8), np.outer(s, s) + own * np.eye(8))
+    found = rows_of_gaussian(
+        x, np.full(8, 1.0 / noise), np.zeros(8), np.outer(s, s) + own * np.eye(8)
+    )
     known = np.sum(np.square(s[:seen])) / (own + noise)
     factor = np.sum(s[:seen] * x[0, :seen]) / (own + noise) / (1.0 + known)
     # The entries of the covariance are rounded, which own and noise see.
@@ -117,7 +119,7 @@ def test_evidence_is_that_of_a_dense_gaussian():
     rng = np.random.default_rng(3)
     values, mean = rng.standard_normal((7, 4)), rng.standard_normal(4)
     covariance, noise = np.cov(rng.standard_normal((4, 9))), np.array([0.1, 0.2, 0.3, 0.4])
-    found = given_rows(values, 1.0 / noise, mean, covariance)
+    found = rows_of_gaussian(values, 1.0 / noise, mean, covariance)
     expected = stats.multivariate_normal(mean, covariance + np.diag(noise)).logpdf(values)
     assert found.evidence == pytest.approx(np.sum(expected), rel=1e-12)
     np.testing.assert_array_equal(found.components.covariances[0], covariance)
@@ -312,7 +314,7 @@ def test_extrapolated_steps_end_where_plain_ones_do(monkeypatch):
     values[rng.random(values.shape) < 0.7] = np.nan
     options = {"prior_rows": 5.0, "tol": 1e-9, "max_steps": 3000}
     fast = fit_rows(values, np.full(6, 100.0), **options)
-    monkeypatch.setattr(variational_em, "LENGTHENED", 1.0)
+    monkeypatch.setattr(variational_em, "EXTRAPOLATION_GROWTH", 1.0)
     plain = fit_rows(values, np.full(6, 100.0), **options)
     assert fast.evidence == pytest.approx(plain.evidence, abs=1e-3)
     assert len(fast.history) < 0.6 * len(plain.history)
@@ -334,7 +336,7 @@ def test_the_order_and_the_units_of_columns_do_not_matter(components):
 
 
 def test_threads_change_no_bit(monkeypatch):
-    monkeypatch.setattr(row_mixtures, "BLOCK", 300)
+    monkeypatch.setattr(row_mixtures, "NUMBERS_PER_BLOCK", 300)
     _, values, _, _ = two_groups()
     found = []
     for count in (1, 3):
@@ -347,7 +349,7 @@ def test_threads_change_no_bit(monkeypatch):
 def test_large_tables_begin_with_some_rows(monkeypatch):
     truth, values, hidden, _ = two_groups(n=2000)
     whole = fit_rows(values, np.full(4, 100.0), components=2, tol=1e-6)
-    monkeypatch.setattr(posterior_rows, "MANY_NUMBERS", 1200)
+    monkeypatch.setattr(posterior_rows, "SUBSAMPLE_NUMBERS", 1200)
     begun = fit_rows(values, np.full(4, 100.0), components=2, tol=1e-6)
     assert len(begun.responsibilities) == 2000
     errors = [

@@ -41,8 +41,8 @@ def test_kernels_are_their_definitions(drawn, width):
 @pytest.mark.parametrize("enough", [0, 10**9])
 def test_products_along_either_side_are_their_definitions(part, enough, monkeypatch):
     """Sums across lines in many parts or one; where they do not pay, by the other order."""
-    monkeypatch.setattr(kernels, "PART", part)
-    monkeypatch.setattr(sampled_matrices, "DENSE_ENOUGH", enough)
+    monkeypatch.setattr(kernels, "MULTIPLICATIONS_PER_PART", part)
+    monkeypatch.setattr(sampled_matrices, "LEAST_ENTRIES_PER_ROW", enough)
     rng = np.random.default_rng(0)
     for shape in ((200, 30), (30, 200), (40, 40), (1, 50), (50, 1)):
         places = rng.choice(shape[0] * shape[1], shape[0] * shape[1] // 2, replace=False)
@@ -132,7 +132,7 @@ def test_kernels_give_the_same_bits_for_any_number_of_threads(monkeypatch):
     right, lines = rng.standard_normal((200, 5)), pattern.by_rows
     found = []
     monkeypatch.setattr(machine, "WORTH_SHARING", 1000)
-    monkeypatch.setattr(kernels, "PART", 1000)
+    monkeypatch.setattr(kernels, "MULTIPLICATIONS_PER_PART", 1000)
     for count in (1, 2, 5):
         with machine.thread_limit(count):
             solutions = lines.ridge_solutions(np.ones(1), values, right, 0.3)
@@ -199,7 +199,7 @@ def test_large_sampled_products_are_those_of_small_ones(monkeypatch):
     low_rank = LowRank(rng.standard_normal((500, 3)), rng.standard_normal((400, 3)))
     rows, columns = rng.integers(500, size=2000), rng.integers(400, size=2000)
     plain = low_rank.at(rows, columns)
-    monkeypatch.setattr("mcframe.numerics.operators.COMPILED", 0)
+    monkeypatch.setattr("mcframe.numerics.operators.COMPILED_MULTIPLICATIONS", 0)
     np.testing.assert_allclose(low_rank.at(rows, columns), plain, atol=1e-12)
 
 

@@ -522,7 +522,7 @@ from mcframe.contracts.stored_classes import STORED
 from mcframe.fitting import fit as fitting
 from mcframe.posterior import estimation
 
-fitting.CHECKPOINT_SECONDS = estimation.LATEST_WRITE = 0.0
+fitting.CHECKPOINT_SECONDS = estimation.CHECKPOINT_SECONDS = 0.0
 x = np.load(sys.argv[2])
 print("begins", flush=True)
 block = mc.Block("x", mc.Gaussian(variance=1.0), bias=True)

@@ -13,7 +13,7 @@ import mcframe as mc
 from mcframe.numerics import row_mixtures
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import Incomplete, RowMixture
-from mcframe.posterior.rows import PRIOR_ROWS, RowsParameters, RowsPrior, fit_rows
+from mcframe.posterior.rows import PRIOR_ROWS_GRID, RowsParameters, RowsPrior, fit_rows
 from mcframe.posterior.wide_rows import WideParameters, WidePrior, is_wide
 from mcframe.tables import rows_folds
 from mcframe.tables.missingness import Missingness, ridge_by_columns, ridge_by_rows
@@ -91,7 +91,7 @@ def test_rows_with_loadings_are_those_with_their_covariance(seed: int) -> None:
         np.testing.assert_allclose(
             getattr(one, name), getattr(other, name), rtol=1e-6, atol=1e-7, err_msg=name
         )
-    left = [each.left_out(values, 0.01, owners) for each in (rows, full)]
+    left = [each.leave_one_out(values, 0.01, owners) for each in (rows, full)]
     np.testing.assert_allclose(*left, rtol=1e-6, atol=1e-7)
     covariance, away = rows.covariances[0], rng.normal(size=owners.size)
     np.testing.assert_allclose(rows.precisions, np.diag(np.linalg.inv(covariance)), rtol=1e-6)
@@ -110,10 +110,10 @@ def test_numbers_left_out_of_rows_with_few_gaps_come_from_one_inverse(seed, monk
     shares = np.log([0.3, 0.7])
     covariances = np.concatenate([rows.covariances, np.diag(rows.diagonal)[None]])
     mixture = RowMixture(shares, rng.normal(size=(2, owners.size)), covariances)
-    by_one = mixture.left_out(values, 0.01, owners)
-    monkeypatch.setattr(row_mixtures, "MOST_PRECISE", 0.0)
+    by_one = mixture.leave_one_out(values, 0.01, owners)
+    monkeypatch.setattr(row_mixtures, "LARGEST_PRECISION_RATIO", 0.0)
     monkeypatch.delattr(row_mixtures.WholeInverse, "of_observed")
-    by_row = mixture.left_out(values, 0.01, owners)
+    by_row = mixture.leave_one_out(values, 0.01, owners)
     np.testing.assert_allclose(by_one, by_row, rtol=1e-6, atol=1e-8)
 
 
@@ -147,7 +147,7 @@ def test_steps_in_loadings_are_those_of_a_mean_field(seed: int) -> None:
     n, d = values.shape
     table = Incomplete.of(values, precisions, rows.variances[0])
     prior = WidePrior(
-        rows.mean, rows.diagonal, float(rng.uniform(0.1, 30.0)), False, 0.1, PRIOR_ROWS
+        rows.mean, rows.diagonal, float(rng.uniform(0.1, 30.0)), False, 0.1, PRIOR_ROWS_GRID
     )
     after = WideParameters(prior, rng.normal(size=(n, d)), rng.uniform(0.1, 1.0, d))
     full = of_full_covariance(after)

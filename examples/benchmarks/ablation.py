@@ -48,10 +48,10 @@ SWITCHES = {
     "mixtures of rows": [(pipeline, "COMPONENTS", ())],
     "co-missing masks": [(missingness, "LEAST_EXCESS", np.inf)],
     "weights by missingness": [(missingness, "LEAST_AUC", np.inf)],
-    "exponents of variances": [(rows_choice, "powers_of", no_powers)],
+    "exponents of variances": [(rows_choice, "variance_exponents_of", no_powers)],
     "Student factors": [
-        (rows_choice, "student_factors", ones),
-        (rows_folds, "student_factors", ones),
+        (rows_choice, "student_variance_inflation", ones),
+        (rows_folds, "student_variance_inflation", ones),
     ],
     "noise of features": [(rows_folds.RowsFold, "targets_inform_targets", False)],
     "discriminant": [

@@ -24,7 +24,7 @@ from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Composed, Constraint, Factored
 from mcframe.numerics.norms import (
-    NEAREST,
+    LEAST_EXCESS,
     Lanczos,
     bounds_excess,
     norm_bound_and_space,
@@ -461,7 +461,7 @@ def summed_rounding(size: float, count: int) -> float:
 # relative excess that still leaves the gap within the tolerance.
 SHARE_OF_GAP, SHARE_OF_EXCESS = 0.1, 0.2
 # The relative error of norms of gradients that are known by their products, rounding included.
-NORM_ERROR = 1.25 * NEAREST
+NORM_ERROR = 1.25 * LEAST_EXCESS
 # The share of the tolerance that is left to norms: rounding and estimates take the rest.
 NORM_SHARE_OF_TOL = 0.9
 # Terms below this share of their value at Z = 0 are 0.

@@ -141,7 +141,7 @@ def some_names(names: Sequence[str]) -> str:
 
 
 # Parameters of losses from here to there have finite squares and inverses.
-LEAST, LARGEST = 1e-150, 1e150
+LEAST_MODERATE, LARGEST_MODERATE = 1e-150, 1e150
 
 
 def number(
@@ -253,10 +253,11 @@ at_least_0 = satisfies(lambda x: x >= 0.0, "a number of at least 0 is needed")
 def moderate(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
     """An attrs validator: ``positive``, from 1e-150 to 1e150, so that its square is finite."""
     positive(instance, attribute, value)
-    if not LEAST <= getattr(instance, attribute.name) <= LARGEST:
+    if not LEAST_MODERATE <= getattr(instance, attribute.name) <= LARGEST_MODERATE:
         raise ModelError(
             f"{word_of(instance)}: {attribute.name}={value!r} was given; it must lie between"
-            f" {LEAST:g} and {LARGEST:g}, so that its square is a finite number. Rescale the data"
+            f" {LEAST_MODERATE:g} and {LARGEST_MODERATE:g}, so that its square is a finite number."
+            " Rescale the data"
         )
 
 

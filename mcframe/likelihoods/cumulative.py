@@ -13,23 +13,23 @@ from mcframe.numerics.gaussian_bounds import expected_softplus
 from mcframe.runtime.machine import check_time
 
 # exp of it is far from overflowing.
-LARGE = 300.0
-MAX_STEPS = 200
+LARGEST_EXPONENT = 300.0
+MOST_STEPS = 200
 # What is added to each diagonal entry of the Hessian, as a fraction of the sizes of its gradients:
 # far out, where second derivatives underflow to 0, a step stays defined.
-DAMPING = 1e-12
+HESSIAN_DAMPING = 1e-12
 # The longest first step; it doubles while steps of full length succeed.
-REACH = 8.0
+LONGEST_FIRST_STEP = 8.0
 # A step that promises less than so many units in the last place of the value is the last one.
-LAST = 16.0
+LEAST_DECREASE_ULPS = 16.0
 # The share of the way to a collision with its neighbour that a threshold may go in one step.
-TO_BOUNDARY = 0.9
-SUFFICIENT = 1e-4
+COLLISION_SHARE = 0.9
+ARMIJO = 1e-4
 # Starts with narrower gaps are not used: a gap grows by a factor of two a step at most.
-LEAST_GAP = 1e-9
+LEAST_START_GAP = 1e-9
 # How far beyond all positions a threshold lies whose best place is infinite: exp(-x)
 # underflows to 0 well before.
-FAR = 1000.0
+INFINITE_THRESHOLD_DISTANCE = 1000.0
 
 
 def logistic_parts(x: Array) -> tuple[Array, Array, Array]:
@@ -61,9 +61,9 @@ def centred_conjugate(q: Array, half: Array) -> Array:
     log_cosh = half + np.log1p(np.exp(-2.0 * half)) - np.log(2.0)
     log_ratio = np.log(np.maximum(q, 1e-300)) + log_cosh - 0.5 * np.log(shorter * (1.0 + q))
     z = 0.5 * np.log((1.0 + q) / shorter) + np.where(
-        log_ratio > LARGE,
+        log_ratio > LARGEST_EXPONENT,
         log_ratio + np.log(2.0),
-        np.arcsinh(np.exp(np.minimum(log_ratio, LARGE))),
+        np.arcsinh(np.exp(np.minimum(log_ratio, LARGEST_EXPONENT))),
     )
     # q z - log(1 + exp(z - half)) - log(1 + exp(-z - half)) + log(1 - exp(-2 half)), ordered
     # so that large numbers leave before they are rounded.
@@ -114,8 +114,8 @@ def best_thresholds(tell: Tell, levels: int, start: Array | None) -> Array:
     t, and strictly so on the thresholds between levels that occur, which damped Newton steps
     find. A level that does not occur has no loss. Within the observed range its thresholds
     attract each other and meet in the limit: they are one number here, but for a rounding
-    that keeps them increasing. Beyond the range the best place is infinite: they lie ``FAR``
-    beyond every position, where their losses are exactly 0.
+    that keeps them increasing. Beyond the range the best place is infinite: they lie
+    ``INFINITE_THRESHOLD_DISTANCE`` beyond every position, where their losses are exactly 0.
 
     Parameters
     ----------
@@ -131,10 +131,10 @@ def best_thresholds(tell: Tell, levels: int, start: Array | None) -> Array:
     if seen.size == 0:
         return np.arange(levels - 1) - 0.5 * (levels - 2)
     near = None if start is None else start[seen[:-1]]
-    if near is None or not np.all(np.isfinite(near)) or np.any(np.diff(near) < LEAST_GAP):
+    if near is None or not np.all(np.isfinite(near)) or np.any(np.diff(near) < LEAST_START_GAP):
         passed, left = np.cumsum(weights[seen])[:-1], np.cumsum(weights[seen][::-1])[-2::-1]
         mean = np.sum(moments) / np.sum(weights)
-        near = apart(mean + np.log(passed / left), LEAST_GAP)
+        near = apart(mean + np.log(passed / left), LEAST_START_GAP)
 
     def at(thresholds: Array) -> Local:
         return with_gaps(tell((seen, thresholds))[0], thresholds, weights[seen])
@@ -142,8 +142,8 @@ def best_thresholds(tell: Tell, levels: int, start: Array | None) -> Array:
     highest, lowest = np.max(largest[:levels][seen]), -np.max(largest[levels:][seen])
     reached, count = max(abs(float(highest)), abs(float(lowest))), int(np.sum(counts[seen]))
     fitted = damped_newton(near, at, reached, count)
-    below = min([lowest, *fitted[:1]]) - FAR
-    above = max([highest, *fitted[-1:]]) + FAR
+    below = min([lowest, *fitted[:1]]) - INFINITE_THRESHOLD_DISTANCE
+    above = max([highest, *fitted[-1:]]) + INFINITE_THRESHOLD_DISTANCE
     # Threshold k stands above as many observed levels as there are up to level k.
     place = np.searchsorted(seen, np.arange(levels - 1), side="right")
     return apart(np.concatenate([[below], fitted, [above]])[place], EPS)
@@ -228,8 +228,8 @@ def damped_newton(
     """
     rounding = EPS * (8.0 + np.log2(count))
     current = at(thresholds)
-    reach = REACH
-    for _ in range(MAX_STEPS):
+    reach = LONGEST_FIRST_STEP
+    for _ in range(MOST_STEPS):
         check_time()
         if np.all(np.abs(current.gradient) <= rounding * current.size):
             break
@@ -238,7 +238,10 @@ def damped_newton(
         if np.all(np.abs(step) <= 0.25 * EPS * (np.abs(thresholds) + reached)):
             break
         longest = min(1.0, reach / float(np.max(np.abs(step))), largest_step(thresholds, step))
-        if longest == 1.0 and -float(current.gradient @ step) <= LAST * EPS * current.value:
+        if (
+            longest == 1.0
+            and -float(current.gradient @ step) <= LEAST_DECREASE_ULPS * EPS * current.value
+        ):
             return thresholds + step
         accepted = line_search(thresholds, longest * step, current, at)
         if accepted is None:
@@ -250,14 +253,14 @@ def damped_newton(
 
 def newton_step(current: Local) -> Array:
     """The Newton step, defined where second derivatives underflow."""
-    damping = DAMPING * current.size + np.finfo(np.float64).tiny
+    damping = HESSIAN_DAMPING * current.size + np.finfo(np.float64).tiny
     return np.linalg.solve(current.hessian + np.diag(damping), -current.gradient)
 
 
 def largest_step(thresholds: Array, step: Array) -> float:
     """The share of the step that keeps thresholds increasing."""
     gaps, closing = np.diff(thresholds), -np.diff(step)
-    shares = TO_BOUNDARY * gaps[closing > 0.0] / closing[closing > 0.0]
+    shares = COLLISION_SHARE * gaps[closing > 0.0] / closing[closing > 0.0]
     return float(np.min(shares, initial=np.inf))
 
 
@@ -277,6 +280,6 @@ def line_search(
         if np.any(np.diff(moved) <= 0.0):
             continue
         trial = at(moved)
-        if trial.value <= current.value + SUFFICIENT * share * falls + noise:
+        if trial.value <= current.value + ARMIJO * share * falls + noise:
             return share, moved, trial
     return None

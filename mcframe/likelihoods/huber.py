@@ -16,7 +16,7 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
 )
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import LARGEST, LEAST, moderate
+from mcframe.contracts.validators import LARGEST_MODERATE, LEAST_MODERATE, moderate
 
 
 @stored
@@ -51,7 +51,7 @@ class Huber(
     def in_units(self, unit: float) -> "tuple[Huber, float] | None":
         """The loss with ``delta / unit``, times unit^2; None for a delta out of range."""
         delta = self.delta / unit
-        if not LEAST <= delta <= LARGEST:
+        if not LEAST_MODERATE <= delta <= LARGEST_MODERATE:
             return None
         return attrs.evolve(self, delta=delta), unit * unit
 

@@ -22,10 +22,10 @@ from mcframe.numerics.gaussian_bounds import logistic_bound
 # phi(0) / Phi(0), the steepness of the loss at m = 0.
 STEEPNESS_AT_0 = float(np.sqrt(2.0 / np.pi))
 # Where tangents are taken if nothing is known of the margins, and the few that are always kept.
-KNOTS = (-6.0, -4.5, -3.5, -2.75, *np.arange(-2.0, 4.5, 0.5).tolist())
-FEW_KNOTS = (-2.0, 0.0, 1.0, 2.0, 3.0, 4.0)
+TANGENT_KNOTS = (-6.0, -4.5, -3.5, -2.75, *np.arange(-2.0, 4.5, 0.5).tolist())
+GLOBAL_KNOTS = (-2.0, 0.0, 1.0, 2.0, 3.0, 4.0)
 # Margins up to here have a finite square.
-FARTHEST = 1e150
+LARGEST_MARGIN = 1e150
 
 
 class Logit:
@@ -119,7 +119,7 @@ class Probit:
         variable truncated to the side of its label (Albert and Chib, JASA 1993); the constant is
         ``log Phi(mean) + r^2 / 2``.
         """
-        m = np.clip(mean, -FARTHEST, FARTHEST)
+        m = np.clip(mean, -LARGEST_MARGIN, LARGEST_MARGIN)
         r, far = mills(m), np.minimum(m, -1.0)
         # Below 0 both sums cancel: r + m is the second derivative over r, and log Phi is
         # -m^2 / 2 + log(erfcx(-m / sqrt(2)) / 2).
@@ -164,7 +164,7 @@ class Probit:
         so many and so nearly parallel that conic solvers fail.
         """
         if near is None:
-            return cp.maximum(0.0, *[self.tangent(m, knot) for knot in KNOTS])
+            return cp.maximum(0.0, *[self.tangent(m, knot) for knot in TANGENT_KNOTS])
         points, spread = near
         left, right = self.second_derivative(points), self.second_derivative(points + spread)
         loss, gradient = self.loss_and_gradient(points)
@@ -172,7 +172,7 @@ class Probit:
         bent = loss + cp.multiply(gradient, d) + cp.multiply(left / 2, cp.square(cp.neg(d)))
         # CVXPY's huber(d, spread) is d^2 up to spread and linear beyond.
         bent += cp.multiply(right / 2, cp.huber(cp.pos(d), spread))
-        return cp.maximum(0.0, bent, *[self.tangent(m, knot) for knot in FEW_KNOTS])
+        return cp.maximum(0.0, bent, *[self.tangent(m, knot) for knot in GLOBAL_KNOTS])
 
     def expression_error(self, near: tuple[Array, float], m: Array) -> Array:
         """The loss minus the largest of them, by the same formulas in plain arithmetic."""
@@ -184,7 +184,7 @@ class Probit:
             loss + gradient * (m - points) + self.second_derivative(points) / 2 * np.square(before)
         )
         bent += self.second_derivative(points + spread) * close * (after - close / 2)
-        tangents = [self.tangent(m, knot) for knot in FEW_KNOTS]
+        tangents = [self.tangent(m, knot) for knot in GLOBAL_KNOTS]
         bound = np.maximum.reduce([np.zeros_like(m), bent, *tangents])
         return np.maximum(self.loss(m) - bound, 0.0)
 

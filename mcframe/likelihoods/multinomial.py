@@ -27,12 +27,12 @@ from mcframe.numerics.gaussian_bounds import (
 )
 
 # How far from 1 probabilities may sum, and below 0 one may lie, by rounding alone.
-ROUNDING = 1e-12
+PROBABILITY_ROUNDING = 1e-12
 # From so many complete rows on, columns with one 1 a row are taken for one variable.
-LEAST_ONE_HOT = 5
+LEAST_ONE_HOT_ROWS = 5
 # Up to so many classes sums and maxima over them go class by class: along a short last axis numpy
 # takes four times as long.
-FEW = 16
+LOOPED_CLASSES = 16
 
 
 def two_or_more(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -102,7 +102,11 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
             return None
         complete = np.bincount(rows, minlength=shape[0]) == shape[1]
         ones = np.bincount(rows, weights=y, minlength=shape[0])
-        if np.any(ones > 1.0) or np.any(ones[complete] != 1.0) or complete.sum() < LEAST_ONE_HOT:
+        if (
+            np.any(ones > 1.0)
+            or np.any(ones[complete] != 1.0)
+            or complete.sum() < LEAST_ONE_HOT_ROWS
+        ):
             return None
         return (
             f"every row of its {shape[1]} columns has one 1 and else 0: that reads as one variable"
@@ -163,7 +167,9 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         """sum_k p_k log p_k for probabilities p = gradient + e_y, else inf."""
         p, label_gradient = gradient.copy(), at_class(gradient, y)[..., None]
         np.put_along_axis(p, codes(y), label_gradient + 1.0, axis=-1)
-        inside = np.all(p >= -ROUNDING, axis=-1) & (np.abs(gradient.sum(axis=-1)) <= ROUNDING)
+        inside = np.all(p >= -PROBABILITY_ROUNDING, axis=-1) & (
+            np.abs(gradient.sum(axis=-1)) <= PROBABILITY_ROUNDING
+        )
         p, short = np.clip(p, 0.0, 1.0), np.clip(label_gradient, -1.0, 0.0)
         terms = xlogy(p, p)
         # log p_y keeps its digits where p_y is almost 1.
@@ -315,14 +321,14 @@ def softmax_parts(z: Array) -> tuple[Array, Array, Array]:
 
 def highest_class(z: Array) -> Array:
     """The maximum over the last axis."""
-    if z.shape[-1] > FEW:
+    if z.shape[-1] > LOOPED_CLASSES:
         return np.asarray(np.max(z, axis=-1))
     return np.asarray(reduce(np.maximum, by_class(z)))
 
 
 def sum_of_classes(numbers: Array) -> Array:
     """The sum over the last axis."""
-    if numbers.shape[-1] > FEW:
+    if numbers.shape[-1] > LOOPED_CLASSES:
         return np.asarray(numbers.sum(axis=-1))
     return np.asarray(reduce(np.add, by_class(numbers)))
 

@@ -22,7 +22,7 @@ from mcframe.numerics.gaussian_bounds import logistic_bound
 
 # A posterior warns that its variances are too small where the median count times the dispersion is
 # larger than this.
-LARGE = 25.0
+LOOSE_BOUND_COUNT = 25.0
 
 
 @stored
@@ -155,7 +155,7 @@ class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, 
     def looseness(self, y: Array) -> str | None:
         """A warning of counts many times 1 / dispersion, whose log p is far from any parabola."""
         middle = float(np.median(y)) if y.size else 0.0
-        if middle * self.dispersion <= LARGE:
+        if middle * self.dispersion <= LOOSE_BOUND_COUNT:
             return None
         return (
             f"half of the counts are at least {middle:g}, where a posterior by NegativeBinomial is"

@@ -19,9 +19,9 @@ from mcframe.contracts.likelihood import (
 from mcframe.contracts.stored_classes import stored
 
 # Doubling ends here, where a mean is infinite.
-LARGEST = 1e307
+LARGEST_FINITE_MEAN = 1e307
 # Poisson counts of larger means are normal to within a rounding; NumPy draws none above 9e18.
-NORMAL = 1e15
+NORMAL_MEAN = 1e15
 
 
 def least_count(cdf: Callable[[Array], Array], near: Array, probability: Array) -> Array:
@@ -35,7 +35,7 @@ def least_count(cdf: Callable[[Array], Array], near: Array, probability: Array) 
     if np.all((cdf(count) >= probability) & (cdf(count - 1.0) < probability)):
         return count
     low, high = np.full_like(count, -1.0), np.ones_like(count)
-    while np.any(short := (cdf(high) < probability) & (high < LARGEST)):
+    while np.any(short := (cdf(high) < probability) & (high < LARGEST_FINITE_MEAN)):
         high[short] *= 2.0
     while True:
         middle = np.floor(0.5 * (low + high))
@@ -49,8 +49,8 @@ def least_count(cdf: Callable[[Array], Array], near: Array, probability: Array) 
 
 def poisson_counts(mean: Array, rng: Any) -> Array:
     """Draws of Poisson counts with these means, which may be infinite."""
-    counts: Array = rng.poisson(np.minimum(mean, NORMAL)).astype(np.float64)
-    large = mean > NORMAL
+    counts: Array = rng.poisson(np.minimum(mean, NORMAL_MEAN)).astype(np.float64)
+    large = mean > NORMAL_MEAN
     if np.any(large):
         with np.errstate(invalid="ignore"):
             normal = mean + np.sqrt(mean) * rng.standard_normal(np.shape(mean))

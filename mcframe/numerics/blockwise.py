@@ -18,21 +18,21 @@ from mcframe.numerics.unlabeled import ImplicitCells, ImplicitCellsAt
 from mcframe.runtime.machine import check_time, share, thread_count
 
 # Cells of a block, and cells whose losses are computed at a time, which stay in the cache.
-BLOCK, SLICE = 1_000_000, 32_768
+CELLS_PER_BLOCK, CELLS_PER_SLICE = 1_000_000, 32_768
 # Blocks of 64 bits that each thread of a pass holds at its peak, temporary ones included.
-BLOCKS = 4
+PEAK_BLOCKS_PER_THREAD = 4
 # Results of so many blocks are held before they are added up in their order, fewer where that
 # takes more numbers.
-TOGETHER, RESULTS = 16, 20_000_000
+BLOCKS_PER_SUM, NUMBERS_PER_SUM = 16, 20_000_000
 # Up to so many cells the gradients at a point are held, in 32 bits: 0.5 GB. Beyond, each product
 # computes them anew.
-HELD = 125_000_000
+STORED_GRADIENT_CELLS = 125_000_000
 # Numbers in the Hessians of all rows of a factor: up to so many they are formed, in 0.4 GB.
-HESSIANS = 50_000_000
+STORED_HESSIAN_NUMBERS = 50_000_000
 # Sums of a block's cells round by so many times what sums of few entries do.
-ROUNDED = 4.0
+SUM_ROUNDING = 4.0
 # Differences of values are uncertain by so many units in the last place.
-NOISE = 64.0
+DIFFERENCE_ROUNDING = 64.0
 
 Rows = tuple[slice, IntArray]
 T = TypeVar("T")
@@ -69,9 +69,13 @@ class Blockwise(ImplicitCells):
     @property
     def held_bytes(self) -> int:
         """Gradients in 32 bits, if held, of an iterate and of a certificate; Hessians; blocks."""
-        blocks = thread_count() * BLOCKS * 8 * min(BLOCK, self.n_read)
-        hessians = 8 * min(HESSIANS, self.n_read * min(self.shape))
-        return blocks + hessians + (2 * 4 * self.n_read if self.n_read <= HELD else 0)
+        blocks = thread_count() * PEAK_BLOCKS_PER_THREAD * 8 * min(CELLS_PER_BLOCK, self.n_read)
+        hessians = 8 * min(STORED_HESSIAN_NUMBERS, self.n_read * min(self.shape))
+        return (
+            blocks
+            + hessians
+            + (2 * 4 * self.n_read if self.n_read <= STORED_GRADIENT_CELLS else 0)
+        )
 
     def at(self, latent: LowRank, z: Array) -> "BlockwiseAt":
         """The losses at Z; its entries z do not matter."""
@@ -81,7 +85,7 @@ class Blockwise(ImplicitCells):
     def blocks(self) -> list[Rows]:
         """The rows of each block, and where in it the entries are."""
         n_rows, n_columns = self.shape
-        height = max(BLOCK // n_columns, 1)
+        height = max(CELLS_PER_BLOCK // n_columns, 1)
         order = np.argsort(self.rows, kind="stable")
         rows, columns = (places[order].astype(np.intp) for places in (self.rows, self.columns))
         firsts = np.arange(0, n_rows, height)
@@ -99,7 +103,7 @@ class Blockwise(ImplicitCells):
         """
         height = max(rows.stop - rows.start for rows, _ in self.blocks)
         spare: deque[Array] = deque()
-        together = max(thread_count(), min(TOGETHER, RESULTS // max(numbers, 1)))
+        together = max(thread_count(), min(BLOCKS_PER_SUM, NUMBERS_PER_SUM // max(numbers, 1)))
         for first in range(0, len(self.blocks), together):
             check_time()
             last = min(first + together, len(self.blocks))
@@ -135,8 +139,10 @@ class Blockwise(ImplicitCells):
             rows, places = self.blocks[block]
             np.matmul(latent.left[rows], right, out=buffers[0])
             first, second = (buffer.reshape(-1) for buffer in buffers)
-            for begin in range(0, first.size, SLICE):
-                fill(first[begin : begin + SLICE], second[begin : begin + SLICE])
+            for begin in range(0, first.size, CELLS_PER_SLICE):
+                fill(
+                    first[begin : begin + CELLS_PER_SLICE], second[begin : begin + CELLS_PER_SLICE]
+                )
             first[places] = second[places] = 0.0
             return reduction(rows, places, buffers[1], buffers[0])
 
@@ -228,7 +234,7 @@ class BlockwiseAt(ImplicitCellsAt):
 
         Rounding moves a point of the dual a little: inside of its domain it is as good a one.
         """
-        if self.blockwise.n_read > HELD:
+        if self.blockwise.n_read > STORED_GRADIENT_CELLS:
             return None
 
         def short(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Array:
@@ -264,7 +270,7 @@ class BlockwiseAt(ImplicitCellsAt):
         if not by_rows:
             factor, other_factor = other_factor, factor
         scale = self.blockwise.scale
-        if factor.shape[0] * factor.shape[1] ** 2 > HESSIANS:
+        if factor.shape[0] * factor.shape[1] ** 2 > STORED_HESSIAN_NUMBERS:
             highest = scale * float(self.blockwise.loss.curvature)
             return (other_factor.T @ other_factor)[None], highest, highest
         upper = np.triu_indices(factor.shape[1])
@@ -294,7 +300,7 @@ class BlockwiseAt(ImplicitCellsAt):
         risen = 2.0 * (after.value - self.value - along)
         squares = float(np.sum((moved.left.T @ moved.left) * (moved.right.T @ moved.right)))
         highest = self.blockwise.scale * float(self.blockwise.loss.curvature) * squares
-        return min(max(risen + NOISE * EPS * abs(self.value), 0.0), highest)
+        return min(max(risen + DIFFERENCE_ROUNDING * EPS * abs(self.value), 0.0), highest)
 
     def conjugate(self, share: float) -> tuple[float, float]:
         """The sum of the conjugates, and the sum of their sizes."""
@@ -302,26 +308,26 @@ class BlockwiseAt(ImplicitCellsAt):
         if share == 0.0:
             n_implicit = self.blockwise.n_read - self.blockwise.rows.size
             total = n_implicit * float(loss.conjugate(np.zeros(1))[0])
-            return scale * total, ROUNDED * scale * abs(total)
+            return scale * total, SUM_ROUNDING * scale * abs(total)
 
         def conjugates(rows: slice, places: IntArray, out: Array, gradients: Array) -> Any:
             flat, values = gradients.reshape(-1), out.reshape(-1)
-            for first in range(0, flat.size, SLICE):
-                part = slice(first, first + SLICE)
+            for first in range(0, flat.size, CELLS_PER_SLICE):
+                part = slice(first, first + CELLS_PER_SLICE)
                 values[part] = loss.conjugate(share * flat[part].astype(np.float64, copy=False))
             values[places] = 0.0
             return float(np.sum(values)), float(np.sum(np.abs(values)))
 
         sums, sizes = zip(*self.over_gradients(conjugates), strict=True)
-        return scale * math.fsum(sums), ROUNDED * scale * math.fsum(sizes)
+        return scale * math.fsum(sums), SUM_ROUNDING * scale * math.fsum(sizes)
 
 
 def round_to_single(loss: UnlabeledLoss, gradients: Array) -> Array:
     """Gradients in 32 bits, those that leave their domain by it moved inwards."""
     short = gradients.astype(np.float32)
     flat = short.reshape(-1)
-    for first in range(0, flat.size, SLICE):
-        part = flat[first : first + SLICE]
+    for first in range(0, flat.size, CELLS_PER_SLICE):
+        part = flat[first : first + CELLS_PER_SLICE]
         near = loss.nearest_gradient(part.astype(np.float64))
         inwards = np.where(near > part, np.float32(np.inf), np.float32(-np.inf))
         part[:] = np.where(near == part, part, np.nextafter(part, inwards))

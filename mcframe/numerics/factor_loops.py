@@ -13,7 +13,7 @@ from mcframe.runtime.machine import compiled
 
 FAST = {"reassoc", "contract", "nsz"}
 # Beside offsets that factors have to make up for, an inverse alone leaves no digits of z.
-REFINEMENTS = 2
+REFINEMENT_STEPS = 2
 # An inverse of a matrix of unit diagonal that is larger than this is rounding.
 LARGEST_INVERSE = 1e14
 
@@ -169,7 +169,7 @@ def solve_equations(  # type: ignore[no-untyped-def]
                 system[b, a] = system[a, b]
         x = means[row]
         x[:] = 0.0
-        for _ in range(REFINEMENTS):
+        for _ in range(REFINEMENT_STEPS):
             for a in range(k):
                 total = scale[a] * right[row, a]
                 for b in range(k):

@@ -15,11 +15,11 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-FOUR = 4
-VECTOR = ir.VectorType(ir.DoubleType(), FOUR)
-FIRST = ir.Constant(ir.IntType(32), 0)
-EVERYWHERE = ir.Constant(ir.VectorType(ir.IntType(32), FOUR), [0] * FOUR)
-NUMBER = 8  # bytes, to which rows are aligned
+LANES = 4
+VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+FIRST_LANE = ir.Constant(ir.IntType(32), 0)
+BROADCAST_LANES = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+ALIGNMENT_BYTES = 8  # bytes, to which rows are aligned
 
 
 def typed_sum(typing: Any, out: Any, row: Any, factor: Any, thin: Any, other: Any) -> Any:
@@ -30,17 +30,20 @@ def typed_sum(typing: Any, out: Any, row: Any, factor: Any, thin: Any, other: An
         def row_of(array: int) -> Any:
             made = cgutils.create_struct_proxy(signature.args[array])  # type: ignore[no-untyped-call]
             first = made(context, builder, value=arguments[array]).data
-            place = builder.mul(arguments[array + 1], ir.Constant(ir.IntType(64), FOUR))
+            place = builder.mul(arguments[array + 1], ir.Constant(ir.IntType(64), LANES))
             return builder.bitcast(builder.gep(first, [place]), VECTOR.as_pointer())
 
         target, source = row_of(0), row_of(3)
-        before, added = builder.load(target, align=NUMBER), builder.load(source, align=NUMBER)
+        before, added = (
+            builder.load(target, align=ALIGNMENT_BYTES),
+            builder.load(source, align=ALIGNMENT_BYTES),
+        )
         nothing = ir.Constant(VECTOR, ir.Undefined)
-        one = builder.insert_element(nothing, arguments[2], FIRST)
-        factors = builder.shuffle_vector(one, nothing, EVERYWHERE)
+        one = builder.insert_element(nothing, arguments[2], FIRST_LANE)
+        factors = builder.shuffle_vector(one, nothing, BROADCAST_LANES)
         product = builder.fmul(factors, added, flags=("contract",))
         total = builder.fadd(before, product, flags=("contract",))
-        builder.store(total, target, align=NUMBER)
+        builder.store(total, target, align=ALIGNMENT_BYTES)
         return context.get_dummy_value()
 
     return signature, generate
@@ -70,7 +73,7 @@ def transposed_product_of(first, last, starts, across, values, left, out):  # ty
 @numba.njit(cache=True, nogil=True)
 def gram_product_of(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
     """The part of some lines in A'A V: a row a of A adds a (a'V)."""
-    image = np.empty((1, FOUR))
+    image = np.empty((1, LANES))
     for line in range(first, last):
         image[0] = 0.0
         for p in range(starts[line], starts[line + 1]):

@@ -10,9 +10,9 @@ from mcframe.contracts.likelihood import ExpectedLogLikelihood
 from mcframe.contracts.rounding import EPS
 
 # Within these limits xi / tanh(xi / 2) is finite, and the precision that it gives is above 0.
-NEAREST, FARTHEST = 1e-200, 1e300
+LEAST_XI, LARGEST_XI = 1e-200, 1e300
 # A bisection of any bracket of floats ends within so many steps, and Newton's method well before.
-MAX_STEPS = 1100
+MOST_ROOT_STEPS = 1100
 
 
 def logistic_bound(
@@ -56,7 +56,7 @@ def expected_softplus(mean: Array, sd: Array) -> tuple[Array, Array, Array]:
 
 def size_of(mean: Array, sd: Array) -> Array:
     """The root mean square of a Gaussian variable, clipped where ``xi_over_tanh`` needs it."""
-    return np.clip(np.hypot(mean, sd), NEAREST, FARTHEST)
+    return np.clip(np.hypot(mean, sd), LEAST_XI, LARGEST_XI)
 
 
 def xi_over_tanh(xi: Array) -> Array:
@@ -157,7 +157,7 @@ def increasing_root(
     shape, low, high = low.shape, low.ravel().copy(), high.ravel().copy()
     x, before = 0.5 * (low + high), high - low
     active = np.arange(x.size)
-    for _ in range(MAX_STEPS):
+    for _ in range(MOST_ROOT_STEPS):
         points = x[active]
         value, derivative = function(points, active)
         low[active] = np.where(value <= 0.0, points, low[active])

@@ -28,17 +28,17 @@ from mcframe.runtime.machine import compiled, cuts, even_cuts, share
 fours = Deferred("mcframe.numerics.fours", "every solver")
 
 # Sums may be reordered for the vector units; infinities and NaN stay what they are.
-FAST = {"reassoc", "contract", "nsz"}
+FAST_MATH = {"reassoc", "contract", "nsz"}
 # Entries that are gathered at a time: what fits the nearest caches. Rows of them are longer, for
 # at distances of a power of two they would push each other out.
-PANEL, STRIDE = 128, 136
+PANEL_ENTRIES, PANEL_STRIDE = 128, 136
 # Numbers of normal equations that are held at a time: 0.5 MB.
-AT_ONCE = 65_536
+NUMBERS_PER_BATCH = 65_536
 # Columns of the blocks that Lanczos steps have, for which there are loops of their own.
-FOUR = 4
+BLOCK_WIDTH = 4
 # Sums across rows are taken in so many parts at most, of so many multiplications at least: a
 # number that does not depend on the threads, for the order of summation is part of the result.
-PARTS, PART = 16, 250_000
+MOST_SUM_PARTS, MULTIPLICATIONS_PER_PART = 16, 250_000
 
 
 def over_rows(loop: Callable[..., None], cost: float, starts: IntArray, *arrays: Any) -> None:
@@ -132,7 +132,7 @@ class Compressed:
         """
         n_rows, width = self.starts.size - 1, right.shape[1]
         numbers, out = width * (width + 1) // 2, np.empty((n_rows, width))
-        at_a_time = max(1, AT_ONCE // max(numbers, 1))
+        at_a_time = max(1, NUMBERS_PER_BATCH // max(numbers, 1))
 
         def solve(first: int, last: int) -> None:
             for begin in range(first, last, at_a_time):
@@ -174,7 +174,7 @@ class Compressed:
         return out
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def entries_of(first, last, starts, across, places, left, right, out):  # type: ignore[no-untyped-def]
     """out[p] = <left[row], right[across]> at the entries p of some rows."""
     width = left.shape[1]
@@ -195,7 +195,7 @@ def low_rank_entries(
     share(lambda first, last: sampled_of(first, last, rows, columns, left, right, out), pieces)
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no-untyped-def]
     """out[p] = <left[rows[p]], right[columns[p]]> for some entries p."""
     width = left.shape[1]
@@ -209,13 +209,13 @@ def sampled_of(first, last, rows, columns, left, right, out):  # type: ignore[no
 def product(starts: IntArray, across: IntArray, values: Array, thin: Array) -> Array:
     """The sums of values[p] thin[across[p]], row by row: a sparse matrix times a thin one."""
     out = np.empty((starts.size - 1, thin.shape[1]))
-    loop = fours.product_of if thin.shape[1] == FOUR else product_of
+    loop = fours.product_of if thin.shape[1] == BLOCK_WIDTH else product_of
     thin = np.ascontiguousarray(thin)
     over_rows(loop, across.size * thin.shape[1], starts, across, values, thin, out)
     return out
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def product_of(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
     """Some rows of it."""
     width = right.shape[1]
@@ -231,7 +231,11 @@ def product_of(first, last, starts, across, values, right, out):  # type: ignore
 def parts_of(starts: IntArray, n_across: int, width: int) -> IntArray:
     """Cuts of rows into parts of about equal size, each with a sum across rows of its own."""
     n_entries = int(starts[-1])
-    most = min(n_entries * width // PART, n_entries // (2 * n_across * max(width, 1)), PARTS)
+    most = min(
+        n_entries * width // MULTIPLICATIONS_PER_PART,
+        n_entries // (2 * n_across * max(width, 1)),
+        MOST_SUM_PARTS,
+    )
     places = np.searchsorted(starts, np.linspace(0, n_entries, max(most, 1) + 1)[1:-1])
     return np.array([0, *np.unique(places).tolist(), starts.size - 1], dtype=np.int64)
 
@@ -265,11 +269,11 @@ def transposed_product(
     It writes to the shorter of the two thin matrices, where ``product`` of the other order reads
     the longer one: twice as fast where that does not fit the cache.
     """
-    loop = fours.transposed_product_of if thin.shape[1] == FOUR else transposed_product_of
+    loop = fours.transposed_product_of if thin.shape[1] == BLOCK_WIDTH else transposed_product_of
     return sum_of_parts(loop, starts, across, values, thin, n_across)
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def transposed_product_of(first, last, starts, across, values, left, out):  # type: ignore[no-untyped-def]
     """The part of some rows in the product."""
     width = left.shape[1]
@@ -282,11 +286,11 @@ def transposed_product_of(first, last, starts, across, values, left, out):  # ty
 
 def gram_product(starts: IntArray, across: IntArray, values: Array, thin: Array) -> Array:
     """A'A V for a thin V, reading the entries once: 2.2 times as fast as two products."""
-    loop = fours.gram_product_of if thin.shape[1] == FOUR else gram_product_of
+    loop = fours.gram_product_of if thin.shape[1] == BLOCK_WIDTH else gram_product_of
     return sum_of_parts(loop, starts, across, values, thin, thin.shape[0])
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def gram_product_of(first, last, starts, across, values, right, out):  # type: ignore[no-untyped-def]
     """The part of some rows: a row a of A adds a (a'V)."""
     width = right.shape[1]
@@ -325,7 +329,7 @@ def solutions(normals: Array, images: Array, weight: float) -> Array:
     return out
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def solve_rows(normals, images, weight, out):  # type: ignore[no-untyped-def]
     """Some rows of it."""
     n_rows, width = out.shape
@@ -340,7 +344,7 @@ def solve_rows(normals, images, weight, out):  # type: ignore[no-untyped-def]
         solve_normal(normal, out[row])
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def sum_rows(  # type: ignore[no-untyped-def]
     first_row, last_row, starts, across, places, curvature, linear, right, normals, images
 ):
@@ -368,22 +372,22 @@ def panels_of(width):  # type: ignore[no-untyped-def]
     """
     even = width + width % 2
     return (
-        np.zeros((even, STRIDE)),
-        np.zeros((even, STRIDE)),
-        np.empty(PANEL),
-        np.empty(PANEL),
+        np.zeros((even, PANEL_STRIDE)),
+        np.zeros((even, PANEL_STRIDE)),
+        np.empty(PANEL_ENTRIES),
+        np.empty(PANEL_ENTRIES),
     )
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def add_row(  # type: ignore[no-untyped-def]
     start, stop, across, places, curvature, linear, right, panels, normal, image
 ):
     """Add the sums of one row's entries to the lower triangle of a matrix, and to a vector."""
     width, uniform = right.shape[1], curvature.size == 1
     panel, curved, curvatures, linears = panels
-    for first in range(start, stop, PANEL):
-        count = min(PANEL, stop - first)
+    for first in range(start, stop, PANEL_ENTRIES):
+        count = min(PANEL_ENTRIES, stop - first)
         for p in range(count):
             place = places[first + p]
             linears[p] = linear[place]
@@ -401,7 +405,7 @@ def add_row(  # type: ignore[no-untyped-def]
         add_products(curved, panel, count, normal)
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def solve_short_rows(  # type: ignore[no-untyped-def]
     first_row, last_row, starts, across, places, roots, wanted, gram, out
 ):
@@ -425,7 +429,7 @@ def solve_short_rows(  # type: ignore[no-untyped-def]
             out[places[first + c]] = root[c] * image[c]
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def add_products(left, right, count, out):  # type: ignore[no-untyped-def]
     """out[c, b] += <left[c, :count], right[b, :count]> for b <= c, of an even number of rows.
 
@@ -445,7 +449,7 @@ def add_products(left, right, count, out):  # type: ignore[no-untyped-def]
             out[c + 1, b + 1] += fourth
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def solve_normal(normal, image):  # type: ignore[no-untyped-def]
     """image = normal^-1 image by Cholesky; of ``normal`` the lower triangle is read, and lost."""
     width = image.size
@@ -475,7 +479,7 @@ def solve_normal(normal, image):  # type: ignore[no-untyped-def]
 # 64 bits. Products with a few columns read a matrix of 32 bits as it is, and add in 64.
 
 
-@compiled(fastmath=FAST)
+@compiled(fastmath=FAST_MATH)
 def extrapolate(now, before, theta, out):  # type: ignore[no-untyped-def]
     """out = now + theta (now - before)."""
     now, before, out = now.ravel(), before.ravel(), out.ravel()
@@ -491,7 +495,7 @@ def descend(places, z, gradient, step, out):  # type: ignore[no-untyped-def]
         out[places[p]] = z[p] - step * gradient[p]
 
 
-@compiled(fastmath=FAST)
+@compiled(fastmath=FAST_MATH)
 def products(new, now, before):  # type: ignore[no-untyped-def]
     """||new - now||^2 and <new - now, now - before>."""
     new, now, before = new.ravel(), now.ravel(), before.ravel()
@@ -503,7 +507,7 @@ def products(new, now, before):  # type: ignore[no-untyped-def]
     return squared, cross
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def rows_times(matrix, right, out):  # type: ignore[no-untyped-def]
     """out = matrix right' for a few rows of ``right``."""
     for i in range(matrix.shape[0]):
@@ -514,7 +518,7 @@ def rows_times(matrix, right, out):  # type: ignore[no-untyped-def]
             out[i, c] = total
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def add_columns_times(matrix, left, out):  # type: ignore[no-untyped-def]
     """out += left' matrix for a few columns of ``left``.
 

@@ -135,8 +135,8 @@ class LowRankRows:
                 yield int(i), RowGiven(self, precisions[i], shares[i], away, root)
 
     @limits_blas
-    def left_out(self, values: Array, noise: float, owners: IntArray) -> tuple[Array, Array]:
-        """Conditional mean and variance of each observed number; see ``left_out``.
+    def leave_one_out(self, values: Array, noise: float, owners: IntArray) -> tuple[Array, Array]:
+        """Conditional mean and variance of each observed number; see ``row_mixtures``.
 
         With A = G + noise of the observed numbers the inverse of their covariance is
         ``A^-1 - A^-1 U M^-1 U' A^-1``.
@@ -148,7 +148,7 @@ class LowRankRows:
         for i, row in self.rows_given(table):
             seen = row.shares > 0.0
             half = row.half * row.shares
-            weighted = row.shares * (row.away - self.loadings @ row.axes)
+            weighted = row.shares * (row.deviations - self.loadings @ row.axes)
             precisions = row.shares - np.sum(np.square(half), axis=0)
             alone = np.flatnonzero(seen & (widths == 1))
             predicted[i, alone] = values[i, alone] - weighted[alone] / precisions[alone]
@@ -186,14 +186,14 @@ class RowGiven:
     rows: LowRankRows
     precisions: Array
     shares: Array
-    away: Array
+    deviations: Array
     root: Array
 
     @cached_property
     def axes(self) -> Array:
         """The mean of t (k,)."""
         return np.asarray(
-            cho_solve((self.root, True), self.rows.loadings.T @ (self.shares * self.away))
+            cho_solve((self.root, True), self.rows.loadings.T @ (self.shares * self.deviations))
         )
 
     @cached_property
@@ -212,14 +212,14 @@ class RowGiven:
     @property
     def evidence(self) -> float:
         """The log density of what is observed, but for constants of the precisions."""
-        left = self.away - self.rows.loadings @ self.axes
-        return -0.5 * (self.log_determinant + float(self.shares * self.away @ left))
+        left = self.deviations - self.rows.loadings @ self.axes
+        return -0.5 * (self.log_determinant + float(self.shares * self.deviations @ left))
 
     @property
     def mean(self) -> Array:
         """The mean of z (d,)."""
         pulled = self.rows.loadings @ self.axes
-        s = self.rows.diagonal * self.shares * (self.away - pulled)
+        s = self.rows.diagonal * self.shares * (self.deviations - pulled)
         return np.asarray(self.rows.mean + pulled + s)
 
     @property

@@ -16,7 +16,7 @@ from mcframe.numerics.sampled import Sampled
 from mcframe.runtime.machine import check_time
 
 # Where lower and upper bound count as equal.
-TOLERANCE = 1e-10
+GAP_TOLERANCE = 1e-10
 # Singular values below this share of the largest join the residual.
 RANK_TOLERANCE = 1e-13
 # Operations of one Newton step, N^2 (N + k^2), up to which Newton is used.
@@ -100,7 +100,7 @@ def best_factors(dense: Array, threshold: float) -> tuple[Array, float, Array]:
         sums = float(np.sum(weights[:n_rows]) * np.sum(weights[n_rows:]))
         if total / np.sqrt(sums) > lower:
             lower, proving = total / np.sqrt(sums), weights
-        if upper - lower <= TOLERANCE * upper or upper < threshold or lower > threshold:
+        if upper - lower <= GAP_TOLERANCE * upper or upper < threshold or lower > threshold:
             break
         if step < 3 or not newton:
             # A maximiser has p_i (|u_i|^2 - f) = 0: rows longer than that gain weight.
@@ -174,7 +174,7 @@ def newton_step(
         factor = np.sqrt(counts / (2.0 * total * (values[a] + values[a:]))) * stacked[:, a:]
         factor *= (signs * stacked[:, a])[:, None]
         hessian += factor @ factor.T
-    target = max(0.1 * float(weights @ slacks), 0.2 * TOLERANCE) / weights.size
+    target = max(0.1 * float(weights @ slacks), 0.2 * GAP_TOLERANCE) / weights.size
     hessian.ravel()[:: weights.size + 1] += slacks / weights
     move = np.linalg.solve(hessian, target / weights - gradient)
     move_slacks = (target - slacks * move) / weights - slacks
@@ -202,13 +202,13 @@ def factors_of(dense: Array) -> Array:
 
 
 # A row of factors shorter than the longest by the root of this counts as 0.
-SHORT_ROW = 1e-20
+NEGLIGIBLE_SQUARED_ROW = 1e-20
 # Steps of ascent; the gain of one that ends it, as a share of what all have gained, which is the
 # gap that a bound from there would have, at most the first where that may do, and the second where
 # it is too large anyway; and as a share of the whole.
-STEPS, SETTLED, HOPELESS, ASCENDED = 300, 1e-4, 1e-2, 1e-13
+ASCENT_STEPS, USEFUL_GAIN_SHARE, USELESS_GAIN_SHARE, LEAST_RELATIVE_GAIN = 300, 1e-4, 1e-2, 1e-13
 # The columns of the random factors that an ascent begins from where those given are 0.
-FIRST_WIDTH = 20
+INITIAL_WIDTH = 20
 
 
 def max_norm_multipliers(gradient: Matrix, stacked: Array) -> Array:
@@ -219,7 +219,7 @@ def max_norm_multipliers(gradient: Matrix, stacked: Array) -> Array:
     """
     gradients = stacked_gradient(gradient, stacked)
     norms = squared_row_norms(stacked)
-    long = norms > SHORT_ROW * np.max(norms, initial=0.0)
+    long = norms > NEGLIGIBLE_SQUARED_ROW * np.max(norms, initial=0.0)
     products = -np.einsum("ij,ij->i", gradients, stacked)
     return np.maximum(np.where(long, products, 0.0) / np.where(long, norms, 1.0), 0.0)
 
@@ -265,7 +265,7 @@ def ascend(gradient: Matrix, stacked: Array, allowed_gap: float = 0.0) -> Ascent
     begun = -float(np.vdot(gradient @ stacked[n_rows:], stacked[:n_rows])) / longest
     right = before = with_unit_rows(stacked[n_rows:])[0]
     best, momentum = 0.0, 1.0
-    for _ in range(STEPS):
+    for _ in range(ASCENT_STEPS):
         check_time()
         faster = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
         left, _ = with_unit_rows(
@@ -277,8 +277,8 @@ def ascend(gradient: Matrix, stacked: Array, allowed_gap: float = 0.0) -> Ascent
         momentum = faster if total > best else 1.0
         gained = total - begun
         hopeless = 0.0 < allowed_gap < longest * gained
-        share = HOPELESS if hopeless else min(SETTLED, gained / (total or 1.0))
-        settled = abs(total - best) <= max(ASCENDED * total, share * gained)
+        share = USELESS_GAIN_SHARE if hopeless else min(USEFUL_GAIN_SHARE, gained / (total or 1.0))
+        settled = abs(total - best) <= max(LEAST_RELATIVE_GAIN * total, share * gained)
         best = total
         if settled:
             break
@@ -294,22 +294,22 @@ def with_unit_rows(matrix: Array) -> tuple[Array, Array]:
 
 
 # The share of the norms of S's rows that is added to multipliers, some of which may be 0.
-FLOOR = 1e-9
+ADDED_MULTIPLIER_SHARE = 1e-9
 # Shares of the mean multiplier that are tried to make up for factors that lack a column: first as
 # a share of what the bound exceeds half their sum by, then so many times as much, at most that.
-FIRST_SHIFT, LONGER_SHIFT, LARGEST_SHIFT = 0.2, 4.0, 1e-2
+FIRST_SHIFT, SHIFT_GROWTH, LARGEST_SHIFT = 0.2, 4.0, 1e-2
 # Multipliers are at least this share of the largest norm of a row.
-LEAST_SHARE = 1e-20
+LEAST_MULTIPLIER_SHARE = 1e-20
 # Multipliers that prove half their sum up to this share need no shift.
-PROVEN = 1e-5
+UNSHIFTED_EXCESS = 1e-5
 # The share of a gap that a first shift of its multipliers costs.
-SHIFTED = 0.01
+SHIFT_GAP_SHARE = 0.01
 # Up to this many rows and columns together multipliers are improved to the optimum unasked; up to
 # the second number for a certificate. A step takes 0.1 s for 600, 0.5 s for 1000 of them.
 POLISHED_ORDER, LARGEST_POLISHED = 400, 1000
 # They are improved where more than this share of the gap is theirs; and where a bound is aimed at
 # that lies at least so far on the way from the final value of the ascent to the bound without.
-OWED, HOPED = 0.1, 0.25
+MULTIPLIER_GAP_SHARE, REACHABLE_AIM_SHARE = 0.1, 0.25
 
 
 def dual_max_norm_bound(dual: Matrix, multipliers: Array | None = None) -> float:
@@ -339,7 +339,7 @@ def dual_max_norm_split(dual: Matrix, multipliers: Array | None = None) -> tuple
     side = Side(dual)
     best, bound = side.best_of(multipliers)
     proven = 0.0 if multipliers is None else side.half_sum(multipliers[side.own])
-    if best.size <= POLISHED_ORDER and abs(bound - proven) > PROVEN * proven:
+    if best.size <= POLISHED_ORDER and abs(bound - proven) > UNSHIFTED_EXCESS * proven:
         best, bound = side.polish(best, bound)
     return bound, side.whole(best, bound)
 
@@ -367,20 +367,20 @@ def bounding_multipliers(gradient: Matrix, stacked: Array, allowed_gap: float = 
     if is_zero:
         # No direction to begin from, and no gap that is a multiple of the longest row.
         rng = np.random.default_rng(0)
-        stacked, allowed_gap = rng.standard_normal((stacked.shape[0], FIRST_WIDTH)), 0.0
+        stacked, allowed_gap = rng.standard_normal((stacked.shape[0], INITIAL_WIDTH)), 0.0
     ascent, side = ascend(gradient, stacked, allowed_gap), Side(gradient)
     # A shift that costs this much can make up for more.
-    shift = SHIFTED * max(ascent.final - ascent.begun, 0.0) / (0.5 * sum(gradient.shape))
+    shift = SHIFT_GAP_SHARE * max(ascent.final - ascent.begun, 0.0) / (0.5 * sum(gradient.shape))
     shifted = np.where(side.own, ascent.multipliers + shift, 0.0)
     if side.norms.size > LARGEST_POLISHED:
         return shifted
     best, bound = side.best_of(shifted)
     if allowed_gap > 0.0:
         aim = ascent.begun + allowed_gap / ascent.longest
-        polish = ascent.final + HOPED * (bound - ascent.final) <= aim < bound
+        polish = ascent.final + REACHABLE_AIM_SHARE * (bound - ascent.final) <= aim < bound
     else:
         aim = 0.0
-        polish = is_zero or bound - ascent.final > OWED * (bound - ascent.begun)
+        polish = is_zero or bound - ascent.final > MULTIPLIER_GAP_SHARE * (bound - ascent.begun)
     if polish:
         best, bound = side.polish(best, bound, aim)
     return side.whole(best, bound)
@@ -408,7 +408,7 @@ class Side:
         self.n_rows = int(np.count_nonzero(self.own[: matrix.shape[0]]))
         norms = np.sqrt(row_and_column_sums(with_numbers(matrix, np.square(scaled)))[self.own])
         # Of these; positive where squares underflow.
-        self.norms: Array = np.maximum(norms, LEAST_SHARE * np.max(norms, initial=0.0))
+        self.norms: Array = np.maximum(norms, LEAST_MULTIPLIER_SHARE * np.max(norms, initial=0.0))
 
     def between(self, diagonal: Array) -> Operator:
         """D1^-1/2 S D2^-1/2 for an S with entries of size 1 and a positive diagonal D."""
@@ -438,18 +438,22 @@ class Side:
     def shifted(self, start: Array) -> tuple[Array, float]:
         """Multipliers with the shift that makes their bound the best, and the bound."""
         mean = float(np.mean(start))
-        best = start + FLOOR * mean / float(np.mean(self.norms)) * self.norms
+        best = start + ADDED_MULTIPLIER_SHARE * mean / float(np.mean(self.norms)) * self.norms
         bound = self.bound_at(best, 1.0)
         proven = self.half_sum(start)
-        if bound <= (1.0 + PROVEN) * proven:
+        if bound <= (1.0 + UNSHIFTED_EXCESS) * proven:
             return best, bound
-        share = min(FIRST_SHIFT * (bound / proven - 1.0), LARGEST_SHIFT) if proven > 0.0 else FLOOR
+        share = (
+            min(FIRST_SHIFT * (bound / proven - 1.0), LARGEST_SHIFT)
+            if proven > 0.0
+            else ADDED_MULTIPLIER_SHARE
+        )
         while share <= LARGEST_SHIFT:
             diagonal = start + share * mean
             next_bound = self.bound_at(diagonal, 1.0)
             if next_bound >= bound and np.isfinite(bound):  # larger shifts cost more and more
                 break
-            best, bound, share = diagonal, next_bound, LONGER_SHIFT * share
+            best, bound, share = diagonal, next_bound, SHIFT_GROWTH * share
         return best, bound
 
     def half_sum(self, diagonal: Array) -> float:
@@ -496,7 +500,7 @@ def row_and_column_sums(matrix: Operator) -> Array:
 # Interior-point steps, at most.
 INTERIOR_STEPS = 60
 # A bound by a norm is larger than the half sum by rounding.
-MARGIN = 1.0 + 1e-9
+NORM_ROUNDING = 1.0 + 1e-9
 
 
 def interior_point(dual: Array, diagonal: Array, bound: float, aim: float = 0.0) -> Array:
@@ -534,8 +538,8 @@ def interior_point(dual: Array, diagonal: Array, bound: float, aim: float = 0.0)
         matrix = off_diagonal + np.diag(diagonal)
         distance, total = float(np.vdot(matrix, other)), float(np.sum(diagonal))
         # The optimum lies between the half sum less the distance and the half sum.
-        decided = aim > 0.0 and not 0.5 * total - distance <= aim < MARGIN * 0.5 * total
-        if distance <= TOLERANCE * total or decided:
+        decided = aim > 0.0 and not 0.5 * total - distance <= aim < NORM_ROUNDING * 0.5 * total
+        if distance <= GAP_TOLERANCE * total or decided:
             break
         inverse = np.linalg.inv(matrix)
         target = reduction * distance / order

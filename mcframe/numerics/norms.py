@@ -87,21 +87,21 @@ def norm_upper_bound(matrix: Array) -> float:
 
 # Columns of a block: with one, the bound takes three times the steps; with more than four, a
 # step costs more than it saves.
-WIDTH = 4
+BLOCK_WIDTH = 4
 # The share of random starts for which a bound may fail.
-FAILURE = 1e-12
+FAILURE_PROBABILITY = 1e-12
 # How far above the largest Ritz value a bound is tried at least: so exactly norms are known.
-NEAREST = 1e-9
+LEAST_EXCESS = 1e-9
 # How far above it at most, and by which ratio less from one place to the next; and the terms of
 # Taylor's series that bound a function in between.
-FARTHEST, NEARER, TERMS = 10.0, 0.8, 24
+LARGEST_EXCESS, EXCESS_RATIO, TAYLOR_TERMS = 10.0, 0.8, 24
 # Steps before the first bound, between two bounds, and at most.
-FIRST_STEPS, MORE_STEPS, MOST_STEPS = 10, 10, 150
+FIRST_STEPS, STEPS_BETWEEN_BOUNDS, MOST_STEPS = 10, 10, 150
 # A bound that further steps would lower by less than this, relatively, is left as it is.
-DECIDED = 1e-7
+LEAST_IMPROVEMENT = 1e-7
 # New columns shorter than this relative to their image are rounding: the space is exhausted
 # there. Those shorter than this relative to the recurrence's residual are orthogonalised twice.
-EXHAUSTED, AMPLE = 1e-14, 1e-3
+COLUMN_ROUNDING, REORTHOGONALISED_SHARE = 1e-14, 1e-3
 
 
 def outside(block: Array, basis: Array, shortest: float) -> tuple[Array, Array]:
@@ -114,7 +114,7 @@ def outside(block: Array, basis: Array, shortest: float) -> tuple[Array, Array]:
     new = s > shortest
     new[max(basis.shape[0] - basis.shape[1], 0) :] = False
     fresh, rest = fresh[:, new], s[new, None] * turn[new]
-    if np.min(s[new], initial=np.inf) < AMPLE * np.linalg.norm(block):
+    if np.min(s[new], initial=np.inf) < REORTHOGONALISED_SHARE * np.linalg.norm(block):
         fresh, turned = np.linalg.qr(without(fresh, basis))
         rest = turned @ rest
     return fresh, rest
@@ -133,7 +133,7 @@ class Lanczos:
         self.tall = upright(matrix)
         self.turned = self.tall is not matrix
         self.written = self.tall.gram_matrix()  # M, where it is written out
-        start = rng.standard_normal((self.size, min(WIDTH, self.size)))
+        start = rng.standard_normal((self.size, min(BLOCK_WIDTH, self.size)))
         # All blocks, the one that comes next included.
         self.columns: Array = np.linalg.qr(start)[0]
         self.widths = [start.shape[1]]  # of the blocks
@@ -160,7 +160,7 @@ class Lanczos:
 
     def advance(self, steps: int) -> None:
         """So many steps, fewer where the space ends."""
-        columns: Array = np.empty((self.size, WIDTH * (self.steps + steps + 1)), order="F")
+        columns: Array = np.empty((self.size, BLOCK_WIDTH * (self.steps + steps + 1)), order="F")
         columns[:, : sum(self.widths)] = self.columns
         for _ in range(steps):
             if self.ended:
@@ -176,7 +176,7 @@ class Lanczos:
             if self.steps:
                 image -= columns[:, last - self.widths[-2] : last] @ self.last.T
             self.extend(0.5 * (diagonal_block + diagonal_block.T))
-            fresh, self.last = outside(image, columns[:, :total_width], EXHAUSTED * length)
+            fresh, self.last = outside(image, columns[:, :total_width], COLUMN_ROUNDING * length)
             columns[:, total_width : total_width + fresh.shape[1]] = fresh
             if fresh.shape[1]:
                 self.widths.append(fresh.shape[1])
@@ -219,25 +219,25 @@ class Lanczos:
         F(v) = R E_k' (v - T)^-1 E_1 and some f of norm 1 at most: the residual of the
         recurrence, read along x. So no eigenvalue v can be where ||F(v)|| < ||x'V||. For a
         random V of b columns in d dimensions ||x'V||^2 has the distribution Beta(b/2,
-        (d - b)/2): below t^2 with probability ``FAILURE``. The bound is the place beyond which
-        ||F|| < t. With b = 1 that is the bound of van Dorsselaer, Hochstenbach and van der Vorst
-        (SIAM J. Matrix Anal. Appl. 2001), whose t is smaller by orders of magnitude. What was
-        excluded after fewer steps stays so.
+        (d - b)/2): below t^2 with probability ``FAILURE_PROBABILITY``. The bound is the place
+        beyond which ||F|| < t. With b = 1 that is the bound of van Dorsselaer, Hochstenbach and
+        van der Vorst (SIAM J. Matrix Anal. Appl. 2001), whose t is smaller by orders of magnitude.
+        What was excluded after fewer steps stays so.
         """
         values = self.ritz()[0]
         least = float(np.sqrt(values[0]))
         if self.ended:  # all of M is known, or all but what was too short to count
-            most = least * (1.0 if values.size == self.size else 1.0 + NEAREST)
+            most = least * (1.0 if values.size == self.size else 1.0 + LEAST_EXCESS)
             return least, float(np.sqrt(most**2 + self.rounding)) if self.rounding else most
         residual, first = self.residual(), self.widths[0]
-        t = np.sqrt(betaincinv(first / 2, (self.size - first) / 2, FAILURE))
+        t = np.sqrt(betaincinv(first / 2, (self.size - first) / 2, FAILURE_PROBABILITY))
         if self.excluded == np.inf:
-            far = values[0] * (1.0 + FARTHEST)
+            far = values[0] * (1.0 + LARGEST_EXCESS)
             if residual.most_beyond(far, self.steps) >= t:
                 return least, np.inf
             self.excluded = far
-        while (margin := self.excluded / values[0] - 1.0) > NEAREST:
-            low = values[0] * (1.0 + NEARER * margin)
+        while (margin := self.excluded / values[0] - 1.0) > LEAST_EXCESS:
+            low = values[0] * (1.0 + EXCESS_RATIO * margin)
             if residual.most_between(low, self.excluded) >= t:
                 break
             self.excluded = low
@@ -268,7 +268,7 @@ class Lanczos:
         ``tol`` of the larger of the lower one and ``aim``, or where more steps can lower by a
         third at most what the upper one exceeds ``aim`` by, but 150 steps at most.
         """
-        tol, near = max(tol, DECIDED), aim if np.isfinite(aim) else 0.0
+        tol, near = max(tol, LEAST_IMPROVEMENT), aim if np.isfinite(aim) else 0.0
         self.advance(max(FIRST_STEPS - self.steps, 0))
         while True:
             least, most = self.bounds()
@@ -276,7 +276,7 @@ class Lanczos:
             close = close or most - least <= 0.5 * (least - aim)
             if close or self.ended or self.steps >= MOST_STEPS:
                 return least, most
-            self.advance(MORE_STEPS)
+            self.advance(STEPS_BETWEEN_BOUNDS)
 
 
 @attrs.frozen(eq=False)
@@ -312,17 +312,20 @@ class Residual:
         of the series and one on what rounding of T and of the recurrence does to it.
         """
         inverse, move = 1.0 / (low - self.values), high - low
-        powers = np.cumprod(np.broadcast_to(move * inverse, (TERMS, inverse.size)), axis=0)
+        powers = np.cumprod(np.broadcast_to(move * inverse, (TAYLOR_TERMS, inverse.size)), axis=0)
         total = float(np.sum(np.linalg.norm(self.parts @ powers.T, axis=0))) / move
         ratio = move * inverse[0]
-        rest = np.linalg.norm(self.last) * inverse[0] * ratio**TERMS / (1.0 - ratio)
+        rest = np.linalg.norm(self.last) * inverse[0] * ratio**TAYLOR_TERMS / (1.0 - ratio)
         sides = (1.0 + np.linalg.norm(self.last * inverse)) * np.linalg.norm(self.first * inverse)
         rounding = 10.0 * EPS * np.sqrt(self.values.size) * self.values[0] * sides
         return total + float(rest + rounding)
 
 
 def norm_bound(
-    matrix: Operator, aim: float, tol: float = DECIDED, seed: tuple[int, ...] | None = None
+    matrix: Operator,
+    aim: float,
+    tol: float = LEAST_IMPROVEMENT,
+    seed: tuple[int, ...] | None = None,
 ) -> float:
     """An upper bound on ||S||_2 by block Lanczos steps, see ``Lanczos.bounds``.
 
@@ -334,7 +337,10 @@ def norm_bound(
 
 
 def norm_bound_and_space(
-    matrix: Operator, aim: float, tol: float = DECIDED, seed: tuple[int, ...] | None = None
+    matrix: Operator,
+    aim: float,
+    tol: float = LEAST_IMPROVEMENT,
+    seed: tuple[int, ...] | None = None,
 ) -> tuple[float, Lanczos]:
     """``norm_bound``, and the Krylov space that it comes from."""
     lanczos = Lanczos(matrix, np.random.default_rng(matrix.seed if seed is None else seed))

@@ -12,19 +12,19 @@ from mcframe.contracts.rounding import EPS
 from mcframe.runtime.machine import check_time
 
 # Interior-point steps for equations that hang together, at most, and the products of one.
-STEPS, LARGEST_SYSTEM = 60, 3e8
+INTERIOR_STEPS, LARGEST_SYSTEM = 60, 3e8
 # The distance from an equation, relative to the size of its summands, that counts as none: of
 # one that need not be moved, and of one that has been.
-MET, NEARLY = 4.0 * EPS, 1e-11
+EQUATION_ROUNDING, MOVED_TOLERANCE = 4.0 * EPS, 1e-11
 # What the products of multipliers and distances from bounds fall to, relative to squared moves.
-COMPLEMENTARY = 1e-10
+COMPLEMENTARITY_TOLERANCE = 1e-10
 # The distance from the equations at which steps end, relative to what it was; and how often a
 # move is made for what the one before has left.
-EXACT, MOVES = 1e-13, 3
+RESIDUAL_REDUCTION, MOST_MOVES = 1e-13, 3
 # Multipliers beyond this say that there is no point.
-FAR = 1e14
+LARGEST_MULTIPLIER = 1e14
 # The share of the way to the nearest bound that a step takes.
-SHARE = 0.99
+STEP_SHARE = 0.99
 
 
 @attrs.frozen(eq=False)
@@ -65,7 +65,7 @@ class Polyhedron:
     def meets(self, x: Array) -> bool:
         """True if all equations hold at x up to rounding."""
         size = abs(self.coefficients) @ np.abs(x) + np.abs(self.targets)
-        return bool(np.all(np.abs(self.targets - self.coefficients @ x) <= NEARLY * size))
+        return bool(np.all(np.abs(self.targets - self.coefficients @ x) <= MOVED_TOLERANCE * size))
 
     def with_halfspaces(self, gradients: Sequence[Array], limit: float) -> "Polyhedron":
         """The part of it where ``<g, x> <= limit`` for each g: one more number is what is left."""
@@ -86,10 +86,10 @@ class Polyhedron:
         As where so many equations hang together that a step would take a second.
         """
         point = np.clip(x, self.lower, self.upper)
-        for _ in range(MOVES):
+        for _ in range(MOST_MOVES):
             left = self.targets - self.coefficients @ point
             sizes = abs(self.coefficients) @ np.abs(point) + np.abs(self.targets)
-            apart = np.abs(left) > MET * sizes
+            apart = np.abs(left) > EQUATION_ROUNDING * sizes
             if not apart.any():
                 break
             for rows, places in self.components:
@@ -125,16 +125,18 @@ def shortest_move(matrix: Array, targets: Array, lower: Array, upper: Array) -> 
     from_lower = np.where(has_lower, u - below, 1.0)
     from_upper = np.where(has_upper, above - u, 1.0)
     best, least = u, np.inf
-    for _ in range(STEPS):
+    for _ in range(INTERIOR_STEPS):
         left, steepness = t - matrix @ u, u - matrix.T @ y - to_lower + to_upper
         mean = float(to_lower @ from_lower + to_upper @ from_upper) / n_bounds
         distance = float(np.max(np.abs(left)))
         if distance < least:
             best, least = u, distance
-        if mean <= COMPLEMENTARY and (distance <= EXACT or mean <= EXACT):
+        if mean <= COMPLEMENTARITY_TOLERANCE and (
+            distance <= RESIDUAL_REDUCTION or mean <= RESIDUAL_REDUCTION
+        ):
             break
         if (
-            max(float(np.max(to_lower)), float(np.max(to_upper))) > FAR
+            max(float(np.max(to_lower)), float(np.max(to_upper))) > LARGEST_MULTIPLIER
         ):  # no point, or none but for rounding
             break
         weights = 1.0 / (1.0 + to_lower / from_lower + to_upper / from_upper)
@@ -152,7 +154,7 @@ def shortest_move(matrix: Array, targets: Array, lower: Array, upper: Array) -> 
         )
         primal = longest(from_lower, move * has_lower, from_upper, -move * has_upper)
         dual = longest(to_lower, rise_lower, to_upper, rise_upper)
-        primal, dual = min(1.0, SHARE * primal), min(1.0, SHARE * dual)
+        primal, dual = min(1.0, STEP_SHARE * primal), min(1.0, STEP_SHARE * dual)
         u = u + primal * move
         from_lower = from_lower + primal * move * has_lower
         from_upper = from_upper - primal * move * has_upper

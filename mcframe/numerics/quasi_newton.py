@@ -14,13 +14,13 @@ from mcframe.runtime.machine import check_time
 Visited = tuple[Array, float, Array]
 
 # Armijo's and Wolfe's constants, and how often a step is halved or doubled.
-DECREASE, CURVATURE, TRIALS = 1e-4, 0.9, 30
+ARMIJO, WOLFE, MOST_TRIALS = 1e-4, 0.9, 30
 # The first step relative to the length of the point.
-FIRST = 1e-2
+FIRST_STEP = 1e-2
 # Differences of values below this, relative, are rounding.
-ROUNDING = 1e-13
+VALUE_ROUNDING = 1e-13
 # Products below this have lost digits.
-UNDERFLOW = 1e-290
+LEAST_PRODUCT = 1e-290
 
 
 @stored
@@ -57,7 +57,7 @@ class Memory:
         """Remember a move, unless the gradient did not rise along it."""
         product, squares = float(np.dot(move, change)), float(np.dot(change, change))
         risen = product > 1e-14 * float(np.linalg.norm(move) * np.linalg.norm(change))
-        if risen and min(product, squares) > UNDERFLOW:
+        if risen and min(product, squares) > LEAST_PRODUCT:
             self.pairs.append((move, change, 1.0 / product))
             self.scale = product / squares
 
@@ -86,22 +86,22 @@ def wolfe_step(
     step decreases the value. Where values differ by rounding alone the derivatives decide (Hager
     and Zhang's approximate conditions, SIAM J. Optim. 2005).
     """
-    rounding = ROUNDING * abs(value)
+    rounding = VALUE_ROUNDING * abs(value)
     low, high, step = 0.0, np.inf, first
     best = 0.0
-    for _ in range(TRIALS):
+    for _ in range(MOST_TRIALS):
         check_time()
         value_there, derivative_there = try_at(step)
-        enough = value_there <= value + DECREASE * step * derivative
+        enough = value_there <= value + ARMIJO * step * derivative
         level = (
             value_there <= value + rounding
-            and derivative_there <= (2.0 * DECREASE - 1.0) * derivative
+            and derivative_there <= (2.0 * ARMIJO - 1.0) * derivative
         )
         if not (enough or level):
             high = step
         else:
             best = step
-            if derivative_there >= CURVATURE * derivative:
+            if derivative_there >= WOLFE * derivative:
                 return step
             low = step
         step = 2.0 * step if np.isinf(high) else 0.5 * (low + high)
@@ -137,7 +137,7 @@ def quasi_newton_step(
             seen, last = step, (candidate, *value_and_gradient(candidate))
         return last[1], float(np.dot(last[2], direction))
 
-    first = memory.first(farthest * lengths[0] / max(lengths[1], UNDERFLOW))
+    first = memory.first(farthest * lengths[0] / max(lengths[1], LEAST_PRODUCT))
     step = wolfe_step(along, value, derivative, first)
     if step == 0.0:
         memory.clear()
@@ -153,7 +153,7 @@ def descent(
     """So many quasi-Newton steps of a smooth function, fewer where none descends."""
     memory, at = Memory(), (begin, *value_and_gradient(begin))
     for _ in range(steps):
-        after = quasi_newton_step(value_and_gradient, memory, at, FIRST)
+        after = quasi_newton_step(value_and_gradient, memory, at, FIRST_STEP)
         if after is None:
             break
         at = after

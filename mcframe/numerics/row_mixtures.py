@@ -21,15 +21,15 @@ from scipy.linalg import solve_triangular
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.stored_classes import stored
-from mcframe.numerics.kernels import FAST
+from mcframe.numerics.kernels import FAST_MATH
 from mcframe.runtime.machine import check_time, compiled, limits_blas, share
 
 Solve = Callable[[Array, Array], tuple[Array, Array, Array]]
 # Numbers in the arrays of one block of rows, over all components.
-BLOCK = 400_000
+NUMBERS_PER_BLOCK = 400_000
 # The form of the missing numbers loses as many digits as the product of the precision and the
 # variance of a column has. Where this is larger, rows have the form of the observed numbers.
-MOST_PRECISE = 1e7
+LARGEST_PRECISION_RATIO = 1e7
 
 
 @stored
@@ -77,9 +77,9 @@ class RowMixture:
         """The distribution of z in each row given what is observed, by component."""
         return conditionals(table, self)
 
-    def left_out(self, values: Array, noise: float, owners: IntArray) -> tuple[Array, Array]:
-        """Conditional mean and variance of each observed number; see ``left_out``."""
-        return left_out(values, noise, self, owners)
+    def leave_one_out(self, values: Array, noise: float, owners: IntArray) -> tuple[Array, Array]:
+        """Conditional mean and variance of each observed number; see ``leave_one_out`` below."""
+        return leave_one_out(values, noise, self, owners)
 
 
 def root_of(covariance: Array) -> Array:
@@ -95,7 +95,7 @@ def root_of(covariance: Array) -> Array:
             step *= 4.0
 
 
-@stored
+@stored(renamed_fields={"fresh": "differs_from_previous"})
 @attrs.frozen(eq=False)
 class Form:
     """Rows that are solved by the same Q, those with equal precisions next to each other.
@@ -106,7 +106,7 @@ class Form:
     base : array (d,)
         Q.
     rows : array of integers (b,)
-    fresh : mask (b,)
+    differs_from_previous : mask (b,)
         Whether a row's precisions differ from those of the row before.
     starts : array of integers (b + 1,)
         Where the places of each row begin.
@@ -118,7 +118,7 @@ class Form:
     sign: float
     base: Array
     rows: IntArray
-    fresh: Mask
+    differs_from_previous: Mask
     starts: IntArray
     places: IntArray
     roots: Array
@@ -197,7 +197,7 @@ class Incomplete:
         by_missing = np.count_nonzero(observed_precisions != most, axis=1) < np.count_nonzero(
             seen, axis=1
         )
-        by_missing &= np.max(most * variances, initial=0.0) <= MOST_PRECISE
+        by_missing &= np.max(most * variances, initial=0.0) <= LARGEST_PRECISION_RATIO
         bases = (1.0, np.zeros_like(most), ~by_missing), (-1.0, most, by_missing)
         forms = tuple(
             Form.of(sign, base, observed_precisions, np.flatnonzero(rows))
@@ -287,7 +287,7 @@ def expectation(table: Incomplete, rows: RowMixture) -> Expectation:
             square = weighted.transpose(0, 2, 1) @ solutions - sign * inner
             return np.sum(weighted, axis=1), square
 
-        widths, sums = over_blocks(table, form, rows, sums_of)
+        widths, sums = map_blocks(table, form, rows, sums_of)
         linear, square = (sum(parts) for parts in zip(*sums, strict=True))
         total = np.sum(weights[form.rows], axis=0)
         shifts += np.einsum("ck,ckj->cj", linear, widths)
@@ -305,7 +305,7 @@ def evidence_of(table: Incomplete, rows: RowMixture) -> tuple[Array, Array]:
         _, evidence[block], weights[block] = solve(nothing, nothing)
 
     for form in table.forms:
-        over_blocks(table, form, rows, keep)
+        map_blocks(table, form, rows, keep)
     return evidence + table.constants, weights
 
 
@@ -322,12 +322,12 @@ def conditionals(table: Incomplete, rows: RowMixture) -> Conditionals:
         variances[:, block] = spread
 
     for form in table.forms:
-        over_blocks(table, form, rows, keep)
+        map_blocks(table, form, rows, keep)
     return Conditionals(evidence + table.constants, weights, means, variances)
 
 
 @limits_blas
-def over_blocks(
+def map_blocks(
     table: Incomplete,
     form: Form,
     rows: RowMixture,
@@ -343,7 +343,9 @@ def over_blocks(
     n_components = len(rows.means)
     widths, logs = form.solved(rows)
     base = rows.log_shares - 0.5 * logs
-    size = max(16, BLOCK // (n_components * form.base.size))  # by the size of the table alone
+    size = max(
+        16, NUMBERS_PER_BLOCK // (n_components * form.base.size)
+    )  # by the size of the table alone
     firsts = range(0, form.rows.size, size)
     taken: list[Any] = [None] * len(firsts)
 
@@ -365,7 +367,8 @@ def over_blocks(
             longest = int(np.max(np.diff(starts), initial=0))
             work = np.empty((n_components, longest**2))
             solve_rows(
-                starts, form.places, form.roots, form.fresh[first : first + block.size],
+                starts, form.places, form.roots,
+                form.differs_from_previous[first : first + block.size],
                 form.sign, widths, base, squares, right, solutions, work, evidence, weights,
                 inner, variances,
             )  # fmt: skip
@@ -438,7 +441,7 @@ def invert(matrix, panel, columns, factors):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def solve_rows(  # type: ignore[no-untyped-def]
     starts, places, roots, fresh, sign, widths, base, squares, pulled, solutions, work, evidence,
     weights, inner, variances,
@@ -463,7 +466,7 @@ def solve_rows(  # type: ignore[no-untyped-def]
         first = starts[row]
         if fresh[row] or row == 0:
             if summed and row > 0:
-                add_up(places[first - count : first], work, pending, inner)
+                add_f_sums(places[first - count : first], work, pending, inner)
             count = starts[row + 1] - first
             for c in range(n_components):
                 system = work[c, : count * count].reshape(count, count)  # contiguous
@@ -479,7 +482,7 @@ def solve_rows(  # type: ignore[no-untyped-def]
                         system[a, b] *= root * roots[first + b]
                 pending[c] = 0.0
                 if spread:
-                    variance_of(
+                    write_variance(
                         places[first : first + count], roots[first : first + count], sign,
                         widths[c], system, variances[c, row],
                     )  # fmt: skip
@@ -513,11 +516,11 @@ def solve_rows(  # type: ignore[no-untyped-def]
             pending[c] += weights[row, c]
     if summed and starts.size > 1:
         last = starts[-1]
-        add_up(places[last - count : last], work, pending, inner)
+        add_f_sums(places[last - count : last], work, pending, inner)
 
 
-@compiled(nogil=True, fastmath=FAST)
-def variance_of(places, roots, sign, width, inner, out):  # type: ignore[no-untyped-def]
+@compiled(nogil=True, fastmath=FAST_MATH)
+def write_variance(places, roots, sign, width, inner, out):  # type: ignore[no-untyped-def]
     """out = the diagonal of W - sign W_M F W_M'; of F the lower triangle is there.
 
     A difference of less than about 1e-11 of W is lost to rounding; it is never 0.
@@ -542,8 +545,8 @@ def variance_of(places, roots, sign, width, inner, out):  # type: ignore[no-unty
             out[j] = max(1.0 - inner[a, a] / precision, EPS) / precision
 
 
-@compiled(nogil=True, fastmath=FAST)
-def add_up(places, work, pending, inner):  # type: ignore[no-untyped-def]
+@compiled(nogil=True, fastmath=FAST_MATH)
+def add_f_sums(places, work, pending, inner):  # type: ignore[no-untyped-def]
     """inner[c] += pending[c] F at the places."""
     count = places.size
     for c in range(pending.size):
@@ -554,9 +557,9 @@ def add_up(places, work, pending, inner):  # type: ignore[no-untyped-def]
 
 
 # Numbers in the arrays of one batch of rows.
-BATCH = 2_000_000
+NUMBERS_PER_BATCH = 2_000_000
 # Rows with the same observed numbers are solved as one where there are so many of them.
-TOGETHER = 4
+LEAST_ROWS_OF_PATTERN = 4
 
 
 @attrs.frozen(eq=False)
@@ -648,7 +651,7 @@ class WholeInverse:
 
 
 @limits_blas
-def left_out(
+def leave_one_out(
     values: Array, noise: float, rows: RowMixture, owners: IntArray
 ) -> tuple[Array, Array]:
     """Return conditional mean and variance of each observed number, as if it had been missing.
@@ -676,8 +679,10 @@ def left_out(
     shared = [(w, starts[widths == w]) for w in np.unique(widths[widths > 1])]
     noisy = rows.covariances + noise * np.eye(values.shape[1])
     whole = [WholeInverse.of(total) for total in noisy]
-    by_missing = bool(np.all(np.diagonal(noisy, axis1=1, axis2=2) <= MOST_PRECISE * noise))
-    for members, places in groups(observed):
+    by_missing = bool(
+        np.all(np.diagonal(noisy, axis1=1, axis2=2) <= LARGEST_PRECISION_RATIO * noise)
+    )
+    for members, places in rows_by_pattern(observed):
         check_time()
         few = by_missing and 2 * places.shape[1] > values.shape[1]
         alike = len(places) == 1
@@ -720,7 +725,7 @@ def moments_of(weights: Array, means: Array, variances: Array) -> tuple[Array, A
     return mean, np.sum(weights * (variances + np.square(means - mean)), axis=0)
 
 
-def groups(observed: Mask) -> Iterator[tuple[IntArray, IntArray]]:
+def rows_by_pattern(observed: Mask) -> Iterator[tuple[IntArray, IntArray]]:
     """Rows that are solved together: (b,), and where they are observed.
 
     The places are (1 x m) of rows that are observed at the same, (b x m) of rows that are observed
@@ -733,7 +738,7 @@ def groups(observed: Mask) -> Iterator[tuple[IntArray, IntArray]]:
     sizes = np.bincount(pattern.ravel())
     scattered = [seen[:0]]
     for rows in np.split(seen[order], np.cumsum(sizes)[:-1]):
-        if rows.size >= TOGETHER:
+        if rows.size >= LEAST_ROWS_OF_PATTERN:
             yield rows, np.flatnonzero(observed[rows[0]])[None]
         else:
             scattered.append(rows)
@@ -741,7 +746,7 @@ def groups(observed: Mask) -> Iterator[tuple[IntArray, IntArray]]:
     counts = np.count_nonzero(observed[others], axis=1)
     for m in np.unique(counts):
         alike = others[counts == m]
-        size = max(1, BATCH // int(m) ** 2)
+        size = max(1, NUMBERS_PER_BATCH // int(m) ** 2)
         for first in range(0, alike.size, size):
             members = alike[first : first + size]
             yield members, np.nonzero(observed[members])[1].reshape(members.size, int(m))

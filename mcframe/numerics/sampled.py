@@ -15,10 +15,10 @@ from mcframe.numerics.operators import Operator
 
 # Sums across rows pay where a matrix has so many entries for each of them: else the parts of such
 # sums take more memory than a second order of the entries.
-DENSE_ENOUGH = 24
+LEAST_ENTRIES_PER_ROW = 24
 # The mean number of entries of a row up to which Gram matrices are written out: each takes as many
 # additions as it has pairs.
-SHORT = 64
+LARGEST_MEAN_ROW = 64
 
 
 @attrs.frozen(eq=False)
@@ -120,7 +120,7 @@ class Sampled(Operator):
 
     def sums_pay(self, n_own: int, n_across: int) -> bool:
         """Sums across rows, or across columns, pay for their memory."""
-        return n_own >= n_across and self.values.size >= DENSE_ENOUGH * n_across
+        return n_own >= n_across and self.values.size >= LEAST_ENTRIES_PER_ROW * n_across
 
     def _matmat(self, block: Array) -> Array:
         n_rows, n_columns = self.shape
@@ -167,4 +167,4 @@ def gram_matrix_pays(n_entries: int, n_lines: int, side: int) -> bool:
 
     Its memory is that of two numbers an entry at most, and rows have few entries.
     """
-    return n_lines >= side and side**2 <= 2 * n_entries and n_entries <= SHORT * n_lines
+    return n_lines >= side and side**2 <= 2 * n_entries and n_entries <= LARGEST_MEAN_ROW * n_lines

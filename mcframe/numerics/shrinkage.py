@@ -11,29 +11,29 @@ from mcframe.numerics.operators import Dense, LowRank, Operator
 from mcframe.runtime.machine import check_time, gram, matmul
 
 # Columns that the block iteration carries beyond the rank.
-GUARD = 12
+GUARD_COLUMNS = 12
 # Of these so many are drawn anew each time, for what the others cannot see.
-FRESH = 2
+RANDOM_COLUMNS = 2
 # A Gram matrix squares the condition number: it serves thresholds above this fraction of ||A||.
 GRAM_THRESHOLD = 1e-4
 # A Cholesky factor whose diagonal spans less than this leaves a basis orthonormal to 1e-10.
-WELL_CONDITIONED = 1e-3
+LEAST_CHOLESKY_RATIO = 1e-3
 # Below this smaller side all eigenvectors of a Gram matrix take less time than the bookkeeping of
 # a block; a singular value decomposition takes 1.1 (square) to 4 times as long as they do.
 SMALL_SIDE = 64
 # The degree of a filter is at most this.
-DEGREE = 8
+LARGEST_DEGREE = 8
 # Ritz values of A'A so many times beyond the end of the block are not filtered: with the degree
 # above, rounding of the longest column would hide the shortest.
-FAR = 4.0
+UNFILTERED_RATIO = 4.0
 # Filters that a call takes in the mean, for the estimate of its cost, and at most.
 USUAL_PASSES, MOST_PASSES = 1.5, 12
 # Where an error is so far below what is allowed, the next filter has a lower degree.
-AMPLE = 0.1
+LOWER_DEGREE_ERROR = 0.1
 # Vectors of values shrunk to 0 are kept from this share of the threshold on.
-BELOW = 0.9
+STORED_VECTOR_SHARE = 0.9
 # How much smaller the errors become when a more exact answer is asked for.
-SHARPER = 0.1
+ERROR_REDUCTION = 0.1
 
 
 @stored
@@ -67,7 +67,7 @@ def cheapest(shape: tuple[int, int], rank: int, degree: int = 1) -> str:
     large, small = max(shape), min(shape)
     if small <= SMALL_SIDE:
         return "gram"
-    block = min(rank + GUARD, small)
+    block = min(rank + GUARD_COLUMNS, small)
     square, applied = 0.5 * large * small**2, USUAL_PASSES * (degree + 1) * block * small
     rest = USUAL_PASSES * (6 * small * block**2 + 16 * block**3)
     costs = {
@@ -140,8 +140,8 @@ class Shrinker:
 
     def increase_accuracy(self) -> None:
         """Smaller errors from the next call on, and a sharper eye for what may rise."""
-        self.share *= SHARPER
-        self.degree = DEGREE
+        self.share *= ERROR_REDUCTION
+        self.degree = LARGEST_DEGREE
 
     @property
     def largest(self) -> float:
@@ -172,15 +172,15 @@ class Shrinker:
             distance = float(np.linalg.norm(residuals[:above] / np.sqrt(ritz[:above])))
             if distance <= self.share * length:
                 break
-            self.degree = min(self.degree + 1, DEGREE)
-        if distance <= AMPLE * self.share * length:
+            self.degree = min(self.degree + 1, LARGEST_DEGREE)
+        if distance <= LOWER_DEGREE_ERROR * self.share * length:
             self.degree -= 1
         self.degree = max(self.degree, 1)
         assert ritz is not None
         values = np.sqrt(ritz)
         shrunk = shrink(values)
         kept = int(np.count_nonzero(shrunk > 0.0))
-        width = max(above, kept) + GUARD
+        width = max(above, kept) + GUARD_COLUMNS
         self.basis, self.ritz = basis[:, :width], ritz[:width]
         short = np.ascontiguousarray(basis[:, :kept])
         far = tall @ short if long is None else long[:, :kept]
@@ -191,8 +191,8 @@ class Shrinker:
     def widen(self, side: int) -> tuple[Array, Array | None]:
         """The last basis, at least a guard beyond the rank, some columns random."""
         basis = np.zeros((side, 0)) if self.basis is None else self.basis
-        wanted = min(self.rank + max(GUARD, self.rank // 4), side)
-        missing = min(max(wanted - basis.shape[1], FRESH), side - basis.shape[1])
+        wanted = min(self.rank + max(GUARD_COLUMNS, self.rank // 4), side)
+        missing = min(max(wanted - basis.shape[1], RANDOM_COLUMNS), side - basis.shape[1])
         fresh = self.rng.standard_normal((side, missing)) / np.sqrt(side)
         if self.ritz is not None:
             return np.hstack([basis, fresh]), np.append(self.ritz, np.full(missing, self.ritz[-1]))
@@ -239,7 +239,7 @@ def apply_filter(
     # A block that reaches into the null space ends in rounding, which must not be blown up.
     numbers = np.finfo(float)
     end = float(max(min(ritz[-1], threshold), numbers.eps * ritz[0], numbers.tiny))
-    leading = int(np.count_nonzero(ritz > FAR * end))
+    leading = int(np.count_nonzero(ritz > UNFILTERED_RATIO * end))
     lead, rest = basis[:, :leading], basis[:, leading:]
 
     def shifted(block: Array) -> Array:
@@ -280,7 +280,7 @@ def orthonormal(tall: Array) -> Array:
             factor = np.linalg.cholesky(basis.T @ basis)
             basis = basis @ np.linalg.inv(factor).T
             diagonal = np.diagonal(factor)
-            if np.min(diagonal) > WELL_CONDITIONED * np.max(diagonal):
+            if np.min(diagonal) > LEAST_CHOLESKY_RATIO * np.max(diagonal):
                 break
     except np.linalg.LinAlgError:
         return np.linalg.qr(tall)[0]
@@ -304,7 +304,7 @@ def shrink_gram(matrix: Array, shrink: Callable[[Array], Array], threshold: floa
         return shrink_full(matrix, shrink)
     shrunk = shrink(values)
     kept = int(np.count_nonzero(shrunk > 0.0))
-    seen = int(np.count_nonzero(values > BELOW * threshold))
+    seen = int(np.count_nonzero(values > STORED_VECTOR_SHARE * threshold))
     descending = vectors[:, ::-1]
     short, below = (np.ascontiguousarray(descending[:, a:b]) for a, b in ((0, kept), (kept, seen)))
     long = matmul(tall, short) / values[:kept]

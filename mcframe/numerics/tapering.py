@@ -12,12 +12,14 @@ from mcframe.numerics.shrinkage import orthonormal
 from mcframe.runtime.machine import check_time
 
 # Rounds in which rows and columns are scaled until the norm is low enough.
-ROUNDS = 8
-# A row that is scaled by exp(-h) counts as if its linear cost grew by the factor 1 + SPREAD h:
-# changes are spread over many rows, so that few directions grow past the bound anew.
-SPREAD = 300.0
-# How much further than to the bound a round aims: others rise to the top once these are lowered.
-FURTHER = 1.2
+MOST_ROUNDS = 8
+# A row that is scaled by exp(-h) counts as if its linear cost grew by the factor
+# 1 + COST_GROWTH h: changes are spread over many rows, so that few directions grow past the bound
+# anew.
+COST_GROWTH = 300.0
+# The share of the norm by which a round aims below the bound, over 1: other directions become the
+# longest once these are shorter.
+OVERSHOOT = 1.2
 
 
 @attrs.frozen(eq=False)
@@ -43,7 +45,7 @@ class ScalingCosts:
     @cached_property
     def stiff(self) -> Array:
         """The quadratic cost of what is free, a share of the linear one counted in."""
-        stiff: Array = (self.quadratic + SPREAD * self.linear)[self.free]
+        stiff: Array = (self.quadratic + COST_GROWTH * self.linear)[self.free]
         return np.maximum(stiff, 1e-3 * np.mean(stiff))
 
 
@@ -64,7 +66,7 @@ def lower_directions(
     E B. So a round needs one product of S with ``near``, and no more.
     """
     n_rows, free, logs = matrix.shape[0], costs.free, logs.copy()
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         check_time()
         rows, columns = np.exp(-logs[:n_rows, None]), np.exp(-logs[n_rows:, None])
         basis = orthonormal(columns * near)
@@ -76,7 +78,7 @@ def lower_directions(
             break
         turn = turn[:, long]
         shares = np.square(np.vstack([image @ turn / s[long], basis @ turn]))
-        needed = FURTHER * np.log(s[long] / aim)
+        needed = OVERSHOOT * np.log(s[long] / aim)
         linear = costs.linear[free] + costs.stiff * logs[free]
         logs[free] += cheapest_scales(shares[free], needed, linear, costs.stiff)
     return logs

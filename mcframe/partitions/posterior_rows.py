@@ -10,7 +10,13 @@ from mcframe.model import Problem
 from mcframe.partitions.executor import WHY_NOT_STORED, Partitions
 from mcframe.partitions.part import PART, PROGRAM, ElementwiseMin, Part
 from mcframe.posterior.factor_state import FactorState, Gaussians
-from mcframe.posterior.observed import Observed, ObservedBlock, Summary, nothing, summarized
+from mcframe.posterior.observed import (
+    Observed,
+    ObservedBlock,
+    Summary,
+    table_without_entries,
+    with_computed_summaries,
+)
 from mcframe.posterior.row_pass import RowPass, RowSums, row_pass, row_sums
 
 
@@ -60,14 +66,17 @@ class PartitionedPosteriorRows:
 def observed_of_part(part: Part) -> Observed:
     """The entries of a partition, places of 4 bytes: what it holds in the place of a program."""
     entries = Observed.of_tables(part.problem, part.problem.tables)
-    blocks = tuple(attrs.evolve(block, at=block.at.astype(np.int32)) for block in entries.blocks)
+    blocks = tuple(
+        attrs.evolve(block, entry_columns=block.entry_columns.astype(np.int32))
+        for block in entries.blocks
+    )
     return attrs.evolve(entries, blocks=blocks)
 
 
 def without_entries(problem: Problem) -> Observed:
     """The blocks of a problem without an entry."""
     names = [block.name for block in problem.model.blocks]
-    tables = {name: nothing(problem, name, problem.n_items) for name in names}
+    tables = {name: table_without_entries(problem, name, problem.n_items) for name in names}
     return Observed.of_tables(problem, tables)
 
 
@@ -77,7 +86,9 @@ def observed_in_parts(partitions: Partitions, problem: Problem) -> Observed:
     def total(question: Any, *arguments: Any) -> Any:
         return partitions.sum(question, PROGRAM, *arguments)
 
-    return fitted_in_parts(partitions, summarized(without_entries(problem), total), None)
+    return fitted_in_parts(
+        partitions, with_computed_summaries(without_entries(problem), total), None
+    )
 
 
 def fitted_in_parts(
@@ -95,10 +106,10 @@ def fitted_in_parts(
             sums, negated = partitions.sum(parameter_sums, *arguments, question)
             return sums, -negated.numbers
 
-        start = block.known_summary.parameters
+        start = block.required_summary.parameters
         blocks[b] = block.with_parameters(parametric.parameters_by_sums(answer_of_entries, start))
         if state is not None:
-            both = block.known_summary, blocks[b].known_summary
+            both = block.required_summary, blocks[b].required_summary
             before, after = partitions.sum(parameter_bounds, *arguments, both)
             blocks[b] = blocks[b] if after > before else block
     return attrs.evolve(observed, blocks=tuple(blocks))

@@ -28,21 +28,21 @@ from mcframe.model import Model
 from mcframe.model.table import Table
 from mcframe.posterior.conformal import ConformalPredictions, conformalized
 from mcframe.posterior.estimation import Sweep, estimate
-from mcframe.posterior.observed import Observed, nothing
+from mcframe.posterior.observed import Observed, table_without_entries
 from mcframe.posterior.predictive import (
     Predictive,
-    likeliest_on_average,
     noise_of,
     predictive_at,
+    smallest_sets_on_average,
 )
 from mcframe.posterior.principal_axes import Factors, factors_of
 
 if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import PosteriorPictures
 
-Ask = Callable[[Predictive], Array]
+PredictiveFunction = Callable[[Predictive], Array]
 # How many cells are answered at a time.
-BATCH = 200_000
+CELLS_PER_BATCH = 200_000
 
 
 @stored
@@ -128,7 +128,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         True
         """
         cells = self._cells(block, rows, columns, pairs, unknown)
-        return cells.form(self._at(cells, block, Predictive.sd))
+        return cells.form(self._evaluated(cells, block, Predictive.sd))
 
     @overload
     def interval(self, block: str, level: float = 0.9) -> tuple[InFormOfData, InFormOfData]: ...
@@ -183,7 +183,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
             )
         level = probability(level, "level")
         cells = self._cells(block, rows, columns, pairs, unknown)
-        ends = self._at(cells, block, lambda part: part.interval(level)).reshape(-1, 2)
+        ends = self._evaluated(cells, block, lambda part: part.interval(level)).reshape(-1, 2)
         ends = self.model.block(block).limited(ends)
         return cells.form(ends[:, 0]), cells.form(ends[:, 1])
 
@@ -214,9 +214,11 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         level = probability(level, "level")
         if checked_switch(on_average, "on_average"):
             probabilities = self.probabilities(block, rows, columns, pairs=pairs)
-            return likeliest_on_average(probabilities, level)
+            return smallest_sets_on_average(probabilities, level)
         cells = self._cells(block, rows, columns, pairs)
-        return cells.array(self._of_values(cells, block, lambda part: part.likeliest(level)))
+        return cells.array(
+            self._evaluated_by_value(cells, block, lambda part: part.smallest_sets(level))
+        )
 
     def probabilities(
         self,
@@ -232,7 +234,9 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         ``pairs`` and ``unknown`` as in ``sd``.
         """
         cells = self._cells(block, rows, columns, pairs, unknown)
-        return cells.array(self._of_values(cells, block, lambda part: part.probabilities()[1]))
+        return cells.array(
+            self._evaluated_by_value(cells, block, lambda part: part.probabilities()[1])
+        )
 
     def log_predictive_density(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
         """log p(value | data) of new observations at some entries.
@@ -253,11 +257,11 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         cells = self._cells(block, rows, columns)
         row, column = cells.rows, cells.columns
         table = table_of_values(self.model.block(block), self.tables[block], row, column, values)
-        batches = np.split(table.values, range(BATCH, row.size, BATCH))
+        batches = np.split(table.values, range(CELLS_PER_BATCH, row.size, CELLS_PER_BATCH))
         pairs = zip(self._predictives(block, row, column), batches, strict=False)
         densities = [predictive.log_density(batch) for predictive, batch in pairs]
-        of_values = np.concatenate([np.zeros(0), *densities])
-        return np.asarray(of_values + table.units.log_derivative(table.columns))
+        log_densities = np.concatenate([np.zeros(0), *densities])
+        return np.asarray(log_densities + table.units.log_derivative(table.columns))
 
     def sample(self, block: str, m: int, rows: Any = None) -> Array:
         """m draws of new observations of a block, (m x rows x columns), for all rows or for some.
@@ -308,7 +312,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
             values, probabilities = predictive.probabilities()
             return values[np.argmax(probabilities, axis=1)]
 
-        return table.filled_with(self._at(self._cells(block, None, None), block, filling))
+        return table.filled_with(self._evaluated(self._cells(block, None, None), block, filling))
 
     def condition(self, data: Mapping[str, Any]) -> "Posterior":
         """The posterior of new rows given their data, with columns and priors unchanged.
@@ -331,7 +335,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
             table = (
                 new_tables[name]
                 if name in new_tables
-                else nothing(self.problem, name, first.shape[0])
+                else table_without_entries(self.problem, name, first.shape[0])
             )
             names = table.names if fitted.names is None else fitted.names
             tables[name] = attrs.evolve(table, names=names, index=first.index)
@@ -466,31 +470,31 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
 
     def _predictives(self, block: str, rows: IntArray, columns: IntArray) -> Iterator[Predictive]:
         """The predictive distributions at cells, some of them at a time."""
-        for start in range(0, rows.size, BATCH):
-            batch = slice(start, start + BATCH)
+        for start in range(0, rows.size, CELLS_PER_BATCH):
+            batch = slice(start, start + CELLS_PER_BATCH)
             cells = rows[batch], columns[batch]
             yield predictive_at(self.engine, self.problem, block, *cells, self.tables[block])
 
-    def _at(self, cells: Cells, block: str, ask: Ask) -> Array:
+    def _evaluated(self, cells: Cells, block: str, function: PredictiveFunction) -> Array:
         """An answer at cells (n, ...)."""
-        answers = [ask(part) for part in self._predictives(block, cells.rows, cells.columns)]
+        answers = [function(part) for part in self._predictives(block, cells.rows, cells.columns)]
         return np.concatenate(answers) if answers else np.zeros(0)
 
-    def _of_values(self, cells: Cells, block: str, ask: Ask) -> Array:
+    def _evaluated_by_value(self, cells: Cells, block: str, function: PredictiveFunction) -> Array:
         """Something of each label, level or class of cells (n x V)."""
-        numbers = self._at(cells, block, ask)
+        numbers = self._evaluated(cells, block, function)
         if not numbers.size:  # of no cells, whose kind and width those of any cell have
-            numbers = self._at(self._cells(block, [0], [0]), block, ask)[:0]
+            numbers = self._evaluated(self._cells(block, [0], [0]), block, function)[:0]
         return numbers
 
     def _means_at(self, block: str, rows: Any, columns: Any) -> Array:
         """The mean at positions, also beyond the bounds of the block."""
-        return self._at(self._cells(block, rows, columns), block, Predictive.mean)
+        return self._evaluated(self._cells(block, rows, columns), block, Predictive.mean)
 
     def _means(self, block: str) -> InFormOfData:
         """The mean at all entries, within the bounds of the block."""
         cells = self._cells(block, None, None)
-        means = self._at(cells, block, Predictive.mean)
+        means = self._evaluated(cells, block, Predictive.mean)
         return cells.form(self.model.block(block).limited(means))
 
     def _deviations(self, block: str, rows: IntArray, columns: IntArray) -> tuple[Array, ...]:
@@ -499,10 +503,10 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
 
     def _facts(self) -> dict[str, str]:
         """The evidence, what was estimated, and the sweeps, as text."""
-        last, (what, how_many) = self.history[-1], str(self.engine).split(maxsplit=1)
+        last, (estimated, number) = self.history[-1], str(self.engine).split(maxsplit=1)
         return {
             "evidence": f"{self.evidence:.9g} (a lower bound on its logarithm)",
-            what: how_many,
+            estimated: number,
             "sweeps": f"{last.iteration}, {last.seconds:.2f} s",
         }
 

@@ -28,14 +28,14 @@ Odds = Callable[[IntArray, IntArray], Array]
 
 # No cell is taken to be observed with more than this probability: its odds of being missing would
 # else be 0, by nothing but the error of their estimate.
-MOST_OBSERVED = 0.995
+LARGEST_OBSERVED_PROBABILITY = 0.995
 # Factors of the logistic model of which cells are observed, and the options of its posterior.
-FACTORS = 2
-OPTIONS = {"tol": None, "max_iter": 500, "max_seconds": np.inf, "n_jobs": None}
+MISSINGNESS_FACTORS = 2
+MISSINGNESS_OPTIONS = {"tol": None, "max_iter": 500, "max_seconds": np.inf, "n_jobs": None}
 # What a block holds that has no intervals, or no sets.
-HELD_OUT = {"interval": "labels or classes", "set": "numbers"}
+VALUES_WITHOUT = {"interval": "labels or classes", "set": "numbers"}
 # By how much rounding may move sums of odds, relative to them.
-ROUNDING = 1e-12
+ODDS_ROUNDING = 1e-12
 
 
 @attrs.frozen(eq=False)
@@ -65,7 +65,7 @@ class WeightedScores:
         """
         sums = np.cumsum(self.odds)
         whole = (sums[-1] if sums.size else 0.0) + odds
-        places = np.searchsorted(sums, level * whole * (1.0 - ROUNDING))
+        places = np.searchsorted(sums, level * whole * (1.0 - ODDS_ROUNDING))
         return np.append(self.values, np.inf)[places]
 
 
@@ -179,7 +179,7 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         problem.model.block(block)
         calibrated = self.blocks[block]
         if what not in calibrated.scores:
-            held, [other] = HELD_OUT[what], calibrated.scores
+            held, [other] = VALUES_WITHOUT[what], calibrated.scores
             raise ModelError(
                 f"block {block!r} has {held} and no conformal {what}; take .{other}({block!r})"
             )
@@ -234,9 +234,9 @@ def conformalized(
         remaining = held_out.remaining(data)
         rest = posterior_of(problem.model, remaining, whole.random_state, whole.options)
         for name, held in held_out.values.items():
-            how = of_block(missingness, name, "missingness")
+            how = option_of_block(missingness, name, "missingness")
             odds = odds_of(name, how, rest, held.values.size, posterior_of, seed)
-            groups = groups_of(name, of_block(by, name, "by"), tables[name].shape[1])
+            groups = groups_of(name, option_of_block(by, name, "by"), tables[name].shape[1])
             blocks[name] = calibrated(rest, name, held, groups, odds)
     return ConformalPredictions(rest, level, blocks, problem.tables)
 
@@ -279,7 +279,7 @@ def moments(posterior: Any, block: str, rows: IntArray, columns: IntArray) -> tu
     return posterior.predict(block, rows, columns), posterior.sd(block, rows, columns)
 
 
-def of_block(option: Any, name: str, what: str) -> Any:
+def option_of_block(option: Any, name: str, what: str) -> Any:
     """The value of an option for a block, which is given by itself or in a dict by block name."""
     if not isinstance(option, Mapping):
         return option
@@ -340,7 +340,11 @@ def odds_of(
     kept_share = table.n_entries / (table.n_entries + n_held)
 
     def odds(rows: IntArray, columns: IntArray) -> Array:
-        return 1.0 / np.minimum(probability_of(rows, columns) / kept_share, MOST_OBSERVED) - 1.0
+        return (
+            1.0
+            / np.minimum(probability_of(rows, columns) / kept_share, LARGEST_OBSERVED_PROBABILITY)
+            - 1.0
+        )
 
     return odds
 
@@ -394,6 +398,6 @@ def logistic(left: Table, posterior_of: Callable[..., Any], seed: int) -> Odds:
         Model([block], [NuclearNorm()]),
         {"observed": mask},
         seed,
-        {"factors": min(FACTORS, *left.shape), **OPTIONS},
+        {"factors": min(MISSINGNESS_FACTORS, *left.shape), **MISSINGNESS_OPTIONS},
     )
     return lambda rows, columns: np.asarray(posterior.predict("observed", rows, columns))

@@ -19,7 +19,7 @@ from mcframe.contracts.validators import is_word, whole
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import check_model
-from mcframe.posterior.factor_state import SINGULAR, initial_state
+from mcframe.posterior.factor_state import SINGULAR_MESSAGE, initial_state
 from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, factor_sweeps
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed
@@ -29,22 +29,22 @@ from mcframe.runtime.machine import OutOfTime, blas_alone, checked_jobs, stop_at
 from mcframe.runtime.progress import checked_progress, current, stage
 
 # The number of factors where none is given, if the table has so many rows and columns.
-FACTORS = 24
+DEFAULT_FACTORS = 24
 # The tolerances where none is given. Steps towards a covariance are small, and a few labels beside
 # many numbers have few of the entries by which the rise is divided.
 FACTORS_TOL, ROWS_TOL = 1e-3, 1e-5
 # So do factors that are more than half as many as rows or columns and have to be told from noise:
 # ROWS_TOL is also that of such tables with at most so many entries. Larger ones would take long.
-SMALL_TABLE = 50_000
+SMALL_TABLE_ENTRIES = 50_000
 # Rises that do not fall by so much from sweep to sweep are no end: noise that is far from its
 # value moves by a few per cent a sweep, which raises the bound by little, but for long. Of so
 # small a share of the least rise it does not matter.
-FALLING, SMALL = 0.99, 0.01
+CONVERGED_RISE_RATIO, NEGLIGIBLE_RISE_SHARE = 0.99, 0.01
 # How far rounding may move the bound, over the sum of the sizes of its terms.
-ROUNDING = 1e4 * EPS
+BOUND_ROUNDING = 1e4 * EPS
 # Seconds after which a sweep is written to a checkpoint at the latest, and how many times as long
 # as writing took it may be left.
-LATEST_WRITE, SHARE = 30.0, 20.0
+CHECKPOINT_SECONDS, CHECKPOINT_INTERVAL_RATIO = 30.0, 20.0
 
 
 @stored
@@ -90,17 +90,17 @@ class CoordinateAscent:
     def run(self, observed: Observed, sweeps: Iterator[Any]) -> None:
         """Take sweeps until one of them raises the bound by little, or the budget ends."""
         with stop_at(self.began + self.budget.max_seconds):
-            self.ending = self.swept(observed, sweeps)
+            self.ending = self.sweep_until_end(observed, sweeps)
         if self.checkpoint is not None:
-            self.keep(self.checkpoint)
+            self.write_state(self.checkpoint)
 
-    def keep(self, checkpoint: Checkpoint) -> None:
+    def write_state(self, checkpoint: Checkpoint) -> None:
         """Write the state; bounds of entries stay where the entries are, and are found anew."""
         summaries, history = self.engine.observed.summaries, tuple(self.history)
         state = {"state": self.engine.state, "summaries": summaries, "history": history}
         checkpoint.write(state)
 
-    def swept(self, observed: Observed, sweeps: Iterator[Any]) -> Ending:
+    def sweep_until_end(self, observed: Observed, sweeps: Iterator[Any]) -> Ending:
         """Take the sweeps; their end."""
         budget, history = self.budget, self.history
         n_numbers = int(np.sum(observed.counts))
@@ -110,7 +110,11 @@ class CoordinateAscent:
             before = history[-1].evidence if history else -np.inf
             rises = np.diff([sweep.evidence for sweep in history[-3:]])
             if len(history) > SWEEPS_OF_FIXED_NOISE + 1 and (
-                rises[1] <= min(least_rise, max(FALLING * rises[0], SMALL * least_rise))
+                rises[1]
+                <= min(
+                    least_rise,
+                    max(CONVERGED_RISE_RATIO * rises[0], NEGLIGIBLE_RISE_SHARE * least_rise),
+                )
             ):
                 reason = f"the last sweep raised the evidence by less than tol={budget.tol:g}"
                 return Ending(Status.CONVERGED, f"{reason} an entry")
@@ -119,7 +123,7 @@ class CoordinateAscent:
             try:
                 engine = next(sweeps)
             except np.linalg.LinAlgError:
-                raise BackendError(SINGULAR) from None
+                raise BackendError(SINGULAR_MESSAGE) from None
             except OutOfTime:
                 if self.engine is None:
                     raise BackendError(
@@ -136,7 +140,7 @@ class CoordinateAscent:
                     StopReason.FROM_OUTSIDE,
                 )
             size = abs(before) + abs(engine.evidence) + n_numbers
-            check_rise(before, engine.evidence, ROUNDING * size + 16.0 * engine.rounding)
+            check_rise(before, engine.evidence, BOUND_ROUNDING * size + 16.0 * engine.rounding)
             self.engine = engine
             seconds = time.perf_counter() - self.began
             history.append(Sweep(len(history) + 1, engine.evidence, engine.n_factors, seconds))
@@ -147,7 +151,7 @@ class CoordinateAscent:
                 f"evidence {engine.evidence:.6g}, {' '.join(str(engine).split())}", share
             )
             if self.checkpoint is not None and self.checkpoint.is_due:
-                self.keep(self.checkpoint)
+                self.write_state(self.checkpoint)
             if engine.converged is not None:
                 status = Status.CONVERGED if engine.converged else Status.ITERATION_LIMIT
                 return Ending(status, f"the rows took {engine.n_steps} steps")
@@ -278,7 +282,12 @@ def run_on_factors(
     if checkpoint is not None:
         identity = {"factors": n_factors, "random_state": seed}
         ascent.checkpoint = Checkpoint.at_path(
-            checkpoint, source.kind, problem, identity, LATEST_WRITE, SHARE
+            checkpoint,
+            source.kind,
+            problem,
+            identity,
+            CHECKPOINT_SECONDS,
+            CHECKPOINT_INTERVAL_RATIO,
         )
         saved = ascent.checkpoint.read(dict)
     if saved is not None:
@@ -289,8 +298,8 @@ def run_on_factors(
         observed = source.observed(problem)
         weight, rng = problem.terms[0].weight, np.random.default_rng(seed)
         state = initial_state(observed, n_factors, weight, rng)
-    small = observed.n_entries <= SMALL_TABLE and 2 * n_factors > min(problem.shape)
-    if options["tol"] is None and not small:
+    is_small = observed.n_entries <= SMALL_TABLE_ENTRIES and 2 * n_factors > min(problem.shape)
+    if options["tol"] is None and not is_small:
         ascent.budget = attrs.evolve(ascent.budget, tol=FACTORS_TOL)
     evidence = ascent.history[-1].evidence if ascent.history else -np.inf
     engine = FactorPosterior(source.rows(observed), observed, state, evidence)
@@ -301,7 +310,7 @@ def run_on_factors(
 def number_of_factors(factors: int | str, problem: Problem) -> int:
     """The number of factors, or a ``ModelError``."""
     if is_word(factors, "auto"):
-        return min(FACTORS, *problem.shape)
+        return min(DEFAULT_FACTORS, *problem.shape)
     if isinstance(factors, str):
         raise ModelError(f'factors={factors!r} was given; "auto" or a whole number is needed')
     return min(whole(factors, "factors", least=0), *problem.shape)

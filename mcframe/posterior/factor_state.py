@@ -13,18 +13,18 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.observed import Observed
 
-SINGULAR = (
+SINGULAR_MESSAGE = (
     "no posterior: normal equations are singular in double precision, since columns or effects"
     " are of very different sizes; standardise the columns, or take fewer factors"
 )
 # The noise variance to begin with, over the mean square of a block's values.
-FIRST_NOISE = 0.1
+INITIAL_NOISE_SHARE = 0.1
 # The smallest weight of the norm, over one by the root mean square of the values. Where a column
 # has fewer entries than factors its covariance is that of the prior in some directions. Under a
 # smaller weight that is so large that sums of it and of numbers near 1 lose all digits of these.
-FLATTEST = 1e-6
+LEAST_RELATIVE_WEIGHT = 1e-6
 # Rows or columns that are worked on at a time.
-CHUNK = 2048
+ROWS_PER_CHUNK = 2048
 
 
 @stored(renamed_fields={"given": "fixed_values"})
@@ -78,7 +78,7 @@ class Design(Broadcast):
         return np.arange(self.width) < self.width - self.has_biases
 
     @cached_property
-    def row_given(self) -> Array:
+    def row_fixed_values(self) -> Array:
         """The values of rows at the numbers that are not free (1 x K)."""
         return (~self.row_free).astype(float)[None]
 
@@ -161,8 +161,8 @@ def gaussians_of_groups(
     """``gaussians_given`` of rows or columns in groups of the same free numbers."""
     gaussians = Gaussians.without_variance(fixed_values)
     for members, free in groups:
-        for begin in range(0, members.size, CHUNK):
-            chunk = members[begin : begin + CHUNK]
+        for begin in range(0, members.size, ROWS_PER_CHUNK):
+            chunk = members[begin : begin + ROWS_PER_CHUNK]
             equations = matrices[chunk], vectors[chunk]
             prior = prior_precisions[chunk], prior_means[chunk]
             gaussians.put(chunk, gaussians_given(*equations, free, fixed_values[chunk], *prior))
@@ -209,12 +209,12 @@ def gaussians_given(
     of_places = np.ascontiguousarray(where[np.ix_(places, places)])
     answers = solved, gaussians.covariances, gaussians.log_determinants
     if not loops.solve_equations(*equations, of_places, *answers):
-        raise SingularEquations(SINGULAR)
+        raise SingularEquations(SINGULAR_MESSAGE)
     means[:, places] = solved
     return gaussians
 
 
-@stored
+@stored(renamed_fields={"usual_noise": "noise_prior_centre"})
 @attrs.frozen(eq=False)
 class Priors(Broadcast):
     """Precisions and means of the numbers of rows and columns, and variances of the noise.
@@ -228,7 +228,7 @@ class Priors(Broadcast):
     biases, bias_means : arrays (n_blocks,)
     noise : array (n_columns,)
         Variances where they are learned, else 1.
-    usual_noise : float
+    noise_prior_centre : float
         The centre of the prior of the noise variances: their harmonic mean.
     weight : float or None
         The weight of the norm, whose square is the precision of columns' factors; None where one
@@ -240,7 +240,7 @@ class Priors(Broadcast):
     biases: Array
     bias_means: Array
     noise: Array
-    usual_noise: float
+    noise_prior_centre: float
     weight: float | None
 
     def of_rows(self, design: Design) -> Array:
@@ -257,7 +257,7 @@ class Priors(Broadcast):
         if design.has_biases:
             for b, block in enumerate(observed.blocks):
                 precisions[block.columns, -1] = self.biases[b]
-                means[block.columns, -1] = self.bias_means[b] - block.known_summary.centres
+                means[block.columns, -1] = self.bias_means[b] - block.required_summary.centres
         return precisions, means
 
 
@@ -293,23 +293,23 @@ def initial_state(
     design, mean_squares = Design.of(observed, n_factors), observed.mean_squares
     noise = np.ones(mean_squares.size)
     learned = observed.columns_with_noise
-    noise[learned] = FIRST_NOISE * mean_squares[learned]
+    noise[learned] = INITIAL_NOISE_SHARE * mean_squares[learned]
     means = np.array(design.fixed_values)
     drawn = rng.standard_normal((mean_squares.size, n_factors))
     means[:, :n_factors] = np.sqrt(mean_squares)[:, None] * drawn
-    usual = np.array([summary.usual_square for summary in observed.summaries])
+    usual = np.array([summary.reference_square for summary in observed.summaries])
     ridges = np.array([block.ridge for block in observed.blocks])
     effects = np.where(ridges > 0.0, ridges, 1.0 / usual)
     usual_precision = 1.0 / float(np.mean(mean_squares))
     if weight is not None:
-        weight = max(weight, FLATTEST * np.sqrt(usual_precision))
+        weight = max(weight, LEAST_RELATIVE_WEIGHT * np.sqrt(usual_precision))
     priors = Priors(
         factors=np.full(n_factors, usual_precision if weight is None else weight**2),
         row_effects=effects[list(design.row_blocks)],
         biases=effects,
         bias_means=np.array([np.mean(summary.centres) for summary in observed.summaries]),
         noise=noise,
-        usual_noise=1.0 / float(np.mean(1.0 / (FIRST_NOISE * mean_squares))),
+        noise_prior_centre=1.0 / float(np.mean(1.0 / (INITIAL_NOISE_SHARE * mean_squares))),
         weight=weight,
     )
     return FactorState(design, Gaussians.without_variance(means), priors)

@@ -26,7 +26,7 @@ from mcframe.contracts.sent import fresh_key
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.factor_state import (
-    CHUNK,
+    ROWS_PER_CHUNK,
     Design,
     FactorState,
     Gaussians,
@@ -40,17 +40,17 @@ from mcframe.posterior.row_pass import PosteriorRows, RowSums, SweptRows
 # yet would be taken for noise, and stay so.
 SWEEPS_OF_FIXED_NOISE = 2
 # The prior of a column's noise variance counts as much as so many entries, with the mean of all.
-NOISE_ENTRIES = 10.0
+NOISE_PRIOR_ENTRIES = 10.0
 # The smallest noise variance, over the mean square of the column's values.
-LEAST_NOISE = 1e-10
+LEAST_NOISE_SHARE = 1e-10
 # The smallest variance of noise in predictors.
-LEAST_SPREAD = 1e-6
+LEAST_PREDICTOR_NOISE = 1e-6
 # The prior of the variance of effects counts as much as so many of them.
-EFFECTS = 2.0
-TINY = 1e-300
+EFFECTS_PRIOR_COUNT = 2.0
+LEAST_SQUARES = 1e-300
 # A factor fades where the data determine less than this share of its column numbers. Its precision
 # is raised by this step as soon as a sweep raises the bound by less than this an entry.
-FADING, STEP, SLOW = 0.1, 8.0, 1e-4
+FADING_SHARE, FADING_PRECISION_STEP, SLOW_RISE = 0.1, 8.0, 1e-4
 
 
 @stored
@@ -99,15 +99,18 @@ class FactorPosterior:
         moments = [array for side in sides for array in (side.means, side.covariances)]
         places = starts, columns[order], order
         loops.predictor_moments(0, distinct.size, *places, *moments, mean, variance)
-        mean, variance = mean + self.observed.centres[columns], variance + self.own_noise[columns]
+        mean, variance = (
+            mean + self.observed.centres[columns],
+            variance + self.predictor_noise[columns],
+        )
         return np.ones((1, rows.size)), mean[None], variance[None]
 
     @property
-    def own_noise(self) -> Array:
+    def predictor_noise(self) -> Array:
         """The variance of the noise that is part of the predictors of each column of Z."""
         variances = np.zeros(self.observed.shape[1])
         for block in self.observed.blocks:
-            if block.unknown_noise == "block":
+            if block.learned_noise == "block":
                 variances[block.columns] = self.noise[block.columns]
         return variances
 
@@ -117,7 +120,7 @@ class FactorPosterior:
         drawn = self.rows_given(distinct).draws(rng, m)
         columns = self.state.columns.draws(rng, m)
         z = np.einsum("mrk,mck->mrc", drawn, columns)[:, which]
-        noise = np.sqrt(self.own_noise)
+        noise = np.sqrt(self.predictor_noise)
         if noise.any():
             z += noise * rng.standard_normal(z.shape)
         return np.asarray(z + self.observed.centres)
@@ -137,11 +140,11 @@ def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior
     state = attrs.evolve(state, key=key)
     after = columns_step(rows, observed, state, sums, learns_noise)
     fading = fading_factors(state)
-    if not fading.any() or after.evidence - before.evidence > SLOW * observed.n_entries:
+    if not fading.any() or after.evidence - before.evidence > SLOW_RISE * observed.n_entries:
         return after
     # Their best precisions are infinite, and updates raise them by the same amount each sweep. Not
     # earlier: factors that have not quite faded make predictions better.
-    factors = np.where(fading, STEP, 1.0) * state.priors.factors
+    factors = np.where(fading, FADING_PRECISION_STEP, 1.0) * state.priors.factors
     state = attrs.evolve(state, priors=attrs.evolve(state.priors, factors=factors))
     faster = columns_step(rows, observed, state, sums, learns_noise)
     return faster if faster.evidence > after.evidence else after
@@ -151,7 +154,7 @@ def fading_factors(state: FactorState) -> Mask:
     """Which factors with learned precisions are hardly determined by the data."""
     priors, k = state.priors, state.design.n_factors
     unknown = priors.factors * np.mean(state.columns.variances[:, :k], axis=0)
-    return np.asarray((unknown > 1.0 - FADING) & (priors.weight is None))
+    return np.asarray((unknown > 1.0 - FADING_SHARE) & (priors.weight is None))
 
 
 def columns_step(
@@ -162,7 +165,7 @@ def columns_step(
     design, priors = state.design, state.priors
     if learns_noise:
         noise, usual = best_noise(observed, priors, sums, residuals)
-        priors = attrs.evolve(priors, noise=noise, usual_noise=usual)
+        priors = attrs.evolve(priors, noise=noise, noise_prior_centre=usual)
     sides = [(columns, sums), rotated(design, columns, sums, observed.shape[0], priors.weight)]
     candidates = [(*pair, best_priors(observed, design, priors, *pair)) for pair in sides]
     values = [prior_terms(observed, design, *candidate) for candidate in candidates]
@@ -214,17 +217,17 @@ def best_noise(
     observed: Observed, priors: Priors, sums: RowSums, residuals: Array
 ) -> tuple[Array, float]:
     """Variances of the noise that make the bound largest, and the centre of their prior."""
-    noise, usual = np.array(priors.noise), priors.usual_noise
+    noise, usual = np.array(priors.noise), priors.noise_prior_centre
     learned = observed.columns_with_noise
-    means = (residuals + NOISE_ENTRIES * usual) / (observed.counts + NOISE_ENTRIES)
-    noise[learned] = np.maximum(means, LEAST_NOISE * observed.mean_squares)[learned]
+    means = (residuals + NOISE_PRIOR_ENTRIES * usual) / (observed.counts + NOISE_PRIOR_ENTRIES)
+    noise[learned] = np.maximum(means, LEAST_NOISE_SHARE * observed.mean_squares)[learned]
     if learned.size:
         usual = 1.0 / float(np.mean(1.0 / noise[learned]))
     for b, block in enumerate(observed.blocks):
-        total = np.sum(block.known_summary.counts)
-        if block.unknown_noise == "block" and total:
-            mean = (np.sum(residuals[block.columns]) + sums.spreads[b]) / total
-            noise[block.columns] = max(float(mean), LEAST_SPREAD)
+        total = np.sum(block.required_summary.counts)
+        if block.learned_noise == "block" and total:
+            mean = (np.sum(residuals[block.columns]) + sums.variance_sums[b]) / total
+            noise[block.columns] = max(float(mean), LEAST_PREDICTOR_NOISE)
     return noise, usual
 
 
@@ -232,21 +235,23 @@ def data_term(observed: Observed, priors: Priors, sums: RowSums, residuals: Arra
     """The expected parabolas below the log likelihoods of all entries."""
     total = float(sums.scalars[0]) - 0.5 * float(np.sum(residuals / priors.noise))
     for b, block in enumerate(observed.blocks):
-        counts, noise = block.known_summary.counts, priors.noise[block.columns]
-        if block.unknown_noise == "column":
+        counts, noise = block.required_summary.counts, priors.noise[block.columns]
+        if block.learned_noise == "column":
             total -= 0.5 * float(np.sum(counts * (LOG_TWO_PI + np.log(noise))))
-            total += 0.5 * block.known_summary.log_weights
-        elif block.unknown_noise == "block":
-            total -= 0.5 * float(sums.spreads[b] / noise[0] + np.sum(counts) * np.log(noise[0]))
+            total += 0.5 * block.required_summary.log_weights
+        elif block.learned_noise == "block":
+            total -= 0.5 * float(
+                sums.variance_sums[b] / noise[0] + np.sum(counts) * np.log(noise[0])
+            )
     return total
 
 
 def noise_term(observed: Observed, priors: Priors) -> float:
     """The log density of the logarithms of learned variances: scaled inverse chi square."""
-    learned, half = observed.columns_with_noise, 0.5 * NOISE_ENTRIES
+    learned, half = observed.columns_with_noise, 0.5 * NOISE_PRIOR_ENTRIES
     if not learned.size:
         return 0.0
-    ratio = priors.usual_noise / priors.noise[learned]
+    ratio = priors.noise_prior_centre / priors.noise[learned]
     constant = half * np.log(half) - gammaln(half)
     return float(np.sum(constant + half * (np.log(ratio) - ratio)))
 
@@ -283,8 +288,8 @@ def rotated(
     of_columns, of_rows = np.eye(width), np.eye(width)
     of_columns[:k, :k], of_rows[:k, :k] = inverse, forward
     covariances = np.empty_like(columns.covariances)
-    for begin in range(0, len(covariances), CHUNK):
-        chunk = slice(begin, begin + CHUNK)
+    for begin in range(0, len(covariances), ROWS_PER_CHUNK):
+        chunk = slice(begin, begin + ROWS_PER_CHUNK)
         full = columns.covariances[chunk][:, where]
         covariances[chunk] = loops.packed(of_columns @ full @ of_columns.T)
     columns = Gaussians(
@@ -303,24 +308,24 @@ def best_priors(
     factors = priors.factors
     if priors.weight is None:
         squares = np.square(columns.means) + columns.variances
-        factors = n_columns / np.maximum(np.sum(squares[:, :k], axis=0), TINY)
+        factors = n_columns / np.maximum(np.sum(squares[:, :k], axis=0), LEAST_SQUARES)
     of_rows = sums.outer_products[np.diag(loops.unpacking(design.width))]
     row_effects, biases = np.array(priors.row_effects), np.array(priors.biases)
     bias_means = np.array(priors.bias_means)
     for place, b in enumerate(design.row_blocks):
         if not observed.blocks[b].ridge:
-            counted = EFFECTS * observed.blocks[b].known_summary.usual_square
-            row_effects[place] = (n_rows + EFFECTS) / (of_rows[k + place] + counted)
+            counted = EFFECTS_PRIOR_COUNT * observed.blocks[b].required_summary.reference_square
+            row_effects[place] = (n_rows + EFFECTS_PRIOR_COUNT) / (of_rows[k + place] + counted)
     for b, block in enumerate(observed.blocks):
         if block.layout.n_biases:
-            means = columns.means[block.columns, -1] + block.known_summary.centres
+            means = columns.means[block.columns, -1] + block.required_summary.centres
             free = not block.ridge or block.layout.n_intercepts
             bias_means[b] = np.mean(means) if free else 0.0
             if not block.ridge:
                 variances = columns.covariances[block.columns, -1]
                 squares = np.sum(variances + (means - bias_means[b]) ** 2)
-                counted = EFFECTS * block.known_summary.usual_square
-                biases[b] = (means.size + EFFECTS) / (squares + counted)
+                counted = EFFECTS_PRIOR_COUNT * block.required_summary.reference_square
+                biases[b] = (means.size + EFFECTS_PRIOR_COUNT) / (squares + counted)
     return attrs.evolve(
         priors, factors=factors, row_effects=row_effects, biases=biases, bias_means=bias_means
     )
@@ -347,8 +352,8 @@ def effects_term(observed: Observed, design: Design, priors: Priors) -> float:
     for precision, b in pairs:
         block = observed.blocks[b]
         if not block.ridge:
-            ratio = float(precision) * block.known_summary.usual_square
-            total += 0.5 * EFFECTS * (np.log(ratio) - ratio)
+            ratio = float(precision) * block.required_summary.reference_square
+            total += 0.5 * EFFECTS_PRIOR_COUNT * (np.log(ratio) - ratio)
     return total
 
 

@@ -10,14 +10,14 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows
 from mcframe.posterior.observed import LOG_TWO_PI, Observed, PseudoObservations
-from mcframe.posterior.rows import RowsPosterior, fit_rows, given_rows
+from mcframe.posterior.rows import RowsPosterior, fit_rows, rows_of_gaussian
 from mcframe.posterior.variational_em import extrapolated_em
 
 # The noise variance of a Gaussian block that does not declare it, over the variance of the
 # column's values. It is fixed, since an estimated covariance and noise cannot be identified both.
-NOISE = 0.001
+NOISE_SHARE = 0.001
 # Steps in which the bounds and the rows are found given each other, at most, for new rows.
-ROUNDS = 100
+MOST_ROUNDS = 100
 
 
 @stored
@@ -58,7 +58,7 @@ class JointPosterior:
         """The posterior of new rows with these entries."""
         moments: tuple[Array, Array] | None = None
         last_means: Any = np.inf
-        for _ in range(ROUNDS):
+        for _ in range(MOST_ROUNDS):
             dense = dense_observations(observed, self.noise, moments)
             rows = self.rows.condition(dense.values, dense.precisions)
             moments = rows.moments()
@@ -69,9 +69,9 @@ class JointPosterior:
             last_means = moments[0]
         return attrs.evolve(self, observed=observed, rows=rows)
 
-    def beyond(self, after: "JointPosterior", length: float) -> "JointPosterior":
+    def extrapolated(self, after: "JointPosterior", length: float) -> "JointPosterior":
         """``after``, with rows ``length`` times as far away as its rows."""
-        rows = self.rows.beyond(after.rows, length)
+        rows = self.rows.extrapolated(after.rows, length)
         return after if rows is after.rows else attrs.evolve(after, rows=rows)
 
     def __str__(self) -> str:
@@ -106,12 +106,12 @@ def dense_observations(
             mean, variance = (array[row, column] for array in moments)
         pseudo = block.pseudo_observations(slice(0, block.y.size), mean, variance, 1.0)
         precision = pseudo.precisions
-        if block.unknown_noise == "column":
+        if block.learned_noise == "column":
             precision = precision / noise[column]
         seen = precision > 0.0
         values[row[seen], column[seen]] = pseudo.values[seen]
         precisions[row[seen], column[seen]] = precision[seen]
-        if block.unknown_noise != "column":
+        if block.learned_noise != "column":
             logs = np.log(precision[seen]) - LOG_TWO_PI
             constant += pseudo.constant - 0.5 * float(np.sum(logs))
             rounding += pseudo.rounding
@@ -122,7 +122,7 @@ def joint_sweeps(
     observed: Observed, term: PriorOfRows, tol: float, max_steps: int, seed: int
 ) -> Iterator[JointPosterior]:
     """Yield the posterior: once if all blocks are Gaussian, else after each step without end."""
-    noise = NOISE * column_variances(observed)
+    noise = NOISE_SHARE * column_variances(observed)
     dense = dense_observations(observed, noise, None)
     gaussian = term.gaussian
     if gaussian is None:
@@ -136,7 +136,7 @@ def joint_sweeps(
             random_state=seed,
         )
     else:
-        rows = given_rows(dense.values, dense.precisions, *gaussian)
+        rows = rows_of_gaussian(dense.values, dense.precisions, *gaussian)
     if not observed.needs_bounds:
         converged = len(rows.history) <= max_steps
         yield JointPosterior(observed, rows, rows.evidence + dense.constant, noise, converged)
@@ -160,11 +160,11 @@ def column_variances(observed: Observed) -> Array:
     """The variance of the values of each column of Z about their mean, above 0."""
     spread = np.ones(observed.shape[1])
     for block in observed.blocks:
-        if block.unknown_noise == "column":
+        if block.learned_noise == "column":
             counts = np.maximum(block.by_column(np.ones(block.y.size)), 1)
-            deviations = block.y - (block.by_column(block.y) / counts)[block.at]
+            deviations = block.y - (block.by_column(block.y) / counts)[block.entry_columns]
             variances = block.by_column(np.square(deviations)) / counts
             spread[block.columns] = np.where(
-                variances > 0.0, variances, block.known_summary.usual_square
+                variances > 0.0, variances, block.required_summary.reference_square
             )
     return spread

@@ -21,10 +21,10 @@ from mcframe.numerics.kernels import Compressed
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
 # Mean squares of columns are shrunk towards that of all columns, which counts as so many entries.
-DRAWN = 10.0
+MEAN_SQUARE_PRIOR_ENTRIES = 10.0
 
 
-@stored
+@stored(renamed_fields={"usual_square": "reference_square"})
 @attrs.frozen(eq=False)
 class Summary(Broadcast):
     """Facts about a block that depend on the entries of all rows, wherever these are.
@@ -38,8 +38,8 @@ class Summary(Broadcast):
         How many numbers of z each column has.
     mean_squares : array (columns of Z of the block,)
         About the mean square of the values of each column; 1 where z has no unit.
-    usual_square : float
-        The mean square that the priors of effects expect, in the units of z.
+    reference_square : float
+        The mean square that the priors of effects expect, in the squared units of z.
     log_weights : float
         The sum of the logarithms of the weights.
     parameters : array or None
@@ -49,12 +49,12 @@ class Summary(Broadcast):
     centres: Array
     counts: Array
     mean_squares: Array
-    usual_square: float
+    reference_square: float
     log_weights: float
     parameters: Array | None = None
 
 
-@stored
+@stored(renamed_fields={"at": "entry_columns"})
 @attrs.frozen(eq=False)
 class ObservedBlock:
     """The entries of one block: y of (N,), N numbers of z, or N K of K classes, row after row.
@@ -62,9 +62,8 @@ class ObservedBlock:
     ``part`` is where its numbers stand among those of all blocks, ``columns`` which columns of Z
     are its own. ``unfitted`` is the likelihood without fitted parameters. ``weights`` say how
     often each entry counts, ``offset`` is added to z; a number is that of all entries. The
-    entries of row r are those from ``starts[r]`` to ``starts[r + 1]``; ``at`` says in which column
-    of the block each of them stands. As soon as the ``summary`` is known y is counted from its
-    centres.
+    entries of row r are those from ``starts[r]`` to ``starts[r + 1]``; ``entry_columns`` are their
+    columns in the block. Once the block has a ``summary``, y is counted from its centres.
     """
 
     block: Block
@@ -77,12 +76,12 @@ class ObservedBlock:
     columns: slice
     starts: IntArray
     ridge: float
-    at: IntArray
+    entry_columns: IntArray
     summary: Summary | None = None
 
     @property
-    def known_summary(self) -> Summary:
-        """The summary, which is known."""
+    def required_summary(self) -> Summary:
+        """The summary, which has been computed."""
         assert self.summary is not None
         return self.summary
 
@@ -105,22 +104,26 @@ class ObservedBlock:
 
     def by_column(self, numbers: Array) -> Array:
         """Sums of numbers of the entries by the columns of the data."""
-        return np.asarray(np.bincount(self.at, numbers, self.n_columns), dtype=np.float64)
+        return np.asarray(
+            np.bincount(self.entry_columns, numbers, self.n_columns), dtype=np.float64
+        )
 
     def with_summary(self, summary: Summary) -> "ObservedBlock":
         """The block with this summary, y counted from its centres."""
         y = self.y
         if self.summary is None and self.unfitted.location and self.block.bias:
-            y = y - summary.centres[self.at]
+            y = y - summary.centres[self.entry_columns]
         return attrs.evolve(self, y=y, summary=summary)
 
     def with_parameters(self, parameters: Array) -> "ObservedBlock":
         """The block with these parameters of its likelihood."""
-        return attrs.evolve(self, summary=attrs.evolve(self.known_summary, parameters=parameters))
+        return attrs.evolve(
+            self, summary=attrs.evolve(self.required_summary, parameters=parameters)
+        )
 
     @property
-    def unknown_noise(self) -> str | None:
-        """Which noise variance is unknown: one for each "column", one for the "block", or None.
+    def learned_noise(self) -> str | None:
+        """Which noise variances are learned: one for each "column", one for the "block", or None.
 
         The variance of a block is that of a Gaussian which is added to its predictors, where no
         parabola lies below the log likelihood (see ``ExpectedLogLikelihood``).
@@ -137,7 +140,7 @@ class ObservedBlock:
         if not self.layout.n_parameters:
             return self
         parametric: Any = self.unfitted
-        start, z = self.known_summary.parameters, mean + self.offset
+        start, z = self.required_summary.parameters, mean + self.offset
         weights = np.broadcast_to(self.weights, self.y.shape)
         fitted = self.with_parameters(parametric.best_parameters(z, self.y, weights, start, sd=sd))
         if sd is None or start is None:
@@ -170,12 +173,12 @@ class ObservedBlock:
         block's own noise.
         """
         likelihood, y = self.likelihood, self.y[entries]
-        weight, offset = some(self.weights, entries), some(self.offset, entries)
-        if self.unknown_noise == "column":
+        weight, offset = at_entries(self.weights, entries), at_entries(self.offset, entries)
+        if self.learned_noise == "column":
             return PseudoObservations(y, np.broadcast_to(weight, y.shape))
         shaped = (-1, likelihood.width) if likelihood.width > 1 else (-1,)
         mean, variance = mean.reshape(shaped), variance.reshape(shaped)
-        if self.unknown_noise == "block":
+        if self.learned_noise == "block":
             centre, spread = best_gaussian(
                 likelihood, mean + offset, np.asarray(noise), y, weights=weight
             )
@@ -198,16 +201,16 @@ class PseudoObservations:
     """Gaussian observations of numbers of z: ``constant - sum of precision / 2 (z - value)^2``.
 
     That is a lower bound on the log likelihoods of their entries at every z. Where a variance is
-    learned the precisions have to be divided by it. With noise of the predictors (``noise`` is
-    "block") values are the means of noisy predictors, ``spread`` is the sum of their variances,
-    and the bound is one on expectations over the noise. ``rounding`` is how far that of
-    z + offset may move it.
+    learned the precisions have to be divided by it. Where the ``learned_noise`` is that of the
+    block, values are the means of noisy predictors, ``variance_sum`` is the sum of their
+    variances, and the bound is one on expectations over the noise. The rounding of z + offset may
+    move the bound by ``rounding``.
     """
 
     values: Array
     precisions: Array
     constant: float = 0.0
-    spread: float = 0.0
+    variance_sum: float = 0.0
     rounding: float = 0.0
 
 
@@ -228,7 +231,9 @@ class Observed:
     def of(cls, problem: Problem) -> "Observed":
         """The entries of a problem with their summaries."""
         entries = cls.of_tables(problem, problem.tables)
-        observed = summarized(entries, lambda question, *arguments: question(entries, *arguments))
+        observed = with_computed_summaries(
+            entries, lambda question, *arguments: question(entries, *arguments)
+        )
         return observed.fitted(np.zeros(observed.n_numbers), None)
 
     @classmethod
@@ -262,7 +267,7 @@ class Observed:
                     columns=block_columns,
                     starts=np.searchsorted(table.rows, np.arange(table.shape[0] + 1)),
                     ridge=problem.ridge(name),
-                    at=table.columns,
+                    entry_columns=table.columns,
                 )
             )
             rows.append(np.repeat(table.rows, width))
@@ -277,7 +282,7 @@ class Observed:
     @property
     def summaries(self) -> tuple[Summary, ...]:
         """The summary of each block."""
-        return tuple(block.known_summary for block in self.blocks)
+        return tuple(block.required_summary for block in self.blocks)
 
     def with_summaries(self, summaries: tuple[Summary, ...]) -> "Observed":
         """The entries with these summaries of their blocks."""
@@ -305,7 +310,7 @@ class Observed:
     @cached_property
     def columns_with_noise(self) -> IntArray:
         """The columns of Z that have an unknown noise variance each."""
-        learned = [block.unknown_noise == "column" for block in self.blocks]
+        learned = [block.learned_noise == "column" for block in self.blocks]
         sizes = [block.columns.stop - block.columns.start for block in self.blocks]
         return np.flatnonzero(np.repeat(learned, sizes))
 
@@ -341,7 +346,7 @@ class Observed:
     @property
     def n_entries(self) -> int:
         """The number of entries of all blocks, by all rows."""
-        return sum(int(np.sum(b.known_summary.counts)) // b.unfitted.width for b in self.blocks)
+        return sum(int(np.sum(b.required_summary.counts)) // b.unfitted.width for b in self.blocks)
 
     @property
     def n_numbers(self) -> int:
@@ -349,7 +354,7 @@ class Observed:
         return self.blocks[-1].part.stop
 
 
-def some(numbers: Any, entries: slice) -> Any:
+def at_entries(numbers: Any, entries: slice) -> Any:
     """The numbers of some entries; one that is that of all entries as it is."""
     return numbers[entries] if np.ndim(numbers) else numbers
 
@@ -359,14 +364,14 @@ def rounding_of(offset: Array | float, slopes: Array) -> float:
     return EPS * float(np.sum(np.abs(offset * slopes))) if np.ndim(offset) else 0.0
 
 
-def nothing(problem: Problem, name: str, n_rows: int) -> Table:
+def table_without_entries(problem: Problem, name: str, n_rows: int) -> Table:
     """The table of a block of which new rows have no entry."""
     fitted, nowhere = problem.tables[name], np.zeros(0, dtype=np.intp)
     empty = Table((n_rows, fitted.shape[1]), nowhere, nowhere, np.zeros(0))
     return empty.on_standard_of(fitted)
 
 
-def summarized(entries: Observed, total: Callable[..., Any]) -> Observed:
+def with_computed_summaries(entries: Observed, total: Callable[..., Any]) -> Observed:
     """The entries with a summary of each block, which takes three sums over all entries.
 
     ``total(question, *arguments)`` is the sum of ``question(entries, *arguments)`` over entries
@@ -389,7 +394,10 @@ def summarized(entries: Observed, total: Callable[..., Any]) -> Observed:
 def sums_about(entries: Observed, means: tuple[Array, ...]) -> tuple[tuple[Array, Array], ...]:
     """The number of entries of each column of each block, and sums of values less these means."""
     return tuple(
-        (block.by_column(np.ones(block.y.size)), block.by_column(block.z - mean[block.at]))
+        (
+            block.by_column(np.ones(block.y.size)),
+            block.by_column(block.z - mean[block.entry_columns]),
+        )
         for block, mean in zip(entries.blocks, means, strict=True)
     )
 
@@ -406,7 +414,7 @@ def squares_about(
     for block, centre, grand_mean in zip(entries.blocks, centres, grand_means, strict=True):
         with np.errstate(divide="ignore"):
             logs = float(np.sum(np.broadcast_to(np.log(block.weights), block.y.shape)))
-        by_column = block.by_column(np.square(block.z - centre[block.at]))
+        by_column = block.by_column(np.square(block.z - centre[block.entry_columns]))
         spread = float(np.sum(np.square(block.z - grand_mean)))
         sums.append((by_column, spread, float(np.sum(np.square(block.z))), logs))
     return tuple(sums)
@@ -439,7 +447,9 @@ def summary_of(block: ObservedBlock, centres: Array, counts: Array, sums: Any) -
             usual = np.average(logs, weights=counts[seen])
             weights = np.where(seen, counts, 0.0)
             shrunk = np.full(centres.size, usual)
-            shrunk[seen] = (weights[seen] * logs + DRAWN * usual) / (weights[seen] + DRAWN)
+            shrunk[seen] = (weights[seen] * logs + MEAN_SQUARE_PRIOR_ENTRIES * usual) / (
+                weights[seen] + MEAN_SQUARE_PRIOR_ENTRIES
+            )
             mean_squares = np.exp(shrunk)
     counts = np.repeat(counts, block.unfitted.width)
     return Summary(centres, counts, mean_squares, usual_square, log_weights)

@@ -25,27 +25,27 @@ from mcframe.model.table import Table
 from mcframe.model.transforms import latent_places
 
 # Numbers of z that are worked on at a time.
-BLOCK = 100_000
+NODES_PER_BATCH = 100_000
 # Nodes of Gauss-Hermite quadrature, and points of a Sobol sequence where there are K numbers.
-NODES, POINTS = 24, 256
+QUADRATURE_NODES, SOBOL_POINTS = 24, 256
 # Where z is spread over more than so many widths of a likelihood, nodes are equally spaced within
 # so many deviations, one for each width, and so many at most.
-WIDE, REACH, MOST_NODES = 2.0, 8.5, 500
+WIDE_SPREAD, NODE_RANGE, MOST_NODES = 2.0, 8.5, 500
 # Exponentials of more than this are not asked for.
-LARGEST = 300.0
+LARGEST_EXPONENT = 300.0
 # Probabilities at which a likelihood stands for its distribution where units are ranks.
-MIDDLES = (np.arange(16.0) + 0.5) / 16.0
+QUANTILE_LEVELS = (np.arange(16.0) + 0.5) / 16.0
 # Halvings of the interval in which a quantile is searched.
-HALVINGS = 80
-TINY = np.finfo(float).tiny
+QUANTILE_STEPS = 80
+LEAST_POSITIVE = np.finfo(float).tiny
 
 
 def normal_nodes(count: int) -> tuple[Array, Array]:
     """Nodes of a standard normal and their shares: of Gauss and Hermite, or equally spaced."""
-    if count == NODES:
-        points, shares = np.polynomial.hermite_e.hermegauss(NODES)
+    if count == QUADRATURE_NODES:
+        points, shares = np.polynomial.hermite_e.hermegauss(QUADRATURE_NODES)
     else:
-        points = np.linspace(-REACH, REACH, count)
+        points = np.linspace(-NODE_RANGE, NODE_RANGE, count)
         shares = np.exp(-0.5 * np.square(points))
     return points, shares / np.sum(shares)
 
@@ -74,7 +74,7 @@ class Predictive:
     means: Array
     variances: Array
     noise: Any
-    natural: Callable[[Array], Array]
+    to_data_units: Callable[[Array], Array]
     units: Any = 1.0
 
     @property
@@ -106,22 +106,22 @@ class Predictive:
         if self.has_classes:
             rng = np.random.default_rng(0)
             sobol = scipy.stats.qmc.Sobol(self.means.shape[2], scramble=True, rng=rng)
-            points = np.clip(sobol.random(POINTS), 1e-12, 1.0 - 1e-12)
+            points = np.clip(sobol.random(SOBOL_POINTS), 1e-12, 1.0 - 1e-12)
             for point in ndtri(points):
-                yield point, np.full((1, 1), 1.0 / POINTS)
+                yield point, np.full((1, 1), 1.0 / SOBOL_POINTS)
             return
         n_cells = self.means.shape[1]
-        counts = np.full(n_cells, NODES)
+        counts = np.full(n_cells, QUADRATURE_NODES)
         if not self.is_normal:
             widths = np.max(self.spread_in_widths, axis=0, initial=0.0)
-            equal = np.minimum(2.0 * REACH * widths, MOST_NODES - 1.0).astype(np.intp) + 1
-            counts = np.where(widths > WIDE, equal, NODES)
+            equal = np.minimum(2.0 * NODE_RANGE * widths, MOST_NODES - 1.0).astype(np.intp) + 1
+            counts = np.where(widths > WIDE_SPREAD, equal, QUADRATURE_NODES)
         distinct, place = np.unique(counts, return_inverse=True)
-        most = int(np.max(counts, initial=NODES))
+        most = int(np.max(counts, initial=QUADRATURE_NODES))
         points, shares = np.zeros((2, most, distinct.size))
         for k, count in enumerate(distinct):
             points[:count, k], shares[:count, k] = normal_nodes(int(count))
-        step = max(BLOCK // max(n_cells, 1), 1)
+        step = max(NODES_PER_BATCH // max(n_cells, 1), 1)
         cells: Any = place if distinct.size > 1 else slice(None)
         for start in range(0, most, step):
             part = slice(start, start + step)
@@ -134,7 +134,7 @@ class Predictive:
         spread = np.sqrt(self.variances)
         curvature = likelihood.curvature
         if np.isinf(curvature) and isinstance(likelihood, TwiceDifferentiable):
-            z = np.minimum(self.means + 2.0 * spread, LARGEST)  # where counts are large
+            z = np.minimum(self.means + 2.0 * spread, LARGEST_EXPONENT)  # where counts are large
             curvature = likelihood.second_derivative(z, self.likelihood.mean(z))
         return spread * np.sqrt(np.where(np.isfinite(curvature), curvature, 1.0))
 
@@ -157,10 +157,10 @@ class Predictive:
         """E[y] in the data's own units; of classes their probabilities."""
         likelihood: Any = self.likelihood
         if self.is_normal and self.units is not None:
-            return self.natural(np.sum(self.weights * self.means, axis=0))
+            return self.to_data_units(np.sum(self.weights * self.means, axis=0))
         if self.units is None and likelihood.predicts_mean:
-            return self.expected_of_observations(self.natural)
-        return self.expected(lambda z: self.natural(likelihood.mean(z)))
+            return self.expected_of_observations(self.to_data_units)
+        return self.expected(lambda z: self.to_data_units(likelihood.mean(z)))
 
     def sd(self) -> Array:
         """The standard deviation of y, in the data's own units."""
@@ -168,7 +168,7 @@ class Predictive:
         if self.units is None:
             centre = self.mean()
             return np.sqrt(
-                self.expected_of_observations(lambda y: np.square(self.natural(y) - centre))
+                self.expected_of_observations(lambda y: np.square(self.to_data_units(y) - centre))
             )
         if self.is_normal:
             centre = np.sum(self.weights * self.means, axis=0)
@@ -190,7 +190,7 @@ class Predictive:
         likelihood: Any = self.likelihood
 
         def conditional_mean(z: Array) -> Array:
-            values = [function(likelihood.quantile(z, np.array(u))) for u in MIDDLES]
+            values = [function(likelihood.quantile(z, np.array(u))) for u in QUANTILE_LEVELS]
             return np.asarray(np.mean(values, axis=0))
 
         return self.expected(conditional_mean)
@@ -220,14 +220,14 @@ class Predictive:
         """True if z of a location is spread over more widths than nodes resolve."""
         if not self.likelihood.location or self.is_normal:
             return False
-        return np.all(2.0 * REACH * self.spread_in_widths > MOST_NODES, axis=0)
+        return np.all(2.0 * NODE_RANGE * self.spread_in_widths > MOST_NODES, axis=0)
 
     @cached_property
     def as_normal(self) -> "Predictive":
         """Observations with the moments of this one's, as a mixture of Gaussians."""
         likelihood: Any = self.likelihood
         zeros = np.zeros(self.means.shape[1])
-        shift = np.mean([likelihood.quantile(zeros, np.array(u)) for u in MIDDLES], axis=0)
+        shift = np.mean([likelihood.quantile(zeros, np.array(u)) for u in QUANTILE_LEVELS], axis=0)
         noise = likelihood.response_variance(zeros)
         return attrs.evolve(self, means=self.means + shift, noise=noise)
 
@@ -261,17 +261,17 @@ class Predictive:
 
     def quantile(self, level: float | Array) -> Array:
         """The smallest y with P(Y <= y) >= level, one number or one each, in the data's units."""
-        low, high = self.quantiles_between(level)
+        low, high = self.quantile_bracket(level)
         if self.is_normal and len(self.weights) == 1:
-            return self.natural(low)
+            return self.to_data_units(low)
         whole, positive = self.likelihood.whole, self.likelihood.limits[0] >= 0.0
         low = low - 1.0 if whole else low
-        for _ in range(HALVINGS):
+        for _ in range(QUANTILE_STEPS):
             with np.errstate(invalid="ignore"):  # of two infinite ends
                 centre = low + 0.5 * (high - low)
             if positive:  # over orders of magnitude
-                logs = np.log(np.maximum(low, 0.1 if whole else TINY)) + np.log(
-                    np.maximum(high, TINY)
+                logs = np.log(np.maximum(low, 0.1 if whole else LEAST_POSITIVE)) + np.log(
+                    np.maximum(high, LEAST_POSITIVE)
                 )
                 centre = np.where(high > 2.0 * low, np.exp(0.5 * logs), centre)
             if whole:
@@ -282,15 +282,15 @@ class Predictive:
                 near = high - low <= (1.0 if whole else 1e-10 * (np.abs(high) + np.abs(low)))
             if np.all(near):
                 break
-        return self.natural(high)
+        return self.to_data_units(high)
 
-    def quantiles_between(self, level: float | Array) -> tuple[Array, Array]:
+    def quantile_bracket(self, level: float | Array) -> tuple[Array, Array]:
         """The least and the largest quantile of the distributions that are mixed."""
         if self.is_normal:
             all_of = self.means + np.sqrt(self.variances + self.noise) * ndtri(level)
         else:
             spread = np.sqrt(self.variances)
-            farthest = max(REACH, float(normal_nodes(NODES)[0][-1]))
+            farthest = max(NODE_RANGE, float(normal_nodes(QUADRATURE_NODES)[0][-1]))
             z = np.concatenate([self.means + end * spread for end in (-farthest, farthest)])
             likelihood: Any = self.likelihood
             all_of = likelihood.quantile(z, np.array(level))
@@ -318,7 +318,7 @@ class Predictive:
 
         return values, np.stack([density(value) for value in values], axis=1)
 
-    def likeliest(self, level: float) -> Array:
+    def smallest_sets(self, level: float) -> Array:
         """Which values form the smallest set of at least this probability, (N x V)."""
         probabilities = self.probabilities()[1]
         order = np.argsort(-probabilities, axis=1, kind="stable")
@@ -329,7 +329,7 @@ class Predictive:
         return chosen
 
 
-def likeliest_on_average(probabilities: Array, level: float) -> Array:
+def smallest_sets_on_average(probabilities: Array, level: float) -> Array:
     """Which values form the smallest sets whose probabilities have this mean (... x V).
 
     The largest probability of each entry is in its set, and the largest of the others are.
@@ -361,7 +361,7 @@ def predictive_at(
     """
     likelihood = engine.observed.likelihood(name)
     width = likelihood.width
-    numbers = numbers_of(problem, name, rows, columns)
+    numbers = latent_positions(problem, name, rows, columns)
     weights, means, variances = engine.mixture(*(places.ravel() for places in numbers))
     if width > 1:
         means, variances = (array.reshape(-1, *numbers[0].shape) for array in (means, variances))
@@ -377,10 +377,12 @@ def predictive_at(
         return predictive
     means = table.pending.invert(means, *latent_places(rows, columns, width))
     natural = partial(table.applied.invert, rows=rows, columns=columns)
-    return attrs.evolve(predictive, means=means, natural=natural, units=table.units.unit(columns))
+    return attrs.evolve(
+        predictive, means=means, to_data_units=natural, units=table.units.unit(columns)
+    )
 
 
-def numbers_of(
+def latent_positions(
     problem: Problem, name: str, rows: IntArray, columns: IntArray
 ) -> tuple[IntArray, IntArray]:
     """The rows and the columns of Z of cells, (N,) or (N x K)."""

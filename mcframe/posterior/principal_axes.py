@@ -15,9 +15,9 @@ from mcframe.posterior.factor_state import Gaussians
 from mcframe.posterior.factors import FactorPosterior
 
 # Axes along which Z is smaller than this share of the first one: factors that are switched off.
-SWITCHED_OFF = 1e-6
+NEGLIGIBLE_AXIS = 1e-6
 # Numbers in the arrays of the rows that are worked on at a time.
-BLOCK = 4_000_000
+NUMBERS_PER_BATCH = 4_000_000
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -111,7 +111,7 @@ def axes_of_factors(rows: Gaussians, columns: Gaussians, k: int) -> AxisMoments:
     n = len(u)
     of_u, of_v = np.linalg.qr(u), np.linalg.qr(v)
     left, sizes, right = svd(of_u.R @ of_v.R.T)
-    kept = np.flatnonzero(sizes > SWITCHED_OFF * max(sizes[0] if sizes.size else 0.0, 0.0))
+    kept = np.flatnonzero(sizes > NEGLIGIBLE_AXIS * max(sizes[0] if sizes.size else 0.0, 0.0))
     p, q, sizes = of_u.Q @ left[:, kept], of_v.Q @ right.T[:, kept], sizes[kept]
     of_rows = np.sqrt(n) * (v.T @ q) / sizes
     of_columns = u.T @ p / np.sqrt(n)
@@ -137,7 +137,7 @@ def axes_of_rows(posterior: Any) -> AxisMoments:
     loadings = axes * np.sqrt(values)
     n, r = len(table.values), values.size
     scores, sds = np.empty((n, r)), np.empty((n, r))
-    size = max(BLOCK // max(r * r, 1), 1)
+    size = max(NUMBERS_PER_BATCH // max(r * r, 1), 1)
     for start in range(0, n, size):
         batch = slice(start, start + size)
         weighted = table.precisions[batch, :, None] * loadings

@@ -14,17 +14,17 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
-from mcframe.posterior.factor_state import CHUNK, FactorState, Gaussians, gaussians_given
+from mcframe.posterior.factor_state import ROWS_PER_CHUNK, FactorState, Gaussians, gaussians_given
 from mcframe.posterior.observed import Observed, Summary
 from mcframe.runtime.machine import check_time, share
 
 # Sums over rows are taken in so many parts at most, of so many multiplications at least, so that
 # the order of summation does not depend on the threads.
-MOST_PARTS, LEAST_WORK = 8, 2_000_000
+MOST_SUM_PARTS, LEAST_MULTIPLICATIONS = 8, 2_000_000
 # Rounds in which rows and the bounds of their entries are found given each other, at most, where
 # bounds of an earlier sweep are not known; and the change of the means, over their size, that ends
 # them.
-ROUNDS, MEAN_TOLERANCE = 100, 1e-8
+MOST_ROUNDS, MEAN_TOLERANCE = 100, 1e-8
 
 
 @attrs.frozen(eq=False)
@@ -39,7 +39,7 @@ class RowSums:
         Sums of precisions and of precision * value^2.
     outer_products : array (P,)
         The sum over rows of E[x x'].
-    spreads : array (n_blocks,)
+    variance_sums : array (n_blocks,)
         Sums of the variances of predictors with noise of their own.
     scalars : array (3,)
         The constants of the bounds, the log determinants of the rows' covariances, and how far
@@ -50,7 +50,7 @@ class RowSums:
     vectors: Array
     totals: Array
     outer_products: Array
-    spreads: Array
+    variance_sums: Array
     scalars: Array
 
     @classmethod
@@ -129,14 +129,14 @@ class RowPass:
 
     ``values`` and ``precisions`` are a Gaussian observation of each number of z, precisions yet to
     be divided by learned noise variances. ``refresh`` overwrites them in place. Of the chunks of
-    rows that are ``waiting`` they have to be found given the columns, by ``settle``.
+    rows that are ``unsettled`` they have to be found given the columns, by ``settle``.
     """
 
     observed: Observed
     state: FactorState
     values: Array
     precisions: Array
-    waiting: set[int] = attrs.field(factory=set)
+    unsettled: set[int] = attrs.field(factory=set)
 
     @cached_property
     def column_products(self) -> Array:
@@ -163,18 +163,18 @@ class RowPass:
         moments = 1.0 / priors.noise, columns.means, self.column_products
         loops.add_by_rows(first, last, *numbers, *moments, matrices, vectors)
         prior = priors.of_rows(design), np.zeros((1, design.width))
-        return gaussians_given(matrices, vectors, design.row_free, design.row_given, *prior)
+        return gaussians_given(matrices, vectors, design.row_free, design.row_fixed_values, *prior)
 
     def refresh(self, first: int, last: int, gaussians: Gaussians) -> tuple[Array, Array]:
-        """Find the best bounds of the entries of some rows; their ``scalars`` and spreads."""
+        """Find the best bounds of some rows' entries; their ``scalars`` and ``variance_sums``."""
         observed = self.observed
-        spreads = np.zeros(len(observed.blocks))
+        variance_sums = np.zeros(len(observed.blocks))
         scalars = np.zeros(3)
         mean, variance = self.moments
         if observed.needs_bounds:
             self.find_moments(first, last, gaussians)
         for b, block in enumerate(observed.blocks):
-            if block.unknown_noise == "column":
+            if block.learned_noise == "column":
                 continue
             entries = block.entries(first, last)
             numbers = block.numbers(entries)
@@ -182,8 +182,8 @@ class RowPass:
             pseudo = block.pseudo_observations(entries, mean[numbers], variance[numbers], noise)
             self.values[numbers], self.precisions[numbers] = pseudo.values, pseudo.precisions
             scalars += (pseudo.constant, 0.0, pseudo.rounding)
-            spreads[b] += pseudo.spread
-        return scalars, spreads
+            variance_sums[b] += pseudo.variance_sum
+        return scalars, variance_sums
 
     def find_moments(self, first: int, last: int, gaussians: Gaussians) -> None:
         """Write ``moments`` of the numbers of z in some rows, which have these distributions."""
@@ -194,8 +194,8 @@ class RowPass:
 
     def all_moments(self) -> tuple[Array, Array]:
         """Means and variances of all numbers of z, rows given the columns."""
-        for chunk in range(-(-self.observed.shape[0] // CHUNK)):
-            self.find_moments(*self.settled(chunk))
+        for chunk in range(-(-self.observed.shape[0] // ROWS_PER_CHUNK)):
+            self.find_moments(*self.settled_chunk(chunk))
         return self.moments
 
     def sums(self, first: int, last: int) -> RowSums:
@@ -204,16 +204,16 @@ class RowPass:
         width = self.state.design.width
         sums = RowSums.zeros(observed.shape[1], width, len(observed.blocks))
         equations = sums.matrices, sums.vectors, sums.totals
-        for begin in range(first, last, CHUNK):
+        for begin in range(first, last, ROWS_PER_CHUNK):
             check_time()
-            end = min(begin + CHUNK, last)
+            end = min(begin + ROWS_PER_CHUNK, last)
             gaussians = self.gaussians(begin, end)
-            scalars, spreads = self.refresh(begin, end, gaussians)
+            scalars, variance_sums = self.refresh(begin, end, gaussians)
             products = gaussians.outer_products
             numbers = (*self.places, self.values, self.precisions)
             loops.add_by_columns(begin, end, *numbers, gaussians.means, products, *equations)
             sums.outer_products[:] += np.sum(products, axis=0)
-            sums.spreads[:] += spreads
+            sums.variance_sums[:] += variance_sums
             sums.scalars[:] += scalars
             sums.scalars[1] += float(np.sum(gaussians.log_determinants))
         return sums
@@ -222,7 +222,7 @@ class RowPass:
         """The sums over all rows, by threads; in the same order for any number of these."""
         rows, n_rows = self.observed.by_rows, self.observed.shape[0]
         cost = rows.across.size * loops.packed_size(self.state.design.width)
-        count = int(np.clip(cost // LEAST_WORK, 1, MOST_PARTS))
+        count = int(np.clip(cost // LEAST_MULTIPLICATIONS, 1, MOST_SUM_PARTS))
         places = np.searchsorted(rows.starts, np.linspace(0, rows.starts[-1], count + 1)[1:-1])
         cuts = (0, *np.unique(np.clip(places, 1, n_rows - 1)).tolist(), n_rows)
         sums: dict[int, RowSums] = {}
@@ -235,12 +235,15 @@ class RowPass:
         ordered = [sums[first] for first in sorted(sums)]
         return sum(ordered[1:], start=ordered[0])
 
-    def settled(self, chunk: int) -> tuple[int, int, Gaussians]:
+    def settled_chunk(self, chunk: int) -> tuple[int, int, Gaussians]:
         """A chunk of rows: the first one, the one after the last, and their Gaussians."""
-        first, last = chunk * CHUNK, min((chunk + 1) * CHUNK, self.observed.shape[0])
-        if chunk in self.waiting:
+        first, last = (
+            chunk * ROWS_PER_CHUNK,
+            min((chunk + 1) * ROWS_PER_CHUNK, self.observed.shape[0]),
+        )
+        if chunk in self.unsettled:
             self.settle(first, last)
-            self.waiting.discard(chunk)
+            self.unsettled.discard(chunk)
         return first, last, self.gaussians(first, last)
 
     def settle(self, first: int, last: int) -> None:
@@ -249,7 +252,7 @@ class RowPass:
         Both together maximise the same bound.
         """
         before: Any = np.inf
-        for _ in range(ROUNDS):
+        for _ in range(MOST_ROUNDS):
             check_time()
             gaussians = self.gaussians(first, last)
             self.refresh(first, last, gaussians)
@@ -261,8 +264,8 @@ class RowPass:
     def of_rows(self, rows: IntArray) -> Gaussians:
         """The Gaussians of some rows, which are in ascending order."""
         parts = []
-        for chunk in map(int, np.unique(rows // CHUNK)):
-            first, last, gaussians = self.settled(chunk)
+        for chunk in map(int, np.unique(rows // ROWS_PER_CHUNK)):
+            first, last, gaussians = self.settled_chunk(chunk)
             parts.append(gaussians.take(rows[(rows >= first) & (rows < last)] - first))
         return Gaussians.joined(parts)
 
@@ -293,15 +296,15 @@ def row_pass(part: Any, summaries: tuple[Summary, ...], state: FactorState) -> R
         pseudo = block.pseudo_observations(entries, np.zeros(size), np.ones(size), 1.0)
         values[block.part], precisions[block.part] = pseudo.values, pseudo.precisions
     waits = state.key and observed.needs_bounds
-    n_chunks = -(-observed.shape[0] // CHUNK)
+    n_chunks = -(-observed.shape[0] // ROWS_PER_CHUNK)
     return RowPass(observed, state, values, precisions, set(range(n_chunks)) if waits else set())
 
 
 def row_sums(part: Any, summaries: tuple[Summary, ...], state: FactorState, key: str) -> RowSums:
     """The sums over the rows of a part, which keeps the bounds of its entries by this key."""
     rows = row_pass(part, summaries, state)
-    for chunk in sorted(rows.waiting):
-        rows.settled(chunk)
+    for chunk in sorted(rows.unsettled):
+        rows.settled_chunk(chunk)
     sums = rows.all_sums()
     if rows.observed.needs_bounds:
         part.keep(f"{key}/values", rows.values)

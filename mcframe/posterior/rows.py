@@ -38,9 +38,9 @@ from mcframe.runtime.machine import limits_blas
 from mcframe.runtime.progress import stage
 
 # The numbers of rows that the prior covariance of one Gaussian may count as.
-PRIOR_ROWS = np.geomspace(0.1, 3000.0, 60)
+PRIOR_ROWS_GRID = np.geomspace(0.1, 3000.0, 60)
 # How many rows the prior mean of a component counts as.
-MEAN_ROWS = 0.1
+MEAN_PRIOR_ROWS = 0.1
 
 
 @stored
@@ -55,7 +55,7 @@ class RowsPrior:
     rows : float
         How many rows the covariance counts as: ``rows + d + 1`` degrees of freedom.
     learned : bool
-        Whether ``rows`` is chosen among ``PRIOR_ROWS`` by the evidence lower bound.
+        Whether ``rows`` is chosen among ``PRIOR_ROWS_GRID`` by the evidence lower bound.
     mean_rows : float
         How many rows the mean of a component counts as.
     """
@@ -64,7 +64,7 @@ class RowsPrior:
     covariance: Array
     rows: float
     learned: bool
-    mean_rows: float = MEAN_ROWS
+    mean_rows: float = MEAN_PRIOR_ROWS
 
     @property
     def degrees(self) -> float:
@@ -72,7 +72,7 @@ class RowsPrior:
         return self.rows + self.mean.size + 1.0
 
     @property
-    def first(self) -> "RowsParameters":
+    def without_rows(self) -> "RowsParameters":
         """The distribution of the parameters of one component without any rows."""
         square = np.zeros_like(self.covariance[None])
         nothing = Expectation(np.zeros(0), np.zeros((0, 1)), np.zeros(1), square[:, 0], square)
@@ -105,7 +105,7 @@ class RowsPrior:
     def with_best_rows(self, weights: Array, scatters: Array) -> "RowsPrior":
         """The prior whose ``rows`` maximise the evidence of given scatters about the means."""
         d, root = self.mean.size, root_of(self.covariance)
-        rows = np.append(PRIOR_ROWS, self.rows)
+        rows = np.append(PRIOR_ROWS_GRID, self.rows)
         degrees = rows + d + 1.0
         total = np.zeros(rows.size)
         for weight, scatter in zip(weights, scatters, strict=True):
@@ -179,7 +179,7 @@ class RowsParameters(EMParameters[Expectation]):
         cells = self.expected.conditionals(table)
         return moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
 
-    def beyond(self, after: "RowsParameters", length: float) -> "RowsParameters":
+    def extrapolated(self, after: "RowsParameters", length: float) -> "RowsParameters":
         """``self + length (after - self)``, or ``after`` if those are no parameters."""
         if length == 1.0:
             return after
@@ -229,25 +229,25 @@ def outer(vectors: Array) -> Array:
 # share of the observed numbers by which they are compared. The evidence lower bound would need no
 # held-out numbers, but where one component predicts these best it preferred two or more in seven
 # of eight drawn tables: it leaves out what missing numbers add to the uncertainty of a covariance.
-COMPONENTS = (1, 2, 3, 4, 6, 8)
-HELD_OUT = 1.0 / 7.0
+COMPONENTS_GRID = (1, 2, 3, 4, 6, 8)
+HELD_OUT_SHARE = 1.0 / 7.0
 # The name of a table of numbers where entries are held out by blocks.
-ROWS = "rows"
+BLOCK_NAME = "rows"
 # How much larger than that of the answer the tolerance of these trials is.
-ROUGHLY = 10.0
+TRIAL_TOL_RATIO = 10.0
 # How many rows the prior covariance of one Gaussian counts as at first.
-FIRST_ROWS = 10.0
+INITIAL_PRIOR_ROWS = 10.0
 # Tables with more numbers are begun with some of their rows, drawn at random.
-MANY_NUMBERS = 200_000
+SUBSAMPLE_NUMBERS = 200_000
 # The distributions of so many numbers are all found at once, and kept: a table asks for those of
 # one column after the other.
-MOST_CELLS = 4_000_000
+MOST_CACHED_NUMBERS = 4_000_000
 
 
 ParametersT = TypeVar("ParametersT", RowsParameters, WideParameters)
 
 
-@stored
+@stored(renamed_fields={"powers": "variance_exponents", "factors": "variance_inflation"})
 @attrs.frozen(eq=False)
 class RowsPosterior:
     """Distribution of the rows z of a table given its observed numbers x = z + noise.
@@ -268,10 +268,10 @@ class RowsPosterior:
     parameters : EMParameters or None
         The distribution of shares, means and covariances of the components; None where these are
         given.
-    powers, factors : array (d,) or None
-        A conditional variance T of z is taken as T to this power times this factor, about the
-        same mean, in units in which a column has the variance 1: see ``powers_of`` and
-        ``student_factors``.
+    variance_exponents, variance_inflation : array (d,) or None
+        A conditional variance T of z in column j is replaced by ``variance_inflation[j] *
+        T ** variance_exponents[j]``, in units in which the column has the variance 1; means stay.
+        See ``variance_exponents_of`` and ``student_variance_inflation``. None for 1.
     """
 
     components: RowMixture | LowRankRows
@@ -280,8 +280,8 @@ class RowsPosterior:
     evidence: float
     history: tuple[float, ...] = ()
     parameters: EMParameters[Any] | None = None
-    powers: Array | None = None
-    factors: Array | None = None
+    variance_exponents: Array | None = None
+    variance_inflation: Array | None = None
 
     @property
     def shares(self) -> Array:
@@ -294,15 +294,21 @@ class RowsPosterior:
         return self.adjusted(self.components.conditionals(self.table))
 
     def scales(self, variances: Array) -> Array:
-        """The factors of standard deviations that ``powers`` and ``factors`` ask for."""
+        """Adjusted standard deviations over those of z, at these variances (n x d)."""
         scales: Array = np.ones(variances.shape)
-        if self.powers is not None:
-            scales = np.clip(variances, LEAST_VARIANCE, 1.0) ** (0.5 * (self.powers - 1.0))
-        return scales if self.factors is None else scales * np.sqrt(self.factors)
+        if self.variance_exponents is not None:
+            scales = np.clip(variances, LEAST_VARIANCE, 1.0) ** (
+                0.5 * (self.variance_exponents - 1.0)
+            )
+        return (
+            scales
+            if self.variance_inflation is None
+            else scales * np.sqrt(self.variance_inflation)
+        )
 
     def adjusted(self, cells: Conditionals) -> Conditionals:
-        """The distributions with the variances that ``powers`` and ``factors`` ask for."""
-        if self.powers is None and self.factors is None:
+        """The distributions with ``variance_exponents`` and ``variance_inflation`` applied."""
+        if self.variance_exponents is None and self.variance_inflation is None:
             return cells
         mean, variance = moments_of(
             cells.responsibilities.T[:, :, None], cells.means, cells.variances
@@ -327,7 +333,7 @@ class RowsPosterior:
         """
         distinct, places = np.unique(np.asarray(rows, dtype=np.intp), return_inverse=True)
         table, count = self.table.values, len(self.components.means)
-        if 2 * distinct.size > len(table) or count * table.size <= MOST_CELLS:
+        if 2 * distinct.size > len(table) or count * table.size <= MOST_CACHED_NUMBERS:
             cells, places = self.cells, np.asarray(rows, dtype=np.intp)
         else:
             cells = self.adjusted(self.components.conditionals(self.table.take(distinct)))
@@ -358,7 +364,7 @@ class RowsPosterior:
             again = Incomplete.of(x, table.precisions[row], table.variances)
             means = mixture.centred(c).conditionals(again).means[0]
             drawn[draw, row] = cells.means[c, row] + z - means
-        if self.powers is None and self.factors is None:
+        if self.variance_exponents is None and self.variance_inflation is None:
             return drawn
         weights = cells.responsibilities.T[:, :, None]
         mean, variance = moments_of(weights, cells.means, cells.variances)
@@ -390,11 +396,11 @@ class RowsPosterior:
         after, evidence = self.parameters.step(table)
         return posterior_given(table, after.predictive, after, (*self.history, evidence))
 
-    def beyond(self, after: "RowsPosterior", length: float) -> "RowsPosterior":
+    def extrapolated(self, after: "RowsPosterior", length: float) -> "RowsPosterior":
         """The posterior with parameters ``length`` times as far away as those of ``after``."""
         if self.parameters is None or after.parameters is None:
             return after
-        far = self.parameters.beyond(after.parameters, length)
+        far = self.parameters.extrapolated(after.parameters, length)
         if far is after.parameters:
             return after
         return posterior_given(after.table, far.predictive, far, after.history)
@@ -402,13 +408,13 @@ class RowsPosterior:
 
 # The powers of variances, and the precision with which that of a column is drawn to that of all
 # columns, and that one to 1.
-LEAST_POWER, MOST_POWER, HALVINGS = 0.25, 4.0, 20
-POWER_PRIOR = 5.0
+LEAST_EXPONENT, LARGEST_EXPONENT, EXPONENT_STEPS = 0.25, 4.0, 20
+EXPONENT_PRIOR_PRECISION = 5.0
 # Variances below that of the noise count as this, and squares of errors are at most so large.
-LEAST_VARIANCE, MOST_SQUARE = 1e-3, 1e12
+LEAST_VARIANCE, LARGEST_SQUARE = 1e-3, 1e12
 
 
-def student_factors(counts: Array) -> Array:
+def student_variance_inflation(counts: Array) -> Array:
     """The factors of variances of columns of which few numbers are observed.
 
     A new number minus the mean of n others has, over their standard deviation s, a Student
@@ -429,7 +435,7 @@ def student_factors(counts: Array) -> Array:
     return factors
 
 
-def powers_of(squares: Array, variances: Array) -> Array:
+def variance_exponents_of(squares: Array, variances: Array) -> Array:
     """The power of conditional variances, column by column, under which errors are likeliest.
 
     A prior that predicts best may say little of how sure predictions are: covariances that are
@@ -448,22 +454,22 @@ def powers_of(squares: Array, variances: Array) -> Array:
     """
     observed = ~np.isnan(squares)
     logs = np.where(observed, np.log(np.clip(variances, LEAST_VARIANCE, 1.0)), 0.0)
-    squares = np.where(observed, np.minimum(squares, MOST_SQUARE), 0.0)
+    squares = np.where(observed, np.minimum(squares, LARGEST_SQUARE), 0.0)
 
     def likeliest(near: float, axis: int | None) -> Array:
         """The root of the derivative in b, which rises, by bisection."""
-        low, high = (np.full(d, end) for end in (LEAST_POWER, MOST_POWER))
-        for _ in range(HALVINGS):
+        low, high = (np.full(d, end) for end in (LEAST_EXPONENT, LARGEST_EXPONENT))
+        for _ in range(EXPONENT_STEPS):
             middle = 0.5 * (low + high)
             rises = 0.5 * logs * (1.0 - squares * np.exp(-middle * logs))
-            slope = np.sum(rises, axis=axis) + POWER_PRIOR * (middle - near)
+            slope = np.sum(rises, axis=axis) + EXPONENT_PRIOR_PRECISION * (middle - near)
             low, high = np.where(slope < 0.0, middle, low), np.where(slope < 0.0, high, middle)
         return 0.5 * (low + high)
 
     d = squares.shape[1]
     exponents = likeliest(float(likeliest(1.0, None)[0]), 0)
-    deviation = 1.0 / np.sqrt(POWER_PRIOR + 0.5 * np.sum(logs**2))
-    return np.where(observed.any(axis=0), np.maximum(exponents - deviation, LEAST_POWER), 1.0)
+    deviation = 1.0 / np.sqrt(EXPONENT_PRIOR_PRECISION + 0.5 * np.sum(logs**2))
+    return np.where(observed.any(axis=0), np.maximum(exponents - deviation, LEAST_EXPONENT), 1.0)
 
 
 def posterior_given(
@@ -478,7 +484,9 @@ def posterior_given(
     return RowsPosterior(components, table, responsibilities, evidence, history, parameters)
 
 
-def given_rows(values: Array, precisions: Array, mean: Array, covariance: Array) -> RowsPosterior:
+def rows_of_gaussian(
+    values: Array, precisions: Array, mean: Array, covariance: Array
+) -> RowsPosterior:
     """Return the posterior of rows that are draws of one Gaussian, which is given.
 
     Parameters
@@ -539,7 +547,7 @@ def fit_rows(
     seen = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
     observed = np.flatnonzero(seen.any(axis=1))
     means, variances = first_moments(values, precisions)
-    strength = FIRST_ROWS if prior_rows is None else prior_rows, prior_rows is None
+    strength = INITIAL_PRIOR_ROWS if prior_rows is None else prior_rows, prior_rows is None
     whole = Incomplete.of(values, precisions, variances)
     table = whole.take(observed)
     last = None if start is None else start.parameters
@@ -547,21 +555,23 @@ def fit_rows(
     if wide_table and components == "auto":
         components = 1
     if wide_table and components == 1:
-        wide = WidePrior(means, variances, *strength, MEAN_ROWS, PRIOR_ROWS)
-        few = wide.first
+        wide = WidePrior(means, variances, *strength, MEAN_PRIOR_ROWS, PRIOR_ROWS_GRID)
+        few = wide.without_rows
         if isinstance(last, WideParameters):
             few = attrs.evolve(last, prior=wide)
         few, history = fit_one_component(table, few, tol, max_steps)
         return posterior_given(whole, few.predictive, few, history)
     prior = RowsPrior(means, np.diag(variances), *strength)
-    n_first = max(MANY_NUMBERS, values.size // 10) // max(values.shape[1], 1)
+    n_first = max(SUBSAMPLE_NUMBERS, values.size // 10) // max(values.shape[1], 1)
     first = table
     if n_first < 0.5 * observed.size:
         drawn = np.random.default_rng(random_state).permutation(observed)[:n_first]
         first = whole.take(np.sort(drawn))
     if components == "auto":
-        components = chosen_number(first, prior, tol, max_steps, random_state)
-    best = attrs.evolve(last, prior=prior) if isinstance(last, RowsParameters) else prior.first
+        components = best_n_components(first, prior, tol, max_steps, random_state)
+    best = (
+        attrs.evolve(last, prior=prior) if isinstance(last, RowsParameters) else prior.without_rows
+    )
     best, history = fit_one_component(first, best, tol, max_steps)
     number = min(int(components), len(first.values))
     if number > 1:
@@ -572,18 +582,18 @@ def fit_rows(
     return posterior_given(whole, best.predictive, best, history)
 
 
-def chosen_number(
+def best_n_components(
     table: Incomplete, prior: RowsPrior, tol: float, max_steps: int, seed: int
 ) -> int:
     """The number of components by the log density of numbers that are held out."""
     numbers = np.where(table.precisions > 0.0, table.values, np.nan)
-    held_out, tol = drawn_from_columns(numbers, seed), ROUGHLY * tol
-    remaining = held_out.remaining({ROWS: numbers})[ROWS]
+    held_out, tol = drawn_from_columns(numbers, seed), TRIAL_TOL_RATIO * tol
+    remaining = held_out.remaining({BLOCK_NAME: numbers})[BLOCK_NAME]
     training = Incomplete.of(remaining, table.precisions, table.variances)
-    held = held_out.values[ROWS]
-    one, _ = fit_one_component(training, prior.first, tol, max_steps)
+    held = held_out.values[BLOCK_NAME]
+    one, _ = fit_one_component(training, prior.without_rows, tol, max_steps)
     best, highest, worse = 1, log_density(table, held, training, one), 0
-    for number in COMPONENTS[1:]:
+    for number in COMPONENTS_GRID[1:]:
         if worse == 2 or number >= len(table.values):
             break
         clusters = parameters_of_clusters(training, one, number, seed)
@@ -608,8 +618,8 @@ def drawn_from_columns(numbers: Array, seed: int) -> HeldOut:
         by_value = np.argsort(table.values[entries], kind="stable")
         key = zlib.crc32(table.rows[entries][by_value].tobytes())
         rng = np.random.default_rng([seed, key])
-        scored[entries] = rng.random(entries.size) < HELD_OUT
-    return HeldOut({ROWS: table}, {ROWS: ~scored}, {ROWS: scored})
+        scored[entries] = rng.random(entries.size) < HELD_OUT_SHARE
+    return HeldOut({BLOCK_NAME: table}, {BLOCK_NAME: ~scored}, {BLOCK_NAME: scored})
 
 
 def log_density(

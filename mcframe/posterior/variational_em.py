@@ -14,7 +14,7 @@ from mcframe.numerics.row_mixtures import Incomplete, RowMixture
 from mcframe.runtime.progress import current
 
 # How many times longer an extrapolation is than the last one, until one lowers the evidence.
-LENGTHENED = 1.2
+EXTRAPOLATION_GROWTH = 1.2
 # How far rounding may lower the evidence of Gaussian rows, as a share of the sum of the absolute
 # values of its parts.
 EVIDENCE_ROUNDING = 1e-9
@@ -57,7 +57,7 @@ class EMParameters(ABC, Generic[MomentsT]):
         """Mean and variance of z (n x d) on which the evidence lower bound rests."""
 
     @abstractmethod
-    def beyond(self, after: Self, length: float) -> Self:
+    def extrapolated(self, after: Self, length: float) -> Self:
         """``self + length (after - self)``, or ``after`` if those are no parameters."""
 
     def bound(self, moments: MomentsT) -> float:
@@ -76,7 +76,7 @@ ParametersT = TypeVar("ParametersT", bound=EMParameters[Any])
 class Extrapolated(Protocol):
     """A state from which steps can be extrapolated."""
 
-    def beyond(self, after: Self, length: float) -> Self:
+    def extrapolated(self, after: Self, length: float) -> Self:
         """``self + length (after - self)``, or ``after`` if that is no state."""
         ...
 
@@ -124,7 +124,10 @@ def extrapolated_em(
         yield state, evaluation
         highest, before = evaluation.evidence, not_extrapolated
         not_extrapolated = advance(state, evaluation)
-        state, length = before.beyond(not_extrapolated, length), LENGTHENED * length
+        state, length = (
+            before.extrapolated(not_extrapolated, length),
+            EXTRAPOLATION_GROWTH * length,
+        )
 
 
 def check_rise(before: float, after: float, rounding: float) -> None:

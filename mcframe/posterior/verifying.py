@@ -32,7 +32,7 @@ from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.factor_state import Gaussians, gaussians_of_groups
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.observed import ObservedBlock
-from mcframe.posterior.predictive import Predictive, numbers_of, predictive_at
+from mcframe.posterior.predictive import Predictive, latent_positions, predictive_at
 from mcframe.posterior.row_pass import PosteriorRows, row_pass
 from mcframe.runtime.progress import checked_progress, current, stage
 
@@ -40,11 +40,11 @@ from mcframe.runtime.progress import checked_progress, current, stage
 NOISE_NODES = np.polynomial.hermite_e.hermegauss(16)
 NOISE_NODES = NOISE_NODES[0], NOISE_NODES[1] / np.sum(NOISE_NODES[1])
 # Moves along ellipses in a half sweep, around the same Gaussian.
-SLICES = 4
+SLICES_PER_HALF_SWEEP = 4
 # The width of the interval that the logarithm of a factor's scale is searched in.
-LOG_SCALES = 2.0
+LOG_SCALE_WIDTH = 2.0
 # Halvings of a bracket, after which an angle is 0 up to rounding.
-SHRINKINGS = 200
+MOST_SHRINKINGS = 200
 
 
 @attrs.frozen(eq=False)
@@ -84,7 +84,7 @@ class Sampler:
     n_chains: int
 
     @cached_property
-    def at(self) -> tuple[IntArray, IntArray]:
+    def positions(self) -> tuple[IntArray, IntArray]:
         """The row and the column of each number of z of each chain, among those of all chains."""
         observed, chains = self.posterior.observed, np.arange(self.n_chains)[:, None]
         sides = zip(observed.cells, observed.shape, strict=True)
@@ -98,7 +98,7 @@ class Sampler:
         design, (n_rows, n_columns) = state.design, observed.shape
         n = n_rows * m
         of_rows = np.repeat(state.priors.of_rows(design), n, axis=0)
-        fixed = np.repeat(design.row_given, n, axis=0)
+        fixed = np.repeat(design.row_fixed_values, n, axis=0)
         groups = ((np.arange(n), design.row_free),)
         rows = HalfSweep(self.by(0), np.arange(n), of_rows, np.zeros_like(of_rows), fixed, groups)
         # The first one of the columns of Z that a number shares an observation with.
@@ -121,7 +121,7 @@ class Sampler:
 
     def by(self, side: int) -> Compressed:
         """All numbers by rows (0) or columns (1)."""
-        order = (self.at[side], self.at[1 - side])
+        order = (self.positions[side], self.positions[1 - side])
         shape = [self.n_chains * n for n in self.posterior.observed.shape]
         shape = shape if side == 0 else shape[::-1]
         places = np.arange(order[0].size, dtype=np.int32)
@@ -139,7 +139,7 @@ class Sampler:
         return np.tile(rows.values, self.n_chains), np.tile(precisions, self.n_chains)
 
     @cached_property
-    def others(self) -> list[tuple[ObservedBlock, Array, Array, Array, float]]:
+    def other_blocks(self) -> list[tuple[ObservedBlock, Array, Array, Array, float]]:
         """Blocks that are not Gaussian: y, weights, offsets of all chains, noise of predictors."""
         others: list[tuple[ObservedBlock, Array, Array, Array, float]] = []
         m = self.n_chains
@@ -150,14 +150,14 @@ class Sampler:
                 if np.ndim(block.offset):
                     of_chain = np.reshape(block.offset, (-1, block.likelihood.width))
                     offset = np.tile(of_chain, (m, 1))
-                noise = float(self.posterior.own_noise[block.columns][0])
+                noise = float(self.posterior.predictor_noise[block.columns][0])
                 others.append((block, np.tile(block.y, m), weights, offset, noise))
         return others
 
     def log_likelihoods(self, z: Array, units: IntArray, n: int) -> Array:
         """The sums over units, (n,), of log likelihoods that are not Gaussian, up to constants."""
         m, total = self.n_chains, np.zeros(n)
-        for block, y, weights, offset, noise in self.others:
+        for block, y, weights, offset, noise in self.other_blocks:
             width, value = block.likelihood.width, block.likelihood.value
             predictors = z.reshape(m, -1)[:, block.part].reshape(-1, width) + offset
             predictors = predictors if width > 1 else predictors[:, 0]
@@ -176,10 +176,10 @@ class Sampler:
         """Draw rows (0) or columns (1) given the others."""
         moving, others = self.sides[side], both[1 - side]
         gaussians = moving.gaussians(others, *self.gaussian_entries)
-        if not self.others:
+        if not self.other_blocks:
             both[side] = gaussians.draws(rng, 1)[0]
             return
-        for drawn in gaussians.draws(rng, SLICES):
+        for drawn in gaussians.draws(rng, SLICES_PER_HALF_SWEEP):
             both[side] = self.on_slice(side, both, gaussians.means, drawn, rng)
 
     def on_slice(
@@ -187,7 +187,7 @@ class Sampler:
     ) -> Array:
         """Rows (0) or columns (1) moved along the ellipse through these and drawn ones."""
         moving, others = self.sides[side], both[1 - side]
-        moving_places, other_places = self.at[side], self.at[1 - side]
+        moving_places, other_places = self.positions[side], self.positions[1 - side]
         units, n = moving.units[moving_places], len(moving.units)
 
         def predictors(numbers: Array) -> Array:
@@ -198,7 +198,7 @@ class Sampler:
         floor = self.log_likelihoods(now, units, n) - rng.exponential(size=n)
         angles = rng.uniform(0.0, 2.0 * np.pi, n)
         low, high = angles - 2.0 * np.pi, angles.copy()
-        for _ in range(SHRINKINGS):
+        for _ in range(MOST_SHRINKINGS):
             z = centre + along * np.cos(angles)[units] + across * np.sin(angles)[units]
             outside = self.log_likelihoods(z, units, n) < floor
             if not outside.any():
@@ -237,8 +237,8 @@ class Sampler:
             return np.asarray(more * t - 0.5 * spent)
 
         floor = -rng.exponential(size=of_rows.shape)
-        low = -LOG_SCALES * rng.random(of_rows.shape)
-        high = low + LOG_SCALES
+        low = -LOG_SCALE_WIDTH * rng.random(of_rows.shape)
+        high = low + LOG_SCALE_WIDTH
         t = rng.uniform(low, high)
         while np.any(outside := log_density(t) < floor):
             low = np.where(outside & (t < 0.0), t, low)
@@ -309,7 +309,7 @@ def sampled(
         current().count(sweep + 1, burn_in + n_draws, "sweeps", rated=True)
         if sweep + 1 == burn_in + n_draws:
             break
-    noise = np.sqrt(posterior.own_noise[columns])
+    noise = np.sqrt(posterior.predictor_noise[columns])
     if noise.any():
         draws += noise * rng.standard_normal(draws.shape)
     return np.asarray(draws + posterior.observed.centres[columns])
@@ -340,9 +340,9 @@ def effective_sizes(draws: Array) -> Array:
 
 
 # Chains, half of which begin at the prior, and the most numbers of z that are compared.
-CHAINS, MOST_CELLS = 8, 2000
+CHAINS, MOST_COMPARED_NUMBERS = 8, 2000
 # New observations of a cell at which densities are compared, and draws of z for each density.
-OBSERVATIONS, MIXED = 32, 512
+OBSERVATIONS_PER_CELL, DRAWS_PER_DENSITY = 32, 512
 
 
 @attrs.frozen(eq=False)
@@ -508,7 +508,7 @@ def verify_posterior(
     rng = np.random.default_rng(seed)
     names = [block.name for block in fitted.model.blocks]
     cells = [missing_cells(fitted, name, rng) for name in names]
-    numbers = [numbers_of(problem, name, *at) for name, at in zip(names, cells, strict=True)]
+    numbers = [latent_positions(problem, name, *at) for name, at in zip(names, cells, strict=True)]
     rows, columns = (np.concatenate([at[k].ravel() for at in numbers]) for k in (0, 1))
     with stage("verify_posterior", shown):
         draws = sampled(engine, rows, columns, kept, rng, CHAINS)
@@ -528,7 +528,7 @@ def missing_cells(
     seen = np.zeros(table.shape, dtype=bool)
     seen[table.rows, table.columns] = True
     rows, columns = np.nonzero(~seen if not seen.all() else seen)
-    most = max(MOST_CELLS // fitted.model.block(name).likelihood.width, 1)
+    most = max(MOST_COMPARED_NUMBERS // fitted.model.block(name).likelihood.width, 1)
     if rows.size > most:
         chosen = np.sort(rng.choice(rows.size, most, replace=False))
         rows, columns = rows[chosen], columns[chosen]
@@ -589,18 +589,23 @@ def log_densities(
         return flat[np.linspace(0, len(flat) - 1, count).astype(int)]
 
     half = len(draws) // 2
-    first, second = some(draws[:half], OBSERVATIONS), some(draws[half:], MIXED)
+    first, second = (
+        some(draws[:half], OBSERVATIONS_PER_CELL),
+        some(draws[half:], DRAWS_PER_DENSITY),
+    )
     if noise is None:
-        y = likelihood.sample(first.reshape(-1, *shape[1:]), rng).reshape(OBSERVATIONS, -1)
+        y = likelihood.sample(first.reshape(-1, *shape[1:]), rng).reshape(
+            OBSERVATIONS_PER_CELL, -1
+        )
     else:
         y = first + np.sqrt(noise) * rng.standard_normal(first.shape)
     exact, approximate = np.empty(y.shape), np.empty(y.shape)
     for k, values in enumerate(y):
         approximate[k] = variational.log_density(values)
         if noise is None:
-            repeated = second.reshape(-1, *shape[1:]), np.tile(values, MIXED)
-            log_terms = likelihood.log_likelihood(*repeated).reshape(MIXED, -1)
+            repeated = second.reshape(-1, *shape[1:]), np.tile(values, DRAWS_PER_DENSITY)
+            log_terms = likelihood.log_likelihood(*repeated).reshape(DRAWS_PER_DENSITY, -1)
         else:
             log_terms = -0.5 * (np.square(values - second) / noise + np.log(2.0 * np.pi * noise))
-        exact[k] = logsumexp(log_terms, axis=0) - np.log(MIXED)
+        exact[k] = logsumexp(log_terms, axis=0) - np.log(DRAWS_PER_DENSITY)
     return exact, approximate

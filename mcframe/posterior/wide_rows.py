@@ -23,7 +23,7 @@ from mcframe.numerics.row_mixtures import Incomplete
 from mcframe.posterior.variational_em import EMParameters
 
 # Tables of at most so many columns have a full covariance, which is as fast.
-FEWEST_COLUMNS = 128
+FULL_COVARIANCE_COLUMNS = 128
 
 
 def is_wide(n_rows: int, n_columns: int) -> bool:
@@ -32,7 +32,9 @@ def is_wide(n_rows: int, n_columns: int) -> bool:
     A step in loadings takes about as long as one with a full covariance where the cube of the
     rows is 4 times the square of the columns.
     """
-    return n_columns > FEWEST_COLUMNS and float(n_rows) ** 3 <= 4.0 * float(n_columns) ** 2
+    return (
+        n_columns > FULL_COVARIANCE_COLUMNS and float(n_rows) ** 3 <= 4.0 * float(n_columns) ** 2
+    )
 
 
 @attrs.frozen(eq=False)
@@ -53,7 +55,7 @@ class WideMoments:
     spreads: Array
 
 
-@stored
+@stored(renamed_fields={"choices": "rows_grid"})
 @attrs.frozen(eq=False)
 class WidePrior:
     """``S ~ inverse Wishart`` of mean ``diag(variances)``, and ``mean ~ N(mean, S / mean_rows)``.
@@ -64,10 +66,10 @@ class WidePrior:
     rows : float
         How many rows the variances count as: ``rows + d + 1`` degrees of freedom.
     learned : bool
-        Whether ``rows`` is chosen among ``choices`` by the evidence lower bound.
+        Whether ``rows`` is chosen among ``rows_grid`` by the evidence lower bound.
     mean_rows : float
         How many rows the mean counts as.
-    choices : array
+    rows_grid : array
     """
 
     mean: Array
@@ -75,7 +77,7 @@ class WidePrior:
     rows: float
     learned: bool
     mean_rows: float
-    choices: Array
+    rows_grid: Array
 
     @property
     def degrees(self) -> float:
@@ -83,7 +85,7 @@ class WidePrior:
         return self.rows + self.mean.size + 1.0
 
     @property
-    def first(self) -> "WideParameters":
+    def without_rows(self) -> "WideParameters":
         """The distribution of the parameters without any rows."""
         return WideParameters(self, np.zeros((0, self.mean.size)), np.zeros(self.mean.size))
 
@@ -97,7 +99,7 @@ class WidePrior:
         d, n = self.mean.size, len(after.means_of_rows)
         relative = after.spreads / self.variances
         loadings = after.loadings / np.sqrt(self.variances)[:, None]
-        rows = np.append(self.choices, self.rows)
+        rows = np.append(self.rows_grid, self.rows)
         degrees = rows + d + 1.0
         logs = np.array(
             [LowRankRows(self.mean, r + relative, loadings).log_determinant for r in rows]
@@ -208,7 +210,7 @@ class WideParameters(EMParameters[WideMoments]):
         means = self.expectation(table).means
         return means, 1.0 / (self.expected.precisions + table.precisions)
 
-    def beyond(self, after: "WideParameters", length: float) -> "WideParameters":
+    def extrapolated(self, after: "WideParameters", length: float) -> "WideParameters":
         """``self + length (after - self)``; of sums of variances their logarithms."""
         if length == 1.0 or self.means_of_rows.shape != after.means_of_rows.shape:
             return after

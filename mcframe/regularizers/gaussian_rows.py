@@ -15,9 +15,9 @@ from mcframe.contracts.validators import is_word, number, positive, read_only_ma
 from mcframe.numerics.row_squares import RowSquares
 
 # Entries across the diagonal that differ by more than this share of the standard deviations.
-ASYMMETRY = 1e-8
+SYMMETRY_TOLERANCE = 1e-8
 # What bounds computed norms of inverses from above.
-ABOVE = 1.0 + 1e-9
+INVERSE_NORM_ROUNDING = 1.0 + 1e-9
 
 
 @stored
@@ -184,7 +184,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
     def curvature(self) -> float:
         """weight over the smallest eigenvalue of the covariance, or a bound close above."""
         inverse = self.squares.inverse / self.squares.spreads
-        return ABOVE * float(np.linalg.norm(inverse, 2)) ** 2
+        return INVERSE_NORM_ROUNDING * float(np.linalg.norm(inverse, 2)) ** 2
 
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
         """1 mean' + (Z - 1 mean') (covariance + step weight I)^-1 covariance."""
@@ -259,7 +259,7 @@ def checked_covariance(covariance: object) -> Array:
         )
     scaled = correlations(matrix)
     asymmetries = np.abs(scaled - scaled.T)
-    if np.max(asymmetries) > ASYMMETRY:
+    if np.max(asymmetries) > SYMMETRY_TOLERANCE:
         i, j = (int(k) for k in np.argwhere(asymmetries == np.max(asymmetries))[0])
         raise ModelError(
             f"{what}[{i}, {j}]={matrix[i, j]:g} and [{j}, {i}]={matrix[j, i]:g} were given; a"

@@ -21,8 +21,8 @@ from mcframe.fitting.fit_answer import Fit
 from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import moments_of
 from mcframe.posterior.answer import Posterior
-from mcframe.posterior.joint import NOISE
-from mcframe.posterior.rows import RowsPosterior, fit_rows, powers_of
+from mcframe.posterior.joint import NOISE_SHARE
+from mcframe.posterior.rows import RowsPosterior, fit_rows, variance_exponents_of
 from mcframe.runtime.progress import stage
 from mcframe.selection import CrossValidation
 from mcframe.tables.calibrating import ColumnScores
@@ -136,14 +136,14 @@ class DrawnRows(Generic[Frame]):
             drawn, noise = self.engine.draws(rows, rng, 1)[0], self.engine.noise
         else:
             posterior = self.distribution(rng).condition(self.values, self.precisions)
-            drawn, noise = posterior.draws(rows, rng, 1)[0], NOISE
+            drawn, noise = posterior.draws(rows, rng, 1)[0], NOISE_SHARE
         drawn = drawn + np.sqrt(noise) * rng.standard_normal(drawn.shape)
         return self.declared.with_codes(self.codes(posterior, drawn, rng))
 
     @property
     def precisions(self) -> Array:
         """One over the variance of the noise of each column."""
-        return np.full(self.values.shape[1], 1.0 / NOISE)
+        return np.full(self.values.shape[1], 1.0 / NOISE_SHARE)
 
     def distribution(self, rng: np.random.Generator) -> RowsPosterior:
         """The posterior of rows drawn with replacement, whose components are a draw's.
@@ -162,9 +162,13 @@ class DrawnRows(Generic[Frame]):
         )
         others = np.setdiff1d(np.arange(n_rows), drawn)
         others = others[:: 1 + others.size // MOST_OTHERS]  # of all of a table that is sorted
-        means, variances = posterior.components.left_out(self.values[others], NOISE, self.owners)
+        means, variances = posterior.components.leave_one_out(
+            self.values[others], NOISE_SHARE, self.owners
+        )
         squares = np.square(self.values[others] - means)
-        return attrs.evolve(posterior, powers=powers_of(squares, variances))
+        return attrs.evolve(
+            posterior, variance_exponents=variance_exponents_of(squares, variances)
+        )
 
     @property
     def owners(self) -> IntArray:
@@ -220,7 +224,7 @@ class DrawnRows(Generic[Frame]):
                     conditional.means[:, :, numbers],
                     conditional.variances[:, :, numbers],
                 ]
-                noise = NOISE
+                noise = NOISE_SHARE
             means, variances = moments_of(*mixture)
             answer = coding.decode(self.units.invert(means, *cells), variances + noise)
             places = drawn_places(answer, rng)
@@ -234,7 +238,7 @@ def ranks_of(rows: RowsPosterior | None, place: int, numbers: Array) -> Array:
     if rows is None:
         return np.asarray(scipy.special.ndtr(numbers))
     mixture = rows.components
-    sds = np.sqrt(mixture.variances[:, place] + NOISE)
+    sds = np.sqrt(mixture.variances[:, place] + NOISE_SHARE)
     below = scipy.special.ndtr((numbers[:, None] - mixture.means[:, place]) / sds)
     return np.asarray(below @ rows.shares / np.sum(rows.shares))
 

@@ -13,8 +13,8 @@ from mcframe.contracts.validators import counted
 from mcframe.model import Block, Model
 from mcframe.model.held_out import HeldOut
 from mcframe.posterior.answer import Posterior, posterior
-from mcframe.posterior.joint import NOISE
-from mcframe.posterior.rows import RowsPosterior, powers_of, student_factors
+from mcframe.posterior.joint import NOISE_SHARE
+from mcframe.posterior.rows import RowsPosterior, student_variance_inflation, variance_exponents_of
 from mcframe.regularizers import GaussianRows
 from mcframe.runtime.machine import limits_blas
 from mcframe.runtime.progress import current
@@ -35,7 +35,7 @@ MOST_COLUMNS = 200
 
 # The variances of the noise of features that are tried where targets of a row tell of each other,
 # and the second with which the search begins. Noise keeps small what features tell by chance.
-FEATURE_NOISES = (NOISE, 0.1, 0.3, 1.0, 3.0, 10.0)
+FEATURE_NOISES = (NOISE_SHARE, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 FIRST_FEATURE_NOISE = 3.0
 
@@ -64,7 +64,7 @@ class RowsChoice:
 
     components: int | None = None
     prior_rows: float | None = None
-    feature_noise: float = NOISE
+    feature_noise: float = NOISE_SHARE
     tried: tuple[tuple[int, float, float], ...] = ()
     losses: Array = attrs.field(factory=lambda: np.zeros((0, 0)))
 
@@ -80,7 +80,7 @@ class RowsChoice:
 
     def noise_of(self, is_target: bool) -> float | None:
         """The variance of the noise of a block, in standard units; None for the usual one."""
-        return None if is_target or self.feature_noise == NOISE else self.feature_noise
+        return None if is_target or self.feature_noise == NOISE_SHARE else self.feature_noise
 
     def model(self, blocks: Sequence[Block]) -> Model:
         """The model of rows of these blocks of numbers."""
@@ -110,12 +110,14 @@ class RowsChoice:
         rows, exponents, final_moments = fitted.engine.rows, None, None
         if moments:
             final_moments = self.predict_held_out(rows, folds)
-            exponents = powers_of(errors_of(folds, moments)[0], final_moments.variances)
-        factors = student_factors(np.count_nonzero(rows.table.precisions, axis=0))
-        rows = attrs.evolve(rows, powers=exponents, factors=factors)
+            exponents = variance_exponents_of(
+                errors_of(folds, moments)[0], final_moments.variances
+            )
+        factors = student_variance_inflation(np.count_nonzero(rows.table.precisions, axis=0))
+        rows = attrs.evolve(rows, variance_exponents=exponents, factors=factors)
         if final_moments is not None:
-            variances = final_moments.variances - NOISE
-            variances = np.square(rows.scales(variances)) * variances + NOISE
+            variances = final_moments.variances - NOISE_SHARE
+            variances = np.square(rows.scales(variances)) * variances + NOISE_SHARE
             final_moments = attrs.evolve(final_moments, variances=variances)
         return attrs.evolve(fitted, engine=attrs.evolve(fitted.engine, rows=rows)), final_moments
 
@@ -139,7 +141,9 @@ class RowsChoice:
         if self.components is None:
             return "Gaussian factors of rows and columns"
         several = f" of {self.components} components" * (self.components > 1)
-        noisy = f", features with noise {self.feature_noise:g}" * (self.feature_noise > NOISE)
+        noisy = f", features with noise {self.feature_noise:g}" * (
+            self.feature_noise > NOISE_SHARE
+        )
         return f"Gaussian rows{several}, a prior of {counted(self.best_weight, 'row')}{noisy}"
 
 
@@ -227,7 +231,7 @@ def choose_rows(
     width = folds[0].owners.size
     search = PriorSearch(folds, PRIORS if prior_rows is None else (prior_rows,))
     distances = np.abs(np.log(search.priors) - np.log(0.5 * width))
-    search.search_priors(search.priors[int(np.argmin(distances))], NOISE)
+    search.search_priors(search.priors[int(np.argmin(distances))], NOISE_SHARE)
     if also is not None and also.prior_rows is not None:
         search.try_candidate(1, also.prior_rows, also.feature_noise)
     if folds[0].targets_inform_targets:
@@ -241,7 +245,7 @@ def choose_rows(
         for number in components:
             if number * width > MOST_COLUMNS or not search.try_candidate(number, prior, noise):
                 break
-    exponents = powers_of(*errors_of(folds, search.predictions))
+    exponents = variance_exponents_of(*errors_of(folds, search.predictions))
     predictions = [
         attrs.evolve(
             moments, variances=fold.factors * np.minimum(moments.variances, 1.0) ** exponents

@@ -14,8 +14,8 @@ from mcframe.model.held_out import HeldOut, entries_of
 from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import Incomplete, moments_of
 from mcframe.posterior.answer import posterior
-from mcframe.posterior.joint import NOISE
-from mcframe.posterior.rows import RowsPosterior, fit_rows, student_factors
+from mcframe.posterior.joint import NOISE_SHARE
+from mcframe.posterior.rows import RowsPosterior, fit_rows, student_variance_inflation
 from mcframe.tables.coding import BLOCK, RawPredictions
 from mcframe.tables.missingness import CoMissingness
 from mcframe.tables.number_tables import factor_model, number_block, standard_units, standardized
@@ -98,7 +98,7 @@ class RowsFold:
     @property
     def factors(self) -> Array:
         """The factors of variances of columns with few numbers (d,)."""
-        return student_factors(np.count_nonzero(~np.isnan(self.seen), axis=0))
+        return student_variance_inflation(np.count_nonzero(~np.isnan(self.seen), axis=0))
 
     @property
     def targets_inform_targets(self) -> bool:
@@ -108,14 +108,14 @@ class RowsFold:
         held, seen = self.held[:, self.n_features :], ~np.isnan(self.seen[:, self.n_features :])
         return bool(np.any(held.any(axis=1) & seen.any(axis=1)))
 
-    def precisions(self, feature_noise: float = NOISE) -> Array:
+    def precisions(self, feature_noise: float = NOISE_SHARE) -> Array:
         """One over the variance of the noise of each number."""
-        noise = np.full(self.owners.size, NOISE)
+        noise = np.full(self.owners.size, NOISE_SHARE)
         noise[: self.n_features] = feature_noise
         return 1.0 / noise
 
     def estimated(
-        self, components: int, prior_rows: float, feature_noise: float = NOISE
+        self, components: int, prior_rows: float, feature_noise: float = NOISE_SHARE
     ) -> RowsPosterior:
         """The posterior of the rows by ``seen``; it starts from the last one of one Gaussian."""
         fitted = ~np.all(np.isnan(self.seen), axis=1)
@@ -132,7 +132,7 @@ class RowsFold:
         return posterior
 
     def predictions(
-        self, posterior: RowsPosterior, feature_noise: float = NOISE
+        self, posterior: RowsPosterior, feature_noise: float = NOISE_SHARE
     ) -> "HeldOutMoments":
         """The moments of the held-out numbers."""
         return self.moments_in_units(posterior, standard_units(self.seen), feature_noise)
@@ -147,10 +147,12 @@ class RowsFold:
             cells = posterior.condition(standard, self.precisions(feature_noise)).cells
             weights = cells.responsibilities.T[:, :, None]
             predicted, variances = moments_of(weights, cells.means, cells.variances)
-            variances += NOISE
+            variances += NOISE_SHARE
         else:
             standard = units.apply(self.values[rows], rows[:, None], columns)
-            predicted, variances = posterior.components.left_out(standard, NOISE, self.owners)
+            predicted, variances = posterior.components.leave_one_out(
+                standard, NOISE_SHARE, self.owners
+            )
             self.predict_co_masked(posterior, standard, rows, predicted, variances)
         held = self.held[np.ix_(rows, self.owners)]
         moments = HeldOutMoments(units.spread, *np.full((2, *self.values.shape), np.nan))
@@ -191,7 +193,7 @@ class RowsFold:
             cell, number = np.nonzero(self.owners == columns[part, None])
             at = places[part][cell], number
             means[at], variances[at] = (moment[cell, number] for moment in moments)
-            variances[at] += NOISE
+            variances[at] += NOISE_SHARE
 
     def predictions_by_factors(self) -> "HeldOutMoments":
         """The moments of the held-out numbers under Gaussian factors, from ``seen``."""
