@@ -75,8 +75,8 @@ def tangent_bound(
     bound; some have a closer one. Of K columns mean and gradient have shape (N, K).
     """
     squares = np.square(gradient)
-    lost = squares if squares.ndim == value.ndim else squares.sum(axis=-1)
-    constant = -value + lost / (2.0 * curvature)
+    squared_gradient = squares if squares.ndim == value.ndim else squares.sum(axis=-1)
+    constant = -value + squared_gradient / (2.0 * curvature)
     return mean - gradient / curvature, np.full_like(mean, curvature), constant
 
 
@@ -111,11 +111,11 @@ def best_gaussian(
     prior_mean, s, y = np.broadcast_arrays(prior_mean, prior_variance, y)
     linear, rate, sign, _ = likelihood.exponential_form(y)
     linear, rate = weights * linear, weights * rate
-    counts = rate > 0.0
-    log_rate = np.log(np.where(counts, rate, 1.0)) + np.log(s)
+    has_exponential = rate > 0.0
+    log_rate = np.log(np.where(has_exponential, rate, 1.0)) + np.log(s)
     target = log_rate + sign * (prior_mean + s * linear)
     log_size = lambert_like_root(target, s)
-    size = np.where(counts, np.exp(log_size), 0.0)  # s e
+    size = np.where(has_exponential, np.exp(log_size), 0.0)  # s e
     v = s / (1.0 + size)
     # Where the likelihood is more precise than the prior, prior_mean + s a and s e cancel.
     precise = sign * (log_size - log_rate - 0.5 * v)
@@ -124,12 +124,12 @@ def best_gaussian(
 
 def lambert_like_root(target: Array, s: Array) -> Array:
     """The w with w + exp(w) - s / (2 (1 + exp(w))) = target, for arrays of one shape."""
-    half_s, wanted = 0.5 * s.ravel(), target.ravel()
+    half_s, targets = 0.5 * s.ravel(), target.ravel()
 
     def excess(w: Array, places: IntArray) -> tuple[Array, Array]:
-        grown, half = np.exp(w), half_s[places]
-        value = w + grown - half * expit(-w) - wanted[places]
-        return value, 1.0 + grown + half * expit(w) * expit(-w)
+        exponential, half = np.exp(w), half_s[places]
+        value = w + exponential - half * expit(-w) - targets[places]
+        return value, 1.0 + exponential + half * expit(w) * expit(-w)
 
     # w + exp(w) lies between the target and the target + s / 2.
     most = target + 0.5 * s

@@ -44,9 +44,11 @@ def divergence(
     distance : float
         ``away' scatter^-1 away`` of the difference of the means m.
     """
-    (now, before), ratio = degrees, counts[1] / counts[0]
-    total = 0.5 * before * log_ratio
-    total += float(log_gammas(0.5 * before, d) - log_gammas(0.5 * now, d))
-    total += 0.5 * (now - before) * float(digammas(now, d)) - 0.5 * now * (d - trace)
+    (posterior_degrees, prior_degrees), ratio = degrees, counts[1] / counts[0]
+    total = 0.5 * prior_degrees * log_ratio
+    total += float(log_gammas(0.5 * prior_degrees, d) - log_gammas(0.5 * posterior_degrees, d))
+    total += 0.5 * (posterior_degrees - prior_degrees) * float(
+        digammas(posterior_degrees, d)
+    ) - 0.5 * posterior_degrees * (d - trace)
     total += 0.5 * (d * (ratio - 1.0 - np.log(ratio)))
-    return float(total + 0.5 * counts[1] * now * distance)
+    return float(total + 0.5 * counts[1] * posterior_degrees * distance)

@@ -84,11 +84,11 @@ class LowRankRows:
         half = solve_triangular(self.inner_root, scaled, lower=True, check_finite=False)
         return 1.0 / self.diagonal - np.sum(np.square(half), axis=0)
 
-    def distance(self, away: Array) -> float:
+    def distance(self, deviation: Array) -> float:
         """``away' covariance^-1 away`` of a vector (d,)."""
-        scaled = away / self.diagonal
+        scaled = deviation / self.diagonal
         half = solve_triangular(self.inner_root, self.loadings.T @ scaled, lower=True)
-        return float(scaled @ away - half @ half)
+        return float(scaled @ deviation - half @ half)
 
     def draws(self, component: int, count: int, rng: np.random.Generator) -> Array:
         """Draws of ``z - mean`` (count x d)."""
@@ -124,18 +124,20 @@ class LowRankRows:
         shares = precisions / (1.0 + precisions * self.diagonal)
         for form in table.forms:
             base = form.base / (1.0 + form.base * self.diagonal)
-            of_base = identity + (self.loadings.T * base) @ self.loadings
+            base_system = identity + (self.loadings.T * base) @ self.loadings
             for i, start, stop in zip(form.rows, form.starts, form.starts[1:], strict=False):
                 check_time()
                 places = form.places[start:stop]
                 differing = self.loadings[places]
-                system = of_base + (differing.T * (shares[i] - base)[places]) @ differing
-                away = np.where(precisions[i] > 0.0, table.values[i] - self.mean, 0.0)
+                system = base_system + (differing.T * (shares[i] - base)[places]) @ differing
+                deviations = np.where(precisions[i] > 0.0, table.values[i] - self.mean, 0.0)
                 root = np.linalg.cholesky(system)
-                yield int(i), RowGiven(self, precisions[i], shares[i], away, root)
+                yield int(i), RowGiven(self, precisions[i], shares[i], deviations, root)
 
     @limits_blas
-    def leave_one_out(self, values: Array, noise: float, owners: IntArray) -> tuple[Array, Array]:
+    def leave_one_out(
+        self, values: Array, noise: float, source_columns: IntArray
+    ) -> tuple[Array, Array]:
         """Conditional mean and variance of each observed number; see ``row_mixtures``.
 
         With A = G + noise of the observed numbers the inverse of their covariance is
@@ -143,25 +145,25 @@ class LowRankRows:
         """
         table = Incomplete.of(values, np.full(values.shape[1], 1.0 / noise), self.variances[0])
         predicted, variances = np.full((2, *values.shape), np.nan)
-        widths = np.bincount(owners)[owners]
-        first = np.flatnonzero(np.diff(owners, prepend=-1))
+        source_widths = np.bincount(source_columns)[source_columns]
+        first = np.flatnonzero(np.diff(source_columns, prepend=-1))
         for i, row in self.rows_given(table):
             seen = row.shares > 0.0
             half = row.half * row.shares
             weighted = row.shares * (row.deviations - self.loadings @ row.axes)
             precisions = row.shares - np.sum(np.square(half), axis=0)
-            alone = np.flatnonzero(seen & (widths == 1))
-            predicted[i, alone] = values[i, alone] - weighted[alone] / precisions[alone]
-            variances[i, alone] = 1.0 / precisions[alone]
-            for width in np.unique(widths[seen & (widths > 1)]):
-                begins = first[seen[first] & (widths[first] == width)]
-                blocks = begins[:, None] + np.arange(width)
+            single = np.flatnonzero(seen & (source_widths == 1))
+            predicted[i, single] = values[i, single] - weighted[single] / precisions[single]
+            variances[i, single] = 1.0 / precisions[single]
+            for width in np.unique(source_widths[seen & (source_widths > 1)]):
+                first_columns = first[seen[first] & (source_widths[first] == width)]
+                blocks = first_columns[:, None] + np.arange(width)
                 parts = half[:, blocks]
-                within = -np.einsum("kba,kbc->bac", parts, parts, optimize=True)
-                within[:, np.arange(width), np.arange(width)] += row.shares[blocks]
-                inverse = np.linalg.inv(within)
-                moved = (inverse @ weighted[blocks][:, :, None])[:, :, 0]
-                predicted[i, blocks] = values[i, blocks] - moved
+                precision_blocks = -np.einsum("kba,kbc->bac", parts, parts, optimize=True)
+                precision_blocks[:, np.arange(width), np.arange(width)] += row.shares[blocks]
+                inverse = np.linalg.inv(precision_blocks)
+                correction = (inverse @ weighted[blocks][:, :, None])[:, :, 0]
+                predicted[i, blocks] = values[i, blocks] - correction
                 variances[i, blocks] = np.einsum("baa->ba", inverse)
         return predicted, variances
 
@@ -212,19 +214,21 @@ class RowGiven:
     @property
     def evidence(self) -> float:
         """The log density of what is observed, but for constants of the precisions."""
-        left = self.deviations - self.rows.loadings @ self.axes
-        return -0.5 * (self.log_determinant + float(self.shares * self.deviations @ left))
+        residuals = self.deviations - self.rows.loadings @ self.axes
+        return -0.5 * (self.log_determinant + float(self.shares * self.deviations @ residuals))
 
     @property
     def mean(self) -> Array:
         """The mean of z (d,)."""
-        pulled = self.rows.loadings @ self.axes
-        s = self.rows.diagonal * self.shares * (self.deviations - pulled)
-        return np.asarray(self.rows.mean + pulled + s)
+        axes_part = self.rows.loadings @ self.axes
+        independent_part = self.rows.diagonal * self.shares * (self.deviations - axes_part)
+        return np.asarray(self.rows.mean + axes_part + independent_part)
 
     @property
     def variance(self) -> Array:
         """The variance of z (d,): of s given t, and of t."""
         rows = self.rows
-        left = 1.0 / (1.0 + self.precisions * rows.diagonal)
-        return np.asarray(left * rows.diagonal + left**2 * np.sum(np.square(self.half), axis=0))
+        unexplained = 1.0 / (1.0 + self.precisions * rows.diagonal)
+        return np.asarray(
+            unexplained * rows.diagonal + unexplained**2 * np.sum(np.square(self.half), axis=0)
+        )

@@ -77,9 +77,11 @@ class RowMixture:
         """The distribution of z in each row given what is observed, by component."""
         return conditionals(table, self)
 
-    def leave_one_out(self, values: Array, noise: float, owners: IntArray) -> tuple[Array, Array]:
+    def leave_one_out(
+        self, values: Array, noise: float, source_columns: IntArray
+    ) -> tuple[Array, Array]:
         """Conditional mean and variance of each observed number; see ``leave_one_out`` below."""
-        return leave_one_out(values, noise, self, owners)
+        return leave_one_out(values, noise, self, source_columns)
 
 
 def root_of(covariance: Array) -> Array:
@@ -131,26 +133,28 @@ class Form:
             chosen @ (0.5 + np.random.default_rng(0).random(base.size)), kind="stable"
         )
         chosen, rows = chosen[order], rows[order]
-        fresh = np.ones(rows.size, dtype=np.bool_)
-        fresh[1:] = np.any(chosen[1:] != chosen[:-1], axis=1)
-        away = np.abs(chosen - base)
-        lines, places = np.nonzero(away)
-        starts = np.concatenate([[0], np.cumsum(np.bincount(lines, minlength=rows.size))])
-        return cls(sign, base, rows, fresh, starts, places, np.sqrt(away[lines, places]))
+        differs = np.ones(rows.size, dtype=np.bool_)
+        differs[1:] = np.any(chosen[1:] != chosen[:-1], axis=1)
+        differences = np.abs(chosen - base)
+        row_numbers, places = np.nonzero(differences)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(row_numbers, minlength=rows.size))])
+        return cls(
+            sign, base, rows, differs, starts, places, np.sqrt(differences[row_numbers, places])
+        )
 
     def solved(self, rows: RowMixture) -> tuple[Array, Array]:
         """W of each component (C x d x d), and the log determinants of I + Q S (C,)."""
         if not self.base.any():
             return rows.covariances, np.zeros(len(rows.means))
-        widths, logs = np.empty_like(rows.covariances), np.empty(len(rows.means))
+        conditional, logs = np.empty_like(rows.covariances), np.empty(len(rows.means))
         for c, root in enumerate(rows.roots):
             system = (root.T * self.base) @ root
             system[np.diag_indices(len(root))] += 1.0
             factor = np.linalg.cholesky(system)
             half = solve_triangular(factor, root.T, lower=True, check_finite=False)
-            widths[c] = half.T @ half
+            conditional[c] = half.T @ half
             logs[c] = 2.0 * np.sum(np.log(np.diag(factor)))
-        return widths, logs
+        return conditional, logs
 
 
 @stored
@@ -278,20 +282,22 @@ def expectation(table: Incomplete, rows: RowMixture) -> Expectation:
     for form in table.forms:
 
         def sums_of(
-            block: IntArray, widths: Array, solve: Solve, sign: float = form.sign
+            block: IntArray, base_covariances: Array, solve: Solve, sign: float = form.sign
         ) -> tuple[Array, Array]:
-            inner = np.zeros_like(widths)
-            solutions, evidence[block], weights[block] = solve(inner, inner[:0])
+            f_sums = np.zeros_like(base_covariances)
+            solutions, evidence[block], weights[block] = solve(f_sums, f_sums[:0])
             weighted = weights[block].T[:, :, None] * solutions
-            inner += np.tril(inner, -1).transpose(0, 2, 1)
-            square = weighted.transpose(0, 2, 1) @ solutions - sign * inner
+            f_sums += np.tril(f_sums, -1).transpose(0, 2, 1)
+            square = weighted.transpose(0, 2, 1) @ solutions - sign * f_sums
             return np.sum(weighted, axis=1), square
 
-        widths, sums = map_blocks(table, form, rows, sums_of)
+        base_covariances, sums = map_blocks(table, form, rows, sums_of)
         linear, square = (sum(parts) for parts in zip(*sums, strict=True))
         total = np.sum(weights[form.rows], axis=0)
-        shifts += np.einsum("ck,ckj->cj", linear, widths)
-        scatters += widths @ square @ widths + total[:, None, None] * widths
+        shifts += np.einsum("ck,ckj->cj", linear, base_covariances)
+        scatters += (
+            base_covariances @ square @ base_covariances + total[:, None, None] * base_covariances
+        )
     summed = np.sum(weights, axis=0)
     return Expectation(evidence + table.constants, weights, summed, shifts, scatters)
 
@@ -300,12 +306,14 @@ def evidence_of(table: Incomplete, rows: RowMixture) -> tuple[Array, Array]:
     """Return the log density of each row's observed numbers, and responsibilities (n x C)."""
     evidence, weights = np.empty(len(table.values)), np.empty((len(table.values), len(rows.means)))
 
-    def keep(block: IntArray, widths: Array, solve: Solve) -> None:
-        nothing = np.empty_like(widths[:0])  # no view: widths of a file cannot be written to
-        _, evidence[block], weights[block] = solve(nothing, nothing)
+    def find_evidence(block: IntArray, base_covariances: Array, solve: Solve) -> None:
+        not_needed = np.empty_like(
+            base_covariances[:0]
+        )  # no view: widths of a file cannot be written to
+        _, evidence[block], weights[block] = solve(not_needed, not_needed)
 
     for form in table.forms:
-        map_blocks(table, form, rows, keep)
+        map_blocks(table, form, rows, find_evidence)
     return evidence + table.constants, weights
 
 
@@ -315,14 +323,14 @@ def conditionals(table: Incomplete, rows: RowMixture) -> Conditionals:
     evidence, weights = np.empty(n), np.empty((n, n_components))
     means, variances = (np.empty((n_components, *table.values.shape)) for _ in range(2))
 
-    def keep(block: IntArray, widths: Array, solve: Solve) -> None:
-        spread = np.empty((n_components, block.size, widths.shape[1]))
-        solutions, evidence[block], weights[block] = solve(spread[:0], spread)
-        means[:, block] = rows.means[:, None] + solutions @ widths
-        variances[:, block] = spread
+    def find_moments(block: IntArray, base_covariances: Array, solve: Solve) -> None:
+        block_variances = np.empty((n_components, block.size, base_covariances.shape[1]))
+        solutions, evidence[block], weights[block] = solve(block_variances[:0], block_variances)
+        means[:, block] = rows.means[:, None] + solutions @ base_covariances
+        variances[:, block] = block_variances
 
     for form in table.forms:
-        map_blocks(table, form, rows, keep)
+        map_blocks(table, form, rows, find_moments)
     return Conditionals(evidence + table.constants, weights, means, variances)
 
 
@@ -331,58 +339,58 @@ def map_blocks(
     table: Incomplete,
     form: Form,
     rows: RowMixture,
-    take: Callable[[IntArray, Array, Solve], Any],
+    function: Callable[[IntArray, Array, Solve], Any],
 ) -> tuple[Array, list[Any]]:
-    """Return W (``widths``), and ``take(block, W, solve)`` of blocks of the rows of a form.
+    """Return the W of the components, and ``function(block, W, solve)`` of blocks of a form's rows.
 
-    ``solve(inner, variances)`` returns g with ``E(z) = mean + W g`` (C x b x d), the log evidence
+    ``solve(f_sums, variances)`` returns g with ``E(z) = mean + W g`` (C x b x d), the log evidence
     of rows but for constants (b,) and responsibilities (b x C). It adds the sums of F by
-    responsibilities to ``inner`` (C x d x d), in their lower triangles, and writes the variances
-    of z (C x b x d); either may have no components, and is not asked for then.
+    responsibilities to ``f_sums`` (C x d x d), in their lower triangles, and writes the variances
+    of z (C x b x d). An array without components means that these are not needed.
     """
     n_components = len(rows.means)
-    widths, logs = form.solved(rows)
-    base = rows.log_shares - 0.5 * logs
+    base_covariances, logs = form.solved(rows)
+    log_weights = rows.log_shares - 0.5 * logs
     size = max(
         16, NUMBERS_PER_BLOCK // (n_components * form.base.size)
     )  # by the size of the table alone
     firsts = range(0, form.rows.size, size)
-    taken: list[Any] = [None] * len(firsts)
+    results: list[Any] = [None] * len(firsts)
 
-    def take_block(k: int) -> Any:
+    def solve_block(k: int) -> Any:
         first = firsts[k]
         block = form.rows[first : first + size]
         starts = form.starts[first : first + block.size + 1]
 
-        def solve(inner: Array, variances: Array) -> tuple[Array, Array, Array]:
-            away = table.values[block] - rows.means[:, None]
-            gradients = table.precisions[block] * away
+        def solve(f_sums: Array, variances: Array) -> tuple[Array, Array, Array]:
+            deviations = table.values[block] - rows.means[:, None]
+            gradients = table.precisions[block] * deviations
             if form.sign > 0.0:
-                right, solutions = away, np.zeros_like(gradients)
+                right_sides, solutions = deviations, np.zeros_like(gradients)
                 squares = np.zeros(gradients.shape[:2])
             else:
-                right, solutions = gradients @ widths, gradients
-                squares = np.einsum("cij,cij->ci", gradients, away - right)
+                right_sides, solutions = gradients @ base_covariances, gradients
+                squares = np.einsum("cij,cij->ci", gradients, deviations - right_sides)
             evidence, weights = np.empty(block.size), np.empty((block.size, n_components))
             longest = int(np.max(np.diff(starts), initial=0))
             work = np.empty((n_components, longest**2))
             solve_rows(
                 starts, form.places, form.roots,
                 form.differs_from_previous[first : first + block.size],
-                form.sign, widths, base, squares, right, solutions, work, evidence, weights,
-                inner, variances,
+                form.sign, base_covariances, log_weights, squares, right_sides, solutions, work,
+                evidence, weights, f_sums, variances,
             )  # fmt: skip
             return solutions, evidence, weights
 
-        return take(block, widths, solve)
+        return function(block, base_covariances, solve)
 
-    def take_blocks(start: int, stop: int) -> None:
+    def solve_blocks(start: int, stop: int) -> None:
         for k in range(start, stop):
             check_time()
-            taken[k] = take_block(k)
+            results[k] = solve_block(k)
 
-    share(take_blocks, range(len(firsts) + 1))
-    return widths, taken
+    share(solve_blocks, range(len(firsts) + 1))
+    return base_covariances, results
 
 
 @compiled(nogil=True, fastmath={"contract", "nsz"})
@@ -443,16 +451,16 @@ def invert(matrix, panel, columns, factors):  # type: ignore[no-untyped-def]
 
 @compiled(nogil=True, fastmath=FAST_MATH)
 def solve_rows(  # type: ignore[no-untyped-def]
-    starts, places, roots, fresh, sign, widths, base, squares, pulled, solutions, work, evidence,
-    weights, inner, variances,
+    starts, places, roots, differs, sign, base_covariances, log_weights, squares, right_sides,
+    solutions, work, evidence, weights, f_sums, variances,
 ):  # fmt: skip
     """Log evidence, responsibilities and g of some rows.
 
-    And, where ``inner`` has components, their weighted sums of F, of which only the lower triangle
-    is there; where ``variances`` has, those of z.
+    And, where ``f_sums`` has components, their weighted sums of F, in the lower triangle; where
+    ``variances`` has, those of z.
     """
-    summed, spread = len(inner) > 0, len(variances) > 0
-    n_components, count = base.size, 0
+    needs_sums, needs_variances = len(f_sums) > 0, len(variances) > 0
+    n_components, count = log_weights.size, 0
     longest = int(np.sqrt(work.shape[1]) + 0.5)
     column, image = np.empty(longest), np.empty(longest)
     # No parts of one array, which would count as strided: ``invert`` takes 2.5 times as long then.
@@ -461,17 +469,17 @@ def solve_rows(  # type: ignore[no-untyped-def]
         np.empty((4, longest)),
         np.empty((4, longest)),
     )
-    logs, pending = np.zeros(n_components), np.zeros(n_components)
+    logs, pattern_weights = np.zeros(n_components), np.zeros(n_components)
     for row in range(starts.size - 1):
         first = starts[row]
-        if fresh[row] or row == 0:
-            if summed and row > 0:
-                add_f_sums(places[first - count : first], work, pending, inner)
+        if differs[row] or row == 0:
+            if needs_sums and row > 0:
+                add_f_sums(places[first - count : first], work, pattern_weights, f_sums)
             count = starts[row + 1] - first
             for c in range(n_components):
                 system = work[c, : count * count].reshape(count, count)  # contiguous
                 for a in range(count):
-                    line, root = widths[c, places[first + a]], sign * roots[first + a]
+                    line, root = base_covariances[c, places[first + a]], sign * roots[first + a]
                     for b in range(a + 1):
                         system[a, b] = root * roots[first + b] * line[places[first + b]]
                     system[a, a] += 1.0
@@ -480,20 +488,20 @@ def solve_rows(  # type: ignore[no-untyped-def]
                     root = -roots[first + a]
                     for b in range(a + 1):
                         system[a, b] *= root * roots[first + b]
-                pending[c] = 0.0
-                if spread:
+                pattern_weights[c] = 0.0
+                if needs_variances:
                     write_variance(
                         places[first : first + count], roots[first : first + count], sign,
-                        widths[c], system, variances[c, row],
+                        base_covariances[c], system, variances[c, row],
                     )  # fmt: skip
-        elif spread:
+        elif needs_variances:
             variances[:, row] = variances[:, row - 1]
         largest = -np.inf
         for c in range(n_components):
             distance = squares[c, row]
             system = work[c, : count * count].reshape(count, count)
             for a in range(count):
-                column[a], image[a] = pulled[c, row, places[first + a]], 0.0
+                column[a], image[a] = right_sides[c, row, places[first + a]], 0.0
             for a in range(count):
                 value, total = column[a], 0.0
                 for b in range(a):
@@ -504,7 +512,7 @@ def solve_rows(  # type: ignore[no-untyped-def]
             for a in range(count):
                 distance += sign * image[a] * column[a]
                 solutions[c, row, places[first + a]] += image[a]
-            weights[row, c] = base[c] - 0.5 * (logs[c] + distance)
+            weights[row, c] = log_weights[c] - 0.5 * (logs[c] + distance)
             largest = max(largest, weights[row, c])
         total = 0.0
         for c in range(n_components):
@@ -513,47 +521,47 @@ def solve_rows(  # type: ignore[no-untyped-def]
         evidence[row] = largest + np.log(total)
         for c in range(n_components):
             weights[row, c] /= total
-            pending[c] += weights[row, c]
-    if summed and starts.size > 1:
+            pattern_weights[c] += weights[row, c]
+    if needs_sums and starts.size > 1:
         last = starts[-1]
-        add_f_sums(places[last - count : last], work, pending, inner)
+        add_f_sums(places[last - count : last], work, pattern_weights, f_sums)
 
 
 @compiled(nogil=True, fastmath=FAST_MATH)
-def write_variance(places, roots, sign, width, inner, out):  # type: ignore[no-untyped-def]
-    """out = the diagonal of W - sign W_M F W_M'; of F the lower triangle is there.
+def write_variance(places, roots, sign, base_covariance, f, variances):  # type: ignore[no-untyped-def]
+    """variances = the diagonal of W - sign W_M F W_M'; ``f`` is the lower triangle of F.
 
     A difference of less than about 1e-11 of W is lost to rounding; it is never 0.
     """
-    size, count = out.size, places.size
-    lines, full = np.empty((count, size)), np.empty((count, count))
+    size, count = variances.size, places.size
+    covariance_rows, symmetric_f = np.empty((count, size)), np.empty((count, count))
     for a in range(count):
-        lines[a] = width[places[a]]
+        covariance_rows[a] = base_covariance[places[a]]
         for b in range(a + 1):
-            full[a, b] = full[b, a] = sign * inner[a, b]
-    products = np.dot(full, lines)
+            symmetric_f[a, b] = symmetric_f[b, a] = sign * f[a, b]
+    products = np.dot(symmetric_f, covariance_rows)
     for j in range(size):
-        out[j] = width[j, j]
+        variances[j] = base_covariance[j, j]
     for a in range(count):
         for j in range(size):
-            out[j] -= products[a, j] * lines[a, j]
+            variances[j] -= products[a, j] * covariance_rows[a, j]
     for j in range(size):
-        out[j] = max(out[j], EPS * width[j, j])
+        variances[j] = max(variances[j], EPS * base_covariance[j, j])
     for a in range(places.size):  # where that cancels: the variance is close to that of the noise
         j, precision = places[a], roots[a] * roots[a]
-        if sign > 0.0 and precision * width[j, j] > 1.0:
-            out[j] = max(1.0 - inner[a, a] / precision, EPS) / precision
+        if sign > 0.0 and precision * base_covariance[j, j] > 1.0:
+            variances[j] = max(1.0 - f[a, a] / precision, EPS) / precision
 
 
 @compiled(nogil=True, fastmath=FAST_MATH)
-def add_f_sums(places, work, pending, inner):  # type: ignore[no-untyped-def]
-    """inner[c] += pending[c] F at the places."""
+def add_f_sums(places, work, weights, f_sums):  # type: ignore[no-untyped-def]
+    """f_sums[c] += weights[c] F at the places."""
     count = places.size
-    for c in range(pending.size):
+    for c in range(weights.size):
         system = work[c, : count * count].reshape(count, count)
         for a in range(count):
             for b in range(a + 1):
-                inner[c, places[a], places[b]] += pending[c] * system[a, b]
+                f_sums[c, places[a], places[b]] += weights[c] * system[a, b]
 
 
 # Numbers in the arrays of one batch of rows.
@@ -595,22 +603,24 @@ class ObservedInverse:
             return np.einsum("ijj->ij", self.base)
         return np.diag(self.base)[self.places] - np.einsum("igj,igj->ij", self.half, self.half)
 
-    def times(self, away: Array) -> Array:
+    def times(self, deviations: Array) -> Array:
         """The products with vectors (n x m), one for each inverse unless there is one alone."""
         if self.base.ndim == 3:
-            return np.asarray((self.base @ away[:, :, None])[:, :, 0])
-        lines = np.zeros((len(away), len(self.base)))
-        np.put_along_axis(lines, np.broadcast_to(self.places, away.shape), away, axis=1)
-        images = np.take_along_axis(lines @ self.base, self.places, axis=1)
-        pulled = self.half.transpose(0, 2, 1) @ (self.half @ away[:, :, None])
-        return np.asarray(images - pulled[:, :, 0])
+            return np.asarray((self.base @ deviations[:, :, None])[:, :, 0])
+        filled = np.zeros((len(deviations), len(self.base)))
+        np.put_along_axis(
+            filled, np.broadcast_to(self.places, deviations.shape), deviations, axis=1
+        )
+        images = np.take_along_axis(filled @ self.base, self.places, axis=1)
+        correction = self.half.transpose(0, 2, 1) @ (self.half @ deviations[:, :, None])
+        return np.asarray(images - correction[:, :, 0])
 
-    def blocks(self, rows: IntArray, at: IntArray) -> Array:
+    def blocks(self, rows: IntArray, positions: IntArray) -> Array:
         """The blocks (r x s x s) of some of the inverses at s of their own numbers (r x s)."""
         if self.base.ndim == 3:
-            return self.base[rows[:, None, None], at[:, :, None], at[:, None, :]]
-        places = np.take_along_axis(self.places[rows], at, axis=1)
-        parts = self.half[rows[:, None], :, at]  # r x s x g
+            return self.base[rows[:, None, None], positions[:, :, None], positions[:, None, :]]
+        places = np.take_along_axis(self.places[rows], positions, axis=1)
+        parts = self.half[rows[:, None], :, positions]  # r x s x g
         blocks = self.base[places[:, :, None], places[:, None, :]]
         return np.asarray(blocks - parts @ parts.transpose(0, 2, 1))
 
@@ -652,13 +662,13 @@ class WholeInverse:
 
 @limits_blas
 def leave_one_out(
-    values: Array, noise: float, rows: RowMixture, owners: IntArray
+    values: Array, noise: float, rows: RowMixture, source_columns: IntArray
 ) -> tuple[Array, Array]:
     """Return conditional mean and variance of each observed number, as if it had been missing.
 
-    Both are (n x d). Given the other numbers of its row, but for those of the same owner, such as
-    the indicators of a category. With Q the inverse of the covariance of the observed numbers x of
-    a row under a component, those of an owner, B, have the mean
+    Both are (n x d). Given the other numbers of its row, but for those of the same source column,
+    such as the indicators of a category. With Q the inverse of the covariance of the observed numbers x of
+    a row under a component, those of a source column, B, have the mean
     ``x_B - Q_BB^-1 (Q (x - mean))_B`` and the covariance ``Q_BB^-1`` given the others. The
     components count by their densities of these. NaN where a number is missing.
 
@@ -669,54 +679,65 @@ def leave_one_out(
     noise : float
         The variance of the noise that each number has beyond the rows' own distribution.
     rows : RowMixture
-    owners : array of integers (d,)
-        From 0, in ascending order; numbers of one owner are observed together.
+    source_columns : array of integers (d,)
+        The column of the source table that each number codes, from 0, in ascending order. Numbers
+        of one source column are observed together.
     """
     observed = ~np.isnan(values)
     means, variances, logs = (np.zeros((len(rows.means), *values.shape)) for _ in range(3))
-    widths = np.bincount(owners)
-    starts = np.searchsorted(owners, np.arange(widths.size))
-    shared = [(w, starts[widths == w]) for w in np.unique(widths[widths > 1])]
+    source_widths = np.bincount(source_columns)
+    starts = np.searchsorted(source_columns, np.arange(source_widths.size))
+    wide_sources = [
+        (w, starts[source_widths == w]) for w in np.unique(source_widths[source_widths > 1])
+    ]
     noisy = rows.covariances + noise * np.eye(values.shape[1])
-    whole = [WholeInverse.of(total) for total in noisy]
+    whole_inverses = [WholeInverse.of(total) for total in noisy]
     by_missing = bool(
         np.all(np.diagonal(noisy, axis1=1, axis2=2) <= LARGEST_PRECISION_RATIO * noise)
     )
     for members, places in rows_by_pattern(observed):
         check_time()
-        few = by_missing and 2 * places.shape[1] > values.shape[1]
-        alike = len(places) == 1
+        updates_whole = by_missing and 2 * places.shape[1] > values.shape[1]
+        shares_pattern = len(places) == 1
         pattern = observed[members[: len(places)]]
-        before = np.cumsum(pattern, axis=1) - pattern
+        n_observed_before = np.cumsum(pattern, axis=1) - pattern
         for c, total in enumerate(noisy):
-            inverse = whole[c].of_observed(places) if few else ObservedInverse.of(total, places)
+            inverse = (
+                whole_inverses[c].of_observed(places)
+                if updates_whole
+                else ObservedInverse.of(total, places)
+            )
             x = values[members[:, None], places]
-            away = x - rows.means[c, places]
-            weighted = inverse.times(away)
+            deviations = x - rows.means[c, places]
+            weighted = inverse.times(deviations)
             precisions = inverse.diagonal
-            density = inverse.log_determinant - np.sum(weighted * away, axis=1)
+            density = inverse.log_determinant - np.sum(weighted * deviations, axis=1)
             cells = members[:, None], places
             means[c][cells] = x - weighted / precisions
             variances[c][cells] = 1.0 / precisions
             logs[c][cells] = density[:, None] - np.log(precisions) + weighted**2 / precisions
-            for width, begins in shared:
-                # Pairs of a row and an owner. One row stands for all that are observed alike.
-                lines, which = np.nonzero(pattern[:, begins])
-                at = before[lines, begins[which]][:, None] + np.arange(width)
-                within = inverse.blocks(lines, at)
-                spread = np.linalg.inv(within)
-                line = np.arange(members.size)[:, None] if alike else lines
-                pulled = weighted[line[..., None], at]
-                correction = (spread @ pulled[..., None])[..., 0]
-                others = density[line] - np.linalg.slogdet(within)[1]
-                cells = members[line][..., None], begins[which][:, None] + np.arange(width)
-                means[c][cells] = x[line[..., None], at] - correction
-                variances[c][cells] = np.einsum("ijj->ij", spread)
-                logs[c][cells] = (others + np.sum(correction * pulled, axis=-1))[..., None]
+            for width, first_columns in wide_sources:
+                # Pairs of a row and a source column. One row stands for all that are observed alike.
+                lines, which = np.nonzero(pattern[:, first_columns])
+                positions = n_observed_before[lines, first_columns[which]][:, None] + np.arange(
+                    width
+                )
+                precision_blocks = inverse.blocks(lines, positions)
+                covariances = np.linalg.inv(precision_blocks)
+                line = np.arange(members.size)[:, None] if shares_pattern else lines
+                weighted_blocks = weighted[line[..., None], positions]
+                correction = (covariances @ weighted_blocks[..., None])[..., 0]
+                others = density[line] - np.linalg.slogdet(precision_blocks)[1]
+                cells = members[line][..., None], first_columns[which][:, None] + np.arange(width)
+                means[c][cells] = x[line[..., None], positions] - correction
+                variances[c][cells] = np.einsum("ijj->ij", covariances)
+                logs[c][cells] = (others + np.sum(correction * weighted_blocks, axis=-1))[
+                    ..., None
+                ]
     logs = 0.5 * logs + rows.log_shares[:, None, None]
     weights = np.exp(logs - np.max(logs, axis=0))
-    predicted, spread = moments_of(weights / np.sum(weights, axis=0), means, variances)
-    return np.where(observed, predicted, np.nan), np.where(observed, spread, np.nan)
+    predicted, covariances = moments_of(weights / np.sum(weights, axis=0), means, variances)
+    return np.where(observed, predicted, np.nan), np.where(observed, covariances, np.nan)
 
 
 def moments_of(weights: Array, means: Array, variances: Array) -> tuple[Array, Array]:
@@ -731,22 +752,22 @@ def rows_by_pattern(observed: Mask) -> Iterator[tuple[IntArray, IntArray]]:
     The places are (1 x m) of rows that are observed at the same, (b x m) of rows that are observed
     at equally many.
     """
-    seen = np.flatnonzero(observed.any(axis=1))
-    packed = np.packbits(observed[seen], axis=1)
+    observed_rows = np.flatnonzero(observed.any(axis=1))
+    packed = np.packbits(observed[observed_rows], axis=1)
     _, pattern = np.unique(packed, axis=0, return_inverse=True)
     order = np.argsort(pattern.ravel(), kind="stable")
     sizes = np.bincount(pattern.ravel())
-    scattered = [seen[:0]]
-    for rows in np.split(seen[order], np.cumsum(sizes)[:-1]):
+    rare_rows = [observed_rows[:0]]
+    for rows in np.split(observed_rows[order], np.cumsum(sizes)[:-1]):
         if rows.size >= LEAST_ROWS_OF_PATTERN:
             yield rows, np.flatnonzero(observed[rows[0]])[None]
         else:
-            scattered.append(rows)
-    others = np.concatenate(scattered)
+            rare_rows.append(rows)
+    others = np.concatenate(rare_rows)
     counts = np.count_nonzero(observed[others], axis=1)
     for m in np.unique(counts):
-        alike = others[counts == m]
+        rows_of_count = others[counts == m]
         size = max(1, NUMBERS_PER_BATCH // int(m) ** 2)
-        for first in range(0, alike.size, size):
-            members = alike[first : first + size]
+        for first in range(0, rows_of_count.size, size):
+            members = rows_of_count[first : first + size]
             yield members, np.nonzero(observed[members])[1].reshape(members.size, int(m))

@@ -64,8 +64,8 @@ class WeightedScores:
         the cell included; infinity where there is none.
         """
         sums = np.cumsum(self.odds)
-        whole = (sums[-1] if sums.size else 0.0) + odds
-        places = np.searchsorted(sums, level * whole * (1.0 - ODDS_ROUNDING))
+        total = (sums[-1] if sums.size else 0.0) + odds
+        places = np.searchsorted(sums, level * total * (1.0 - ODDS_ROUNDING))
         return np.append(self.values, np.inf)[places]
 
 
@@ -179,9 +179,9 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         problem.model.block(block)
         calibrated = self.blocks[block]
         if what not in calibrated.scores:
-            held, [other] = VALUES_WITHOUT[what], calibrated.scores
+            values, [method] = VALUES_WITHOUT[what], calibrated.scores
             raise ModelError(
-                f"block {block!r} has {held} and no conformal {what}; take .{other}({block!r})"
+                f"block {block!r} has {values} and no conformal {what}; take .{method}({block!r})"
             )
         level = self.confidence_level if level is None else probability(level, "level")
         cells = Cells.of(problem, self.tables, block, rows, columns, pairs)
@@ -201,7 +201,7 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
 
 
 def conformalized(
-    whole: Any,
+    posterior: Any,
     posterior_of: Callable[..., Any],
     confidence_level: float,
     missingness: Any,
@@ -215,8 +215,8 @@ def conformalized(
     ``posterior_of`` computes a posterior of a model, data, seed and options.
     """
     level, share = probability(confidence_level, "confidence_level"), probability(share, "share")
-    seed, problem = checked_seed(random_state), whole.problem
-    if whole.tables is not problem.tables:
+    seed, problem = checked_seed(random_state), posterior.problem
+    if posterior.tables is not problem.tables:
         raise ModelError(
             "this posterior is one of new rows, of which no entries can be held out; ask the"
             " posterior that it was conditioned from"
@@ -232,13 +232,17 @@ def conformalized(
             for block in problem.model.blocks
         }
         remaining = held_out.remaining(data)
-        rest = posterior_of(problem.model, remaining, whole.random_state, whole.options)
+        remaining_posterior = posterior_of(
+            problem.model, remaining, posterior.random_state, posterior.options
+        )
         for name, held in held_out.values.items():
-            how = option_of_block(missingness, name, "missingness")
-            odds = odds_of(name, how, rest, held.values.size, posterior_of, seed)
+            block_missingness = option_of_block(missingness, name, "missingness")
+            odds = odds_of(
+                name, block_missingness, remaining_posterior, held.values.size, posterior_of, seed
+            )
             groups = groups_of(name, option_of_block(by, name, "by"), tables[name].shape[1])
-            blocks[name] = calibrated(rest, name, held, groups, odds)
-    return ConformalPredictions(rest, level, blocks, problem.tables)
+            blocks[name] = calibrated(remaining_posterior, name, held, groups, odds)
+    return ConformalPredictions(remaining_posterior, level, blocks, problem.tables)
 
 
 def check_held_out(tables: Mapping[str, Table]) -> None:
@@ -251,9 +255,11 @@ def check_held_out(tables: Mapping[str, Table]) -> None:
             )
 
 
-def calibrated(rest: Any, name: str, held: Held, groups: IntArray, odds: Odds) -> CalibratedBlock:
+def calibrated(
+    posterior: Any, name: str, held: Held, groups: IntArray, odds: Odds
+) -> CalibratedBlock:
     """Return a block with the scores of its held-out entries."""
-    likelihood: Any = rest.model.block(name).likelihood
+    likelihood: Any = posterior.model.block(name).likelihood
     weights, group_of = odds(held.rows, held.columns), groups[held.columns]
 
     def by_groups(scores: Array) -> tuple[WeightedScores, ...]:
@@ -262,14 +268,14 @@ def calibrated(rest: Any, name: str, held: Held, groups: IntArray, odds: Odds) -
 
     scores = {}
     if likelihood.width == 1 and likelihood.kind is not ValueKind.LABEL:  # numbers, counts, levels
-        mean, sd = moments(rest, name, held.rows, held.columns)
-        away = np.abs(held.values - mean)
+        mean, sd = moments(posterior, name, held.rows, held.columns)
+        distances_from_mean = np.abs(held.values - mean)
         with np.errstate(divide="ignore", invalid="ignore"):
-            distances = np.where(away > 0.0, away / sd, 0.0)
+            distances = np.where(distances_from_mean > 0.0, distances_from_mean / sd, 0.0)
         scores["interval"] = by_groups(np.where(np.isnan(distances), np.inf, distances))
     if has_probabilities(likelihood):
         value = np.searchsorted(likelihood.values, held.values)
-        probabilities = rest.probabilities(name, held.rows, held.columns)
+        probabilities = posterior.probabilities(name, held.rows, held.columns)
         scores["set"] = by_groups(1.0 - probabilities[np.arange(value.size), value])
     return CalibratedBlock(groups, scores, odds)
 
@@ -279,12 +285,14 @@ def moments(posterior: Any, block: str, rows: IntArray, columns: IntArray) -> tu
     return posterior.predict(block, rows, columns), posterior.sd(block, rows, columns)
 
 
-def option_of_block(option: Any, name: str, what: str) -> Any:
+def option_of_block(option: Any, name: str, option_name: str) -> Any:
     """The value of an option for a block, which is given by itself or in a dict by block name."""
     if not isinstance(option, Mapping):
         return option
     if name not in option:
-        raise ModelError(f"{what}: the dict has nothing for block {name!r}; give it a value")
+        raise ModelError(
+            f"{option_name}: the dict has nothing for block {name!r}; give it a value"
+        )
     return option[name]
 
 
@@ -306,15 +314,20 @@ def groups_of(name: str, by: Any, n_columns: int) -> IntArray:
 
 
 def odds_of(
-    name: str, how: Any, rest: Any, n_held: int, posterior_of: Callable[..., Any], seed: int
+    name: str,
+    missingness: Any,
+    posterior: Any,
+    n_held: int,
+    posterior_of: Callable[..., Any],
+    seed: int,
 ) -> Odds:
     """The odds of being missing as a function of cells.
 
     Parameters
     ----------
     name : str
-    how : "uniform", "rank1", "bernoulli" or array
-    rest : Posterior
+    missingness : "uniform", "rank1", "bernoulli" or array
+    posterior : Posterior
         Of the entries that are not held out; probabilities are estimated from these alone, since
         held-out and missing entries may not differ in what is known of them.
     n_held : int
@@ -322,20 +335,20 @@ def odds_of(
         As ``conformalized`` takes one.
     seed : int
     """
-    table = rest.problem.tables[name]
-    if not isinstance(how, str):
-        return given_odds(name, how, table.shape)
-    if how == "uniform":
+    table = posterior.problem.tables[name]
+    if not isinstance(missingness, str):
+        return given_odds(name, missingness, table.shape)
+    if missingness == "uniform":
         return lambda rows, columns: np.ones(rows.size)
-    if how == "rank1":
+    if missingness == "rank1":
         probability_of = product_of_shares(table)
-    elif how == "bernoulli":
-        check_size(rest.problem, name)
+    elif missingness == "bernoulli":
+        check_size(posterior.problem, name)
         probability_of = logistic(table, posterior_of, seed)
     else:
         raise ModelError(
-            f"missingness={how!r} was given for block {name!r}; 'uniform', 'rank1', 'bernoulli' or"
-            " the probabilities of being missing are needed"
+            f"missingness={missingness!r} was given for block {name!r}; 'uniform', 'rank1',"
+            " 'bernoulli' or the probabilities of being missing are needed"
         )
     kept_share = table.n_entries / (table.n_entries + n_held)
 
@@ -349,13 +362,13 @@ def odds_of(
     return odds
 
 
-def given_odds(name: str, how: Any, shape: tuple[int, int]) -> Odds:
+def given_odds(name: str, probabilities: Any, shape: tuple[int, int]) -> Odds:
     """The odds of given probabilities of being missing."""
     try:
-        missing = np.broadcast_to(np.asarray(how, dtype=np.float64), shape)
+        missing = np.broadcast_to(np.asarray(probabilities, dtype=np.float64), shape)
     except (TypeError, ValueError):
         raise DataError(
-            f"missingness of block {name!r}: {a_type(how)} was given; probabilities of"
+            f"missingness of block {name!r}: {a_type(probabilities)} was given; probabilities of"
             f" shape {shape} are needed, or a row or a column of them"
         ) from None
     wrong = ~((missing > 0.0) & (missing < 1.0))
@@ -368,11 +381,11 @@ def given_odds(name: str, how: Any, shape: tuple[int, int]) -> Odds:
     return lambda rows, columns: missing[rows, columns] / (1.0 - missing[rows, columns])
 
 
-def product_of_shares(left: Table) -> Odds:
+def product_of_shares(table: Table) -> Odds:
     """Probabilities as a product over rows and columns."""
-    n_rows, n_columns = left.shape
-    of_rows = shares_of(left.row_counts, n_columns)
-    of_columns = shares_of(left.column_counts, n_rows) / (left.n_entries / left.n_cells)
+    n_rows, n_columns = table.shape
+    of_rows = shares_of(table.row_counts, n_columns)
+    of_columns = shares_of(table.column_counts, n_rows) / (table.n_entries / table.n_cells)
     return lambda rows, columns: of_rows[rows] * of_columns[columns]
 
 
@@ -389,15 +402,15 @@ def shares_of(counts: IntArray, n: int) -> Array:
     return np.asarray((counts + strength * mean) / (n + strength))
 
 
-def logistic(left: Table, posterior_of: Callable[..., Any], seed: int) -> Odds:
+def logistic(table: Table, posterior_of: Callable[..., Any], seed: int) -> Odds:
     """Probabilities by effects of rows and columns and few factors, of a posterior."""
-    mask = np.zeros(left.shape)
-    mask[left.rows, left.columns] = 1.0
+    mask = np.zeros(table.shape)
+    mask[table.rows, table.columns] = 1.0
     block = Block("observed", Bernoulli(), bias=True, row_effects=True)
     posterior = posterior_of(
         Model([block], [NuclearNorm()]),
         {"observed": mask},
         seed,
-        {"factors": min(MISSINGNESS_FACTORS, *left.shape), **MISSINGNESS_OPTIONS},
+        {"factors": min(MISSINGNESS_FACTORS, *table.shape), **MISSINGNESS_OPTIONS},
     )
     return lambda rows, columns: np.asarray(posterior.predict("observed", rows, columns))

@@ -107,7 +107,7 @@ class CoordinateAscent:
         least_rise = budget.tol * observed.n_entries
         most_sweeps = len(history) + max(budget.max_iter, 1)
         while True:
-            before = history[-1].evidence if history else -np.inf
+            previous_evidence = history[-1].evidence if history else -np.inf
             rises = np.diff([sweep.evidence for sweep in history[-3:]])
             if len(history) > SWEEPS_OF_FIXED_NOISE + 1 and (
                 rises[1]
@@ -139,13 +139,15 @@ class CoordinateAscent:
                     f"stopped after {len(history)} sweeps",
                     StopReason.FROM_OUTSIDE,
                 )
-            size = abs(before) + abs(engine.evidence) + n_numbers
-            check_rise(before, engine.evidence, BOUND_ROUNDING * size + 16.0 * engine.rounding)
+            size = abs(previous_evidence) + abs(engine.evidence) + n_numbers
+            check_rise(
+                previous_evidence, engine.evidence, BOUND_ROUNDING * size + 16.0 * engine.rounding
+            )
             self.engine = engine
             seconds = time.perf_counter() - self.began
             history.append(Sweep(len(history) + 1, engine.evidence, engine.n_factors, seconds))
             display = current()
-            share = display.fall(engine.evidence - before, least_rise)
+            share = display.fall(engine.evidence - previous_evidence, least_rise)
             share = max(share, len(history) / most_sweeps, seconds / budget.max_seconds)
             display.report(
                 f"evidence {engine.evidence:.6g}, {' '.join(str(engine).split())}", share

@@ -297,16 +297,16 @@ def initial_state(
     means = np.array(design.fixed_values)
     drawn = rng.standard_normal((mean_squares.size, n_factors))
     means[:, :n_factors] = np.sqrt(mean_squares)[:, None] * drawn
-    usual = np.array([summary.reference_square for summary in observed.summaries])
+    reference_squares = np.array([summary.reference_square for summary in observed.summaries])
     ridges = np.array([block.ridge for block in observed.blocks])
-    effects = np.where(ridges > 0.0, ridges, 1.0 / usual)
-    usual_precision = 1.0 / float(np.mean(mean_squares))
+    effects_precisions = np.where(ridges > 0.0, ridges, 1.0 / reference_squares)
+    mean_precision = 1.0 / float(np.mean(mean_squares))
     if weight is not None:
-        weight = max(weight, LEAST_RELATIVE_WEIGHT * np.sqrt(usual_precision))
+        weight = max(weight, LEAST_RELATIVE_WEIGHT * np.sqrt(mean_precision))
     priors = Priors(
-        factors=np.full(n_factors, usual_precision if weight is None else weight**2),
-        row_effects=effects[list(design.row_blocks)],
-        biases=effects,
+        factors=np.full(n_factors, mean_precision if weight is None else weight**2),
+        row_effects=effects_precisions[list(design.row_blocks)],
+        biases=effects_precisions,
         bias_means=np.array([np.mean(summary.centres) for summary in observed.summaries]),
         noise=noise,
         noise_prior_centre=1.0 / float(np.mean(1.0 / (INITIAL_NOISE_SHARE * mean_squares))),

@@ -153,8 +153,8 @@ def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior
 def fading_factors(state: FactorState) -> Mask:
     """Which factors with learned precisions are hardly determined by the data."""
     priors, k = state.priors, state.design.n_factors
-    unknown = priors.factors * np.mean(state.columns.variances[:, :k], axis=0)
-    return np.asarray((unknown > 1.0 - FADING_SHARE) & (priors.weight is None))
+    variance_ratios = priors.factors * np.mean(state.columns.variances[:, :k], axis=0)
+    return np.asarray((variance_ratios > 1.0 - FADING_SHARE) & (priors.weight is None))
 
 
 def columns_step(
@@ -164,10 +164,10 @@ def columns_step(
     columns, residuals = columns_given(observed, state, sums)
     design, priors = state.design, state.priors
     if learns_noise:
-        noise, usual = best_noise(observed, priors, sums, residuals)
-        priors = attrs.evolve(priors, noise=noise, noise_prior_centre=usual)
-    sides = [(columns, sums), rotated(design, columns, sums, observed.shape[0], priors.weight)]
-    candidates = [(*pair, best_priors(observed, design, priors, *pair)) for pair in sides]
+        noise, noise_prior_centre = best_noise(observed, priors, sums, residuals)
+        priors = attrs.evolve(priors, noise=noise, noise_prior_centre=noise_prior_centre)
+    pairs = [(columns, sums), rotated(design, columns, sums, observed.shape[0], priors.weight)]
+    candidates = [(*pair, best_priors(observed, design, priors, *pair)) for pair in pairs]
     values = [prior_terms(observed, design, *candidate) for candidate in candidates]
     best = int(values[1] > values[0])
     columns, sums, priors = candidates[best]
@@ -217,18 +217,20 @@ def best_noise(
     observed: Observed, priors: Priors, sums: RowSums, residuals: Array
 ) -> tuple[Array, float]:
     """Variances of the noise that make the bound largest, and the centre of their prior."""
-    noise, usual = np.array(priors.noise), priors.noise_prior_centre
+    noise, noise_prior_centre = np.array(priors.noise), priors.noise_prior_centre
     learned = observed.columns_with_noise
-    means = (residuals + NOISE_PRIOR_ENTRIES * usual) / (observed.counts + NOISE_PRIOR_ENTRIES)
+    means = (residuals + NOISE_PRIOR_ENTRIES * noise_prior_centre) / (
+        observed.counts + NOISE_PRIOR_ENTRIES
+    )
     noise[learned] = np.maximum(means, LEAST_NOISE_SHARE * observed.mean_squares)[learned]
     if learned.size:
-        usual = 1.0 / float(np.mean(1.0 / noise[learned]))
+        noise_prior_centre = 1.0 / float(np.mean(1.0 / noise[learned]))
     for b, block in enumerate(observed.blocks):
         total = np.sum(block.required_summary.counts)
         if block.learned_noise == "block" and total:
             mean = (np.sum(residuals[block.columns]) + sums.variance_sums[b]) / total
             noise[block.columns] = max(float(mean), LEAST_PREDICTOR_NOISE)
-    return noise, usual
+    return noise, noise_prior_centre
 
 
 def data_term(observed: Observed, priors: Priors, sums: RowSums, residuals: Array) -> float:
@@ -274,17 +276,17 @@ def rotated(
     squares = np.sum(columns.covariances, axis=0)[where] + columns.means.T @ columns.means
     values, axes = np.linalg.eigh(sums.outer_products[where[:k, :k]])
     root = (axes * np.sqrt(values)) @ axes.T
-    sizes, turn = np.linalg.eigh(root @ squares[:k, :k] @ root)
-    sizes, turn = np.maximum(sizes[::-1], 0.0), turn[:, ::-1]
-    stretch = np.full(k, float(n_rows))
+    sizes, rotation = np.linalg.eigh(root @ squares[:k, :k] @ root)
+    sizes, rotation = np.maximum(sizes[::-1], 0.0), rotation[:, ::-1]
+    scales = np.full(k, float(n_rows))
     if weight is not None:
         excess_rows = float(n_rows - design.fixed_values.shape[0])
         products = weight**2 * np.maximum(sizes, EPS * np.max(sizes))
         larger = 0.5 * (abs(excess_rows) + np.sqrt(excess_rows**2 + 4.0 * products))
-        stretch = larger if excess_rows >= 0.0 else products / larger
-    inverse = (turn / np.sqrt(stretch)).T @ root  # R^-1
-    forward = ((axes / np.sqrt(values)) @ axes.T @ turn * np.sqrt(stretch)).T  # R'
-    log_det = 0.5 * float(np.sum(np.log(stretch)) - np.sum(np.log(values)))  # of R
+        scales = larger if excess_rows >= 0.0 else products / larger
+    inverse = (rotation / np.sqrt(scales)).T @ root  # R^-1
+    forward = ((axes / np.sqrt(values)) @ axes.T @ rotation * np.sqrt(scales)).T  # R'
+    log_det = 0.5 * float(np.sum(np.log(scales)) - np.sum(np.log(values)))  # of R
     of_columns, of_rows = np.eye(width), np.eye(width)
     of_columns[:k, :k], of_rows[:k, :k] = inverse, forward
     covariances = np.empty_like(columns.covariances)
@@ -314,8 +316,12 @@ def best_priors(
     bias_means = np.array(priors.bias_means)
     for place, b in enumerate(design.row_blocks):
         if not observed.blocks[b].ridge:
-            counted = EFFECTS_PRIOR_COUNT * observed.blocks[b].required_summary.reference_square
-            row_effects[place] = (n_rows + EFFECTS_PRIOR_COUNT) / (of_rows[k + place] + counted)
+            prior_squares = (
+                EFFECTS_PRIOR_COUNT * observed.blocks[b].required_summary.reference_square
+            )
+            row_effects[place] = (n_rows + EFFECTS_PRIOR_COUNT) / (
+                of_rows[k + place] + prior_squares
+            )
     for b, block in enumerate(observed.blocks):
         if block.layout.n_biases:
             means = columns.means[block.columns, -1] + block.required_summary.centres
@@ -324,8 +330,8 @@ def best_priors(
             if not block.ridge:
                 variances = columns.covariances[block.columns, -1]
                 squares = np.sum(variances + (means - bias_means[b]) ** 2)
-                counted = EFFECTS_PRIOR_COUNT * block.required_summary.reference_square
-                biases[b] = (means.size + EFFECTS_PRIOR_COUNT) / (squares + counted)
+                prior_squares = EFFECTS_PRIOR_COUNT * block.required_summary.reference_square
+                biases[b] = (means.size + EFFECTS_PRIOR_COUNT) / (squares + prior_squares)
     return attrs.evolve(
         priors, factors=factors, row_effects=row_effects, biases=biases, bias_means=bias_means
     )

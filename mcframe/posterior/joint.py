@@ -62,9 +62,9 @@ class JointPosterior:
             dense = dense_observations(observed, self.noise, moments)
             rows = self.rows.condition(dense.values, dense.precisions)
             moments = rows.moments()
-            moved = float(np.max(np.abs(moments[0] - last_means), initial=0.0))
+            change = float(np.max(np.abs(moments[0] - last_means), initial=0.0))
             size = 1.0 + float(np.max(np.abs(moments[0])))
-            if not observed.needs_bounds or moved <= 1e-8 * size:
+            if not observed.needs_bounds or change <= 1e-8 * size:
                 break
             last_means = moments[0]
         return attrs.evolve(self, observed=observed, rows=rows)
@@ -158,13 +158,13 @@ def joint_sweeps(
 
 def column_variances(observed: Observed) -> Array:
     """The variance of the values of each column of Z about their mean, above 0."""
-    spread = np.ones(observed.shape[1])
+    column_variance = np.ones(observed.shape[1])
     for block in observed.blocks:
         if block.learned_noise == "column":
             counts = np.maximum(block.by_column(np.ones(block.y.size)), 1)
             deviations = block.y - (block.by_column(block.y) / counts)[block.entry_columns]
             variances = block.by_column(np.square(deviations)) / counts
-            spread[block.columns] = np.where(
+            column_variance[block.columns] = np.where(
                 variances > 0.0, variances, block.required_summary.reference_square
             )
-    return spread
+    return column_variance

@@ -176,17 +176,23 @@ class ObservedBlock:
         weight, offset = at_entries(self.weights, entries), at_entries(self.offset, entries)
         if self.learned_noise == "column":
             return PseudoObservations(y, np.broadcast_to(weight, y.shape))
-        shaped = (-1, likelihood.width) if likelihood.width > 1 else (-1,)
-        mean, variance = mean.reshape(shaped), variance.reshape(shaped)
+        z_shape = (-1, likelihood.width) if likelihood.width > 1 else (-1,)
+        mean, variance = mean.reshape(z_shape), variance.reshape(z_shape)
         if self.learned_noise == "block":
-            centre, spread = best_gaussian(
+            noisy_mean, noisy_variance = best_gaussian(
                 likelihood, mean + offset, np.asarray(noise), y, weights=weight
             )
-            expected = weight * likelihood.expected_log_likelihood(centre, spread, y)[0]
-            constant = float(np.sum(expected + 0.5 * np.log(spread) + 0.5))
-            rounding = rounding_of(offset, (centre - mean - offset) / noise)
+            expected = (
+                weight * likelihood.expected_log_likelihood(noisy_mean, noisy_variance, y)[0]
+            )
+            constant = float(np.sum(expected + 0.5 * np.log(noisy_variance) + 0.5))
+            rounding = rounding_of(offset, (noisy_mean - mean - offset) / noise)
             return PseudoObservations(
-                centre - offset, np.ones(y.size), constant, float(np.sum(spread)), rounding
+                noisy_mean - offset,
+                np.ones(y.size),
+                constant,
+                float(np.sum(noisy_variance)),
+                rounding,
             )
         value, precision, constants = likelihood.gaussian_bound(mean + offset, variance, y)
         shaped_weight = weight[:, None] if np.ndim(weight) and value.ndim > 1 else weight
@@ -371,22 +377,22 @@ def table_without_entries(problem: Problem, name: str, n_rows: int) -> Table:
     return empty.on_standard_of(fitted)
 
 
-def with_computed_summaries(entries: Observed, total: Callable[..., Any]) -> Observed:
+def with_computed_summaries(entries: Observed, sum_over_entries: Callable[..., Any]) -> Observed:
     """The entries with a summary of each block, which takes three sums over all entries.
 
-    ``total(question, *arguments)`` is the sum of ``question(entries, *arguments)`` over entries
+    ``sum_over_entries(question, *arguments)`` is the sum of ``question(entries, *arguments)`` over entries
     that have no summary yet, wherever they are.
     """
     means = tuple(np.zeros(block.n_columns) for block in entries.blocks)
     for _ in range(2):  # for the mean of numbers far from 0 is off by their rounding
-        counts, deviations = zip(*total(sums_about, means), strict=True)
+        counts, deviations = zip(*sum_over_entries(sums_about, means), strict=True)
         sums = zip(means, deviations, counts, strict=True)
         means = tuple(mean + deviation / np.maximum(n, 1) for mean, deviation, n in sums)
     grand_means = tuple(
         float(np.sum(n * mean) / max(np.sum(n), 1)) for n, mean in zip(counts, means, strict=True)
     )
     centres = tuple(map(centres_of, entries.blocks, means, counts))
-    squares = total(squares_about, centres, grand_means)
+    squares = sum_over_entries(squares_about, centres, grand_means)
     statistics = zip(entries.blocks, centres, counts, squares, strict=True)
     return entries.with_summaries(tuple(summary_of(*of_block) for of_block in statistics))
 
@@ -415,8 +421,8 @@ def squares_about(
         with np.errstate(divide="ignore"):
             logs = float(np.sum(np.broadcast_to(np.log(block.weights), block.y.shape)))
         by_column = block.by_column(np.square(block.z - centre[block.entry_columns]))
-        spread = float(np.sum(np.square(block.z - grand_mean)))
-        sums.append((by_column, spread, float(np.sum(np.square(block.z))), logs))
+        square_about_mean = float(np.sum(np.square(block.z - grand_mean)))
+        sums.append((by_column, square_about_mean, float(np.sum(np.square(block.z))), logs))
     return tuple(sums)
 
 
@@ -436,20 +442,20 @@ def summary_of(block: ObservedBlock, centres: Array, counts: Array, sums: Any) -
     Mean squares of columns with few entries are shrunk towards that of the others, on the scale
     of logarithms, since the units of columns may differ by orders of magnitude.
     """
-    by_column, spread, square, log_weights = sums
-    usual_square, mean_squares, size = 1.0, np.ones(centres.size), float(np.sum(counts))
+    by_column, square_about_mean, square, log_weights = sums
+    reference_square, mean_squares, size = 1.0, np.ones(centres.size), float(np.sum(counts))
     if block.unfitted.location and size:
-        usual_square = spread / size or square / size or 1.0
+        reference_square = square_about_mean / size or square / size or 1.0
         seen = by_column > 0.0
-        mean_squares = np.full(centres.size, usual_square)
+        mean_squares = np.full(centres.size, reference_square)
         if seen.any():
             logs = np.log(by_column[seen] / counts[seen])
-            usual = np.average(logs, weights=counts[seen])
+            mean_log = np.average(logs, weights=counts[seen])
             weights = np.where(seen, counts, 0.0)
-            shrunk = np.full(centres.size, usual)
-            shrunk[seen] = (weights[seen] * logs + MEAN_SQUARE_PRIOR_ENTRIES * usual) / (
+            shrunk = np.full(centres.size, mean_log)
+            shrunk[seen] = (weights[seen] * logs + MEAN_SQUARE_PRIOR_ENTRIES * mean_log) / (
                 weights[seen] + MEAN_SQUARE_PRIOR_ENTRIES
             )
             mean_squares = np.exp(shrunk)
     counts = np.repeat(counts, block.unfitted.width)
-    return Summary(centres, counts, mean_squares, usual_square, log_weights)
+    return Summary(centres, counts, mean_squares, reference_square, log_weights)

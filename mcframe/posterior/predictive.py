@@ -234,8 +234,8 @@ class Predictive:
     def cdf(self, y: Array) -> Array:
         """P(Y <= y), y in standard units."""
         if self.is_normal:
-            away = (y - self.means) / np.sqrt(self.variances + self.noise)
-            return np.asarray(np.sum(self.weights * ndtr(away), axis=0))
+            standardised = (y - self.means) / np.sqrt(self.variances + self.noise)
+            return np.asarray(np.sum(self.weights * ndtr(standardised), axis=0))
         likelihood: Any = self.likelihood
         probability = self.expected(lambda z: likelihood.cdf(z, np.broadcast_to(y, z.shape)))
         if np.any(self.is_wide):
@@ -279,22 +279,22 @@ class Predictive:
             above = self.cdf(centre) >= level
             low, high = np.where(above, low, centre), np.where(above, centre, high)
             with np.errstate(invalid="ignore"):
-                near = high - low <= (1.0 if whole else 1e-10 * (np.abs(high) + np.abs(low)))
-            if np.all(near):
+                converged = high - low <= (1.0 if whole else 1e-10 * (np.abs(high) + np.abs(low)))
+            if np.all(converged):
                 break
         return self.to_data_units(high)
 
     def quantile_bracket(self, level: float | Array) -> tuple[Array, Array]:
         """The least and the largest quantile of the distributions that are mixed."""
         if self.is_normal:
-            all_of = self.means + np.sqrt(self.variances + self.noise) * ndtri(level)
+            component_quantiles = self.means + np.sqrt(self.variances + self.noise) * ndtri(level)
         else:
             spread = np.sqrt(self.variances)
-            farthest = max(NODE_RANGE, float(normal_nodes(QUADRATURE_NODES)[0][-1]))
-            z = np.concatenate([self.means + end * spread for end in (-farthest, farthest)])
+            node_range = max(NODE_RANGE, float(normal_nodes(QUADRATURE_NODES)[0][-1]))
+            z = np.concatenate([self.means + end * spread for end in (-node_range, node_range)])
             likelihood: Any = self.likelihood
-            all_of = likelihood.quantile(z, np.array(level))
-        return np.min(all_of, axis=0), np.max(all_of, axis=0)
+            component_quantiles = likelihood.quantile(z, np.array(level))
+        return np.min(component_quantiles, axis=0), np.max(component_quantiles, axis=0)
 
     def probabilities(self) -> tuple[Array, Array]:
         """The values that there are, (V,), and the probability of each, (N x V)."""
@@ -323,9 +323,9 @@ class Predictive:
         probabilities = self.probabilities()[1]
         order = np.argsort(-probabilities, axis=1, kind="stable")
         ranked = np.take_along_axis(probabilities, order, axis=1)
-        before = np.cumsum(ranked, axis=1) - ranked
+        mass_before = np.cumsum(ranked, axis=1) - ranked
         chosen = np.zeros(probabilities.shape, dtype=bool)
-        np.put_along_axis(chosen, order, before < level, axis=1)
+        np.put_along_axis(chosen, order, mass_before < level, axis=1)
         return chosen
 
 
@@ -376,9 +376,9 @@ def predictive_at(
     if table is None:
         return predictive
     means = table.pending.invert(means, *latent_places(rows, columns, width))
-    natural = partial(table.applied.invert, rows=rows, columns=columns)
+    to_data_units = partial(table.applied.invert, rows=rows, columns=columns)
     return attrs.evolve(
-        predictive, means=means, to_data_units=natural, units=table.units.unit(columns)
+        predictive, means=means, to_data_units=to_data_units, units=table.units.unit(columns)
     )
 
 

@@ -142,17 +142,19 @@ def axes_of_rows(posterior: Any) -> AxisMoments:
         batch = slice(start, start + size)
         weighted = table.precisions[batch, :, None] * loadings
         precisions = np.eye(r) + np.einsum("ja,njb->nab", loadings, weighted)
-        spread = np.linalg.inv(precisions)
-        away = np.where(table.precisions[batch] > 0.0, table.values[batch] - mean, 0.0)
-        vectors = np.einsum("nj,njb->nb", away, weighted)
-        scores[batch] = np.einsum("nab,nb->na", spread, vectors)
-        sds[batch] = np.sqrt(np.diagonal(spread, axis1=1, axis2=2))
+        score_covariances = np.linalg.inv(precisions)
+        deviations = np.where(table.precisions[batch] > 0.0, table.values[batch] - mean, 0.0)
+        vectors = np.einsum("nj,njb->nb", deviations, weighted)
+        scores[batch] = np.einsum("nab,nb->na", score_covariances, vectors)
+        sds[batch] = np.sqrt(np.diagonal(score_covariances, axis1=1, axis2=2))
     variances = np.zeros_like(loadings)
     if posterior.parameters is not None:
-        free = float(posterior.parameters.degrees[0]) - len(covariance)
-        squares = (free + 1.0) * np.square(loadings)
-        squares += (free - 1.0) * np.diag(covariance)[:, None]
+        excess_degrees = float(posterior.parameters.degrees[0]) - len(covariance)
+        squares = (excess_degrees + 1.0) * np.square(loadings)
+        squares += (excess_degrees - 1.0) * np.diag(covariance)[:, None]
         variances = (
-            squares / (free * (free - 3.0)) if free > 3.0 else np.full_like(squares, np.inf)
+            squares / (excess_degrees * (excess_degrees - 3.0))
+            if excess_degrees > 3.0
+            else np.full_like(squares, np.inf)
         )
     return scores, sds, loadings, np.sqrt(variances)

@@ -256,9 +256,9 @@ class RowPass:
             check_time()
             gaussians = self.gaussians(first, last)
             self.refresh(first, last, gaussians)
-            moved = float(np.max(np.abs(gaussians.means - before), initial=0.0))
+            change = float(np.max(np.abs(gaussians.means - before), initial=0.0))
             before = gaussians.means
-            if moved <= MEAN_TOLERANCE * (1.0 + float(np.max(np.abs(before), initial=0.0))):
+            if change <= MEAN_TOLERANCE * (1.0 + float(np.max(np.abs(before), initial=0.0))):
                 break
 
     def of_rows(self, rows: IntArray) -> Gaussians:

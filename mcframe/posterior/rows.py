@@ -75,9 +75,9 @@ class RowsPrior:
     def without_rows(self) -> "RowsParameters":
         """The distribution of the parameters of one component without any rows."""
         square = np.zeros_like(self.covariance[None])
-        nothing = Expectation(np.zeros(0), np.zeros((0, 1)), np.zeros(1), square[:, 0], square)
+        no_moments = Expectation(np.zeros(0), np.zeros((0, 1)), np.zeros(1), square[:, 0], square)
         fixed = attrs.evolve(self, learned=False)
-        return attrs.evolve(fixed.m_step(nothing, self.mean[None]), prior=self)
+        return attrs.evolve(fixed.m_step(no_moments, self.mean[None]), prior=self)
 
     def m_step(self, moments: Expectation, means: Array) -> "RowsParameters":
         """The distribution of the parameters that maximises the evidence lower bound.
@@ -87,16 +87,16 @@ class RowsPrior:
         weights = moments.weights
         counts = self.mean_rows + weights
         shifts = moments.shifts / np.maximum(weights, np.finfo(float).tiny)[:, None]
-        away = means + shifts - self.mean
+        from_prior = means + shifts - self.mean
         scatters = moments.scatters - weights[:, None, None] * outer(shifts)
-        scatters += (self.mean_rows * weights / counts)[:, None, None] * outer(away)
+        scatters += (self.mean_rows * weights / counts)[:, None, None] * outer(from_prior)
         scatters = 0.5 * (scatters + scatters.transpose(0, 2, 1))
         prior = self.with_best_rows(weights, scatters) if self.learned else self
         total = float(np.sum(weights))
         return RowsParameters(
             prior,
             weights / total if total > 0.0 else np.full(weights.size, 1.0 / weights.size),
-            self.mean + (weights / counts)[:, None] * away,
+            self.mean + (weights / counts)[:, None] * from_prior,
             counts,
             prior.rows * prior.covariance + scatters,
             prior.degrees + weights,
@@ -185,15 +185,15 @@ class RowsParameters(EMParameters[Expectation]):
             return after
         names = "shares", "means", "counts", "scatters", "degrees"
         pairs = {name: (getattr(self, name), getattr(after, name)) for name in names}
-        far = attrs.evolve(after, **{k: a + length * (b - a) for k, (a, b) in pairs.items()})
-        numbers = far.shares, far.counts, far.degrees - far.prior.degrees
+        candidate = attrs.evolve(after, **{k: a + length * (b - a) for k, (a, b) in pairs.items()})
+        numbers = candidate.shares, candidate.counts, candidate.degrees - candidate.prior.degrees
         if min(values.min() for values in numbers) < 0.0:
             return after
         try:
-            np.linalg.cholesky(far.scatters)
+            np.linalg.cholesky(candidate.scatters)
         except np.linalg.LinAlgError:
             return after
-        return far
+        return candidate
 
     def divergence(self) -> float:
         """The Kullback-Leibler divergence from the prior."""
@@ -203,14 +203,14 @@ class RowsParameters(EMParameters[Expectation]):
         for c, degrees in enumerate(self.degrees):
             factor = root_of(self.scatters[c])
             trace = np.sum(np.square(solve_triangular(factor, root, lower=True)))
-            away = solve_triangular(factor, self.means[c] - prior.mean, lower=True)
+            deviations = solve_triangular(factor, self.means[c] - prior.mean, lower=True)
             total += divergence(
                 d,
                 (float(degrees), prior.degrees),
                 (float(self.counts[c]), prior.mean_rows),
                 log_determinant(factor) - log_prior,
                 prior.rows * float(trace),
-                float(away @ away),
+                float(deviations @ deviations),
             )
         return total
 
@@ -354,15 +354,15 @@ class RowsPosterior:
         ends[:, -1] = 1.0
         component = np.argmax(rng.random((m, n))[:, :, None] < ends, axis=2)
         drawn = np.empty((m, n, d))
-        spread = np.sqrt(table.noise)
+        noise_deviations = np.sqrt(table.noise)
         for c in range(len(mixture.means)):
             draw, row = np.nonzero(component == c)
             if not row.size:
                 continue
             z = mixture.draws(c, row.size, rng)
-            x = z + spread[row] * rng.standard_normal((row.size, d))
-            again = Incomplete.of(x, table.precisions[row], table.variances)
-            means = mixture.centred(c).conditionals(again).means[0]
+            x = z + noise_deviations[row] * rng.standard_normal((row.size, d))
+            drawn_table = Incomplete.of(x, table.precisions[row], table.variances)
+            means = mixture.centred(c).conditionals(drawn_table).means[0]
             drawn[draw, row] = cells.means[c, row] + z - means
         if self.variance_exponents is None and self.variance_inflation is None:
             return drawn
@@ -400,10 +400,10 @@ class RowsPosterior:
         """The posterior with parameters ``length`` times as far away as those of ``after``."""
         if self.parameters is None or after.parameters is None:
             return after
-        far = self.parameters.extrapolated(after.parameters, length)
-        if far is after.parameters:
+        parameters = self.parameters.extrapolated(after.parameters, length)
+        if parameters is after.parameters:
             return after
-        return posterior_given(after.table, far.predictive, far, after.history)
+        return posterior_given(after.table, parameters.predictive, parameters, after.history)
 
 
 # The powers of variances, and the precision with which that of a column is drawn to that of all
@@ -456,18 +456,18 @@ def variance_exponents_of(squares: Array, variances: Array) -> Array:
     logs = np.where(observed, np.log(np.clip(variances, LEAST_VARIANCE, 1.0)), 0.0)
     squares = np.where(observed, np.minimum(squares, LARGEST_SQUARE), 0.0)
 
-    def likeliest(near: float, axis: int | None) -> Array:
+    def posterior_mode(prior_mean: float, axis: int | None) -> Array:
         """The root of the derivative in b, which rises, by bisection."""
         low, high = (np.full(d, end) for end in (LEAST_EXPONENT, LARGEST_EXPONENT))
         for _ in range(EXPONENT_STEPS):
             middle = 0.5 * (low + high)
             rises = 0.5 * logs * (1.0 - squares * np.exp(-middle * logs))
-            slope = np.sum(rises, axis=axis) + EXPONENT_PRIOR_PRECISION * (middle - near)
+            slope = np.sum(rises, axis=axis) + EXPONENT_PRIOR_PRECISION * (middle - prior_mean)
             low, high = np.where(slope < 0.0, middle, low), np.where(slope < 0.0, high, middle)
         return 0.5 * (low + high)
 
     d = squares.shape[1]
-    exponents = likeliest(float(likeliest(1.0, None)[0]), 0)
+    exponents = posterior_mode(float(posterior_mode(1.0, None)[0]), 0)
     deviation = 1.0 / np.sqrt(EXPONENT_PRIOR_PRECISION + 0.5 * np.sum(logs**2))
     return np.where(observed.any(axis=0), np.maximum(exponents - deviation, LEAST_EXPONENT), 1.0)
 
@@ -548,38 +548,40 @@ def fit_rows(
     observed = np.flatnonzero(seen.any(axis=1))
     means, variances = first_moments(values, precisions)
     strength = INITIAL_PRIOR_ROWS if prior_rows is None else prior_rows, prior_rows is None
-    whole = Incomplete.of(values, precisions, variances)
-    table = whole.take(observed)
-    last = None if start is None else start.parameters
+    all_rows = Incomplete.of(values, precisions, variances)
+    table = all_rows.take(observed)
+    start_parameters = None if start is None else start.parameters
     wide_table = is_wide(observed.size, values.shape[1])
     if wide_table and components == "auto":
         components = 1
     if wide_table and components == 1:
-        wide = WidePrior(means, variances, *strength, MEAN_PRIOR_ROWS, PRIOR_ROWS_GRID)
-        few = wide.without_rows
-        if isinstance(last, WideParameters):
-            few = attrs.evolve(last, prior=wide)
-        few, history = fit_one_component(table, few, tol, max_steps)
-        return posterior_given(whole, few.predictive, few, history)
+        wide_prior = WidePrior(means, variances, *strength, MEAN_PRIOR_ROWS, PRIOR_ROWS_GRID)
+        wide_parameters = wide_prior.without_rows
+        if isinstance(start_parameters, WideParameters):
+            wide_parameters = attrs.evolve(start_parameters, prior=wide_prior)
+        wide_parameters, history = fit_one_component(table, wide_parameters, tol, max_steps)
+        return posterior_given(all_rows, wide_parameters.predictive, wide_parameters, history)
     prior = RowsPrior(means, np.diag(variances), *strength)
-    n_first = max(SUBSAMPLE_NUMBERS, values.size // 10) // max(values.shape[1], 1)
-    first = table
-    if n_first < 0.5 * observed.size:
-        drawn = np.random.default_rng(random_state).permutation(observed)[:n_first]
-        first = whole.take(np.sort(drawn))
+    n_subsample = max(SUBSAMPLE_NUMBERS, values.size // 10) // max(values.shape[1], 1)
+    subsample = table
+    if n_subsample < 0.5 * observed.size:
+        drawn = np.random.default_rng(random_state).permutation(observed)[:n_subsample]
+        subsample = all_rows.take(np.sort(drawn))
     if components == "auto":
-        components = best_n_components(first, prior, tol, max_steps, random_state)
-    best = (
-        attrs.evolve(last, prior=prior) if isinstance(last, RowsParameters) else prior.without_rows
+        components = best_n_components(subsample, prior, tol, max_steps, random_state)
+    parameters = (
+        attrs.evolve(start_parameters, prior=prior)
+        if isinstance(start_parameters, RowsParameters)
+        else prior.without_rows
     )
-    best, history = fit_one_component(first, best, tol, max_steps)
-    number = min(int(components), len(first.values))
+    parameters, history = fit_one_component(subsample, parameters, tol, max_steps)
+    number = min(int(components), len(subsample.values))
     if number > 1:
-        clusters = parameters_of_clusters(first, best, number, random_state)
-        best, history = variational_em(first, clusters, tol, max_steps)
-    if first is not table:
-        best, history = variational_em(table, best, tol, max_steps)
-    return posterior_given(whole, best.predictive, best, history)
+        clusters = parameters_of_clusters(subsample, parameters, number, random_state)
+        parameters, history = variational_em(subsample, clusters, tol, max_steps)
+    if subsample is not table:
+        parameters, history = variational_em(table, parameters, tol, max_steps)
+    return posterior_given(all_rows, parameters.predictive, parameters, history)
 
 
 def best_n_components(
@@ -591,17 +593,17 @@ def best_n_components(
     remaining = held_out.remaining({BLOCK_NAME: numbers})[BLOCK_NAME]
     training = Incomplete.of(remaining, table.precisions, table.variances)
     held = held_out.values[BLOCK_NAME]
-    one, _ = fit_one_component(training, prior.without_rows, tol, max_steps)
-    best, highest, worse = 1, log_density(table, held, training, one), 0
+    single, _ = fit_one_component(training, prior.without_rows, tol, max_steps)
+    best, highest, n_worse = 1, log_density(table, held, training, single), 0
     for number in COMPONENTS_GRID[1:]:
-        if worse == 2 or number >= len(table.values):
+        if n_worse == 2 or number >= len(table.values):
             break
-        clusters = parameters_of_clusters(training, one, number, seed)
+        clusters = parameters_of_clusters(training, single, number, seed)
         parameters, _ = variational_em(training, clusters, tol, max_steps)
         density = log_density(table, held, training, parameters)
-        worse += 1
+        n_worse += 1
         if density > highest:
-            best, highest, worse = number, density, 0
+            best, highest, n_worse = number, density, 0
     return best
 
 
@@ -629,8 +631,8 @@ def log_density(
     rows, columns = held.rows, held.columns
     cells = parameters.predictive.conditionals(training)
     variances = cells.variances[:, rows, columns] + 1.0 / table.precisions[rows, columns]
-    away = held.values - cells.means[:, rows, columns]
-    logs = -0.5 * (np.square(away) / variances + np.log(variances))
+    deviations = held.values - cells.means[:, rows, columns]
+    logs = -0.5 * (np.square(deviations) / variances + np.log(variances))
     with np.errstate(divide="ignore"):
         logs += np.log(cells.responsibilities[rows].T)
     return float(np.sum(logsumexp(logs, axis=0)))
@@ -669,25 +671,28 @@ def first_moments(values: Array, precisions: Array) -> tuple[Array, Array]:
 
 
 def parameters_of_clusters(
-    table: Incomplete, one: RowsParameters, number: int, seed: int
+    table: Incomplete, single: RowsParameters, number: int, seed: int
 ) -> RowsParameters:
     """Several components at the clusters of the rows that one Gaussian fills."""
     from sklearn.cluster import KMeans  # only here: importing it is slow
 
-    d, covariance = one.prior.mean.size, one.predictive.covariances[0]
+    d, covariance = single.prior.mean.size, single.predictive.covariances[0]
     rows = 10.0 + 0.5 * d
     prior = attrs.evolve(
-        one.prior, mean=one.means[0], covariance=covariance, rows=rows, learned=False
+        single.prior, mean=single.means[0], covariance=covariance, rows=rows, learned=False
     )
-    cells = one.expected.conditionals(table)
-    away = cells.means[0] - prior.mean
+    cells = single.expected.conditionals(table)
+    deviations = cells.means[0] - prior.mean
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that there are fewer different rows than clusters
         clusters = KMeans(number, n_init=3, random_state=seed % 2**32)
-        labels = clusters.fit_predict(away / np.sqrt(np.diag(covariance)))
+        labels = clusters.fit_predict(deviations / np.sqrt(np.diag(covariance)))
     members = np.eye(number)[labels]
-    spread = (members.T @ cells.variances[0])[:, :, None] * np.eye(d)
-    scatters = np.array([(away.T * membership) @ away for membership in members.T]) + spread
+    mean_variances = (members.T @ cells.variances[0])[:, :, None] * np.eye(d)
+    scatters = (
+        np.array([(deviations.T * membership) @ deviations for membership in members.T])
+        + mean_variances
+    )
     weights = np.sum(members, axis=0)
-    moments = Expectation(cells.evidence, members, weights, members.T @ away, scatters)
+    moments = Expectation(cells.evidence, members, weights, members.T @ deviations, scatters)
     return prior.m_step(moments, np.tile(prior.mean, (number, 1)))

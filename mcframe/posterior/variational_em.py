@@ -176,13 +176,13 @@ def variational_em(
         If a step lowers it by more than rounding can.
     """
 
-    def evaluated(parameters: ParametersT) -> EvaluatedRows[Any]:
+    def evaluate(parameters: ParametersT) -> EvaluatedRows[Any]:
         moments = parameters.expectation(table)
         return EvaluatedRows(moments, parameters.bound(moments))
 
     history: list[float] = []
     least_rise = tol * table.n_observed
-    steps = extrapolated_em(parameters, evaluated, lambda at, rows: at.m_step(rows.moments))
+    steps = extrapolated_em(parameters, evaluate, lambda at, rows: at.m_step(rows.moments))
     while True:
         parameters, rows = next(steps)
         before = history[-1] if history else -np.inf

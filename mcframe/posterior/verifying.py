@@ -172,28 +172,28 @@ class Sampler:
             total += np.bincount(unit, log_terms, n)
         return total
 
-    def step(self, side: int, both: list[Array], rng: np.random.Generator) -> None:
+    def step(self, side: int, numbers: list[Array], rng: np.random.Generator) -> None:
         """Draw rows (0) or columns (1) given the others."""
-        moving, others = self.sides[side], both[1 - side]
+        moving, others = self.sides[side], numbers[1 - side]
         gaussians = moving.gaussians(others, *self.gaussian_entries)
         if not self.other_blocks:
-            both[side] = gaussians.draws(rng, 1)[0]
+            numbers[side] = gaussians.draws(rng, 1)[0]
             return
         for drawn in gaussians.draws(rng, SLICES_PER_HALF_SWEEP):
-            both[side] = self.on_slice(side, both, gaussians.means, drawn, rng)
+            numbers[side] = self.on_slice(side, numbers, gaussians.means, drawn, rng)
 
     def on_slice(
-        self, side: int, both: list[Array], mean: Array, drawn: Array, rng: np.random.Generator
+        self, side: int, values: list[Array], mean: Array, drawn: Array, rng: np.random.Generator
     ) -> Array:
         """Rows (0) or columns (1) moved along the ellipse through these and drawn ones."""
-        moving, others = self.sides[side], both[1 - side]
+        moving, others = self.sides[side], values[1 - side]
         moving_places, other_places = self.positions[side], self.positions[1 - side]
         units, n = moving.units[moving_places], len(moving.units)
 
         def predictors(numbers: Array) -> Array:
             return np.asarray(np.einsum("nk,nk->n", numbers[moving_places], others[other_places]))
 
-        centre, now = predictors(mean), predictors(both[side])
+        centre, now = predictors(mean), predictors(values[side])
         along, across = now - centre, predictors(drawn) - centre
         floor = self.log_likelihoods(now, units, n) - rng.exponential(size=n)
         angles = rng.uniform(0.0, 2.0 * np.pi, n)
@@ -209,9 +209,9 @@ class Sampler:
         else:
             raise BackendError("the sampler found no point on a slice: a likelihood is not finite")
         angle = angles[moving.units][:, None]
-        return mean + (both[side] - mean) * np.cos(angle) + (drawn - mean) * np.sin(angle)
+        return mean + (values[side] - mean) * np.cos(angle) + (drawn - mean) * np.sin(angle)
 
-    def rescale(self, both: list[Array], rng: np.random.Generator) -> None:
+    def rescale(self, values: list[Array], rng: np.random.Generator) -> None:
         """Draw the scale of each factor of each chain: rows times exp(t), columns over it.
 
         z does not change, so that only the priors and the volume count: t has the log density
@@ -226,15 +226,15 @@ class Sampler:
                 ),
                 1,
             )
-            for side, numbers in zip(self.sides, both, strict=True)
+            for side, numbers in zip(self.sides, values, strict=True)
         ]
         of_rows, of_columns = (sums[:, :k] for sums in squares)
         n_rows, n_columns = self.posterior.observed.shape
-        more = float(n_rows - n_columns)
+        excess_rows = float(n_rows - n_columns)
 
         def log_density(t: Array) -> Array:
-            spent = of_rows * np.expm1(2.0 * t) + of_columns * np.expm1(-2.0 * t)
-            return np.asarray(more * t - 0.5 * spent)
+            quadratic = of_rows * np.expm1(2.0 * t) + of_columns * np.expm1(-2.0 * t)
+            return np.asarray(excess_rows * t - 0.5 * quadratic)
 
         floor = -rng.exponential(size=of_rows.shape)
         low = -LOG_SCALE_WIDTH * rng.random(of_rows.shape)
@@ -245,13 +245,13 @@ class Sampler:
             high = np.where(outside & (t > 0.0), t, high)
             t = np.where(outside, rng.uniform(low, high), t)
         for side, sign in enumerate((1.0, -1.0)):
-            numbers = both[side].reshape(self.n_chains, -1, both[side].shape[1])
+            numbers = values[side].reshape(self.n_chains, -1, values[side].shape[1])
             numbers[:, :, :k] *= np.exp(sign * t)[:, None]
 
     def begin(self, rng: np.random.Generator) -> list[Array]:
         """Every other chain from the variational posterior, the others from the prior."""
         rows = self.posterior.rows_given(np.arange(self.posterior.observed.shape[0]))
-        both = []
+        values = []
         for side, gaussians in zip(self.sides, (rows, self.posterior.state.columns), strict=True):
             drawn = gaussians.draws(rng, self.n_chains).reshape(side.means.shape)
             prior = np.array(side.fixed_values)
@@ -260,17 +260,17 @@ class Sampler:
                 noise = rng.standard_normal(side.means[numbers].shape)
                 prior[numbers] = side.means[numbers] + noise / np.sqrt(side.precisions[numbers])
             chains = np.repeat(np.arange(self.n_chains) % 2 == 1, len(drawn) // self.n_chains)
-            both.append(np.where(chains[:, None], prior, drawn))
-        return both
+            values.append(np.where(chains[:, None], prior, drawn))
+        return values
 
     def sweeps(self, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
         """Rows (chains x n_rows x K) and columns after each sweep, without end."""
-        both = self.begin(rng)
+        values = self.begin(rng)
         while True:
             for side in (0, 1):
-                self.step(side, both, rng)
-            self.rescale(both, rng)
-            yield tuple(array.reshape(self.n_chains, -1, array.shape[1]) for array in both)  # type: ignore[misc]
+                self.step(side, values, rng)
+            self.rescale(values, rng)
+            yield tuple(array.reshape(self.n_chains, -1, array.shape[1]) for array in values)  # type: ignore[misc]
 
 
 def sampled(
@@ -323,8 +323,8 @@ def effective_sizes(draws: Array) -> Array:
     section 3.2).
     """
     n_chains, m = draws.shape[:2]
-    away = draws - draws.mean(axis=1, keepdims=True)
-    spectrum = np.abs(np.fft.rfft(away, 2 * m, axis=1)) ** 2
+    deviations = draws - draws.mean(axis=1, keepdims=True)
+    spectrum = np.abs(np.fft.rfft(deviations, 2 * m, axis=1)) ** 2
     covariances = np.fft.irfft(spectrum, axis=1)[:, :m].mean(axis=0) / m
     within = covariances[0] * m / (m - 1.0)
     between = draws.mean(axis=1).var(axis=0, ddof=1) if n_chains > 1 else 0.0
@@ -508,15 +508,22 @@ def verify_posterior(
     rng = np.random.default_rng(seed)
     names = [block.name for block in fitted.model.blocks]
     cells = [missing_cells(fitted, name, rng) for name in names]
-    numbers = [latent_positions(problem, name, *at) for name, at in zip(names, cells, strict=True)]
-    rows, columns = (np.concatenate([at[k].ravel() for at in numbers]) for k in (0, 1))
+    numbers = [
+        latent_positions(problem, name, *positions)
+        for name, positions in zip(names, cells, strict=True)
+    ]
+    rows, columns = (
+        np.concatenate([positions[k].ravel() for positions in numbers]) for k in (0, 1)
+    )
     with stage("verify_posterior", shown):
         draws = sampled(engine, rows, columns, kept, rng, CHAINS)
-    ends = np.cumsum([at[0].size for at in numbers])[:-1]
+    ends = np.cumsum([positions[0].size for positions in numbers])[:-1]
     comparisons = []
-    for name, at, places, z in zip(names, cells, numbers, np.split(draws, ends, 2), strict=True):
+    for name, positions, places, z in zip(
+        names, cells, numbers, np.split(draws, ends, 2), strict=True
+    ):
         of_block = z.reshape(CHAINS, kept, *places[0].shape)
-        comparisons.append(compared(fitted, name, at, of_block, rng))
+        comparisons.append(compared(fitted, name, positions, of_block, rng))
     return PosteriorVerification(fitted, kept * CHAINS, tuple(comparisons))
 
 
@@ -546,7 +553,7 @@ def compared(
     mean = draws.mean(axis=(0, 1))
     squares = np.square(draws - mean)
     sd, sizes = np.sqrt(squares.mean(axis=(0, 1))), effective_sizes(draws)
-    spread = squares.std(axis=(0, 1)) / np.sqrt(effective_sizes(squares))
+    square_errors = squares.std(axis=(0, 1)) / np.sqrt(effective_sizes(squares))
     variational = predictive_at(fitted.engine, fitted.problem, name, *cells)
     predictors = variational
     if not variational.likelihood.location:  # values of locations are taken less offsets
@@ -564,7 +571,7 @@ def compared(
         exact_means=mean,
         exact_sds=sd,
         mean_errors=sd / np.sqrt(sizes),
-        sd_errors=spread / np.maximum(2.0 * sd, 1e-300),
+        sd_errors=square_errors / np.maximum(2.0 * sd, 1e-300),
         sizes=sizes,
         log_densities=approximate.mean(axis=0),
         exact_log_densities=exact.mean(axis=0),
@@ -583,15 +590,15 @@ def log_densities(
     likelihood: Any = variational.likelihood
     noise, shape = variational.noise, draws.shape[2:]
 
-    def some(chains: Array, count: int) -> Array:
+    def thinned(chains: Array, count: int) -> Array:
         """Draws of some chains, evenly spaced (count x N, or x N x K)."""
         flat = chains.reshape(-1, *shape)
         return flat[np.linspace(0, len(flat) - 1, count).astype(int)]
 
     half = len(draws) // 2
     first, second = (
-        some(draws[:half], OBSERVATIONS_PER_CELL),
-        some(draws[half:], DRAWS_PER_DENSITY),
+        thinned(draws[:half], OBSERVATIONS_PER_CELL),
+        thinned(draws[half:], DRAWS_PER_DENSITY),
     )
     if noise is None:
         y = likelihood.sample(first.reshape(-1, *shape[1:]), rng).reshape(

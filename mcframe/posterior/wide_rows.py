@@ -193,12 +193,12 @@ class WideParameters(EMParameters[WideMoments]):
         evidence, means = np.empty(len(table.values)), np.empty(table.values.shape)
         spreads = np.zeros(self.spreads.size)
         for i, row in rows.rows_given(table):
-            alone = precisions + row.precisions
+            given_others = precisions + row.precisions
             evidence[i] = row.evidence - 0.5 * (
-                float(np.sum(np.log(alone))) - row.log_determinant + log_determinant
+                float(np.sum(np.log(given_others))) - row.log_determinant + log_determinant
             )
             means[i] = row.mean
-            spreads += 1.0 / alone
+            spreads += 1.0 / given_others
         return WideMoments(evidence + table.constants + rows.log_share, means, spreads)
 
     def m_step(self, moments: WideMoments) -> "WideParameters":
@@ -214,10 +214,10 @@ class WideParameters(EMParameters[WideMoments]):
         """``self + length (after - self)``; of sums of variances their logarithms."""
         if length == 1.0 or self.means_of_rows.shape != after.means_of_rows.shape:
             return after
-        moved = after.means_of_rows - self.means_of_rows
+        change = after.means_of_rows - self.means_of_rows
         return attrs.evolve(
             after,
-            means_of_rows=self.means_of_rows + length * moved,
+            means_of_rows=self.means_of_rows + length * change,
             spreads=self.spreads * (after.spreads / self.spreads) ** length,
         )
 
