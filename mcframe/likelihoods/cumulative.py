@@ -12,7 +12,7 @@ from mcframe.contracts.rounding import EPS
 from mcframe.numerics.gaussian_bounds import expected_softplus
 from mcframe.runtime.machine import check_time
 
-# exp of it is far from overflowing.
+# The exponential of this is far from overflowing.
 LARGEST_EXPONENT = 300.0
 MOST_STEPS = 200
 # What is added to each diagonal entry of the Hessian, as a fraction of the sizes of its gradients:

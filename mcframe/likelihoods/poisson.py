@@ -18,7 +18,7 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.stored_classes import stored
 
-# Doubling ends here, where a mean is infinite.
+# The search of a bracket doubles up to this, and takes larger means as infinite.
 LARGEST_FINITE_MEAN = 1e307
 # Poisson counts of larger means are normal to within a rounding; NumPy draws none above 9e18.
 NORMAL_MEAN = 1e15

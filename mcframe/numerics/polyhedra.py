@@ -21,7 +21,7 @@ COMPLEMENTARITY_TOLERANCE = 1e-10
 # The distance from the equations at which steps end, relative to what it was; and how often a
 # move is made for what the one before has left.
 RESIDUAL_REDUCTION, MOST_MOVES = 1e-13, 3
-# Multipliers beyond this say that there is no point.
+# Larger multipliers show that the polyhedron is empty.
 LARGEST_MULTIPLIER = 1e14
 # The share of the way to the nearest bound that a step takes.
 STEP_SHARE = 0.99

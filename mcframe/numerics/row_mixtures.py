@@ -341,7 +341,7 @@ def map_blocks(
     rows: RowMixture,
     function: Callable[[IntArray, Array, Solve], Any],
 ) -> tuple[Array, list[Any]]:
-    """Return the W of the components, and ``function(block, W, solve)`` of blocks of a form's rows.
+    """Return W by component, and ``function(block, W, solve)`` of blocks of a form's rows.
 
     ``solve(f_sums, variances)`` returns g with ``E(z) = mean + W g`` (C x b x d), the log evidence
     of rows but for constants (b,) and responsibilities (b x C). It adds the sums of F by
@@ -667,8 +667,8 @@ def leave_one_out(
     """Return conditional mean and variance of each observed number, as if it had been missing.
 
     Both are (n x d). Given the other numbers of its row, but for those of the same source column,
-    such as the indicators of a category. With Q the inverse of the covariance of the observed numbers x of
-    a row under a component, those of a source column, B, have the mean
+    such as the indicators of a category. With Q the inverse of the covariance of the observed
+    numbers x of a row under a component, those of a source column, B, have the mean
     ``x_B - Q_BB^-1 (Q (x - mean))_B`` and the covariance ``Q_BB^-1`` given the others. The
     components count by their densities of these. NaN where a number is missing.
 
@@ -717,7 +717,7 @@ def leave_one_out(
             variances[c][cells] = 1.0 / precisions
             logs[c][cells] = density[:, None] - np.log(precisions) + weighted**2 / precisions
             for width, first_columns in wide_sources:
-                # Pairs of a row and a source column. One row stands for all that are observed alike.
+                # Pairs of a row and a source column; one row for all that are observed alike.
                 lines, which = np.nonzero(pattern[:, first_columns])
                 positions = n_observed_before[lines, first_columns[which]][:, None] + np.arange(
                     width

@@ -26,13 +26,13 @@ if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
 
 Odds = Callable[[IntArray, IntArray], Array]
 
-# No cell is taken to be observed with more than this probability: its odds of being missing would
-# else be 0, by nothing but the error of their estimate.
+# Estimated probabilities of being observed are at most this: odds of being missing would otherwise
+# be 0, by the error of their estimate alone.
 LARGEST_OBSERVED_PROBABILITY = 0.995
 # Factors of the logistic model of which cells are observed, and the options of its posterior.
 MISSINGNESS_FACTORS = 2
 MISSINGNESS_OPTIONS = {"tol": None, "max_iter": 500, "max_seconds": np.inf, "n_jobs": None}
-# What a block holds that has no intervals, or no sets.
+# The values of blocks that have no intervals, and of those that have no sets.
 VALUES_WITHOUT = {"interval": "labels or classes", "set": "numbers"}
 # By how much rounding may move sums of odds, relative to them.
 ODDS_ROUNDING = 1e-12

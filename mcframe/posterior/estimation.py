@@ -28,22 +28,23 @@ from mcframe.posterior.variational_em import check_rise
 from mcframe.runtime.machine import OutOfTime, blas_alone, checked_jobs, stop_at, thread_limit
 from mcframe.runtime.progress import checked_progress, current, stage
 
-# The number of factors where none is given, if the table has so many rows and columns.
+# The number of factors if none is given; at most as many as rows or columns.
 DEFAULT_FACTORS = 24
-# The tolerances where none is given. Steps towards a covariance are small, and a few labels beside
-# many numbers have few of the entries by which the rise is divided.
+# The tolerances if none is given: of factors, and of Gaussian rows, whose sweeps raise the bound in
+# small steps. A few labels among many numbers add little to the rise for each entry, too.
 FACTORS_TOL, ROWS_TOL = 1e-3, 1e-5
-# So do factors that are more than half as many as rows or columns and have to be told from noise:
-# ROWS_TOL is also that of such tables with at most so many entries. Larger ones would take long.
+# ROWS_TOL is also the tolerance of factors that may be more than half as many as rows or columns,
+# since sweeps separate these from noise in small steps, in tables of at most so many entries. Larger
+# ones would take long.
 SMALL_TABLE_ENTRIES = 50_000
-# Rises that do not fall by so much from sweep to sweep are no end: noise that is far from its
-# value moves by a few per cent a sweep, which raises the bound by little, but for long. Of so
-# small a share of the least rise it does not matter.
+# Sweeps go on while a rise is more than this share of the one before: a noise variance that is far
+# from its best value changes by a few per cent a sweep, which raises the bound by little, but for
+# long. Rises below the second share of the tolerance end them in any case.
 CONVERGED_RISE_RATIO, NEGLIGIBLE_RISE_SHARE = 0.99, 0.01
 # How far rounding may move the bound, over the sum of the sizes of its terms.
 BOUND_ROUNDING = 1e4 * EPS
-# Seconds after which a sweep is written to a checkpoint at the latest, and how many times as long
-# as writing took it may be left.
+# A checkpoint is written once so many seconds have passed since the last one, or so many times the
+# seconds that writing it took.
 CHECKPOINT_SECONDS, CHECKPOINT_INTERVAL_RATIO = 30.0, 20.0
 
 
@@ -63,13 +64,13 @@ class Sweep:
 
 @attrs.define(eq=False)
 class CoordinateAscent:
-    """Coordinate ascent of the bound on the log evidence: what it has found, and how it ends.
+    """Coordinate ascent of the bound on the log evidence: its sweeps so far, and its ending.
 
     Attributes
     ----------
     budget : Budget
     began : float
-        The moment when it was asked for.
+        ``time.perf_counter()`` when the posterior was asked for.
     problem : Problem
     engine : FactorPosterior or JointPosterior
         The distributions of z after the last whole sweep.
@@ -95,13 +96,13 @@ class CoordinateAscent:
             self.write_state(self.checkpoint)
 
     def write_state(self, checkpoint: Checkpoint) -> None:
-        """Write the state; bounds of entries stay where the entries are, and are found anew."""
+        """Write the state without the bounds of entries, which are computed again from it."""
         summaries, history = self.engine.observed.summaries, tuple(self.history)
         state = {"state": self.engine.state, "summaries": summaries, "history": history}
         checkpoint.write(state)
 
     def sweep_until_end(self, observed: Observed, sweeps: Iterator[Any]) -> Ending:
-        """Take the sweeps; their end."""
+        """Take sweeps until one of them is the last; the reason why it is."""
         budget, history = self.budget, self.history
         n_numbers = int(np.sum(observed.counts))
         least_rise = budget.tol * observed.n_entries

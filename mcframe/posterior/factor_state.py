@@ -17,11 +17,11 @@ SINGULAR_MESSAGE = (
     "no posterior: normal equations are singular in double precision, since columns or effects"
     " are of very different sizes; standardise the columns, or take fewer factors"
 )
-# The noise variance to begin with, over the mean square of a block's values.
+# The initial noise variance of a column, over its mean square.
 INITIAL_NOISE_SHARE = 0.1
-# The smallest weight of the norm, over one by the root mean square of the values. Where a column
-# has fewer entries than factors its covariance is that of the prior in some directions. Under a
-# smaller weight that is so large that sums of it and of numbers near 1 lose all digits of these.
+# The smallest weight of the norm, times the root mean square of the values. Where a column has fewer
+# entries than factors, its covariance is that of the prior in some directions. Under a smaller
+# weight these variances are so large that sums with other numbers lose all digits of the latter.
 LEAST_RELATIVE_WEIGHT = 1e-6
 # Rows or columns that are worked on at a time.
 ROWS_PER_CHUNK = 2048
@@ -30,7 +30,7 @@ ROWS_PER_CHUNK = 2048
 @stored(renamed_fields={"given": "fixed_values"})
 @attrs.frozen(eq=False)
 class Design(Broadcast):
-    """Which of the K numbers of rows and columns are what.
+    """Which of the K numbers of a row or column are factors, effects or constants.
 
     Attributes
     ----------

@@ -36,8 +36,8 @@ from mcframe.posterior.factor_state import (
 from mcframe.posterior.observed import LOG_TWO_PI, Observed
 from mcframe.posterior.row_pass import PosteriorRows, RowSums, SweptRows
 
-# Sweeps at first in which variances of noise stay as they begin: a column that has found no factor
-# yet would be taken for noise, and stay so.
+# The number of first sweeps in which noise variances stay at their initial values: a column that no
+# factor explains yet would be explained by noise alone, and stay so.
 SWEEPS_OF_FIXED_NOISE = 2
 # The prior of a column's noise variance counts as much as so many entries, with the mean of all.
 NOISE_PRIOR_ENTRIES = 10.0
@@ -45,11 +45,12 @@ NOISE_PRIOR_ENTRIES = 10.0
 LEAST_NOISE_SHARE = 1e-10
 # The smallest variance of noise in predictors.
 LEAST_PREDICTOR_NOISE = 1e-6
-# The prior of the variance of effects counts as much as so many of them.
+# The prior of the variance of effects counts as much as so many effects.
 EFFECTS_PRIOR_COUNT = 2.0
 LEAST_SQUARES = 1e-300
-# A factor fades where the data determine less than this share of its column numbers. Its precision
-# is raised by this step as soon as a sweep raises the bound by less than this an entry.
+# A factor fades if its posterior variances in columns are more than 1 less this share of its prior
+# variance. Its precision is multiplied by the step after a sweep that raises the bound by less than
+# SLOW_RISE for each entry.
 FADING_SHARE, FADING_PRECISION_STEP, SLOW_RISE = 0.1, 8.0, 1e-4
 
 
@@ -151,7 +152,7 @@ def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior
 
 
 def fading_factors(state: FactorState) -> Mask:
-    """Which factors with learned precisions are hardly determined by the data."""
+    """True for factors with learned precisions that the data hardly determine."""
     priors, k = state.priors, state.design.n_factors
     variance_ratios = priors.factors * np.mean(state.columns.variances[:, :k], axis=0)
     return np.asarray((variance_ratios > 1.0 - FADING_SHARE) & (priors.weight is None))

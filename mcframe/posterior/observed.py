@@ -20,7 +20,8 @@ from mcframe.numerics.gaussian_bounds import best_gaussian
 from mcframe.numerics.kernels import Compressed
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
-# Mean squares of columns are shrunk towards that of all columns, which counts as so many entries.
+# Mean squares of columns are shrunk towards that of all columns, which counts as so many entries
+# of each.
 MEAN_SQUARE_PRIOR_ENTRIES = 10.0
 
 
@@ -380,8 +381,8 @@ def table_without_entries(problem: Problem, name: str, n_rows: int) -> Table:
 def with_computed_summaries(entries: Observed, sum_over_entries: Callable[..., Any]) -> Observed:
     """The entries with a summary of each block, which takes three sums over all entries.
 
-    ``sum_over_entries(question, *arguments)`` is the sum of ``question(entries, *arguments)`` over entries
-    that have no summary yet, wherever they are.
+    ``sum_over_entries(question, *arguments)`` is the sum of ``question(entries, *arguments)`` over
+    all entries, which have no summary yet, wherever they are.
     """
     means = tuple(np.zeros(block.n_columns) for block in entries.blocks)
     for _ in range(2):  # for the mean of numbers far from 0 is off by their rounding

@@ -31,11 +31,11 @@ QUADRATURE_NODES, SOBOL_POINTS = 24, 256
 # Where z is spread over more than so many widths of a likelihood, nodes are equally spaced within
 # so many deviations, one for each width, and so many at most.
 WIDE_SPREAD, NODE_RANGE, MOST_NODES = 2.0, 8.5, 500
-# Exponentials of more than this are not asked for.
+# Curvatures are not evaluated at larger predictors, whose exponentials might overflow.
 LARGEST_EXPONENT = 300.0
-# Probabilities at which a likelihood stands for its distribution where units are ranks.
+# Levels of the quantiles by which a distribution is represented where units are ranks.
 QUANTILE_LEVELS = (np.arange(16.0) + 0.5) / 16.0
-# Halvings of the interval in which a quantile is searched.
+# The most bisections of the interval in which a quantile is searched.
 QUANTILE_STEPS = 80
 LEAST_POSITIVE = np.finfo(float).tiny
 

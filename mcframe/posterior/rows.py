@@ -231,16 +231,16 @@ def outer(vectors: Array) -> Array:
 # of eight drawn tables: it leaves out what missing numbers add to the uncertainty of a covariance.
 COMPONENTS_GRID = (1, 2, 3, 4, 6, 8)
 HELD_OUT_SHARE = 1.0 / 7.0
-# The name of a table of numbers where entries are held out by blocks.
+# The name of the one block as which a table of numbers is held out.
 BLOCK_NAME = "rows"
-# How much larger than that of the answer the tolerance of these trials is.
+# The tolerance of these trials over that of the answer.
 TRIAL_TOL_RATIO = 10.0
 # How many rows the prior covariance of one Gaussian counts as at first.
 INITIAL_PRIOR_ROWS = 10.0
 # Tables with more numbers are begun with some of their rows, drawn at random.
 SUBSAMPLE_NUMBERS = 200_000
-# The distributions of so many numbers are all found at once, and kept: a table asks for those of
-# one column after the other.
+# The distributions of up to so many numbers are computed at once and cached: a table asks for those
+# of one column after the other.
 MOST_CACHED_NUMBERS = 4_000_000
 
 
@@ -406,8 +406,8 @@ class RowsPosterior:
         return posterior_given(after.table, parameters.predictive, parameters, after.history)
 
 
-# The powers of variances, and the precision with which that of a column is drawn to that of all
-# columns, and that one to 1.
+# Exponents of variances lie between these, and are found by so many bisections. The precision of
+# the Gaussian prior of a column's exponent about that of all columns, and of that one about 1.
 LEAST_EXPONENT, LARGEST_EXPONENT, EXPONENT_STEPS = 0.25, 4.0, 20
 EXPONENT_PRIOR_PRECISION = 5.0
 # Variances below that of the noise count as this, and squares of errors are at most so large.
@@ -415,7 +415,7 @@ LEAST_VARIANCE, LARGEST_SQUARE = 1e-3, 1e12
 
 
 def student_variance_inflation(counts: Array) -> Array:
-    """The factors of variances of columns of which few numbers are observed.
+    """The inflation of variances of columns of which few numbers are observed.
 
     A new number minus the mean of n others has, over their standard deviation s, a Student
     distribution with n - 1 degrees of freedom, times ``sqrt((n + 1) / (n - 1))``. Of that
@@ -436,7 +436,7 @@ def student_variance_inflation(counts: Array) -> Array:
 
 
 def variance_exponents_of(squares: Array, variances: Array) -> Array:
-    """The power of conditional variances, column by column, under which errors are likeliest.
+    """The exponent of conditional variances, column by column, under which errors are likeliest.
 
     A prior that predicts best may say little of how sure predictions are: covariances that are
     held back leave conditional variances that are too large, and those of few rows ones that are
@@ -547,7 +547,8 @@ def fit_rows(
     seen = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
     observed = np.flatnonzero(seen.any(axis=1))
     means, variances = first_moments(values, precisions)
-    strength = INITIAL_PRIOR_ROWS if prior_rows is None else prior_rows, prior_rows is None
+    initial_rows = INITIAL_PRIOR_ROWS if prior_rows is None else prior_rows
+    strength = initial_rows, prior_rows is None
     all_rows = Incomplete.of(values, precisions, variances)
     table = all_rows.take(observed)
     start_parameters = None if start is None else start.parameters

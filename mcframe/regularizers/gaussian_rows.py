@@ -14,9 +14,9 @@ from mcframe.contracts.term import PriorOfRows, Prox, Regularizer, RowQuadratic,
 from mcframe.contracts.validators import is_word, number, positive, read_only_matrix, refuse_where
 from mcframe.numerics.row_squares import RowSquares
 
-# Entries across the diagonal that differ by more than this share of the standard deviations.
+# Entries across the diagonal may differ by this share of the product of the standard deviations.
 SYMMETRY_TOLERANCE = 1e-8
-# What bounds computed norms of inverses from above.
+# A computed norm of an inverse times this is an upper bound in spite of rounding.
 INVERSE_NORM_ROUNDING = 1.0 + 1e-9
 
 
