@@ -30,12 +30,12 @@ from mcframe.runtime.progress import checked_progress, current, stage
 
 # The number of factors if none is given; at most as many as rows or columns.
 DEFAULT_FACTORS = 24
-# The tolerances if none is given: of factors, and of Gaussian rows, whose sweeps raise the bound in
-# small steps. A few labels among many numbers add little to the rise for each entry, too.
+# The tolerances if none is given: of factors, and of Gaussian rows, whose sweeps raise the bound
+# in small steps. A few labels among many numbers add little to the rise for each entry, too.
 FACTORS_TOL, ROWS_TOL = 1e-3, 1e-5
 # ROWS_TOL is also the tolerance of factors that may be more than half as many as rows or columns,
-# since sweeps separate these from noise in small steps, in tables of at most so many entries. Larger
-# ones would take long.
+# since sweeps separate these from noise in small steps, in tables of at most so many entries.
+# Larger ones would take long.
 SMALL_TABLE_ENTRIES = 50_000
 # Sweeps go on while a rise is more than this share of the one before: a noise variance that is far
 # from its best value changes by a few per cent a sweep, which raises the bound by little, but for

@@ -19,9 +19,10 @@ SINGULAR_MESSAGE = (
 )
 # The initial noise variance of a column, over its mean square.
 INITIAL_NOISE_SHARE = 0.1
-# The smallest weight of the norm, times the root mean square of the values. Where a column has fewer
-# entries than factors, its covariance is that of the prior in some directions. Under a smaller
-# weight these variances are so large that sums with other numbers lose all digits of the latter.
+# The smallest weight of the norm, times the root mean square of the values. Where a column has
+# fewer entries than factors, its covariance is that of the prior in some directions. Under a
+# smaller weight these variances are so large that sums with other numbers lose all digits of the
+# latter.
 LEAST_RELATIVE_WEIGHT = 1e-6
 # Rows or columns that are worked on at a time.
 ROWS_PER_CHUNK = 2048

@@ -36,8 +36,8 @@ from mcframe.posterior.factor_state import (
 from mcframe.posterior.observed import LOG_TWO_PI, Observed
 from mcframe.posterior.row_pass import PosteriorRows, RowSums, SweptRows
 
-# The number of first sweeps in which noise variances stay at their initial values: a column that no
-# factor explains yet would be explained by noise alone, and stay so.
+# The number of first sweeps in which noise variances stay at their initial values: a column that
+# no factor explains yet would be explained by noise alone, and stay so.
 SWEEPS_OF_FIXED_NOISE = 2
 # The prior of a column's noise variance counts as much as so many entries, with the mean of all.
 NOISE_PRIOR_ENTRIES = 10.0
@@ -49,8 +49,8 @@ LEAST_PREDICTOR_NOISE = 1e-6
 EFFECTS_PRIOR_COUNT = 2.0
 LEAST_SQUARES = 1e-300
 # A factor fades if its posterior variances in columns are more than 1 less this share of its prior
-# variance. Its precision is multiplied by the step after a sweep that raises the bound by less than
-# SLOW_RISE for each entry.
+# variance. Its precision is multiplied by the step after a sweep that raises the bound by less
+# than SLOW_RISE for each entry.
 FADING_SHARE, FADING_PRECISION_STEP, SLOW_RISE = 0.1, 8.0, 1e-4
 
 

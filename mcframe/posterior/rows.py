@@ -239,8 +239,8 @@ TRIAL_TOL_RATIO = 10.0
 INITIAL_PRIOR_ROWS = 10.0
 # Tables with more numbers are begun with some of their rows, drawn at random.
 SUBSAMPLE_NUMBERS = 200_000
-# The distributions of up to so many numbers are computed at once and cached: a table asks for those
-# of one column after the other.
+# The distributions of up to so many numbers are computed at once and cached: a table asks for
+# those of one column after the other.
 MOST_CACHED_NUMBERS = 4_000_000
 
 
