@@ -99,10 +99,10 @@ class RowsChoice:
     ) -> tuple[Posterior, HeldOutMoments | None]:
         """The posterior of that model, and the moments of held-out numbers under it.
 
-        ``options`` are those of ``mc.posterior``. The variances of the posterior have the powers
-        with the largest likelihood of what was held out in the folds and has these moments, and
-        the factors of columns with few observed numbers. The moments that are returned have them,
-        too; None without folds, or for factors.
+        ``options`` are those of ``mc.posterior``. The variances of the posterior have
+        the exponents with the largest likelihood of the numbers that the folds held out, which
+        have these moments, and the inflation of columns with few observed numbers. So have the
+        moments that are returned; None without folds, or for a posterior of factors.
         """
         if self.components is None:
             return posterior(model, data, **options), None
@@ -113,8 +113,8 @@ class RowsChoice:
             exponents = variance_exponents_of(
                 errors_of(folds, moments)[0], final_moments.variances
             )
-        factors = student_variance_inflation(np.count_nonzero(rows.table.precisions, axis=0))
-        rows = attrs.evolve(rows, variance_exponents=exponents, factors=factors)
+        inflation = student_variance_inflation(np.count_nonzero(rows.table.precisions, axis=0))
+        rows = attrs.evolve(rows, variance_exponents=exponents, variance_inflation=inflation)
         if final_moments is not None:
             variances = final_moments.variances - NOISE_SHARE
             variances = np.square(rows.scales(variances)) * variances + NOISE_SHARE
