@@ -60,21 +60,23 @@ def test_missingness_of_a_wide_table_takes_no_square_of_its_columns(monkeypatch)
 
 
 def drawn_rows(rng: np.random.Generator) -> tuple[LowRankRows, np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, a table of them with gaps, precisions of its numbers, and the columns' owners."""
+    """Rows, a table of them with gaps, their precisions, and the column of each."""
     widths = rng.choice([1, 1, 1, 2, 5], size=int(rng.integers(3, 12)))
-    owners = np.repeat(np.arange(widths.size), widths)
-    n, d = int(rng.integers(1, 9)), owners.size
+    column_of_number = np.repeat(np.arange(widths.size), widths)
+    n, d = int(rng.integers(1, 9)), column_of_number.size
     rows = LowRankRows(
         rng.normal(size=d),
         10.0 ** rng.uniform(-3.0, 1.0, d),
         rng.normal(size=(d, int(rng.integers(1, n + 2)))) * 10.0 ** rng.uniform(-2.0, 1.0),
     )
     values = rng.normal(size=(n, d))
-    values[rng.random((n, widths.size))[:, owners] < rng.choice([0.1, 0.5, 0.9])] = np.nan
+    values[rng.random((n, widths.size))[:, column_of_number] < rng.choice([0.1, 0.5, 0.9])] = (
+        np.nan
+    )
     precisions = np.where(np.isnan(values), 0.0, 10.0 ** rng.uniform(-1.0, 3.0, d))
     if rng.random() < 0.5:
         precisions *= rng.choice([0.5, 1.0], size=values.shape)
-    return rows, values, precisions, owners
+    return rows, values, precisions, column_of_number
 
 
 @pytest.mark.parametrize("seed", range(20))

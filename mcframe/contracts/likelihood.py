@@ -33,8 +33,8 @@ __all__ = [
     "value_kinds",
 ]
 
-#: A function of a question about all entries, which answers with sums and with largest numbers.
-Tell = Callable[[Any], tuple[Any, Array]]
+#: A function of a question about all entries; it returns sums over them, and largest numbers.
+SumsOverEntries = Callable[[Any], tuple[Any, Array]]
 
 
 class ValueKind(Enum):
@@ -540,16 +540,18 @@ class ParametricBySums(Parametric):
     """
 
     @abstractmethod
-    def parameter_sums(self, z: Array, y: Array, weights: Array, sd: Array | None = None) -> Tell:
-        """The answer of these entries: sums, and an array of which the largest numbers count.
+    def parameter_sums(
+        self, z: Array, y: Array, weights: Array, sd: Array | None = None
+    ) -> SumsOverEntries:
+        """A function that returns sums over these entries, and an array of their largest numbers.
 
-        ``sd`` is that of ``best_parameters``. Sums are arrays and numbers, in tuples.
-        ``parameters_by_sums`` says what is asked; None first.
+        ``sd`` is that of ``best_parameters``. Sums are arrays and numbers, in tuples. The argument
+        is None first, and then what ``parameters_by_sums`` passes.
         """
 
     @abstractmethod
-    def parameters_by_sums(self, tell: Tell, start: Array | None) -> Array:
-        """argmin over the parameters, by what all entries ``tell``."""
+    def parameters_by_sums(self, sums_over_entries: SumsOverEntries, start: Array | None) -> Array:
+        """argmin over the parameters, by the sums over all entries."""
 
     def best_parameters(
         self, z: Array, y: Array, weights: Array, start: Array | None, sd: Array | None = None

@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.likelihood import Tell
+from mcframe.contracts.likelihood import SumsOverEntries
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.gaussian_bounds import expected_softplus
 from mcframe.runtime.machine import check_time
@@ -89,12 +89,12 @@ class Positions:
         """Positions z with levels 0, ..., levels - 1, and weights of at least 0."""
         return cls(tuple(members(z, code, weights, level, sd) for level in range(levels)))
 
-    def tell(self, asked: tuple[IntArray, Array] | None) -> tuple[Any, Array]:
-        """Answer sums, and numbers of which the largest counts.
+    def sums(self, asked: tuple[IntArray, Array] | None) -> tuple[Any, Array]:
+        """Sums over the positions, and numbers of which the largest of all parts counts.
 
-        To None the weights of each level, the number of its positions and their weighted sum; the
-        largest position of each level and the largest of -z. To levels and the thresholds between
-        them what the losses sum up to, those of gaps aside.
+        For None the weights of each level, the number of its positions and their weighted sum; the
+        largest position of each level and the largest of -z. For levels and the thresholds between
+        them the sum of the losses, without the terms of the gaps.
         """
         if asked is not None:
             seen, thresholds = asked
@@ -106,7 +106,9 @@ class Positions:
         return (weights, counts, moments), np.array(sides)
 
 
-def best_thresholds(tell: Tell, levels: int, start: Array | None) -> Array:
+def best_thresholds(
+    sums_over_positions: SumsOverEntries, levels: int, start: Array | None
+) -> Array:
     """The increasing thresholds t that minimise the sum of weights * loss at given positions z.
 
     The loss of a position with code c is ``log(1 + exp(z - t_c)) + log(1 + exp(t_{c-1} - z)) -
@@ -119,13 +121,13 @@ def best_thresholds(tell: Tell, levels: int, start: Array | None) -> Array:
 
     Parameters
     ----------
-    tell : callable
-        ``Positions.tell``, or sums and largest numbers of what several positions tell.
+    sums_over_positions : callable
+        ``Positions.sums``, or the sums and the largest numbers of those of several parts.
     levels : int
     start : array (levels - 1,), optional
         Where to begin; close to the answer two or three steps are enough.
     """
-    (weights, counts, moments), largest = tell(None)
+    (weights, counts, moments), largest = sums_over_positions(None)
     # A share of less than a rounding asks for a gap of less than a rounding: for none.
     seen = np.flatnonzero(weights > EPS * np.sum(weights))
     if seen.size == 0:
@@ -137,7 +139,7 @@ def best_thresholds(tell: Tell, levels: int, start: Array | None) -> Array:
         near = apart(mean + np.log(passed / left), LEAST_START_GAP)
 
     def at(thresholds: Array) -> Local:
-        return with_gaps(tell((seen, thresholds))[0], thresholds, weights[seen])
+        return with_gaps(sums_over_positions((seen, thresholds))[0], thresholds, weights[seen])
 
     highest, lowest = np.max(largest[:levels][seen]), -np.max(largest[levels:][seen])
     reached, count = max(abs(float(highest)), abs(float(lowest))), int(np.sum(counts[seen]))

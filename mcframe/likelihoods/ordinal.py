@@ -15,7 +15,7 @@ from mcframe.contracts.likelihood import (
     GaussianBound,
     Likelihood,
     ParametricBySums,
-    Tell,
+    SumsOverEntries,
     TwiceDifferentiable,
     ValueKind,
 )
@@ -276,13 +276,15 @@ class Ordinal(
         """The number of thresholds that are to be fitted."""
         return self.levels - 1 if self.thresholds is None else 0
 
-    def parameter_sums(self, z: Array, y: Array, weights: Array, sd: Array | None = None) -> Tell:
+    def parameter_sums(
+        self, z: Array, y: Array, weights: Array, sd: Array | None = None
+    ) -> SumsOverEntries:
         """The sums over observations of these levels at given z that ``best_thresholds`` needs."""
-        return Positions.of(z, self.code(y), weights, self.levels, sd).tell
+        return Positions.of(z, self.code(y), weights, self.levels, sd).sums
 
-    def parameters_by_sums(self, tell: Tell, start: Array | None) -> Array:
+    def parameters_by_sums(self, sums_over_entries: SumsOverEntries, start: Array | None) -> Array:
         """The thresholds that fit best at given z, by damped Newton steps."""
-        return best_thresholds(tell, self.levels, start)
+        return best_thresholds(sums_over_entries, self.levels, start)
 
     def with_parameters(self, parameters: Array) -> "Ordinal":
         """The levels with these thresholds."""

@@ -11,7 +11,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.numerics.row_mixtures import invert
 from mcframe.runtime.machine import compiled
 
-FAST = {"reassoc", "contract", "nsz"}
+FAST_MATH = {"reassoc", "contract", "nsz"}
 # Beside offsets that factors have to make up for, an inverse alone leaves no digits of z.
 REFINEMENT_STEPS = 2
 # An inverse of a matrix of unit diagonal that is larger than this is rounding.
@@ -42,7 +42,7 @@ def packed_squares(vectors: Array) -> Array:
     return vectors[:, rows] * vectors[:, columns]
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def add_by_rows(  # type: ignore[no-untyped-def]
     first, last, starts, across, places, values, precisions, scales, means, squares, matrices,
     vectors,
@@ -66,7 +66,7 @@ def add_by_rows(  # type: ignore[no-untyped-def]
                 vector[k] += weight * means[column, k]
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def add_by_columns(  # type: ignore[no-untyped-def]
     first, last, starts, across, places, values, precisions, means, squares, matrices, vectors,
     totals,
@@ -92,7 +92,7 @@ def add_by_columns(  # type: ignore[no-untyped-def]
                 vector[k] += weight * mean[k]
 
 
-@compiled(nogil=True, fastmath=FAST)
+@compiled(nogil=True, fastmath=FAST_MATH)
 def predictor_moments(  # type: ignore[no-untyped-def]
     first, last, starts, across, places, row_means, row_covariances, means, covariances, mean,
     variance,

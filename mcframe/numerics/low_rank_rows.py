@@ -136,7 +136,7 @@ class LowRankRows:
 
     @limits_blas
     def leave_one_out(
-        self, values: Array, noise: float, source_columns: IntArray
+        self, values: Array, noise: float, column_of_number: IntArray
     ) -> tuple[Array, Array]:
         """Conditional mean and variance of each observed number; see ``row_mixtures``.
 
@@ -145,8 +145,8 @@ class LowRankRows:
         """
         table = Incomplete.of(values, np.full(values.shape[1], 1.0 / noise), self.variances[0])
         predicted, variances = np.full((2, *values.shape), np.nan)
-        source_widths = np.bincount(source_columns)[source_columns]
-        first = np.flatnonzero(np.diff(source_columns, prepend=-1))
+        source_widths = np.bincount(column_of_number)[column_of_number]
+        first = np.flatnonzero(np.diff(column_of_number, prepend=-1))
         for i, row in self.rows_given(table):
             seen = row.shares > 0.0
             half = row.half * row.shares

@@ -78,10 +78,10 @@ class RowMixture:
         return conditionals(table, self)
 
     def leave_one_out(
-        self, values: Array, noise: float, source_columns: IntArray
+        self, values: Array, noise: float, column_of_number: IntArray
     ) -> tuple[Array, Array]:
         """Conditional mean and variance of each observed number; see ``leave_one_out`` below."""
-        return leave_one_out(values, noise, self, source_columns)
+        return leave_one_out(values, noise, self, column_of_number)
 
 
 def root_of(covariance: Array) -> Array:
@@ -662,7 +662,7 @@ class WholeInverse:
 
 @limits_blas
 def leave_one_out(
-    values: Array, noise: float, rows: RowMixture, source_columns: IntArray
+    values: Array, noise: float, rows: RowMixture, column_of_number: IntArray
 ) -> tuple[Array, Array]:
     """Return conditional mean and variance of each observed number, as if it had been missing.
 
@@ -679,14 +679,14 @@ def leave_one_out(
     noise : float
         The variance of the noise that each number has beyond the rows' own distribution.
     rows : RowMixture
-    source_columns : array of integers (d,)
+    column_of_number : array of integers (d,)
         The column of the source table that each number codes, from 0, in ascending order. Numbers
         of one source column are observed together.
     """
     observed = ~np.isnan(values)
     means, variances, logs = (np.zeros((len(rows.means), *values.shape)) for _ in range(3))
-    source_widths = np.bincount(source_columns)
-    starts = np.searchsorted(source_columns, np.arange(source_widths.size))
+    source_widths = np.bincount(column_of_number)
+    starts = np.searchsorted(column_of_number, np.arange(source_widths.size))
     wide_sources = [
         (w, starts[source_widths == w]) for w in np.unique(source_widths[source_widths > 1])
     ]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import PosteriorPictures
 
 PredictiveFunction = Callable[[Predictive], Array]
-# How many cells are answered at a time.
+# Cells whose predictive distributions are computed at a time.
 CELLS_PER_BATCH = 200_000
 
 
@@ -59,8 +59,8 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     evidence : float
         A lower bound on the log evidence of the data, with all constants; it never falls from one
         sweep to the next. Standardised blocks count in standard units. Of two models of the same
-        data the one with the larger bound is preferred, but of mixtures of Gaussian rows: more
-        components than there are often have a slightly larger one.
+        data the one with the larger bound is preferred. Numbers of components of a mixture of
+        Gaussian rows are not compared by it: too many often have a slightly larger bound.
     status : str
         "converged", "iteration_limit", "time_limit" or "interrupted", a ``Status``, which equals
         its text.
@@ -104,7 +104,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         pairs: Any = None,
         unknown: str = "refuse",
     ) -> Any:
-        """The standard deviation of a new observation, noise included; for classes of indicators.
+        """The standard deviation of a new observation with its noise; for classes of indicators.
 
         In the shape of ``predict``, for every entry or at positions; at ``pairs`` of labels in the
         shape of ``predict_pairs``.
@@ -476,14 +476,14 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
             yield predictive_at(self.engine, self.problem, block, *cells, self.tables[block])
 
     def _evaluated(self, cells: Cells, block: str, function: PredictiveFunction) -> Array:
-        """An answer at cells (n, ...)."""
+        """A function of the predictive distributions at cells (n, ...)."""
         answers = [function(part) for part in self._predictives(block, cells.rows, cells.columns)]
         return np.concatenate(answers) if answers else np.zeros(0)
 
     def _evaluated_by_value(self, cells: Cells, block: str, function: PredictiveFunction) -> Array:
-        """Something of each label, level or class of cells (n x V)."""
+        """A function of the predictive distributions by label, level or class (n x V)."""
         numbers = self._evaluated(cells, block, function)
-        if not numbers.size:  # of no cells, whose kind and width those of any cell have
+        if not numbers.size:  # without cells: dtype and width are those at any cell
             numbers = self._evaluated(self._cells(block, [0], [0]), block, function)[:0]
         return numbers
 

@@ -63,8 +63,9 @@ class Predictive:
         ``weights`` are (C x N).
     noise : array (N,) or None
         The variances of observations given z, of a Gaussian.
-    natural : function
-        Values in standard units -> the data's own, of arrays whose last axis are the cells.
+    to_data_units : function
+        Values in standard units -> values in the units of the data, for arrays whose last axis are
+        the cells.
     units : array (N,), 1, or None
         One standard unit in the data's own; None where units are ranks.
     """

@@ -1,4 +1,4 @@
-"""Principal axes of the posterior of Z: scores of rows, loadings of columns, and how sure."""
+"""Principal axes of the posterior of Z: scores of rows, loadings of columns, and deviations."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from mcframe.model.table import Table
 from mcframe.posterior.factor_state import Gaussians
 from mcframe.posterior.factors import FactorPosterior
 
-# Axes along which Z is smaller than this share of the first one: factors that are switched off.
+# Axes whose singular values are at most this share of the largest are those of removed factors.
 NEGLIGIBLE_AXIS = 1e-6
 # Numbers in the arrays of the rows that are worked on at a time.
 NUMBERS_PER_BATCH = 4_000_000

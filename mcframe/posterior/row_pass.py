@@ -251,14 +251,14 @@ class RowPass:
 
         Both together maximise the same bound.
         """
-        before: Any = np.inf
+        last_means: Any = np.inf
         for _ in range(MOST_ROUNDS):
             check_time()
             gaussians = self.gaussians(first, last)
             self.refresh(first, last, gaussians)
-            change = float(np.max(np.abs(gaussians.means - before), initial=0.0))
-            before = gaussians.means
-            if change <= MEAN_TOLERANCE * (1.0 + float(np.max(np.abs(before), initial=0.0))):
+            change = float(np.max(np.abs(gaussians.means - last_means), initial=0.0))
+            last_means = gaussians.means
+            if change <= MEAN_TOLERANCE * (1.0 + float(np.max(np.abs(last_means), initial=0.0))):
                 break
 
     def of_rows(self, rows: IntArray) -> Gaussians:
