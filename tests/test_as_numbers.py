@@ -8,8 +8,8 @@ from scipy.special import logsumexp
 
 import mcframe as mc
 from mcframe.tables.coding import (
-    MOST_SLOPE,
-    SPREAD,
+    LARGEST_SLOPE,
+    PRIOR_DEVIATION,
     CountedNumbers,
     Indicator,
     Indicators,
@@ -29,11 +29,11 @@ NAN = np.nan
 def test_every_column_has_its_own_columns_of_the_block():
     declared = mc.declare(mixed(), {"visits": "count", "day": "date"})
     columns = as_numbers(declared.columns)
-    widths = [each.modelled[0].width for each in columns]
+    widths = [each.block_coding.width for each in columns]
     assert [each.place for each in columns] == [0, *np.cumsum(widths)[:-1]]
     assert sum(widths) == len(columns) + 2  # the towns are three, every other column one
     for each in columns:
-        coding = each.modelled[0]
+        coding = each.block_coding
         numbers = coding.numbers(each.codes)
         assert numbers.shape == (60, coding.width)
         np.testing.assert_array_equal(np.isnan(numbers).any(axis=1), np.isnan(each.codes))
@@ -178,13 +178,13 @@ def test_slope_and_offsets_are_those_of_a_general_solver(seed: int) -> None:
 
     def loss(at: np.ndarray) -> float:
         inner = levels + usual * at[0] * scores + counted[:, None] * at[1:]
-        drawn = np.sum(np.square(at - np.eye(k + 1)[0])) / (2.0 * SPREAD**2)
+        drawn = np.sum(np.square(at - np.eye(k + 1)[0])) / (2.0 * PRIOR_DEVIATION**2)
         return float(np.sum(logsumexp(inner, axis=1) - inner[np.arange(n), codes]) + drawn)
 
     slope, offsets = most_likely(scores, codes, counted, levels, usual)
-    bounds = [(0.0, MOST_SLOPE / usual), *[(None, None)] * k]
+    bounds = [(0.0, LARGEST_SLOPE / usual), *[(None, None)] * k]
     expected = scipy.optimize.minimize(
         loss, np.eye(k + 1)[0], method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-12}
     )
-    assert 0.0 <= slope <= MOST_SLOPE
+    assert 0.0 <= slope <= LARGEST_SLOPE
     assert loss(np.array([slope / usual, *offsets])) <= expected.fun + 1e-9 * (1 + expected.fun)

@@ -203,8 +203,8 @@ def test_the_model_says_all_that_was_chosen(by_posterior):
 
 
 def test_wide_tables_have_factors(monkeypatch):
-    monkeypatch.setattr(number_tables, "MOST_WORK", 1e3)
-    monkeypatch.setattr(pipeline, "MOST_NUMBERS", 150)
+    monkeypatch.setattr(number_tables, "MOST_COVARIANCE_WORK", 1e3)
+    monkeypatch.setattr(pipeline, "MOST_NUMBERS_FOR_CHOICE", 150)
     completed = mc.complete(mixed()[["length", "weight", "ill", "stage"]].dropna(how="all"))
     assert completed.answer.model.terms == (mc.NuclearNorm(),)
     assert np.isnan(completed.chosen.best_weight)
@@ -261,7 +261,7 @@ def test_progress_is_printed(capsys):
 
 
 def test_long_tables_choose_by_some_of_their_rows(monkeypatch):
-    monkeypatch.setattr(pipeline, "MOST_NUMBERS", 400)
+    monkeypatch.setattr(pipeline, "MOST_NUMBERS_FOR_CHOICE", 400)
     drawn = []
     choose = pipeline.choose_rows
 
@@ -273,7 +273,7 @@ def test_long_tables_choose_by_some_of_their_rows(monkeypatch):
     completed = mc.complete(mixed(), TYPES)
     [[fold]] = drawn
     assert len(fold.values) == 400 // 10
-    rows = fold.held.any(axis=1)
+    rows = fold.held_out_entries.any(axis=1)
     assert np.isnan(fold.seen[rows]).all()
     assert rows.sum() == 10
     assert not completed.table.isna().to_numpy().any()
@@ -469,7 +469,7 @@ def test_nothing_is_answered_worse_than_by_the_constant(drawn):
     assert (report["loss"] <= 1.0 + 1e-12).all()
     assert (report["error"] <= report["error_of_constant"] * (1.0 + 1e-12)).all()
     for name in report.index:
-        hidden, coding = frame[name].isna(), completed.declared.column(name).modelled[0]
+        hidden, coding = frame[name].isna(), completed.declared.column(name).block_coding
         pair = (whole, completed.table)
         truth, answer = (each[name][hidden].cat.codes.to_numpy(float) for each in pair)
         constant = coding.constant(frame[name][~hidden].cat.codes.to_numpy())
@@ -508,7 +508,7 @@ def test_errors_are_those_of_holes_that_other_columns_tell_of(monkeypatch):
     """The old are ill or not, the young are not, and the old do not tell."""
     true, reported, completed = errors_of_labels("age")
     assert reported == pytest.approx(true, rel=0.2)
-    assert completed.report()["auc_of_holes"][2] > 0.75
+    assert completed.report()["missingness_auc"][2] > 0.75
     last = str(completed).splitlines()[-1]
     assert last == "  held-out entries are weighted where other columns predict missingness: 'ill'"
     monkeypatch.setattr(missingness, "LEAST_AUC", 2.0)

@@ -80,9 +80,11 @@ def folds(values, count=3, seed=0):
 def test_every_observed_entry_is_held_out_once():
     values = drawn()
     found = folds(values)
-    np.testing.assert_array_equal(sum(fold.held for fold in found), ~np.isnan(values))
+    np.testing.assert_array_equal(sum(fold.held_out_entries for fold in found), ~np.isnan(values))
     for fold in found:
-        np.testing.assert_array_equal(np.isnan(fold.seen), np.isnan(values) | fold.held)
+        np.testing.assert_array_equal(
+            np.isnan(fold.seen), np.isnan(values) | fold.held_out_entries
+        )
 
 
 def test_each_fold_has_its_share_of_a_rare_value():
@@ -109,8 +111,8 @@ def test_the_choice_is_the_least_loss():
     assert chosen.losses.shape == (len(chosen.tried), 3)
     assert chosen.means.min() < 0.7
     for fold, own in zip(folds(values), told, strict=True):
-        np.testing.assert_array_equal(~np.isnan(own.means), fold.held)
-        np.testing.assert_array_equal(~np.isnan(own.variances), fold.held)
+        np.testing.assert_array_equal(~np.isnan(own.means), fold.held_out_entries)
+        np.testing.assert_array_equal(~np.isnan(own.variances), fold.held_out_entries)
     fixed, _ = choose_rows(folds(values), prior_rows=7.0)
     assert (fixed.components, fixed.prior_rows, len(fixed.tried)) == (1, 7.0, 1)
 
@@ -309,7 +311,7 @@ def test_predictions_are_in_the_units_of_the_data(scale, offset):
     found = []
     for own in (values, offset + scale * values):
         fold = folds(own)[0]
-        found.append(fold.predictions(fold.estimated(1, 10.0)).means)
+        found.append(fold.predict(fold.estimate(1, 10.0)).means)
     np.testing.assert_allclose((found[1] - offset) / scale, found[0], atol=1e-5)
 
 
@@ -325,7 +327,7 @@ def test_targets_are_predicted_from_what_was_seen():
     for n_features in (0, 1):
         parts = np.where(held, 0, NEVER_HELD_OUT)
         [fold] = folds_of_parts(values, parts, np.arange(3), 1, n_features=n_features)
-        loss[n_features] = fold.loss(fold.predictions(fold.estimated(1, 3.0)).means)
+        loss[n_features] = fold.loss(fold.predict(fold.estimate(1, 3.0)).means)
     assert loss[0] < 0.1 < 0.4 < loss[1]
 
 

@@ -359,7 +359,7 @@ def test_arrays_go_to_the_cluster_once(client, monkeypatch):
 def keep_nothing_in_memory(share):
     from mcframe.partitions import on_dask
 
-    before, on_dask.KEPT_SHARE = on_dask.KEPT_SHARE, share
+    before, on_dask.COMPILED_MEMORY_SHARE = on_dask.COMPILED_MEMORY_SHARE, share
     return before
 
 

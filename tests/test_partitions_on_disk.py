@@ -26,13 +26,13 @@ import mcframe as mc
 from mcframe import datasets
 from mcframe.partitions import on_disk as folders
 from mcframe.partitions import writing
-from mcframe.partitions.on_disk import PARTITIONS, STAGING, checksum_of_facts
+from mcframe.partitions.on_disk import PARTITIONS_LAYOUT, STAGING_FOLDER, checksum_of_facts
 from mcframe.partitions.partitioned_data import PartitionedData, RowsInMemory
 from mcframe.partitions.writing import cuts_of_rows
 
 from .strategies import damaged
 
-MANIFEST = PARTITIONS.manifest
+MANIFEST = PARTITIONS_LAYOUT.manifest
 TRIPLES = [(3, 1, 2.5), (0, 0, -1.0), (2, 2, 0.0), (0, 2, 4.0), (3, 0, 1e12)]
 
 
@@ -660,7 +660,7 @@ def test_a_second_writer_is_refused_and_the_first_one_ends_whole(folder):
         table = datasets.write_partitions({"y": triples()}, folder, overwrite=True)
         assert datasets.on_disk(folder, verify=True).fingerprint == table.fingerprint
         assert table.n_entries(0) == len(TRIPLES)
-        assert not (folder / STAGING).exists()
+        assert not (folder / STAGING_FOLDER).exists()
     assert f"another write_partitions is at work in folder {str(folder)!r}" in found[0]
     assert "rest of an unfinished writing" in found[1]
 
@@ -693,7 +693,7 @@ def test_a_writer_that_is_killed_leaves_nothing_that_looks_whole(folder):
         datasets.write_partitions({"y": TRIPLES}, folder)
     table = datasets.write_partitions({"y": TRIPLES}, folder, overwrite=True)
     assert datasets.on_disk(folder, verify=True).fingerprint == table.fingerprint
-    assert not (folder / STAGING).exists()
+    assert not (folder / STAGING_FOLDER).exists()
 
 
 def test_another_version_and_damaged_manifests_are_told(folder):

@@ -166,7 +166,7 @@ def test_parts_on_the_disk_have_the_bits_of_those_in_memory(word, monkeypatch, t
     here = mc.posterior(model, RowsInMemory({"x": x}, 4), factors=2, max_iter=6)
     folder = mc.datasets.write_partitions({"x": [x]}, tmp_path / "x", n_partitions=4)
     read = mc.posterior(model, folder, factors=2, max_iter=6)
-    monkeypatch.setattr(partitions, "KEPT_SHARE", 0.0)
+    monkeypatch.setattr(partitions, "COMPILED_MEMORY_SHARE", 0.0)
     scratched = mc.posterior(model, folder, factors=2, max_iter=6)
     cut = [folder.rows(p) for p in range(4)] == [
         RowsInMemory({"x": x}, 4).rows(p) for p in range(4)

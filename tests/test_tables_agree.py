@@ -7,7 +7,7 @@ import pytest
 from hypothesis import Phase, given, settings
 
 import mcframe as mc
-from mcframe.tables.coding import DAY, Choice, Dates, Steps
+from mcframe.tables.coding import DAY_MICROSECONDS, Choice, Dates, Steps
 from mcframe.tables.columns import read_column_like
 
 from .strategies import constant_tables, related_tables, tables_of_chance
@@ -74,7 +74,7 @@ def step_of(each):
     if each.column.decimals is not None:
         return 0.5000001 * 10.0 ** -each.column.decimals[1] / coding.unit
     if isinstance(coding, Dates):
-        return 0.5000001 * coding.step / DAY
+        return 0.5000001 * coding.step / DAY_MICROSECONDS
     return 0.5000001 if coding.whole is not None else 0.0
 
 

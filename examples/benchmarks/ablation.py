@@ -45,8 +45,8 @@ def no_powers(squares, variances):
 
 # What takes the place of a part of the library where a mechanism is switched off.
 SWITCHES = {
-    "mixtures of rows": [(pipeline, "COMPONENTS", ())],
-    "co-missing masks": [(missingness, "LEAST_EXCESS", np.inf)],
+    "mixtures of rows": [(pipeline, "COMPONENTS_TRIED", ())],
+    "co-missing masks": [(missingness, "LEAST_EXCESS_MISSING", np.inf)],
     "weights by missingness": [(missingness, "LEAST_AUC", np.inf)],
     "exponents of variances": [(rows_choice, "variance_exponents_of", no_powers)],
     "Student factors": [
@@ -56,7 +56,7 @@ SWITCHES = {
     "noise of features": [(rows_folds.RowsFold, "targets_inform_targets", False)],
     "discriminant": [
         (coding.Discriminant, "of", lambda *_: None),
-        (coding.Indicators, "usual_slope", coding.USUAL_SLOPE),
+        (coding.Indicators, "usual_slope", coding.PRIOR_SLOPE),
     ],
 }
 VARIANTS = (WHOLE, *SWITCHES, NOTHING)

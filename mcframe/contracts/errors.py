@@ -63,6 +63,10 @@ class EdgeOfGridWarning(UserWarning):
     """The best weight is the largest or the smallest that was tried; one beyond may be better."""
 
 
+class UndefinedScoreWarning(UserWarning):
+    """A criterion has no score of a fit on held-out entries: it is NaN."""
+
+
 class UnobservedWarning(UserWarning):
     """A row or column has no observed entry: what is predicted there is not learnt from data."""
 

@@ -50,11 +50,11 @@ from mcframe.tables.gaps import (
 )
 from mcframe.tables.native_tables import like_frame
 from mcframe.tables.number_tables import takes_factors
-from mcframe.tables.rows_choice import COMPONENTS, RowsChoice, choose_rows
+from mcframe.tables.rows_choice import COMPONENTS_TRIED, RowsChoice, choose_rows
 from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts
 
 # What ``terms`` may be in the place of a list of terms.
-GAUSSIAN = "gaussian"
+GAUSSIAN_TERMS = "gaussian"
 
 
 @attrs.frozen(eq=False)
@@ -84,7 +84,7 @@ class HeldOutPredictions:
             return coding
         first = self.folds[0].n_features
         columns = slice(first + targets.start, first + targets.stop)
-        held = [fold.held[:, columns.start] & ~np.isnan(codes) for fold in self.folds]
+        held = [fold.held_out_entries[:, columns.start] & ~np.isnan(codes) for fold in self.folds]
         if not any(mask.any() for mask in held):
             return coding
         raw = joined(
@@ -103,7 +103,7 @@ class TableEstimator(BaseEstimator):
     """An estimator that fits one model to all of a table, with the options common to all."""
 
     # The numbers of Gaussians that are mixed beside one where they predict better.
-    components_tried: ClassVar[tuple[int, ...]] = COMPONENTS
+    components_tried: ClassVar[tuple[int, ...]] = COMPONENTS_TRIED
     # Whether probabilities are fitted to what is held out, where the prior is given, too.
     calibrates: ClassVar[bool] = False
     # What values are called that are given beside the table.
@@ -174,11 +174,12 @@ class TableEstimator(BaseEstimator):
                 raise
             try:
                 floats_of(X)
-            except NotANumber as found:
-                row, column = (*found.position, 0, 0)[:2]
+            except NotANumber as not_a_number:
+                row, column = (*not_a_number.position, 0, 0)[:2]
                 raise DataError(
-                    f"column {column} of X holds {found.value!r} in row {row}, which is no number;"
-                    " give a DataFrame, whose columns may hold text, or an array of numbers"
+                    f"column {column} of X holds {not_a_number.value!r} in row {row}, which is no"
+                    " number; give a DataFrame, whose columns may hold text, or an array of"
+                    " numbers"
                 ) from None
             if is_large:
                 raise DataError("X holds a whole number that is too large for a float") from None
@@ -189,9 +190,10 @@ class TableEstimator(BaseEstimator):
         check_unseen(self.unseen)
         auto = is_word(self.likelihoods, "auto")
         self.gaussian_ = isinstance(self.terms, str)
-        if self.gaussian_ and self.terms != GAUSSIAN:
+        if self.gaussian_ and self.terms != GAUSSIAN_TERMS:
             raise ModelError(
-                f"terms={self.terms!r} was given; {GAUSSIAN!r}, a list of terms or None is needed"
+                f"terms={self.terms!r} was given; {GAUSSIAN_TERMS!r}, a list of terms or None is"
+                " needed"
             )
         if self.model is None and self.terms is None:
             self.gaussian_ = isinstance(self.likelihoods, str) and is_word(self.weight, "cv")
@@ -265,15 +267,15 @@ class TableEstimator(BaseEstimator):
         for block in blocks:
             if type(block.likelihood) is not Gaussian:
                 raise ModelError(
-                    f"terms={GAUSSIAN!r} was given, which takes all columns for numbers, and block"
-                    f" {block.name!r} has {block.likelihood}; leave likelihoods='auto', or give"
-                    " terms such as [mc.NuclearNorm(1.0)]"
+                    f"terms={GAUSSIAN_TERMS!r} was given, which takes all columns for numbers, and"
+                    f" block {block.name!r} has {block.likelihood}; leave likelihoods='auto', or"
+                    " give terms such as [mc.NuclearNorm(1.0)]"
                 )
         chosen, posterior, predictions = self.posterior_of(blocks, data, target)
-        self.keep_rows(chosen, posterior)
+        self.set_posterior(chosen, posterior)
         self.new_rows_, of_new_rows = posterior, predictions
         if chosen.noise_of(is_target=False) is not None:
-            _, self.new_rows_, of_new_rows = self.posterior_of(blocks, data, target, also=chosen)
+            _, self.new_rows_, of_new_rows = self.posterior_of(blocks, data, target, chosen)
         return predictions, of_new_rows
 
     def posterior_of(
@@ -281,24 +283,30 @@ class TableEstimator(BaseEstimator):
         blocks: Sequence[Block],
         data: Mapping[str, Array],
         target: str | None,
-        also: RowsChoice | None = None,
+        choice_for_seen_targets: RowsChoice | None = None,
     ) -> tuple[RowsChoice, Posterior, HeldOutPredictions]:
         """The choice on held-out targets, its posterior, and the predictions of these targets.
 
-        Given ``also``, the choice for rows with some targets, all targets of a row are held out.
+        With ``choice_for_seen_targets``, which was made for rows with some of their targets, all
+        targets of a row are held out together, as in new rows.
         """
         values, prior = np.hstack([data[block.name] for block in blocks]), self.given_prior()
         wide, predictions = takes_factors(values.shape), HeldOutPredictions()
         chosen = RowsChoice() if wide else RowsChoice(1, prior)
-        options: dict[str, Any] = {"random_state": self.random_state, "n_jobs": self.n_jobs}
+        folds, moments = list[RowsFold](), list[HeldOutMoments]()
         if prior is None or self.calibrates:
             rng = np.random.default_rng(checked_seed(self.random_state))
             n_targets = 0 if target is None else data[target].shape[1]
             folds = folds_of_numbers(
-                values, n_targets, whole(self.cv, "cv", 2), rng, also is not None
+                values,
+                n_targets,
+                whole(self.cv, "cv", 2),
+                rng,
+                by_rows=choice_for_seen_targets is not None,
             )
-            chosen, moments = choose_rows(folds, wide, prior, self.components_tried, also)
-            options |= {"folds": folds, "moments": moments}
+            chosen, moments = choose_rows(
+                folds, wide, prior, self.components_tried, choice_for_seen_targets
+            )
             predictions = HeldOutPredictions(folds, moments)
         model = chosen.model(
             [
@@ -311,7 +319,9 @@ class TableEstimator(BaseEstimator):
                 for block in blocks
             ]
         )
-        posterior, final_moments = chosen.posterior(model, data, **options)
+        posterior, final_moments = chosen.posterior(
+            model, data, folds, moments, random_state=self.random_state, n_jobs=self.n_jobs
+        )
         return chosen, posterior, attrs.evolve(predictions, final_moments=final_moments)
 
     def given_prior(self) -> float | None:
@@ -320,8 +330,8 @@ class TableEstimator(BaseEstimator):
             return None
         return above_zero(self.weight, "weight", ": how many rows a prior counts as")
 
-    def keep_rows(self, chosen: Any, posterior: Posterior) -> None:
-        """Keep the posterior of rows, and the choice of its prior."""
+    def set_posterior(self, chosen: Any, posterior: Posterior) -> None:
+        """Set the fitted attributes: the posterior of the rows, and the choice of its prior."""
         self.model_, self.n_iter_ = posterior.model, len(posterior.history)
         self.completion_ = posterior
         self.prior_rows_ = chosen.prior_rows
@@ -410,12 +420,14 @@ def folds_of_numbers(
     values: Array, n_targets: int, count: int, rng: np.random.Generator, by_rows: bool = False
 ) -> list[RowsFold]:
     """Return folds of the entries of a table of numbers (n x d), or of its last columns alone."""
-    owners = np.arange(values.shape[1])
+    column_of_number = np.arange(values.shape[1])
     if not n_targets:
-        return folds_of_parts(values, dealt_cells(values, count, rng), owners, count)
+        return folds_of_parts(values, dealt_cells(values, count, rng), column_of_number, count)
     parts = np.full(values.shape, NEVER_HELD_OUT)
     parts[:, -n_targets:] = dealt_targets(values[:, -n_targets:], count, rng, by_rows)
-    return folds_of_parts(values, parts, owners, count, n_features=owners.size - n_targets)
+    return folds_of_parts(
+        values, parts, column_of_number, count, n_features=column_of_number.size - n_targets
+    )
 
 
 def dealt_targets(
@@ -423,8 +435,8 @@ def dealt_targets(
 ) -> IntArray:
     """Return the fold of each observed target (n x k), -1 of others, as they will be asked for.
 
-    Entry by entry where most rows have some of their targets and miss others, which these then
-    tell of. Else, or with ``by_rows``, row by row; rows with the same value of one target are
+    Entry by entry if most rows have some of their targets and lack others, which these then help
+    to predict. Else, or with ``by_rows``, row by row; rows with the same value of one target are
     dealt out in turn, so that each fold has its share of a rare class.
     """
     seen = ~np.isnan(targets)

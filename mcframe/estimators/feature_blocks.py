@@ -17,12 +17,12 @@ from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.tables import Completion, Declared
 from mcframe.tables.coded_rows import conditioned
-from mcframe.tables.coding import BLOCK
+from mcframe.tables.coding import NUMBERS_BLOCK
 from mcframe.tables.column_types import read_table
 from mcframe.tables.columns import read_column_like, read_columns, read_frame
-from mcframe.tables.completing import ASIDE
+from mcframe.tables.completing import SET_ASIDE_MESSAGE
 from mcframe.tables.declared import declared_of
-from mcframe.tables.declared_column import as_numbers, aside, warn_of_aside
+from mcframe.tables.declared_column import as_numbers, columns_set_aside, warn_of_columns_set_aside
 from mcframe.tables.gaps import Missing
 from mcframe.tables.number_tables import number_block
 
@@ -216,7 +216,7 @@ class FrameColumns:
             )
         table = read_table(frame, types, missing, "missing_values")
         if numbers:
-            one = Model([number_block(BLOCK)], [NuclearNorm()])
+            one = Model([number_block(NUMBERS_BLOCK)], [NuclearNorm()])
             return cls(Declared.of(as_numbers(table.columns), table.frame, one), unseen)
         declared = declared_of(table.columns, table.frame)
         wanted = sorted(block.name for block in declared.model.blocks)
@@ -250,13 +250,15 @@ class FrameColumns:
         missing = [read_column_like(series, column.column).missing for series, column in pairs]
         return np.where(np.column_stack(missing), np.nan, 0.0)
 
-    def warn_of_aside(self, message: str = ASIDE, empty: bool = False) -> None:
+    def warn_of_columns_set_aside(
+        self, message: str = SET_ASIDE_MESSAGE, empty: bool = False
+    ) -> None:
         """A ``UserWarning`` that names columns that are set aside; empty ones if they are kept."""
-        warn_of_aside(
+        warn_of_columns_set_aside(
             message,
             [
                 column
-                for column in aside(self.declared.columns)
+                for column in columns_set_aside(self.declared.columns)
                 if column.column.n_observed or (empty and column.column.form != "number")
             ],
             "missing_values",

@@ -125,7 +125,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
                     "min_value or max_value was given for a table whose columns are not all"
                     " numbers; give bounds of a column by types={name: ('number', lower, upper)}"
                 )
-            columns.warn_of_aside(empty=self.keep_empty_features)
+            columns.warn_of_columns_set_aside(empty=self.keep_empty_features)
         if self.add_indicator:
             self.indicator_ = MissingIndicator(error_on_new=False).fit(columns.marked(table))
         self.n_iter_ = 1
@@ -146,7 +146,7 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
                 prior_rows=self.given_prior(),
             )
         self.declared_ = completion.declared
-        self.keep_rows(completion.chosen, completion.posterior)
+        self.set_posterior(completion.chosen, completion.posterior)
         return attrs.evolve(columns, declared=completion.declared, completed=completion)
 
     def transform(self, X: Any) -> Any:

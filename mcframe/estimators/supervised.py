@@ -20,7 +20,7 @@ from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial
 from mcframe.model import Block
 from mcframe.tables.coded_rows import conditioned
 from mcframe.tables.coding import (
-    ENDS,
+    PROBABILITY_LIMITS,
     Choice,
     Indicator,
     Indicators,
@@ -28,7 +28,7 @@ from mcframe.tables.coding import (
 )
 
 # The name of the block of targets.
-TARGETS = "targets"
+TARGETS_BLOCK = "targets"
 
 
 class Prediction(TableEstimator):
@@ -58,17 +58,17 @@ class Prediction(TableEstimator):
                 f"column {empty[0]} of y holds nothing but missing values, from which nothing can"
                 " be learnt; drop it"
             )
-        if TARGETS in [block.name for block in self.columns_.blocks]:
+        if TARGETS_BLOCK in [block.name for block in self.columns_.blocks]:
             raise ModelError(
-                f"model has a block {TARGETS!r}, the name of the block of y, which is put beside"
-                " those of the model; call it otherwise"
+                f"model has a block {TARGETS_BLOCK!r}, the name of the block of y, which is put"
+                " beside those of the model; call it otherwise"
             )
         if isinstance(self.columns_, FrameColumns):
-            self.columns_.warn_of_aside("columns that are set aside are not used")
+            self.columns_.warn_of_columns_set_aside("columns that are set aside are not used")
         features = self.columns_.data(table)
         self.n_targets_ = targets.shape[1]
-        blocks, data = [*self.columns_.blocks, block], {**features, TARGETS: targets}
-        predictions = self.fit_blocks(blocks, data, TARGETS)
+        blocks, data = [*self.columns_.blocks, block], {**features, TARGETS_BLOCK: targets}
+        predictions = self.fit_blocks(blocks, data, TARGETS_BLOCK)
         if not self.gaussian_:
             self.new_rows_ = self.completion_
         keys = row_keys(features, len(targets))
@@ -96,13 +96,13 @@ class Prediction(TableEstimator):
         if new.any():
             data = {name: values[new] for name, values in features.items()}
             rows = np.arange(np.count_nonzero(new))
-            data[TARGETS] = np.full((rows.size, self.n_targets_), np.nan)
+            data[TARGETS_BLOCK] = np.full((rows.size, self.n_targets_), np.nan)
             asked.append((1, new, conditioned(self.new_rows_, data), rows))
         predictions = []
         for is_new, samples, fit, rows in asked:
             columns = np.tile(np.arange(self.n_targets_), rows.size)
             cells = np.repeat(rows, self.n_targets_), columns
-            raw = RawPredictions.of(fit, TARGETS, *cells, with_variances)
+            raw = RawPredictions.of(fit, TARGETS_BLOCK, *cells, with_variances)
             predictions.append(
                 (is_new, samples, raw.of_rows(slice(None), rows.size, self.n_targets_))
             )
@@ -208,7 +208,7 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
         self.codings_: list[list[Any]] = [[], []]
         if not self.gaussian_:
             likelihood = Bernoulli() if n_classes == 2 else Multinomial(n_classes)
-            block = Block(TARGETS, likelihood, standardize=True, bias=True)
+            block = Block(TARGETS_BLOCK, likelihood, standardize=True, bias=True)
             self.fit_targets(table, block, codes)
             self.codings_ = [[Choice(places) for _ in codes.T]] * 2
             return self
@@ -219,7 +219,7 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
             coding.numbers(output_codes)
             for coding, output_codes in zip(codings, codes.T, strict=True)
         ]
-        block = Block(TARGETS, Gaussian(), standardize=True)
+        block = Block(TARGETS_BLOCK, Gaussian(), standardize=True)
         held_out = self.fit_targets(table, block, np.hstack(numbers))
         assert held_out is not None
         ends = np.cumsum([coding.width for coding in codings])
@@ -269,7 +269,7 @@ class MatrixCompletionClassifier(ClassifierMixin, Prediction):
 
     def decision_function(self, X: Any) -> Array:
         """The logit of the second class, or of each output; logarithms of P of several classes."""
-        probabilities = np.clip(self.probabilities(X), *ENDS)
+        probabilities = np.clip(self.probabilities(X), *PROBABILITY_LIMITS)
         if not self.several_ and len(self.classes_) > 2:
             return np.asarray(np.log(probabilities))
         levels = logit(probabilities)
@@ -359,7 +359,7 @@ class MatrixCompletionRegressor(RegressorMixin, Prediction):
         table, targets = self.read(X, reset=True), read_targets(y)
         self.columns_ = self.read_columns(table)
         self.flat_ = targets.ndim == 1
-        block = Block(TARGETS, Gaussian(), standardize=True, bias=True)
+        block = Block(TARGETS_BLOCK, Gaussian(), standardize=True, bias=True)
         self.fit_targets(table, block, targets.reshape(len(targets), -1))
         return self
 

@@ -33,7 +33,7 @@ from mcframe.regularizers import NuclearNorm
 from mcframe.selection.grid import checked_weights
 
 # The end of a run, by whether its own rule stopped it.
-ENDINGS = {
+ENDING_OF_RUN = {
     True: stopped_by_rule("the objective changed by less, relatively, than it asks"),
     False: Ending(
         Status.ITERATION_LIMIT, "max_iter iterations were made before its own rule stopped it"
@@ -41,7 +41,7 @@ ENDINGS = {
 }
 # Eigenvalues of Z'Z give a nuclear norm to about 8 digits; changes that are finer than this take
 # a decomposition of Z itself.
-GRAM_CHANGE = 1e-7
+LEAST_GRAM_CHANGE = 1e-7
 
 
 def mc_b(mu: float, label_weight: float = 1.0, *, bias: bool = True) -> Model:
@@ -168,7 +168,7 @@ class FixedPoint:
         for mu in weights:
             last, before, converged = np.inf, made, False
             while made < max_iter and not converged:
-                self.step(mu, exact=change < GRAM_CHANGE)
+                self.step(mu, exact=change < LEAST_GRAM_CHANGE)
                 made += 1
                 now = self.evaluation.value + mu * self.nuclear
                 converged = abs(last - now) <= change * max(abs(now), np.finfo(float).tiny)
@@ -344,7 +344,7 @@ def fit_of_stage(problem: Problem, stage: Stage, history: tuple[Record, ...]) ->
     if not history:
         gap = relative_gap(objective, bound, rounding)
         history = (Record(stage.iterations, 0.0, objective, bound, gap, latent.rank),)
-    ending = ENDINGS[stage.converged]
+    ending = ENDING_OF_RUN[stage.converged]
     outcome = Outcome(
         point=point,
         effects=stage.effects,

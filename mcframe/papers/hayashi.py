@@ -30,8 +30,9 @@ from mcframe.papers.dense_state import DenseState, fit_by
 from mcframe.risks import RiskMixture
 
 NormClass = Literal["max", "trace"]
-# The size of the random numbers that factors, or columns that join them, begin with.
-BEGINNING = 0.1
+# The standard deviation of the random numbers with which factors, and columns that are added to
+# them, begin.
+INITIAL_FACTOR_SIZE = 0.1
 
 
 def probit_quantization(sigma: float = 1.0) -> Bernoulli:
@@ -298,7 +299,7 @@ def stacked_factors(latent: LowRank) -> Array:
 def with_random_columns(stacked: Array, width: int, rng: np.random.Generator) -> Array:
     """U over V with further small random columns, ``width`` columns in all."""
     missing = max(width - stacked.shape[1], 0)
-    fresh = BEGINNING * rng.standard_normal((stacked.shape[0], missing))
+    fresh = INITIAL_FACTOR_SIZE * rng.standard_normal((stacked.shape[0], missing))
     return np.hstack([stacked, fresh])
 
 

@@ -26,7 +26,7 @@ from mcframe.numerics.operators import LowRank
 from mcframe.papers.dense_state import DenseState, fit_by, shrunk
 from mcframe.regularizers import NuclearNorm
 
-FEATURES = "features"
+FEATURES_BLOCK = "features"
 
 
 def three_tasks() -> dict[str, Likelihood]:
@@ -75,7 +75,7 @@ def tmcc(
     where Z = [features] is n_items × n_columns
           P_features = z_ij + offset, for all cells of features
     """
-    return model_of_tasks(n_cells, tau_2, tasks, [Calibration(FEATURES, A, B, weight=tau_1)])
+    return model_of_tasks(n_cells, tau_2, tasks, [Calibration(FEATURES_BLOCK, A, B, weight=tau_1)])
 
 
 def mc0(n_cells: int, tau_2: float, tasks: Mapping[str, Likelihood] | None = None) -> Model:
@@ -87,7 +87,7 @@ def model_of_tasks(
     n_cells: int, tau_2: float, tasks: Mapping[str, Likelihood] | None, more: list[Term]
 ) -> Model:
     """Features and tasks, a nuclear norm, and more terms."""
-    likelihoods = {FEATURES: Gaussian(), **(three_tasks() if tasks is None else tasks)}
+    likelihoods = {FEATURES_BLOCK: Gaussian(), **(three_tasks() if tasks is None else tasks)}
     return Model(blocks_of(likelihoods, n_cells), [NuclearNorm(tau_2), *more])
 
 

@@ -29,9 +29,9 @@ from mcframe.regularizers.residual_nuclear_norm import BoundResidualNuclearNorm
 
 # A Gram matrix squares the condition number: it serves matrices whose singular values span less
 # than this, and leaves the factor exact to eps / 1e-8.
-GRAM_SPAN = 1e-4
-# Singular values below this share of the largest one count as 0.
-RANK_ROUNDING = 1e-12
+LEAST_GRAM_RATIO = 1e-4
+# A singular value below this share of the largest one counts as 0.
+ZERO_SINGULAR_VALUE = 1e-12
 
 
 def coco(lambda_1: float = 1.0, lambda_2: float = 1.0, feature_weight: float = 0.01) -> Model:
@@ -284,9 +284,9 @@ def nuclear_subgradient(matrix: Array) -> tuple[float, Array]:
     """
     tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
-    if eigenvalues[0] <= GRAM_SPAN**2 * eigenvalues[-1]:
+    if eigenvalues[0] <= LEAST_GRAM_RATIO**2 * eigenvalues[-1]:
         left, values, right = svd(matrix)
-        kept = values > RANK_ROUNDING * max(float(values[0]), np.finfo(float).tiny)
+        kept = values > ZERO_SINGULAR_VALUE * max(float(values[0]), np.finfo(float).tiny)
         return float(np.sum(values)), left[:, kept] @ right[kept]
     values = np.sqrt(eigenvalues)
     factor = tall @ ((vectors / values) @ vectors.T)

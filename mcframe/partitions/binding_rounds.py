@@ -45,7 +45,7 @@ from mcframe.partitions.partitioned_problem import (
 )
 
 # The multipliers of two hashes of an entry: both sums together have 128 bits.
-HASHES = (MULTIPLIERS, (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))
+HASH_MULTIPLIERS = (MULTIPLIERS, (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))
 
 
 def refusal_of_partitions(model: Model) -> str | None:
@@ -250,7 +250,7 @@ def hash_sums(table: Table, first: int, k: int) -> IntArray:
     places = (table.rows + first).astype(np.uint64) * np.uint64(table.shape[1])
     places += table.columns.astype(np.uint64)
     weights = np.ones(1) if table.weights is None else table.weights
-    for multipliers in HASHES:
+    for multipliers in HASH_MULTIPLIERS:
         bits = np.full(places.size, k + 1, dtype=np.uint64)
         for word in (places, table.values.view(np.uint64), weights.view(np.uint64)):
             bits = splitmix64(bits + word, increment=0, multipliers=multipliers)

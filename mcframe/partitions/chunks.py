@@ -28,9 +28,9 @@ from mcframe.model.table import Table
 from mcframe.partitions.store import is_collection
 
 # The additions that an entry may have to its value: names of columns of triples.
-ADDITIONS = ("weight", "offset", "exposure")
+TRIPLE_ADDITIONS = ("weight", "offset", "exposure")
 # Rows of triples are counted in memory up to this one; larger tables say how many they have.
-MOST_ROWS = 1 << 28
+MOST_COUNTED_ROWS = 1 << 28
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -48,7 +48,7 @@ class Chunk:
     values : array (n_entries,)
         Of observed entries alone.
     additions : dict of arrays (n_entries,)
-        By their names in ``ADDITIONS``.
+        By their names in ``TRIPLE_ADDITIONS``.
     n_columns : int or None
         Of a block of rows; triples do not say it.
     rows_until : int or None
@@ -192,7 +192,7 @@ TRIPLE_COLUMNS = ("row", "column", "value")
 # The number of triples given one by one that form a chunk.
 TRIPLES_PER_CHUNK = 65536
 # Numbers of columns are below this.
-MOST_COLUMNS = 2**31
+COLUMN_NUMBER_LIMIT = 2**31
 
 
 def chunks_of(name: str, source: Any, label: str = "chunk") -> Iterator[Chunk]:
@@ -337,7 +337,7 @@ def chunk_of_rows(name: str, rows: Any, label: str, start: int) -> Chunk:
     where = f"block {name!r}: {label}"
     table = cells_of(where, observed.values)
     additions = {}
-    for what in ADDITIONS:
+    for what in TRIPLE_ADDITIONS:
         numbers = observed.weights if what == "weight" else getattr(observed, what)
         if numbers is not None:
             additions[what] = numbers_at(name, label, numbers, what, table)
@@ -413,17 +413,19 @@ def columns_by_name(where: str, triples: Any) -> dict[str, Any]:
         return dict(zip(TRIPLE_COLUMNS, triples, strict=True))
     if isinstance(triples, Mapping):
         missing = [key for key in TRIPLE_COLUMNS if key not in triples]
-        unknown = [key for key in triples if key not in (*TRIPLE_COLUMNS, *ADDITIONS)]
+        unknown = [key for key in triples if key not in (*TRIPLE_COLUMNS, *TRIPLE_ADDITIONS)]
         if missing or unknown:
             raise DataError(
                 f"{where} has {', '.join(map(repr, triples))}; triples have 'row', 'column',"
-                f" 'value' and, or not, {', '.join(map(repr, ADDITIONS))}"
+                f" 'value' and, or not, {', '.join(map(repr, TRIPLE_ADDITIONS))}"
             )
-        return {key: triples[key] for key in (*TRIPLE_COLUMNS, *ADDITIONS) if key in triples}
+        return {
+            key: triples[key] for key in (*TRIPLE_COLUMNS, *TRIPLE_ADDITIONS) if key in triples
+        }
     if is_frame(triples):
         refuse_wide(where, triples)
         columns = set(map(str, nw.from_native(triples).columns))
-        names = [*TRIPLE_COLUMNS, *(key for key in ADDITIONS if key in columns)]
+        names = [*TRIPLE_COLUMNS, *(key for key in TRIPLE_ADDITIONS if key in columns)]
         return dict(zip(names, columns_of_frame(triples, names, where)[1], strict=True))
     raise DataError(
         f"{where} is {a_type(triples)}; a matrix of rows, a tuple (rows, columns, values),"
@@ -452,7 +454,7 @@ def indices_in(where: str, key: str, column: Any) -> IntArray:
             f"{where} has {key}s of type {numbers.dtype}; whole numbers from 0 are needed,"
             " none of them missing. Labels are numbered first, for example by pandas.factorize"
         )
-    most = MOST_COLUMNS if key == "column" else np.iinfo(np.int64).max
+    most = COLUMN_NUMBER_LIMIT if key == "column" else np.iinfo(np.int64).max
     wrong = (numbers < 0) | (numbers >= most)
     if wrong.any():
         first = int(np.argmax(wrong))

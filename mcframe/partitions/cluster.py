@@ -23,8 +23,8 @@ from mcframe.runtime.work import in_bytes
 from mcframe.storage.digest import digest_of
 
 distributed: Any = Deferred("distributed", "a Dask cluster")
-# What computes the numbers and what carries them: one version each on all workers.
-PACKAGES = ("numpy", "scipy", "numba", "dask", "distributed")
+# The packages that compute and transfer numbers: their versions must be the same on all workers.
+COMPARED_PACKAGES = ("numpy", "scipy", "numba", "dask", "distributed")
 # Seconds in which a scheduler answers, and in which all workers do.
 ANSWER_SECONDS, ALL_WORKERS_SECONDS = 10.0, 60.0
 
@@ -88,7 +88,7 @@ def local_environment() -> dict[str, str]:
         "mcframe": sys.modules["mcframe"].__version__,  # imported with this file
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
     }
-    for name in PACKAGES:
+    for name in COMPARED_PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
     return versions

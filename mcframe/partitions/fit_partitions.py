@@ -42,10 +42,10 @@ from mcframe.runtime.machine import memory_gigabytes
 from mcframe.runtime.scratch import Scratch
 from mcframe.runtime.work import in_bytes
 
-# The share of the memory at hand that compiled partitions stay in from round to round.
-KEPT_SHARE = 0.3
-# The number of columns of factors with which sizes are estimated.
-WIDTH = 16
+# The share of the available memory that compiled partitions may take between rounds.
+COMPILED_MEMORY_SHARE = 0.3
+# The number of factors with which memory is estimated before the rank is known.
+EXPECTED_FACTORS = 16
 
 
 def read_partitions(data: Any) -> PartitionedData:
@@ -142,7 +142,7 @@ def executor_for(
         return OnDask(source, client)
     file = Scratch()
     file.check()
-    return OneByOne(source, PartCache(KEPT_SHARE * 1e9 * memory_gigabytes(), file))
+    return OneByOne(source, PartCache(COMPILED_MEMORY_SHARE * 1e9 * memory_gigabytes(), file))
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -171,7 +171,7 @@ class PartitionsExplanation:
     partition_bytes: tuple[int, ...]
     driver_bytes: int
     round_bytes: int
-    width: int = WIDTH
+    width: int = EXPECTED_FACTORS
 
     @property
     def chosen(self) -> str | None:
@@ -214,12 +214,13 @@ def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplana
     )
     lines = data.n_items + n_columns
     lanczos = 600 * min(data.n_items, n_columns)
-    slab = min(n_columns * bytes_of_equations(WIDTH), EQUATION_BYTES)
+    slab = min(n_columns * bytes_of_equations(EXPECTED_FACTORS), EQUATION_BYTES)
     sums = bytes_to_driver(n_partitions, slab)
     return PartitionsExplanation(
         refusal_of_partitions(model),
         n_partitions,
         tuple(bytes_compiled(model, data, p) for p in range(n_partitions)),
-        8 * (12 * lines * WIDTH + lanczos) + max(sums_in_memory(n_partitions) * slab, sums),
-        8 * WIDTH * (data.n_items + n_partitions * n_columns) + sums,
+        8 * (12 * lines * EXPECTED_FACTORS + lanczos)
+        + max(sums_in_memory(n_partitions) * slab, sums),
+        8 * EXPECTED_FACTORS * (data.n_items + n_partitions * n_columns) + sums,
     )

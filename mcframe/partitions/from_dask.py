@@ -16,8 +16,8 @@ from mcframe.model import Block, Observations
 from mcframe.model.forms import numbers_of
 from mcframe.model.long_lists import may_list_entries
 from mcframe.partitions.chunks import (
-    ADDITIONS,
-    MOST_ROWS,
+    MOST_COUNTED_ROWS,
+    TRIPLE_ADDITIONS,
     TRIPLE_COLUMNS,
     Chunk,
     arrays_of,
@@ -26,7 +26,12 @@ from mcframe.partitions.chunks import (
     chunk_of_triples,
     data_of,
 )
-from mcframe.partitions.partitioned_data import ADDED, CountedPartitions, map_arrays, values_of
+from mcframe.partitions.partitioned_data import (
+    OBSERVATION_ADDITIONS,
+    CountedPartitions,
+    map_arrays,
+    values_of,
+)
 from mcframe.storage.digest import digest_of
 
 dask: Any = Deferred("dask", "reading Dask's collections")
@@ -66,7 +71,7 @@ def chunk_of(name: str, partition: Any, p: int, start: int, rows_given: bool) ->
         return check_chunk(name, chunk_of_rows(name, in_scipy(partition), label, start))
     if "row" not in partition.columns and partition.index.name == "row":  # as set_index leaves it
         partition = partition.reset_index()
-    named = [what for what in (*TRIPLE_COLUMNS, *ADDITIONS) if what in partition.columns]
+    named = [what for what in (*TRIPLE_COLUMNS, *TRIPLE_ADDITIONS) if what in partition.columns]
     return check_chunk(name, chunk_of_triples(name, partition[named], label))
 
 
@@ -103,7 +108,7 @@ def facts_of_part(
 
 def refuse_labels(row: int, n_rows: int) -> None:
     """Raise a ``DataError`` where so many rows up to this one are more likely labels."""
-    if n_rows > MOST_ROWS:
+    if n_rows > MOST_COUNTED_ROWS:
         raise DataError(
             f"there are entries in row {row}; rows are counted from 0, and the factors have a row"
             " for each. If these are labels, number them first, for example by pandas.factorize;"
@@ -137,7 +142,7 @@ def tables_as_arrays(name: str, collection: Any) -> Any:
         )
     values = array_of(name, "", values)
     arrays: dict[str, Any] = {"values": values}
-    for what in ADDED:
+    for what in OBSERVATION_ADDITIONS:
         added = getattr(collection, what)
         if dask.is_dask_collection(added):
             added = array_of(name, f" {what}", added)
@@ -585,7 +590,7 @@ def tasks_of(name: str, collection: Any) -> tuple[Any, ...]:
         what: delayed_rows(numbers)
         if dask.is_dask_collection(numbers)
         else [numbers] * len(values)
-        for what in ADDED
+        for what in OBSERVATION_ADDITIONS
         if (numbers := getattr(collection, what)) is not None
     }
     observed = dask.delayed(Observations)

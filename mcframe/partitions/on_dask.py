@@ -57,7 +57,7 @@ REFRESH_ROUNDS = 25
 LEAVE_SECONDS = 5.0
 # The share of a worker's memory that compiled partitions may take, of all fits together; and the
 # seconds after which those of a fit that asks no more are dropped: its process may be killed.
-KEPT_SHARE, UNUSED_SECONDS = 0.5, 600.0
+COMPILED_MEMORY_SHARE, UNUSED_SECONDS = 0.5, 600.0
 
 
 @attrs.frozen
@@ -315,7 +315,7 @@ class CachesByFit:
         if kept.scratch is not None:  # which one that is closed has no more
             limit = worker.memory_manager.memory_limit or np.inf
             others = sum(f.held_bytes + f.table_bytes for f in self.fits.values() if f is not kept)
-            kept.max_bytes = KEPT_SHARE * limit - others
+            kept.max_bytes = COMPILED_MEMORY_SHARE * limit - others
         return kept
 
 

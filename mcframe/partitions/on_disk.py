@@ -26,9 +26,9 @@ from mcframe.runtime.machine import held
 from mcframe.storage import archive as storage
 
 # 3 since entries are Parquet files.
-FORMAT = 3
+FOLDER_FORMAT = 3
 # Where files are until all of them are there, and the file that their writer holds.
-STAGING, LOCK = "mcframe-writing", "lock"
+STAGING_FOLDER, LOCK_FILE = "mcframe-writing", "lock"
 # The errors of a full disk, a full quota and a limit of the size of files.
 DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # How many files that are not ours a message shows.
@@ -47,8 +47,8 @@ class FolderLayout:
 
     def is_ours(self, path: Path) -> bool:
         """Return True for a path inside a folder that the function has written."""
-        if path.name == STAGING and not path.is_file():
-            return all(file.name == LOCK or self.is_ours(file) for file in path.iterdir())
+        if path.name == STAGING_FOLDER and not path.is_file():
+            return all(file.name == LOCK_FILE or self.is_ours(file) for file in path.iterdir())
         named = path.name == self.manifest or re.fullmatch(self.files, path.name) is not None
         return named and not path.is_dir()
 
@@ -106,12 +106,12 @@ class Folder:
             raise error_of_damage(
                 path, layout, f"its manifest {layout.manifest} says no {layout.kind}"
             )
-        if facts.get("format") != FORMAT:
+        if facts.get("format") != FOLDER_FORMAT:
             raise DataError(
                 f"folder {str(path)!r} was written by mcframe {facts.get('version')}: its manifest"
                 f" {layout.manifest} is in format {facts.get('format')}, and mcframe"
-                f" {__version__} reads format {FORMAT}. Write it again with {layout.writer}, or"
-                " read it with that version"
+                f" {__version__} reads format {FOLDER_FORMAT}. Write it again with"
+                f" {layout.writer}, or read it with that version"
             )
         if facts.pop("checksum", None) != checksum_of_facts(facts):
             how = f"its manifest {layout.manifest} does not agree with itself"
@@ -180,7 +180,7 @@ def checksum_of_facts(facts: Mapping[str, Any]) -> str:
 
 def error_of_missing_manifest(folder: Path, layout: FolderLayout) -> DataError:
     """Return the error about a folder without a manifest."""
-    if (folder / STAGING).is_dir():
+    if (folder / STAGING_FOLDER).is_dir():
         return DataError(
             f"folder {str(folder)!r} is not finished: {layout.writer} is still at work there, or"
             " was stopped; write it again with overwrite=True"
@@ -231,12 +231,12 @@ def staging_directory(
         If the folder cannot be written into, as ``check_folder`` says, or another writer is at
         work there; where the disk is full, with how many bytes were needed.
     """
-    fresh, place = not folder.exists(), folder / STAGING
+    fresh, place = not folder.exists(), folder / STAGING_FOLDER
     with ExitStack() as stack:
         try:
             check_folder(folder, layout, overwrite)
             place.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(held(place / LOCK))
+            stack.enter_context(held(place / LOCK_FILE))
         except (BlockingIOError, FileNotFoundError):  # or it clears its place away just now
             raise DataError(
                 f"another {layout.writer} is at work in folder {str(folder)!r}; wait until it has"
@@ -262,7 +262,7 @@ def staging_directory(
         finally:
             clear_staging(place, layout)
             with suppress(OSError):  # where another writer has just come
-                (place / LOCK).unlink()
+                (place / LOCK_FILE).unlink()
                 place.rmdir()
                 if fresh:
                     folder.rmdir()
@@ -325,7 +325,7 @@ def commit(
     What the folder held before goes now, when the new files are all written: a reader finds
     the old content, no manifest, or the new content.
     """
-    manifest = {"format": FORMAT, "version": __version__, **facts}
+    manifest = {"format": FOLDER_FORMAT, "version": __version__, **facts}
     manifest["files"] = {name: attrs.asdict(file) for name, file in files.items()}
     checked_manifest = {"kind": layout.kind, **manifest, "checksum": checksum_of_facts(manifest)}
     save(place / layout.manifest, json.dumps(checked_manifest, indent=1).encode())
@@ -340,7 +340,7 @@ def commit(
 pa: Any = Deferred("pyarrow", "a table in a folder (mcframe[disk])")
 pq: Any = Deferred("pyarrow.parquet", "a table in a folder (mcframe[disk])")
 
-PARTITIONS = FolderLayout(
+PARTITIONS_LAYOUT = FolderLayout(
     "mcframe partitions",
     "partitions",
     "write_partitions",
@@ -495,7 +495,7 @@ def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> Partitio
 
 def open_partitions(path: Path) -> PartitionsOnDisk:
     """Open a folder by its manifest alone."""
-    stamp, stored = stamp_of(path), Folder.open(path, PARTITIONS)
+    stamp, stored = stamp_of(path), Folder.open(path, PARTITIONS_LAYOUT)
     blocks = stored.facts["blocks"]
     return PartitionsOnDisk(
         stored,
@@ -520,7 +520,7 @@ def reopen(folder: str, fingerprint: str) -> PartitionsOnDisk:
 def stamp_of(folder: Path) -> tuple[int, ...]:
     """Return what changes when a folder gets another manifest; nothing where it has none."""
     try:
-        status = (folder / PARTITIONS.manifest).stat()
+        status = (folder / PARTITIONS_LAYOUT.manifest).stat()
     except OSError:
         return ()
     return status.st_ino, status.st_size, status.st_mtime_ns

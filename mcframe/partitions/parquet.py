@@ -149,8 +149,8 @@ def numbers_of_column(path: Path, name: str, column: Any) -> Any:
     return column.to_numpy(zero_copy_only=False)
 
 
-CELLS = ("missing", "all")
-CELLS_WRITTEN = FolderLayout("mcframe cells", "cells", "impute_to", "", r"part-\d+\.parquet")
+CELL_CHOICES = ("missing", "all")
+CELLS_LAYOUT = FolderLayout("mcframe cells", "cells", "impute_to", "", r"part-\d+\.parquet")
 # The number of cells that are in memory at a time.
 CELLS_PER_WRITE = 1 << 18
 
@@ -209,8 +209,10 @@ def impute_to(
     ...         print(chunk["row"], chunk["column"], chunk["value"].round(1))
     [2] [1] [2.2]
     """
-    if not is_word(cells, *CELLS):
-        raise ModelError(f"cells={cells!r} was given; take one of {', '.join(map(repr, CELLS))}")
+    if not is_word(cells, *CELL_CHOICES):
+        raise ModelError(
+            f"cells={cells!r} was given; take one of {', '.join(map(repr, CELL_CHOICES))}"
+        )
     if not isinstance(fit, Fit):
         raise DataError(
             f"{a_type(fit)} was given in the place of the fit; write impute_to(fit, data, folder,"
@@ -221,7 +223,7 @@ def impute_to(
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise DataError(f"{str(place)!r} is there and not an empty folder; give another one")
     files = [f"part-{p:05d}.parquet" for p in range(data.n_partitions)]
-    with staging_directory(place, CELLS_WRITTEN, overwrite=True, needed=str) as unfinished:
+    with staging_directory(place, CELLS_LAYOUT, overwrite=True, needed=str) as unfinished:
         try:
             for p, file in enumerate(files):
                 write_cells(unfinished / file, fit, data, block, p, cells == "all")

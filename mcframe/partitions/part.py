@@ -246,8 +246,8 @@ ARRAYS_KEPT = 4
 # What a compiled partition holds of an entry: 8 bytes of its row and column, 12 of its two orders
 # besides, 8 of its value, and the numbers above.
 BYTES_PER_ENTRY = 28 + 8 * ARRAYS_KEPT
-# What a process holds of an entry of the one partition that it reads, compiles or asks, at most.
-BYTES_AT_WORK = 110
+# The most bytes for each entry in a process that reads, compiles or evaluates one partition.
+WORKING_BYTES_PER_ENTRY = 110
 
 
 @attrs.frozen(eq=False)
@@ -492,4 +492,4 @@ def bytes_of_entry(block: Block, data: PartitionedData, several: bool) -> int:
 def bytes_at_work(model: Model, data: PartitionedData, p: int) -> int:
     """Bytes of partition p while a process reads, compiles or asks it, at most."""
     widest = max((block.likelihood.width for block in model.blocks), default=1)
-    return bytes_compiled(model, data, p) + BYTES_AT_WORK * widest * data.n_entries(p)
+    return bytes_compiled(model, data, p) + WORKING_BYTES_PER_ENTRY * widest * data.n_entries(p)

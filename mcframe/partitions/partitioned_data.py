@@ -13,7 +13,7 @@ from mcframe.model.model import Observations
 from mcframe.storage.digest import digest_of
 
 # The additions of ``Observations`` to its values.
-ADDED = ("weights", "offset", "exposure")
+OBSERVATION_ADDITIONS = ("weights", "offset", "exposure")
 
 
 @runtime_checkable
@@ -184,7 +184,7 @@ class RowsInMemory:
     def fingerprint(self) -> str:
         """A digest of all values and of how they are cut."""
         added = [
-            [bits_of(getattr(block, what)) for what in ADDED]
+            [bits_of(getattr(block, what)) for what in OBSERVATION_ADDITIONS]
             for block in self.data.values()
             if isinstance(block, Observations)
         ]
@@ -213,7 +213,7 @@ class RowsInMemory:
     def additions(self, name: str) -> tuple[str, ...]:
         """Names of the additions to the values of a block."""
         block = self.data[name]
-        names = [what for what in ADDED if getattr(block, what, None) is not None]
+        names = [what for what in OBSERVATION_ADDITIONS if getattr(block, what, None) is not None]
         return tuple(what.removesuffix("s") for what in names)
 
     def part(self, p: int) -> Mapping[str, Any]:
@@ -239,7 +239,9 @@ def map_arrays(data: Any, change: Callable[[Any], Any]) -> Any:
     """A block whose matrix is changed, and of ``Observations`` all else that is given."""
     if not isinstance(data, Observations):
         return change(data)
-    added = {what: array for what in ADDED if (array := getattr(data, what)) is not None}
+    added = {
+        what: array for what in OBSERVATION_ADDITIONS if (array := getattr(data, what)) is not None
+    }
     added = {what: change(array) for what, array in added.items()}
     return Observations(change(data.values), **added)
 

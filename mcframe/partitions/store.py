@@ -10,7 +10,7 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model
 from mcframe.model.model import Observations
-from mcframe.partitions.partitioned_data import ADDED, PartitionedData
+from mcframe.partitions.partitioned_data import OBSERVATION_ADDITIONS, PartitionedData
 
 if TYPE_CHECKING:
     from mcframe.partitions import estimate_partitions, fit_partitions
@@ -66,7 +66,7 @@ def is_partitioned(data: object) -> TypeGuard[PartitionedData]:
 def is_collection(data: object) -> bool:
     """Return True for a collection of Dask, or ``Observations`` with one."""
     parts = (
-        (data.values, *(getattr(data, what) for what in ADDED))
+        (data.values, *(getattr(data, what) for what in OBSERVATION_ADDITIONS))
         if isinstance(data, Observations)
         else (data,)
     )

@@ -14,9 +14,9 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import a_type, is_word, suggests_options, whole
 from mcframe.model.labels import code_labels, in_words
-from mcframe.partitions.chunks import MOST_ROWS, Chunk, chunks_of
+from mcframe.partitions.chunks import MOST_COUNTED_ROWS, Chunk, chunks_of
 from mcframe.partitions.on_disk import (
-    PARTITIONS,
+    PARTITIONS_LAYOUT,
     PartitionsOnDisk,
     StoredFile,
     commit,
@@ -75,7 +75,7 @@ class BlockShape:
             return
         self.last_row = max(self.last_row, int(chunk.rows.max()))
         self.last_column = max(self.last_column, int(chunk.columns.max()))
-        if self.n_rows is None and self.last_row >= MOST_ROWS:
+        if self.n_rows is None and self.last_row >= MOST_COUNTED_ROWS:
             raise DataError(
                 f"block {self.name!r}: row {self.last_row} in {chunk.label}; rows are counted"
                 " from 0, 8 bytes of memory for each. If these are labels, number them first;"
@@ -286,8 +286,8 @@ def cuts_of_rows(counts: IntArray, n_partitions: int) -> IntArray:
 
 # By default: a fit takes some hundred bytes an entry of one partition.
 ENTRIES_PER_PARTITION = 1 << 21
-# Rows of a file that stand together at most; Arrow takes no more.
-ROW_GROUP = 1 << 26
+# The largest number of rows in a row group of a file; Arrow takes no more.
+MOST_ROWS_PER_GROUP = 1 << 26
 DUPLICATES = ("refuse", "sum")
 
 
@@ -379,12 +379,12 @@ def write_partitions(
     labels = tables_of_labels(list(data), row_labels, column_labels or {})
     path = path_of(folder)
     writing = Writing(duplicates)
-    with staging_directory(path, PARTITIONS, overwrite, writing.needed) as place:
+    with staging_directory(path, PARTITIONS_LAYOUT, overwrite, writing.needed) as place:
         for name, source in data.items():
             writing.read(place, name, source, (shapes or {}).get(name))
         facts, files = writing.write(place, n_partitions)
         files |= save_labels(place, labels, facts)
-        commit(place, path, PARTITIONS, facts, files)
+        commit(place, path, PARTITIONS_LAYOUT, facts, files)
     return on_disk(path)
 
 
@@ -459,7 +459,7 @@ def save_table(path: Path, table: Any) -> StoredFile:
     pq.write_table(
         table,
         content,
-        row_group_size=ROW_GROUP,
+        row_group_size=MOST_ROWS_PER_GROUP,
         # Measured: as small as with compression, and written in half of the time.
         compression="none",
         use_dictionary=[name for name in table.column_names if name != "column"],

@@ -45,9 +45,9 @@ from mcframe.selection.paths import EFFECTS_WEIGHT, may_be_infinite
 metrics = Deferred("sklearn.metrics", "the area under a curve")
 
 # Columns of the table of a cross-validation, in addition to one for each criterion.
-RESERVED = ("model", "weight", "mean", "standard_error", "folds")
+RESERVED_NAMES = ("model", "weight", "mean", "standard_error", "folds")
 # The kinds of observations that are codes, without a size or an order.
-CODES = frozenset({ValueKind.LABEL, ValueKind.CLASS})
+KINDS_OF_CODES = frozenset({ValueKind.LABEL, ValueKind.CLASS})
 
 
 class Criterion(Protocol):
@@ -80,7 +80,7 @@ def checked_criteria(criteria: Any, models: tuple[Model, ...]) -> dict[str, Crit
     for name, criterion in listed:
         if not isinstance(name, str):
             raise ModelError(f"criterion has the name {name!r}; a string is needed")
-        if name in RESERVED:
+        if name in RESERVED_NAMES:
             raise ModelError(
                 f"criterion has the name {name!r}, which is a column of the table of all scores"
                 " already; give it another"
@@ -118,7 +118,7 @@ def suitable(model: Model) -> list[str]:
     """Return criteria for a model as they are written, one for each kind of its blocks."""
     criteria: dict[str, str] = {}
     for block in model.blocks:
-        word = "LabelError" if value_kinds(block.likelihood) & CODES else "RelativeError"
+        word = "LabelError" if value_kinds(block.likelihood) & KINDS_OF_CODES else "RelativeError"
         criteria.setdefault(word, f"{word}({block.name!r})")
     return [*criteria.values(), "HeldOutLoss()"]
 
@@ -213,13 +213,14 @@ class OfOneBlock(OfBlocks):
 
     def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
         """The score of one fit on one fold."""
-        (at,) = self.entries(fit, held).values()
-        if not at.values.size:
+        (entries,) = self.entries(fit, held).values()
+        if not entries.values.size:
             return np.nan
         ask = fit.natural if self.reads_z else fit.predict
-        return float(self.score(fit, np.asarray(ask(self.block, at.rows, at.columns)), at))
+        answers = np.asarray(ask(self.block, entries.rows, entries.columns))
+        return float(self.score(fit, answers, entries))
 
-    def score(self, fit: Any, answers: Array, at: Held) -> Any:
+    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
         """The score of the answers of a fit at some entries, one at least."""
         raise NotImplementedError
 
@@ -242,14 +243,14 @@ class LabelError(OfOneBlock):
     probable one. Other likelihoods raise a ``ModelError``.
     """
 
-    kinds = CODES
+    kinds = KINDS_OF_CODES
     lacks = "neither labels 0 and 1 nor classes"
     block: str = attrs.field(default="labels", validator=block_name)
 
-    def score(self, fit: Any, answers: Array, at: Held) -> Any:
+    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
         """The share on this fold."""
         labels = np.argmax(answers, axis=1) if answers.ndim > 1 else answers > 0.5
-        return np.mean(labels != at.values)
+        return np.mean(labels != entries.values)
 
 
 @attrs.frozen
@@ -262,10 +263,10 @@ class RelativeError(OfOneBlock):
     lacks = "classes, whose codes have no size to compare an error with"
     block: str = attrs.field(default="features", validator=block_name)
 
-    def score(self, fit: Any, answers: Array, at: Held) -> Any:
+    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
         """The ratio on this fold."""
-        squares = np.sum(np.square(at.values))
-        return np.sum(np.square(answers - at.values)) / squares if squares > 0.0 else np.nan
+        squares = np.sum(np.square(entries.values))
+        return np.sum(np.square(answers - entries.values)) / squares if squares > 0.0 else np.nan
 
 
 @attrs.frozen
@@ -280,9 +281,9 @@ class MeanAbsoluteError(OfOneBlock):
     lacks = RelativeError.lacks
     block: str = attrs.field(default="features", validator=block_name)
 
-    def score(self, fit: Any, answers: Array, at: Held) -> Any:
+    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
         """The mean on this fold."""
-        return np.mean(np.abs(answers - at.values))
+        return np.mean(np.abs(answers - entries.values))
 
 
 @attrs.frozen
@@ -300,10 +301,10 @@ class OrdinalDistance(OfOneBlock):
     reads_z = True
     block: str = attrs.field(default="levels", validator=block_name)
 
-    def score(self, fit: Any, answers: Array, at: Held) -> Any:
+    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
         """The mean on this fold."""
         levels = fit.likelihood(self.block).quantile(answers, np.array(0.5))
-        return np.mean(np.abs(levels - at.values))
+        return np.mean(np.abs(levels - entries.values))
 
 
 @attrs.frozen
@@ -321,14 +322,14 @@ class OneMinusAUC(OfOneBlock):
     reads_z = True
     block: str = attrs.field(default="labels", validator=block_name)
 
-    def score(self, fit: Any, answers: Array, at: Held) -> Any:
+    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
         """1 minus the mean area on this fold."""
-        order = np.argsort(at.columns, kind="stable")
-        ends = np.flatnonzero(np.diff(at.columns[order])) + 1
+        order = np.argsort(entries.columns, kind="stable")
+        ends = np.flatnonzero(np.diff(entries.columns[order])) + 1
         areas = [
-            metrics.roc_auc_score(at.values[column], answers[column])
+            metrics.roc_auc_score(entries.values[column], answers[column])
             for column in np.split(order, ends)
-            if np.ptp(at.values[column]) > 0.0
+            if np.ptp(entries.values[column]) > 0.0
         ]
         return 1.0 - np.mean(areas) if areas else np.nan
 
@@ -346,9 +347,9 @@ class LogLoss(OfOneBlock):
     reads_z = True
     block: str = attrs.field(default="labels", validator=block_name)
 
-    def score(self, fit: Any, answers: Array, at: Held) -> Any:
+    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
         """The mean on this fold."""
-        return -np.mean(fit.likelihood(self.block).log_likelihood(answers, at.values))
+        return -np.mean(fit.likelihood(self.block).log_likelihood(answers, entries.values))
 
     def refusal(self, likelihood: Likelihood, block: str) -> str | None:
         """Reason why losses without a distribution, and locations, cannot be scored."""
@@ -492,7 +493,7 @@ def least_losses(likelihood: Likelihood, y: Array) -> Array:
 # held-out entries, the unit of each entry, and the deviance of the best constants in these units.
 # Fits along a path share their tables, and are scored on one fold.
 Scales = tuple[tuple[object, ...], tuple[Array, Array, float]]
-SCALES: WeakKeyDictionary[Table, Scales] = WeakKeyDictionary()
+DEVIANCE_SCALES: WeakKeyDictionary[Table, Scales] = WeakKeyDictionary()
 
 
 def relative_deviance(fit: Fit, name: str, entries: Held) -> float:
@@ -500,7 +501,7 @@ def relative_deviance(fit: Fit, name: str, entries: Held) -> float:
     if entries.values.size == 0:
         return np.nan
     table, source = fit.problem.tables[name], (fit.model.block(name), fit.problem.totals, entries)
-    cached = SCALES.get(table)
+    cached = DEVIANCE_SCALES.get(table)
     if cached is not None and all(map(operator.is_, cached[0], source)):
         least, units, of_constants = cached[1]
     else:
@@ -508,7 +509,7 @@ def relative_deviance(fit: Fit, name: str, entries: Held) -> float:
         units = units_of_columns(constants, name)[entries.columns]
         least = least_losses(constants.likelihood(name), entries.values)
         of_constants = in_units(losses_at(constants, name, entries) - least, units)
-        SCALES[table] = source, (least, units, of_constants)
+        DEVIANCE_SCALES[table] = source, (least, units, of_constants)
     deviance = in_units(losses_at(fit, name, entries) - least, units)
     return deviance / of_constants if of_constants > 0.0 else np.nan
 

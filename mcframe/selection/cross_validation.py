@@ -19,6 +19,7 @@ from mcframe.contracts.errors import (
     EdgeOfGridWarning,
     ModelError,
     NotCertifiedWarning,
+    UndefinedScoreWarning,
     UnobservedWarning,
     warn_caller,
 )
@@ -28,7 +29,7 @@ from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
 from mcframe.runtime.progress import Progress, checked_progress, stage
 from mcframe.selection.criteria import Criterion, checked_criteria, criterion_name, score_of, takes
-from mcframe.selection.cross_validation_answer import AT_EDGE, CrossValidation
+from mcframe.selection.cross_validation_answer import EDGE_REMARKS, CrossValidation
 from mcframe.selection.grid import Grid
 from mcframe.selection.jobs import joblib, results_as_finished
 from mcframe.selection.paths import EFFECTS_WEIGHT, certified_path, identity_of
@@ -38,7 +39,7 @@ from mcframe.storage.archive import Archive
 from mcframe.storage.digest import digest_of
 
 # The relative amount by which the middle weight of a grid may lie above its geometric mean.
-ROUNDING = 1e-9
+MIDDLE_WEIGHT_ROUNDING = 1e-9
 # A function of (model, data, weights) that gives a fit for each of the descending weights.
 PathOf = Callable[[Model, Mapping[str, Any], Array], Iterable[Any]]
 # Scores (n_criteria, n_fits, n_folds) of the paths of a model on some folds, large weights first;
@@ -359,15 +360,15 @@ class Scores:
 
     def task(self, model: int, folds: Sequence[int]) -> Callable[[], PathScores]:
         """The paths of a model on some folds as a function, which can be sent to a process."""
-        walks = []
+        paths_and_folds = []
         for fold in folds:
             name = name_of(model, fold)
             file = None if self.archive is None else f"{self.archive.path}.{name}"
-            walks.append((self.path_at(model, file), self.folds[fold]))
+            paths_and_folds.append((self.path_at(model, file), self.folds[fold]))
         return partial(
             scored_paths,
             self.models[model],
-            walks,
+            paths_and_folds,
             self.grids[model],
             list(self.criteria.values()),
             self.patience if len(folds) == len(self.folds) else None,
@@ -383,10 +384,10 @@ class Scores:
         score counts for no model, unless that model has no score on any fold.
         """
         complete = self.ended.all(axis=0)
-        blank = np.isnan(self.values[0]).all(axis=1) & self.ended
-        scored = ~blank.all(axis=1)
+        without_score = np.isnan(self.values[0]).all(axis=1) & self.ended
+        scored = ~without_score.all(axis=1)
         counted = complete if complete.any() else np.ones_like(complete)
-        return np.asarray(counted & ~blank[scored].any(axis=0))
+        return np.asarray(counted & ~without_score[scored].any(axis=0))
 
 
 def name_of(model: int, fold: int) -> str:
@@ -396,7 +397,7 @@ def name_of(model: int, fold: int) -> str:
 
 def scored_paths(
     model: Model,
-    walks: Sequence[tuple[PathOf, Fold]],
+    paths_and_folds: Sequence[tuple[PathOf, Fold]],
     weights: Array,
     criteria: Sequence[Criterion],
     patience: int | None,
@@ -407,25 +408,26 @@ def scored_paths(
     An interrupted fit has no score: it is not the answer at its weight. Patience uses the
     first criterion. Errors get a note with ``name``, the model and the folds.
     """
-    scores, gaps, ended = list[Array](), np.zeros(len(walks)), True
+    scores, gaps, ended = list[Array](), np.zeros(len(paths_and_folds)), True
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # folds have fewer entries
         try:
             paths = [
-                fits_of(walk(fold.fitted_model(model), fold.data, weights)) for walk, fold in walks
+                fits_of(path(fold.fitted_model(model), fold.data, weights))
+                for path, fold in paths_and_folds
             ]
             for fits in zip(*paths, strict=False):
                 if len(scores) == weights.size:
                     raise ModelError(f"path gave more fits than the {weights.size} weights")
-                of_weight = np.empty((len(criteria), len(walks)))
-                for j, (fit, (_, fold)) in enumerate(zip(fits, walks, strict=True)):
+                scores_of_weight = np.empty((len(criteria), len(paths_and_folds)))
+                for j, (fit, (_, fold)) in enumerate(zip(fits, paths_and_folds, strict=True)):
                     answer = fold.answer(fit)
-                    of_weight[:, j] = [
+                    scores_of_weight[:, j] = [
                         score_of(criterion, answer, fold.held) for criterion in criteria
                     ]
                     if isinstance(fit, Fit) and fit.status is not Status.CERTIFIED:
                         gaps[j] = max(gaps[j], fit.gap)
-                scores.append(of_weight)
+                scores.append(scores_of_weight)
                 if patience is not None and end_of_path(weights, np.stack(scores)[:, 0], patience):
                     break
         except KeyboardInterrupt:
@@ -435,7 +437,7 @@ def scored_paths(
             raise
     if not scores and ended:
         raise ModelError("path gave no fit; one for each weight is needed")
-    stacked = np.stack(scores) if scores else np.zeros((0, len(criteria), len(walks)))
+    stacked = np.stack(scores) if scores else np.zeros((0, len(criteria), len(paths_and_folds)))
     return stacked.transpose(1, 0, 2), gaps, ended
 
 
@@ -463,31 +465,32 @@ def end_of_path(weights: Array, scores: Array, patience: int) -> int | None:
     than one standard error of the differences, fold by fold: differences between folds cancel
     there. A weight with NaN is neither better nor worse.
     """
-    halfway = float(np.prod(np.sqrt(weights[[0, -1]]))) * (1.0 + ROUNDING)
-    first, lowest, above = np.nan, None, 0
-    for k, of_folds in enumerate(scores):
-        mean = float(np.mean(of_folds))
+    halfway = float(np.prod(np.sqrt(weights[[0, -1]]))) * (1.0 + MIDDLE_WEIGHT_ROUNDING)
+    first_mean, best_scores, n_worse = np.nan, None, 0
+    for k, fold_scores in enumerate(scores):
+        mean = float(np.mean(fold_scores))
         if np.isnan(mean):
-            above = 0
-        elif lowest is None:
-            first, lowest = mean, of_folds
-        elif mean < np.mean(lowest):
-            lowest, above = of_folds, 0
+            n_worse = 0
+        elif best_scores is None:
+            first_mean, best_scores = mean, fold_scores
+        elif mean < np.mean(best_scores):
+            best_scores, n_worse = fold_scores, 0
         else:
-            worse = np.mean(lowest) < first and clearly_above(of_folds, lowest)
-            above = above + 1 if worse else 0
-        if weights[k] <= halfway and above >= patience:
+            has_fallen = np.mean(best_scores) < first_mean
+            is_worse = has_fallen and clearly_above(fold_scores, best_scores)
+            n_worse = n_worse + 1 if is_worse else 0
+        if weights[k] <= halfway and n_worse >= patience:
             return k + 1
     return None
 
 
-def clearly_above(scores: Array, lowest: Array) -> bool:
+def clearly_above(scores: Array, best_scores: Array) -> bool:
     """Return True where the mean difference over folds exceeds its standard error."""
     if np.isinf(np.mean(scores)):
         return True
     if scores.size == 1:  # a difference without a standard error
         return False
-    differences = scores - lowest
+    differences = scores - best_scores
     error = float(np.std(differences, ddof=1)) / np.sqrt(differences.size)
     return float(np.mean(differences)) > error
 
@@ -517,10 +520,10 @@ def remarks_on(
         model, position, fold = undefined[0]
         more = f" and at {len(undefined) - 1} more places" if len(undefined) > 1 else ""
         yield (
-            UserWarning,
+            UndefinedScoreWarning,
             f"criterion {answer.criterion} is nan at weight {answer.grids[model, position]:g} of"
             f" model {model} on fold {fold}{more}: such a weight has no mean, and a fold without"
             " other scores counts for no model",
         )
     if answer.grids.shape[1] > 2 and np.isfinite(answer.means).any() and answer.at_edge:
-        yield EdgeOfGridWarning, AT_EDGE[answer.at_edge]
+        yield EdgeOfGridWarning, EDGE_REMARKS[answer.at_edge]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
 
 pandas = Deferred("pandas", "the table of a cross-validation")
 
-AT_EDGE = {
+EDGE_REMARKS = {
     "largest": "the lowest mean score is at the largest weight: larger ones may be better, unless"
     " Z is 0 there already (mc.weight_max); give weights that begin higher",
     "smallest": "the lowest mean score is at the smallest weight that was tried: smaller ones may"
@@ -271,7 +271,7 @@ class CrossValidation(Pictured["CrossValidationPictures"]):
                 " missing"
             )
         if self.at_edge is not None:
-            notes.append(AT_EDGE[self.at_edge])
+            notes.append(EDGE_REMARKS[self.at_edge])
         blocks = [block for model in self.models for block in model.blocks]
         ridged = dict.fromkeys(repr(block.name) for block in blocks if may_be_infinite(block))
         if ridged and self.effects_weight is not None:

@@ -38,9 +38,9 @@ if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
 
 # The ridge on free effects in the fits that a cross-validation compares: a tenth of an entry.
 EFFECTS_WEIGHT = 0.1
-LINE = "{:>12}  {:<15}  {:>15}  {:>7}  {:>4}  {:>8}"
-TITLES = ("weight", "status", "objective", "gap", "rank", "time")
-HEADER = LINE.format(*TITLES)
+ROW_FORMAT = "{:>12}  {:<15}  {:>15}  {:>7}  {:>4}  {:>8}"
+COLUMN_TITLES = ("weight", "status", "objective", "gap", "rank", "time")
+HEADER_LINE = ROW_FORMAT.format(*COLUMN_TITLES)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -71,10 +71,12 @@ class Path(Pictured["PathPictures"]):
         return iter(self.fits)
 
     def __repr__(self) -> str:
-        return "\n".join([self._title(), HEADER, *(LINE.format(*row) for row in self._rows())])
+        return "\n".join(
+            [self._title(), HEADER_LINE, *(ROW_FORMAT.format(*row) for row in self._rows())]
+        )
 
     def _repr_html_(self) -> str:
-        return card(self._title(), table_as_html(TITLES, self._rows()))
+        return card(self._title(), table_as_html(COLUMN_TITLES, self._rows()))
 
     def _title(self) -> str:
         return f"Path: {counted(len(self), 'weight')} of {self.term}"
@@ -154,14 +156,17 @@ def path(
     place = chosen_place(model, grid.term)
     budget = checked_budget(tol, max_iter, max_seconds)
     seed = checked_seed(random_state)
-    asked = "None" if random_state is None else str(seed)  # any fresh seed goes on from a file
+    # With None any fresh seed goes on from a file.
+    name_of_seed = "None" if random_state is None else str(seed)
     compiled = CompiledProblem(problem)
     checked_backend(backend, compiled)
     sequence = grid.weights(compiled, place)
     fits, notes = list[Fit](), []
     try:
         with stage("path", shown) as display:
-            for fit in along(compiled, place, sequence, backend, budget, seed, checkpoint, asked):
+            for fit in fits_along(
+                compiled, place, sequence, backend, budget, seed, checkpoint, name_of_seed
+            ):
                 fits.append(fit)
                 display.count(len(fits), sequence.size, "weights")
                 if fit.reason is StopReason.FROM_OUTSIDE:
@@ -184,7 +189,7 @@ def path(
     return Path(model.terms[place].word, sequence[: len(fits)], tuple(fits))
 
 
-def along(
+def fits_along(
     compiled: CompiledProblem,
     place: int,
     sequence: Array,
@@ -256,7 +261,7 @@ def certified_path(
     Effects that may be infinite have a ridge of ``EFFECTS_WEIGHT``.
     """
     compiled = CompiledProblem(Problem.bind(with_ridge(model, EFFECTS_WEIGHT), data))
-    return along(compiled, place, weights, backend, budget, 0, checkpoint)
+    return fits_along(compiled, place, weights, backend, budget, 0, checkpoint)
 
 
 def may_be_infinite(block: Block) -> bool:

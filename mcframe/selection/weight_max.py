@@ -32,23 +32,23 @@ from mcframe.numerics.norms import norm_upper_bound
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.quasi_newton import descent
 
-# Under a smooth term Z is 0 at no weight: its path begins where its curvature is this multiple of
-# the curvature of all losses together.
-RULING = 100.0
-# The width over which the kink of a nonsmooth loss is smoothed, and the step of a prox, relative
-# to the size of predictors: subgradients are those of points that close to Z.
-CLOSE = 1e-6
-# This width for the fit of intercepts, which takes many steps if it is small.
-ROUGHLY = 1e-2
-# A remainder of a direction that is this small relative to it is rounding.
-ROUNDING = 1e-10
-# Quasi-Newton steps between two checks of the gradient, the number of checks, and the size of the
-# gradient at the end relative to that at c = 0.
-STEPS, CHECKS, STILL = 10, 30, 1e-8
+# Under a smooth term no weight makes Z 0: its path begins at the weight at which its curvature is
+# this multiple of the curvature of all losses together.
+LARGEST_CURVATURE_RATIO = 100.0
+# The width over which kinks of nonsmooth losses are smoothed, and the step of a prox, relative to
+# the size of predictors: subgradients are those of points at this distance from Z.
+SMOOTHING_WIDTH = 1e-6
+# The same width in the fit of intercepts, which takes many steps if it is small.
+INTERCEPTS_SMOOTHING_WIDTH = 1e-2
+# A direction without subgradients counts as rounding below this share of its norm with them.
+DIRECTION_ROUNDING = 1e-10
+# The number of quasi-Newton steps between two checks of the gradient, the largest number of
+# checks, and the norm of the gradient at the end, relative to that at c = 0.
+STEPS_PER_CHECK, MOST_CHECKS, FINAL_GRADIENT = 10, 30, 1e-8
 # The relative accuracy of the weight, and the weight that counts as 0 relative to the gradients.
-ACCURACY, NEAR_ZERO = 1e-6, 1e-6
+WEIGHT_ACCURACY, ZERO_WEIGHT = 1e-6, 1e-6
 # The largest number of times that the bracket of the weight is doubled.
-DOUBLINGS = 60
+MOST_DOUBLINGS = 60
 
 
 @suggests_options
@@ -140,7 +140,7 @@ def largest_weight(compiled: CompiledProblem, place: int) -> float:
         others = tuple(attached for attached in program.terms if attached.term is not term)
         without = attrs.evolve(program, terms=others)
         of_losses = smooth_curvature(without, LowRank.zeros(program.shape))
-        weight = RULING * of_losses / curvature_of(term)
+        weight = LARGEST_CURVATURE_RATIO * of_losses / curvature_of(term)
     else:
         raise ModelError(
             f"no weight of {name} is known to leave a trivial answer, so that a path has no"
@@ -191,7 +191,7 @@ def norm_weight(program: Program, problem: Problem, term: Any) -> float:
     if not (ones or nonsmooth or exact or norms):
         return float(term.dual_norm(smooth(program).evaluate(begin).gradient))
     if ones:
-        intercepts = Intercepts(smooth(program, ROUGHLY))
+        intercepts = Intercepts(smooth(program, INTERCEPTS_SMOOTHING_WIDTH))
         weight = intercepts.largest_weight()
         if (
             isinstance(term, Spectral)
@@ -203,7 +203,7 @@ def norm_weight(program: Program, problem: Problem, term: Any) -> float:
     rest, whole = descent_directions(program, begin)
     for other in norms:
         rest = rest - other.nearest_dual(rest)
-    if np.linalg.norm(rest) <= ROUNDING * np.linalg.norm(whole):
+    if np.linalg.norm(rest) <= DIRECTION_ROUNDING * np.linalg.norm(whole):
         rest = whole  # where the multipliers are all of it, the weight has to exceed a ridge
     return float(term.dual_norm(rest))
 
@@ -214,7 +214,7 @@ def adds_columns(term: Term) -> bool:
 
 
 def smooth(
-    program: Program, width: float = CLOSE, with_sets_of_predictors: bool = False
+    program: Program, width: float = SMOOTHING_WIDTH, with_sets_of_predictors: bool = False
 ) -> Program:
     """Return losses and smooth terms alone, with the kinks of losses smoothed over a width.
 
@@ -286,7 +286,7 @@ def without_subgradient(
     size = float(np.max(np.abs(dense), initial=0.0))
     if size == 0.0:  # then that of predictors that fit the data roughly
         size = float(np.sqrt(np.mean(np.square(program.loss.start())))) or 1.0
-    step = CLOSE * size / largest
+    step = SMOOTHING_WIDTH * size / largest
     image = term.forward((dense + step * direction)[:, term.columns], effects)
     nearest, _ = term.prox(image, step)
     rest = direction.copy()
@@ -371,17 +371,20 @@ class Intercepts:
         """Return c, beginning at that of a weight close by, or after one gradient step from 0."""
         with np.errstate(over="ignore", invalid="ignore"):  # a loss may overflow on the way
             c = self.first(weight) if begin is None else begin
-            for _ in range(CHECKS):
-                if np.linalg.norm(self.value_and_gradient(c, weight)[1]) <= STILL * self.size:
+            for _ in range(MOST_CHECKS):
+                if (
+                    np.linalg.norm(self.value_and_gradient(c, weight)[1])
+                    <= FINAL_GRADIENT * self.size
+                ):
                     break
-                c = descent(lambda at: self.value_and_gradient(at, weight), c, STEPS)
+                c = descent(lambda at: self.value_and_gradient(at, weight), c, STEPS_PER_CHECK)
         return c
 
     def first(self, weight: float) -> Array:
         """Return one gradient step from c = 0, shorter where a loss overflows."""
         c: Array = np.zeros(self.program.shape[1] - 1)
         value, gradient = self.value_and_gradient(c, weight)
-        if np.linalg.norm(gradient) > STILL * self.size:
+        if np.linalg.norm(gradient) > FINAL_GRADIENT * self.size:
             at_zero = self.program.evaluate(LowRank.zeros(self.program.shape))
             c = -gradient / (self.n_rows * self.program.curvature_at(at_zero))
             while not self.value_and_gradient(c, weight)[0] <= value:
@@ -411,7 +414,7 @@ class Intercepts:
         high = self.size
         if high == 0.0:
             return 0.0
-        for _ in range(DOUBLINGS):
+        for _ in range(MOST_DOUBLINGS):
             if excess(high) < 0.0:
                 break
             high *= 2.0
@@ -420,11 +423,11 @@ class Intercepts:
         # The norm falls with the weight, as c does, and slowly: the root is close to it.
         low = self.dual_norm(self.best(high, last))
         if excess(low) <= 0.0:
-            low, high = NEAR_ZERO * high, low
+            low, high = ZERO_WEIGHT * high, low
             if excess(low) <= 0.0:
                 return 0.0
         try:
-            root = float(scipy.optimize.brentq(excess, low, high, rtol=ACCURACY))
+            root = float(scipy.optimize.brentq(excess, low, high, rtol=WEIGHT_ACCURACY))
         except ValueError:  # rounding decides on the sign at an end, which is the root then
             root = max(low, high)
-        return root * (1.0 + ACCURACY)
+        return root * (1.0 + WEIGHT_ACCURACY)

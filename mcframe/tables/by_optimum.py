@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 
 from mcframe.contracts.arrays import Mask
-from mcframe.contracts.errors import NoInfluence, UnobservedWarning
+from mcframe.contracts.errors import (
+    NoInfluence,
+    NotCertifiedWarning,
+    UndefinedScoreWarning,
+    UnobservedWarning,
+)
 from mcframe.fitting.fit import fit
 from mcframe.fitting.fit_answer import Fit
 from mcframe.runtime.progress import current
@@ -37,11 +42,11 @@ from mcframe.tables.declared_column import (
 from mcframe.tables.missingness import Missingness
 
 # Folds of held-out entries.
-FOLDS = 3
-# Weights that are tried, and how many clearly worse ones end the search.
-WEIGHTS, PATIENCE = 10, 1
-# The smallest weight beside the largest. Tables of few columns have their best one far down.
-RATIO = 0.003
+OPTIMUM_FOLDS = 3
+# The number of weights that are tried, and of clearly worse ones in a row that end the search.
+WEIGHTS_TRIED, WEIGHTS_PATIENCE = 10, 1
+# The smallest weight over the largest. The best weight of tables with few columns is small.
+SMALLEST_WEIGHT_RATIO = 0.003
 
 
 def complete_by_optimum(table: ReadTable, seed: int, groups: Any) -> Completion[Any]:
@@ -70,14 +75,20 @@ def complete_by_optimum(table: ReadTable, seed: int, groups: Any) -> Completion[
         return float(np.mean(finite)) if finite else np.nan
 
     with without_edge_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the fit at the end says it once
-        cv: Any = EntryFolds(max(min(fewest_free(declared.model, declared.data), FOLDS), 2))
+        # The last fit repeats what concerns it, and a fold without a score decides nothing.
+        for category in (UnobservedWarning, NotCertifiedWarning, UndefinedScoreWarning):
+            warnings.simplefilter("ignore", category)
+        cv: Any = EntryFolds(
+            max(min(fewest_free(declared.model, declared.data), OPTIMUM_FOLDS), 2)
+        )
         chosen = cross_validate(
             declared.model,
             declared.data,
             criterion=relative_deviance,
-            weights=Grid(count=WEIGHTS, ratio=RATIO, patience=PATIENCE),
-            cv=cv if groups is None else RowFolds(FOLDS, groups=groups),
+            weights=Grid(
+                count=WEIGHTS_TRIED, ratio=SMALLEST_WEIGHT_RATIO, patience=WEIGHTS_PATIENCE
+            ),
+            cv=cv if groups is None else RowFolds(OPTIMUM_FOLDS, groups=groups),
             random_state=seed,
         )
         folds = fits_by_weight[chosen.best_weight]
@@ -93,7 +104,7 @@ def scores_of_fits(
     """Return the scores of a column by fits and what each has not seen; None where all was."""
     if column.place is None:
         return None
-    (coding, block), codes = column.modelled, column.codes
+    coding, block, codes = column.block_coding, column.block_name, column.codes
     held, raw = list[Mask](), list[RawPredictions]()
     for fitted, entries in folds:
         mask = entries[block].columns == column.place

@@ -14,7 +14,7 @@ from mcframe.tables.missingness import Missingness
 from mcframe.tables.rows_folds import HeldOutMoments
 
 
-@stored
+@stored(renamed_fields={"auc_of_holes": "missingness_auc"})
 @attrs.frozen
 class ColumnScores:
     """Errors of the predictions of a column at its held-out entries.
@@ -28,9 +28,9 @@ class ColumnScores:
         has seen.
     n_held : int
         How many entries were held out, over all folds.
-    auc_of_holes : float or None
+    missingness_auc : float or None
         How well the other columns tell which entries are missing: the area under the curve on rows
-        that were left out; None where that was not looked at.
+        that were left out; None if too few entries are missing or observed.
     weighted : bool
         Whether held-out entries are weighted by how likely they were to be missing.
     """
@@ -39,7 +39,7 @@ class ColumnScores:
     error: float
     error_of_constant: float
     n_held: int
-    auc_of_holes: float | None = None
+    missingness_auc: float | None = None
     weighted: bool = False
 
 
@@ -51,8 +51,8 @@ def observed(codes: Array) -> Array:
 def calibrated_and_scored(
     coding: Coding,
     codes: Array,
-    held: Sequence[Mask],
-    raw: Sequence[RawPredictions],
+    masks: Sequence[Mask],
+    predictions_of_folds: Sequence[RawPredictions],
     missingness: Missingness,
     final_predictions: RawPredictions | None = None,
 ) -> tuple[Coding, ColumnScores]:
@@ -67,18 +67,22 @@ def calibrated_and_scored(
     Parameters
     ----------
     codes : array (n,)
-    held : sequence of masks (n,)
+    masks : sequence of masks (n,)
         Fold by fold.
-    raw : sequence of RawPredictions (n x width of the coding)
+    predictions_of_folds : sequence of RawPredictions (n x width of the coding)
         Of each fold, NaN where nothing is held out.
     missingness : Missingness
     final_predictions : RawPredictions, optional
         Those of the final fit, each held-out entry from the rest of its row.
     """
-    folds, observed_codes, all_held = range(len(held)), observed(codes), np.logical_or.reduce(held)
+    folds, observed_codes, all_held = (
+        range(len(masks)),
+        observed(codes),
+        np.logical_or.reduce(masks),
+    )
 
     def fitted(to: Iterable[int]) -> Coding:
-        pairs = [(codes[held[k]], raw[k].at(held[k])) for k in to]
+        pairs = [(codes[masks[k]], predictions_of_folds[k].at(masks[k])) for k in to]
         if not pairs:
             return coding
         return calibrated(
@@ -88,32 +92,35 @@ def calibrated_and_scored(
     def losses(
         fold_coding: Coding, predictions: RawPredictions, hidden: Array, remaining: Array
     ) -> Array:
-        """Losses and errors of the answers and of a constant (4 x n_hidden)."""
+        """Losses of answers and of a constant, then their errors (4 x n_hidden)."""
         answer, constant = (
             fold_coding.decode(predictions.means, predictions.variances),
             fold_coding.constant(remaining),
         )
         answers = np.repeat(fold_coding.constant_answer(remaining), hidden.size, axis=0)
-        lost = (
+        losses_and_errors = (
             fold_coding.losses(answer, hidden),
             fold_coding.losses(answers, hidden),
             fold_coding.errors(fold_coding.predicted(answer), hidden),
             fold_coding.errors(np.full(hidden.size, constant), hidden),
         )
-        return np.array(lost)
+        return np.array(losses_and_errors)
 
     def sums_of(adjust: Callable[[Coding, Array], Coding]) -> Array:
-        """Return weighted sums of losses over folds, at least those of the answers at the end."""
+        """Return weighted sums over folds of losses and errors (4,), as ``losses`` has them.
+
+        Those of the answers are at least those of the final fit.
+        """
         sums = np.zeros(4)
         for k in folds:
-            hidden, remaining = codes[held[k]], observed(np.where(held[k], np.nan, codes))
+            hidden, remaining = codes[masks[k]], observed(np.where(masks[k], np.nan, codes))
             remaining = remaining if remaining.size else hidden
-            predictions = raw[k].at(held[k])
+            predictions = predictions_of_folds[k].at(masks[k])
             fold_coding = adjust(
                 codings_of_other_folds[k].with_reference(predictions.variances), remaining
             )
             sums += (
-                losses(fold_coding, predictions, hidden, remaining) @ missingness.weights[held[k]]
+                losses(fold_coding, predictions, hidden, remaining) @ missingness.weights[masks[k]]
             )
         if final_predictions is not None:
             fold_coding, hidden = adjust(final_coding, observed_codes), codes[all_held]
@@ -142,13 +149,13 @@ def calibrated_and_scored(
                 sums[1],
                 sums[3],
             )
-    weight = sum(float(np.sum(missingness.weights[mask])) for mask in held)
+    weight = sum(float(np.sum(missingness.weights[mask])) for mask in masks)
     return final_coding, ColumnScores(
         loss=float(sums[0] / sums[1]) if sums[1] > 0.0 else np.nan,
         error=coding.error(float(sums[2] / weight)),
         error_of_constant=coding.error(float(sums[3] / weight)),
-        n_held=sum(int(np.count_nonzero(mask)) for mask in held),
-        auc_of_holes=missingness.auc,
+        n_held=sum(int(np.count_nonzero(mask)) for mask in masks),
+        missingness_auc=missingness.auc,
         weighted=bool(np.ptp(missingness.weights) > 0.0),
     )
 
@@ -156,25 +163,25 @@ def calibrated_and_scored(
 def calibrated_columns(
     columns: Sequence[DeclaredColumn],
     codes: Array,
-    held: Sequence[Mask],
+    masks: Sequence[Mask],
     moments: Sequence[HeldOutMoments],
     missingness: Sequence[Missingness],
     final_moments: HeldOutMoments | None = None,
 ) -> tuple[list[DeclaredColumn], dict[Any, ColumnScores]]:
     """Columns with codings fitted to held-out entries, and the scores of those with any.
 
-    Codes (n x number of columns) are held out where ``held`` says so, fold by fold. ``moments``
+    Codes (n x number of columns) are held out where ``masks`` says so, fold by fold. ``moments``
     are their predictions, and ``final_moments`` those of the final fit for all of them.
     """
     calibrated, scores, first = list(columns), {}, 0
     for k, column in enumerate(columns):
-        masks, end = [mask[:, k] for mask in held], first + column.modelled[0].width
+        column_masks, end = [mask[:, k] for mask in masks], first + column.block_coding.width
         numbers = slice(first, end)
-        if any(mask.any() for mask in masks):
+        if any(mask.any() for mask in column_masks):
             coding, scores[column.name] = calibrated_and_scored(
-                column.modelled[0],
+                column.block_coding,
                 codes[:, k],
-                masks,
+                column_masks,
                 [fold.of_columns(numbers) for fold in moments],
                 missingness[k],
                 None if final_moments is None else final_moments.of_columns(numbers),

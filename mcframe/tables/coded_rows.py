@@ -35,7 +35,7 @@ from mcframe.tables.gaps import listed, meant_column
 from mcframe.tables.native_tables import with_columns
 
 # What the values of a column are, by its form; categories have a list of their own.
-TYPES: dict[str, Any] = {
+CLASSES_OF_FORM: dict[str, Any] = {
     "text": str,
     "boolean": bool,
     "number": (int, float, Decimal),
@@ -194,7 +194,7 @@ def check_unseen(unseen: Any) -> None:
 
 def codes_of(declared: DeclaredColumn, column: Column) -> Array:
     """The codes of a column of new rows, or a ``DataError`` where they are of another form."""
-    coding = declared.modelled[0]
+    coding = declared.block_coding
     if column.n_observed == 0:
         return np.full(column.missing.size, np.nan)
     if column.form == "number":
@@ -259,4 +259,6 @@ def holds(column: Column, values: list[Any]) -> bool:
         form = "text"  # its list of categories is open
     if form in ("category", "ordered"):
         return set(values) <= set(series.cat.get_categories())
-    return form in TYPES and all(isinstance(value, TYPES[form]) for value in values)
+    return form in CLASSES_OF_FORM and all(
+        isinstance(value, CLASSES_OF_FORM[form]) for value in values
+    )

@@ -17,15 +17,16 @@ from mcframe.posterior.answer import Posterior
 from mcframe.runtime.machine import limits_blas
 from mcframe.tables.columns import Column
 
-DAY = 86_400e6  # microseconds
+DAY_MICROSECONDS = 86_400e6
+# The log loss of a code is that of at least this probability.
 LEAST_PROBABILITY = 1e-4
 # Probabilities nearer to 0 and 1 than this are rounded to these.
-ENDS = (1e-300, 1.0 - np.finfo(float).epsneg)
-# Between these the squares of the numbers of a column, and of what they differ by, are exact.
-SAFE = (1e-100, 1e100)
+PROBABILITY_LIMITS = (1e-300, 1.0 - np.finfo(float).epsneg)
+# Squares of numbers in this range, and of their differences, neither overflow nor vanish.
+EXACT_SQUARES_RANGE = (1e-100, 1e100)
 EPOCH = dt.datetime(1970, 1, 1)
-# The first and the last moment that a date can have but for a day, in microseconds.
-FIRST, LAST = (
+# A day after the first, and a day before the last date of Python, in microseconds.
+EARLIEST_DATE, LATEST_DATE = (
     (dt.datetime(*day) - EPOCH) / dt.timedelta(microseconds=1)
     for day in ((1, 1, 2), (9999, 12, 30))
 )
@@ -106,7 +107,7 @@ def probabilities_of_levels(fit: Any, block: str, rows: IntArray, columns: IntAr
     return np.exp(-np.column_stack(losses))
 
 
-class Coded(ABC):
+class BaseCoding(ABC):
     """The way from a column's values to numbers, and back: what ``Numbers`` and ``Choice`` share.
 
     An *answer* is what a fit says of entries: means, or probabilities (n_entries x n_values).
@@ -153,7 +154,7 @@ class Coded(ABC):
 
 @stored
 @attrs.frozen
-class Numbers(Coded):
+class Numbers(BaseCoding):
     """Numbers as they are; a column of whole numbers is filled with the nearest ones.
 
     Losses and errors are squares of differences.
@@ -200,7 +201,7 @@ class Numbers(Coded):
     def of(cls, column: Column, lower: float = -np.inf, upper: float = np.inf) -> "Numbers":
         """Numbers of a column, in a unit that suits it."""
         largest, unit = np.nanmax(np.abs(column.numbers)), 1.0
-        if largest > 0.0 and not SAFE[0] <= largest <= SAFE[1]:
+        if largest > 0.0 and not EXACT_SQUARES_RANGE[0] <= largest <= EXACT_SQUARES_RANGE[1]:
             unit = 2.0 ** (int(np.frexp(largest)[1]) - 1)
         return cls(column.whole, lower, upper, unit)
 
@@ -297,18 +298,18 @@ class Dates(Numbers):
     centre: float = attrs.field(kw_only=True)
     form: str = attrs.field(kw_only=True)
     step: float = attrs.field(default=1.0, kw_only=True)
-    furthest: float = attrs.field(default=LAST, kw_only=True)
+    furthest: float = attrs.field(default=LATEST_DATE, kw_only=True)
 
     measure = "root mean square, days"
 
     def codes(self, column: Column) -> Array:
         """Days since the centre."""
-        return (column.numbers - self.centre) / DAY
+        return (column.numbers - self.centre) / DAY_MICROSECONDS
 
     def values(self, codes: Array) -> list[Any]:
         """Dates, or points in time, in UTC where there is a zone."""
-        ends = max(FIRST, -self.furthest), min(LAST, self.furthest)
-        moments = self.step * np.rint((self.centre + DAY * codes) / self.step)
+        ends = max(EARLIEST_DATE, -self.furthest), min(LATEST_DATE, self.furthest)
+        moments = self.step * np.rint((self.centre + DAY_MICROSECONDS * codes) / self.step)
         moments = np.clip(moments, *ends).tolist()
         times = [EPOCH + dt.timedelta(microseconds=round(moment)) for moment in moments]
         if self.form == "date":
@@ -320,7 +321,7 @@ class Dates(Numbers):
 
 @stored
 @attrs.frozen
-class Choice(Coded):
+class Choice(BaseCoding):
     """One of several values as its place among them: 0, 1, 2, ...
 
     Parameters
@@ -348,7 +349,7 @@ class Choice(Coded):
         None is rounded to 0 or 1, which no finite predictor has.
         """
         p = means if means.shape[1] > 1 else np.hstack([1.0 - means, means])
-        return np.clip(p, *ENDS)
+        return np.clip(p, *PROBABILITY_LIMITS)
 
     def predicted(self, answer: Array) -> Array:
         """The most probable value, the first one where several are."""
@@ -420,24 +421,27 @@ Coding = Numbers | Choice
 
 CodingT = TypeVar("CodingT", bound=Coding)
 
-BLOCK = "columns"
-# What slopes are taken for where nothing was held out; of nine mixed tables they were 1 to 9.
-USUAL_SLOPE = 4.0
-# The largest one: held-out entries that are classified without an error have none.
-MOST_SLOPE = 150.0
-# How far a few entries move slope and offsets: the deviation of a Gaussian prior of the slope,
-# over the usual one, and of each offset.
-SPREAD = 1.0
-# The last of the Newton steps to these promises to lower the loss by less than this share of it.
-SLOPE_TOLERANCE, MOST_STEPS, MOST_HALVINGS = 1e-11, 100, 30
-# The smallest and the largest share of a variance that is not explained, and the smallest widths
-# of the classes of a discriminant where more is explained than of held-out entries.
+NUMBERS_BLOCK = "columns"
+# The mean of the prior of slopes, taken if nothing was held out; in nine mixed tables slopes were
+# 1 to 9.
+PRIOR_SLOPE = 4.0
+# The largest slope: entries that are classified without an error have no finite best one.
+LARGEST_SLOPE = 150.0
+# The standard deviation of the Gaussian priors of the slope, relative to ``PRIOR_SLOPE``, and of
+# each offset.
+PRIOR_DEVIATION = 1.0
+# Newton's method ends when a step promises to lower the loss by less than this share of it, and at
+# the latest after so many steps; so many times a step is halved.
+SLOPE_TOLERANCE, MOST_SLOPE_STEPS, MOST_SLOPE_HALVINGS = 1e-11, 100, 30
+# The limits of the unexplained share of a variance, and the smallest variance of the classes of a
+# discriminant, for entries of which more is explained than of held-out ones.
 # Of labels under mixtures in 11 simulated tables, 0.2 lost 3 % less than 0.01 and 0.05.
-LEAST_UNKNOWN, MOST_UNKNOWN, LEAST_WIDTH = 0.2, 0.99, 0.5
-# How much of what is kept is left away, so that no rounding hides the best value.
-ROUNDING = 1e-9
-# What is added to the variances of a discriminant, a share of their mean.
-RIDGE = 0.05
+LEAST_UNEXPLAINED_SHARE, MOST_UNEXPLAINED_SHARE, LEAST_CLASS_VARIANCE = 0.2, 0.99, 0.5
+# A relative margin, so that rounding does not change which value is the best, and the distance at
+# which a slope counts as at its bound.
+ROUNDING_MARGIN = 1e-9
+# The ridge that is added to the variances of a discriminant, as a share of their mean.
+DISCRIMINANT_RIDGE = 0.05
 
 
 @stored
@@ -481,7 +485,7 @@ class Indicator(Choice):
         the chance of an error after n answers without one (Laplace's rule of succession).
     """
 
-    slope: float = USUAL_SLOPE
+    slope: float = PRIOR_SLOPE
     offsets: tuple[float, ...] = ()
     fill: float | None = None
     fill_shares: tuple[float, ...] = ()
@@ -490,7 +494,7 @@ class Indicator(Choice):
     most_explained: float = np.inf
     smoothing: float = 0.0
 
-    usual_slope: ClassVar[float] = USUAL_SLOPE
+    usual_slope: ClassVar[float] = PRIOR_SLOPE
     reads_variances: ClassVar[bool] = True
 
     def explained_share(self, variances: Array | None) -> Array:
@@ -498,7 +502,7 @@ class Indicator(Choice):
         reference = 1.0 - self.reference_variance
         if variances is None:
             return np.array([reference])
-        explained = 1.0 - np.clip(self.variance_of_place(variances), LEAST_UNKNOWN, 1.0)
+        explained = 1.0 - np.clip(self.variance_of_place(variances), LEAST_UNEXPLAINED_SHARE, 1.0)
         return np.minimum(explained, self.most_explained * reference)
 
     def as_constant(self, codes: Array) -> Self:
@@ -520,52 +524,52 @@ class Indicator(Choice):
         if variances is None or not len(variances):
             return self
         explained = attrs.evolve(self, most_explained=np.inf).explained_share(variances)
-        reference = max(float(np.mean(explained)), 1.0 - MOST_UNKNOWN)
+        reference = max(float(np.mean(explained)), 1.0 - MOST_UNEXPLAINED_SHARE)
         most = max(float(np.max(explained)) / reference, 1.0)
         return attrs.evolve(self, reference_variance=1.0 - reference, most_explained=most)
 
     def scores(self, means: Array, variances: Array | None = None) -> tuple[Array, Array]:
-        """The factors of slope and offsets (n x K, and n or 1)."""
+        """By what the slope (n x K) and the offsets (n or 1) are multiplied in the logits."""
         places = np.arange(len(self.places))
         if not self.shares:
             return -np.square(places - means), np.ones(1)
         explained, centre = self.explained_share(variances), places @ np.array(self.shares)
-        sharper = self.reference_variance / (1.0 - explained)
-        away = places - centre
-        scores = 2.0 * away * (means - centre) - explained[:, None] * away**2
-        return sharper[:, None] * scores, explained / (1.0 - self.reference_variance)
+        variance_ratio = self.reference_variance / (1.0 - explained)
+        centred = places - centre
+        scores = 2.0 * centred * (means - centre) - explained[:, None] * centred**2
+        return variance_ratio[:, None] * scores, explained / (1.0 - self.reference_variance)
 
     @property
-    def levels(self) -> Array:
-        """The logarithms of the shares."""
+    def log_shares(self) -> Array:
+        """The logarithms of the shares, 0 without any."""
         return np.log(self.shares) if self.shares else np.zeros(len(self.places))
 
     def decode(self, means: Array, variances: Array | None = None) -> Array:
         """The probability of each value."""
-        scores, counted = self.scores(means, variances)
-        offsets = counted[:, None] * np.array(self.offsets or [0.0])
-        p = softmax(self.levels + self.slope * scores + offsets, axis=1)
+        scores, offset_factors = self.scores(means, variances)
+        offsets = offset_factors[:, None] * np.array(self.offsets or [0.0])
+        p = softmax(self.log_shares + self.slope * scores + offsets, axis=1)
         if self.smoothing:
             p = (1.0 - self.smoothing) * p + self.smoothing * np.array(self.shares)
-        p = np.clip(p, *ENDS)
+        p = np.clip(p, *PROBABILITY_LIMITS)
         return p if self.fill is None else self.drawn_to_fill(p)
 
     def drawn_to_fill(self, p: Array) -> Array:
-        """Probabilities as near to these as makes ``fill`` the best value (n x K).
+        """Probabilities on the line from these to ``fill_shares`` (n x K).
 
-        On the line to ``fill_shares``, of which it is the best value.
+        The first ones on it of which ``fill`` is the best value, as it is of ``fill_shares``.
         """
         assert self.fill is not None
         place, shares = int(self.fill), np.array(self.fill_shares)
-        at_p, at_shares = (self.leads(probabilities, place) for probabilities in (p, shares[None]))
+        at_p, at_shares = (self.margins(values, place) for values in (p, shares[None]))
         with np.errstate(invalid="ignore", divide="ignore"):
             parts = np.where(at_p < 0.0, at_shares / (at_shares - at_p), 1.0)
-        kept = np.min(np.clip(parts, 0.0, 1.0), axis=1, keepdims=True)
-        kept = np.where(kept < 1.0, (1.0 - ROUNDING) * kept, 1.0)
-        return kept * p + (1.0 - kept) * shares
+        share_of_p = np.min(np.clip(parts, 0.0, 1.0), axis=1, keepdims=True)
+        share_of_p = np.where(share_of_p < 1.0, (1.0 - ROUNDING_MARGIN) * share_of_p, 1.0)
+        return share_of_p * p + (1.0 - share_of_p) * shares
 
-    def leads(self, p: Array, place: int) -> Array:
-        """Linear functions of probabilities (n x any), none below 0 where a place is the best."""
+    def margins(self, p: Array, place: int) -> Array:
+        """Linear functions of p (n x any), none of them negative where the place is the best."""
         return p[:, [place]] - p
 
 
@@ -578,8 +582,8 @@ class Steps(Indicator, Levels):
         """The median of the probabilities, which is the fewest levels off."""
         return np.argmax(np.cumsum(answer, axis=1) >= 0.5, axis=1).astype(np.float64)
 
-    def leads(self, p: Array, place: int) -> Array:
-        """Below the median are at most, and up to it at least, half of the probabilities."""
+    def margins(self, p: Array, place: int) -> Array:
+        """How far below 1/2 the probability of lower levels is, and above it with this one."""
         heights = np.cumsum(p, axis=1)
         below = 0.5 - heights[:, place - 1 : place]
         return np.hstack([below, heights[:, place : place + 1] - 0.5])
@@ -621,7 +625,7 @@ class Discriminant:
     @classmethod
     def of(cls, means: Array, explained: Array, codes: Array, n_classes: int) -> "Discriminant":
         """Fit one to held-out means (n x K); each class has one more entry, at the middle."""
-        explained = np.maximum(explained, 1.0 - MOST_UNKNOWN)
+        explained = np.maximum(explained, 1.0 - MOST_UNEXPLAINED_SHARE)
         reference = float(np.mean(explained))
         relative = np.broadcast_to(explained, codes.shape) / reference
         middle, counts = np.mean(means, axis=0), np.empty(n_classes)
@@ -629,12 +633,12 @@ class Discriminant:
         for k in range(n_classes):
             members = codes == k
             counts[k] = np.count_nonzero(members)
-            away = means[members] - middle
-            centres[k] = np.sum(away, axis=0) / (np.sum(relative[members]) + 1.0)
-            residuals[members] = away - relative[members][:, None] * centres[k]
+            differences = means[members] - middle
+            centres[k] = np.sum(differences, axis=0) / (np.sum(relative[members]) + 1.0)
+            residuals[members] = differences - relative[members][:, None] * centres[k]
         within = residuals.T @ residuals / np.sum(relative)
         # The K columns add up to 1, so that there is no variance in one direction.
-        ridge = max(RIDGE * float(np.trace(within)) / n_classes, np.finfo(float).tiny)
+        ridge = max(DISCRIMINANT_RIDGE * float(np.trace(within)) / n_classes, np.finfo(float).tiny)
         half = np.linalg.inv(np.linalg.cholesky(within + ridge * np.eye(n_classes)))
         shares = counts / np.sum(counts)
         between = half @ (shares * centres.T) @ centres @ half.T
@@ -646,9 +650,9 @@ class Discriminant:
     def scores(self, means: Array, explained: Array) -> Array:
         """The logarithm of the density of means of each class, up to a constant (n x K)."""
         relative = (explained / self.reference)[:, None]
-        widths = np.maximum(1.0 + (1.0 - relative) * self.spread, LEAST_WIDTH)
-        away = (means - self.middle) @ self.root.T / widths
-        return away @ self.centres.T - 0.5 * relative / widths @ self.centres.T**2
+        widths = np.maximum(1.0 + (1.0 - relative) * self.spread, LEAST_CLASS_VARIANCE)
+        differences = (means - self.middle) @ self.root.T / widths
+        return differences @ self.centres.T - 0.5 * relative / widths @ self.centres.T**2
 
 
 @stored
@@ -741,8 +745,10 @@ def calibrated(coding: CodingT, codes: Array, raw: RawPredictions) -> CodingT:
         explained = fitted.explained_share(raw.variances)
         discriminant = Discriminant.of(raw.means, explained, codes, fitted.width)
         fitted = attrs.evolve(fitted, discriminant=discriminant)
-    scores, counted = fitted.scores(raw.means, raw.variances)
-    slope, offsets = most_likely(scores, places, counted, fitted.levels, fitted.usual_slope)
+    scores, offset_factors = fitted.scores(raw.means, raw.variances)
+    slope, offsets = most_likely(
+        scores, places, offset_factors, fitted.log_shares, fitted.usual_slope
+    )
     return attrs.evolve(fitted, slope=slope, offsets=offsets)
 
 
@@ -750,60 +756,62 @@ def calibrated(coding: CodingT, codes: Array, raw: RawPredictions) -> CodingT:
 def most_likely(
     scores: Array,
     codes: IntArray,
-    counted: Array | float = 1.0,
-    levels: Array | float = 0.0,
-    usual_slope: float = USUAL_SLOPE,
+    offset_factors: Array | float = 1.0,
+    log_shares: Array | float = 0.0,
+    usual_slope: float = PRIOR_SLOPE,
 ) -> tuple[float, tuple[float, ...]]:
-    """Return the slope and the offsets at which codes (n,) are the most likely.
+    """Return the slope and the offsets with the largest posterior density, given codes (n,).
 
-    Of slope a and offsets o the inner scores are ``levels + a scores + counted o`` (n x K). Few
-    entries say little: the slope is drawn to the usual one and offsets to 0, as by Gaussian
-    priors. Newton's method, for the loss is strictly convex and has few unknowns.
+    With slope a and offsets o the logits are ``log_shares + a scores + offset_factors o``
+    (n x K). Gaussian priors hold the slope near ``usual_slope`` and offsets near 0 where there are
+    few entries. Newton's method is used, since the loss is strictly convex and has few unknowns:
+    the ratio of the slope to ``usual_slope``, and the offsets.
     """
     n, n_values = scores.shape
-    most, chosen = MOST_SLOPE / usual_slope, (np.arange(n), codes)
-    scores, counted = usual_slope * scores, np.broadcast_to(counted, n)
-    counts = np.bincount(codes, counted, n_values)
-    usual = np.concatenate([[1.0], np.zeros(n_values)])
+    largest_ratio, chosen = LARGEST_SLOPE / usual_slope, (np.arange(n), codes)
+    scores, offset_factors = usual_slope * scores, np.broadcast_to(offset_factors, n)
+    counts = np.bincount(codes, offset_factors, n_values)
+    prior_mean = np.concatenate([[1.0], np.zeros(n_values)])
 
-    def loss(at: Array) -> tuple[float, Array]:
-        """-log of the density at slope / usual_slope and the offsets, and the probabilities."""
-        inner = levels + at[0] * scores + counted[:, None] * at[1:]
-        inner -= np.max(inner, axis=1, keepdims=True)
-        p = np.exp(inner)
+    def loss(unknowns: Array) -> tuple[float, Array]:
+        """-log of the posterior density, and the probabilities of all values."""
+        logits = log_shares + unknowns[0] * scores + offset_factors[:, None] * unknowns[1:]
+        logits -= np.max(logits, axis=1, keepdims=True)
+        p = np.exp(logits)
         sums = np.sum(p, axis=1)
-        value = np.sum(np.log(sums)) - np.sum(inner[chosen])
-        return float(value + 0.5 * np.sum(np.square(at - usual)) / SPREAD**2), p / sums[:, None]
+        value = np.sum(np.log(sums)) - np.sum(logits[chosen])
+        penalty = 0.5 * np.sum(np.square(unknowns - prior_mean)) / PRIOR_DEVIATION**2
+        return float(value + penalty), p / sums[:, None]
 
-    def newton_step(at: Array, p: Array) -> tuple[Array, float]:
+    def newton_step(unknowns: Array, p: Array) -> tuple[Array, float]:
         """The step, at most to the bounds of the slope, and twice the decrease it promises."""
-        weighted, expected = counted[:, None] * p, np.sum(p * scores, axis=1)
-        about = scores - expected[:, None]
-        gradient = (at - usual) / SPREAD**2
+        weighted, expected = offset_factors[:, None] * p, np.sum(p * scores, axis=1)
+        centred = scores - expected[:, None]
+        gradient = (unknowns - prior_mean) / PRIOR_DEVIATION**2
         gradient[0] += np.sum(expected) - np.sum(scores[chosen])
         gradient[1:] += np.sum(weighted, axis=0) - counts
-        hessian = np.eye(n_values + 1) / SPREAD**2
-        hessian[0, 0] += np.sum(p * np.square(about))
-        hessian[0, 1:] = hessian[1:, 0] = np.sum(weighted * about, axis=0)
-        hessian[1:, 1:] += np.diag(counted @ weighted) - weighted.T @ weighted
+        hessian = np.eye(n_values + 1) / PRIOR_DEVIATION**2
+        hessian[0, 0] += np.sum(p * np.square(centred))
+        hessian[0, 1:] = hessian[1:, 0] = np.sum(weighted * centred, axis=0)
+        hessian[1:, 1:] += np.diag(offset_factors @ weighted) - weighted.T @ weighted
         step = -np.linalg.solve(hessian, gradient)
-        end = min(max(at[0] + step[0], 0.0), most)
-        if abs(end - at[0]) <= ROUNDING:  # the slope stays at its bound
+        ratio = min(max(unknowns[0] + step[0], 0.0), largest_ratio)
+        if abs(ratio - unknowns[0]) <= ROUNDING_MARGIN:  # the slope stays at its bound
             step[0], step[1:] = 0.0, -np.linalg.solve(hessian[1:, 1:], gradient[1:])
             return step, -float(gradient @ step)
-        return step * ((end - at[0]) / step[0]), -float(gradient @ step)
+        return step * ((ratio - unknowns[0]) / step[0]), -float(gradient @ step)
 
-    at, (value, p) = usual, loss(usual)
-    for _ in range(MOST_STEPS):
-        step, decrease = newton_step(at, p)
+    unknowns, (value, p) = prior_mean, loss(prior_mean)
+    for _ in range(MOST_SLOPE_STEPS):
+        step, decrease = newton_step(unknowns, p)
         if not decrease > SLOPE_TOLERANCE * (1.0 + abs(value)):
             break
-        for halvings in range(MOST_HALVINGS):
-            end = at + 0.5**halvings * step
-            value_there, p_there = loss(end)
-            if value_there < value:
+        for halvings in range(MOST_SLOPE_HALVINGS):
+            candidate = unknowns + 0.5**halvings * step
+            candidate_value, candidate_p = loss(candidate)
+            if candidate_value < value:
                 break
         else:  # no more than rounding is left
             break
-        at, value, p = end, value_there, p_there
-    return float(usual_slope * at[0]), tuple(map(float, at[1:]))
+        unknowns, value, p = candidate, candidate_value, candidate_p
+    return float(usual_slope * unknowns[0]), tuple(map(float, unknowns[1:]))

@@ -25,7 +25,7 @@ from mcframe.tables.declared_column import (
     with_constants,
 )
 from mcframe.tables.gaps import (
-    MEANT,
+    POSSIBLE_CATEGORIES,
     Missing,
     gaps_of,
     is_phrase,
@@ -150,7 +150,7 @@ def warn_of_words(columns: Iterable[DeclaredColumn], option: str) -> None:
             continue
         counts = Counter(column.column.values)
         for value in column.column.distinct:
-            sign = is_sign(value) and value.strip().lower() not in MEANT
+            sign = is_sign(value) and value.strip().lower() not in POSSIBLE_CATEGORIES
             if sign or is_phrase(value):
                 named = f"in column {plain(column.name)!r}"
                 words.append(f"{plain(value)!r} {named} ({counts[value]}x)")

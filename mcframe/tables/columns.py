@@ -37,9 +37,9 @@ from mcframe.tables.gaps import (
 # What the values of a column are, whatever dtype holds them.
 Form = Literal["boolean", "number", "text", "category", "ordered", "date", "other"]
 
-# What Python objects are, by the first class that they are of: durations of numpy are whole
-# numbers to it, and truth values are so to Python.
-SORTS: tuple[tuple[Any, str], ...] = (
+# The kind of a Python object is that of the first class in this list. The order matters: numpy's
+# durations are whole numbers to it, and truth values are so to Python.
+KINDS_OF_OBJECTS: tuple[tuple[Any, str], ...] = (
     (str, "text"),
     (bool | np.bool_, "truth values"),
     (np.timedelta64, "timedelta64 objects"),
@@ -47,7 +47,7 @@ SORTS: tuple[tuple[Any, str], ...] = (
     (dt.date, "Python dates"),
 )
 # Numbers of these dtypes are not the nearest to what was written.
-PRECISIONS = {"Float32": np.float32, "Float16": np.float16}
+PRECISION_OF_DTYPE = {"Float32": np.float32, "Float16": np.float16}
 REMEDIES = {
     "Python dates": "convert it by pandas.to_datetime",
     "an Arrow dictionary": "convert it by .astype('category')",
@@ -88,7 +88,7 @@ class Column:
         """Mark the values that were declared to stand for a missing one."""
         if self.form != "number" or self.series.dtype == nw.Object:
             return stand_for_gaps(self.cells, self.gaps)
-        precision = PRECISIONS.get(str(self.series.dtype), np.float64)
+        precision = PRECISION_OF_DTYPE.get(str(self.series.dtype), np.float64)
         return numbers_are_gaps(self.stored_numbers, self.gaps, precision)
 
     @cached_property
@@ -353,7 +353,7 @@ def column_of_objects(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
 
 def sort_of(value: object) -> str:
     """The sort of a Python object, in the plural."""
-    for kinds, plural in SORTS:
+    for kinds, plural in KINDS_OF_OBJECTS:
         if isinstance(value, kinds):
             return plural
     return f"{type(value).__name__} objects"
@@ -383,33 +383,33 @@ def decimals_of(series: Any, values: Sequence[Any]) -> tuple[int, int] | None:
         native = series.to_native()
         of_arrow = getattr(native, "type", None) or getattr(native.dtype, "pyarrow_dtype", None)
         kind = native.dtype if of_arrow is None else of_arrow
-        return kind.precision or MOST_DIGITS, kind.scale
+        return kind.precision or MOST_DECIMAL_DIGITS, kind.scale
     observed = [value for value in values if value is not None]
     if series.dtype != nw.Object or not observed:
         return None
     if not all(isinstance(value, Decimal) for value in observed):
         return None
     exponents = [value.as_tuple().exponent for value in observed if value.is_finite()]
-    return MOST_DIGITS, max((-exponent for exponent in exponents), default=0)
+    return MOST_DECIMAL_DIGITS, max((-exponent for exponent in exponents), default=0)
 
 
-# Of a decimal number where nothing is said, and of those that are computed with.
-MOST_DIGITS, MOST_COMPUTED = 38, 1000
+# The digits of a decimal number whose dtype does not say how many, and of computations with them.
+MOST_DECIMAL_DIGITS, DECIMAL_PRECISION = 38, 1000
 
 
 def largest_decimal(digits: int, places: int) -> Decimal:
     """Return the largest decimal number with so many digits, some of them behind the point."""
-    with localcontext(prec=MOST_COMPUTED):
+    with localcontext(prec=DECIMAL_PRECISION):
         return Decimal(10) ** (digits - places) - Decimal(10) ** -places
 
 
 def as_decimal(value: Any, digits: int, places: int) -> Decimal:
     """Return a number as the nearest decimal one with so many digits and places."""
     most = largest_decimal(digits, places)
-    with localcontext(prec=MOST_COMPUTED):
+    with localcontext(prec=DECIMAL_PRECISION):
         number = value if isinstance(value, int | Decimal) else Decimal(repr(float(value)))
         rounded = Decimal(number).quantize(Decimal(10) ** -places)
-        return min(max(rounded, -most), most) if digits < MOST_DIGITS else rounded
+        return min(max(rounded, -most), most) if digits < MOST_DECIMAL_DIGITS else rounded
 
 
 def filled_series(series: Any, rows: IntArray, values: list[Any]) -> Any:
@@ -495,8 +495,8 @@ def filled_arrow(pa: Any, native: Any, rows: IntArray, values: list[Any]) -> Any
     return pa.chunked_array([whole])
 
 
-# What share of the texts that do not stand for a missing value have to read as numbers.
-SHARE = 0.9
+# A column of text is read as numbers if at least this share of its values reads as numbers.
+LEAST_SHARE_READ = 0.9
 
 
 # Quantities that are not read as such: money and shares, dates, and times of day.
@@ -560,7 +560,7 @@ class TextNumbers(Column):
         """True where a number is written as a whole one."""
         pairs = zip(self.cells, self.values, strict=True)
         read = {str(value) for value, number in pairs if number is not None}
-        return bool(read) and all(WHOLE.fullmatch(value) for value in read)
+        return bool(read) and all(WHOLE_NUMBER.fullmatch(value) for value in read)
 
     @cached_property
     def is_converted(self) -> bool:
@@ -611,7 +611,9 @@ class TextNumbers(Column):
         """The most frequent texts among some, with their counts."""
         texts = Counter(self.cells[row] for row in np.flatnonzero(chosen))
         texts.pop(None, None)
-        return listed([f"{text!r} ({times}x)" for text, times in texts.most_common()], MOST_TEXTS)
+        return listed(
+            [f"{text!r} ({times}x)" for text, times in texts.most_common()], MOST_TEXTS_NAMED
+        )
 
     @property
     def obstacles(self) -> tuple[str, ...]:
@@ -625,9 +627,11 @@ class TextNumbers(Column):
             return ()
         texts = Counter(self.cells[row] for row in np.flatnonzero(self.unread))
         expected = all(is_word_of_missing(text) or is_limit(text) for text in texts)
-        if n_numbers < (LEAST_BESIDE_WORDS if expected else MOSTLY) * (n_numbers + n_texts):
+        if n_numbers < (LEAST_SHARE_BESIDE_WORDS if expected else LEAST_SHARE_OF_NUMBERS) * (
+            n_numbers + n_texts
+        ):
             return ()
-        return tuple(text for text, _ in texts.most_common(MOST_TEXTS))
+        return tuple(text for text, _ in texts.most_common(MOST_TEXTS_NAMED))
 
     @property
     def unread(self) -> Mask:
@@ -641,18 +645,19 @@ class TextNumbers(Column):
         return f"{share:.0%} of its values are numbers, but not {self.counted(self.unread)}"
 
 
-# How many texts a message names.
-MOST_TEXTS = 5
-# From these shares on a column of text is said to be mostly numbers: whatever the others are, and
-# where they are words for missing values, or limits. It needs so many numbers.
-MOSTLY, LEAST_BESIDE_WORDS, FEWEST_NUMBERS = 0.75, 0.3, 5
-WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
-LIMIT = re.compile(r"(<|>|<=|>=|≤|≥|=<|=>)\s*(?P<number>.+)")
+# The number of texts that a message names.
+MOST_TEXTS_NAMED = 5
+# A column of text counts as mostly numbers from the first share of numbers on, or from the second
+# one if its other values are words for missing ones or limits of detection. It needs so many
+# numbers.
+LEAST_SHARE_OF_NUMBERS, LEAST_SHARE_BESIDE_WORDS, FEWEST_NUMBERS = 0.75, 0.3, 5
+WHOLE_NUMBER = re.compile(r"\s*[+-]?[0-9]+\s*")
+DETECTION_LIMIT = re.compile(r"(<|>|<=|>=|≤|≥|=<|=>)\s*(?P<number>.+)")
 
 
 def is_limit(text: Any) -> bool:
     """Return whether a text is a limit of detection, such as "<0.5"."""
-    match = LIMIT.fullmatch(text.strip()) if isinstance(text, str) else None
+    match = DETECTION_LIMIT.fullmatch(text.strip()) if isinstance(text, str) else None
     return match is not None and not math.isnan(number_in(match["number"]))
 
 
@@ -675,7 +680,7 @@ def with_comma(texts: Sequence[str | None]) -> int | None:
     """Return where the first comma stands, in texts that are numbers but for commas; else None."""
     observed = [text for text in texts if text is not None and not is_sign(text)]
     n_read = np.count_nonzero(~np.isnan([number_in(text.replace(",", "")) for text in observed]))
-    if n_read < SHARE * len(observed):
+    if n_read < LEAST_SHARE_READ * len(observed):
         return None
     return next((row for row, text in enumerate(texts) if text and "," in text), None)
 
@@ -703,7 +708,7 @@ def read_text(column: Column, declared: Any) -> Column:
     signless = column.form == "text" and not numbers.texts(missing=True)
     if signless and n_texts > len(column.distinct) == 2:
         return column
-    return numbers if numbers.n_observed >= SHARE * n_texts else column
+    return numbers if numbers.n_observed >= LEAST_SHARE_READ * n_texts else column
 
 
 def read_column_like(series: Any, declared: Column) -> Column:
@@ -729,7 +734,7 @@ def is_of_quantities(column: Column) -> bool:
     if column.form != "text" or isinstance(column, TextNumbers) or len(column.distinct) <= 2:
         return False
     texts = [str(text).strip() for text in column.distinct if not is_sign(text)]
-    return sum(map(bool, map(QUANTITY.fullmatch, texts))) >= SHARE * max(len(texts), 1)
+    return sum(map(bool, map(QUANTITY.fullmatch, texts))) >= LEAST_SHARE_READ * max(len(texts), 1)
 
 
 def warn_of_text(columns: Sequence[Column], declared: Any) -> None:

@@ -22,14 +22,14 @@ from mcframe.tables.column_types import read_table, warn_of_list
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared_column import (
     DeclaredColumn,
-    aside,
-    warn_of_aside,
+    columns_set_aside,
+    warn_of_columns_set_aside,
 )
 from mcframe.tables.gaps import Missing, listed
 from mcframe.tables.pipeline import complete_by_posterior
 
 # The warning about columns that are in no block.
-ASIDE = "columns that are set aside are neither used nor filled"
+SET_ASIDE_MESSAGE = "columns that are set aside are neither used nor filled"
 
 
 @suggests_options
@@ -133,18 +133,19 @@ def complete(
             completed = complete_by_optimum(table, seed, groups)
         else:
             completed = complete_by_posterior(table, seed=seed, groups=groups)
-    warn_of_aside(ASIDE, aside(completed.declared.columns))
-    warn_of_columns(completed.declared.columns)
+    warn_of_columns_set_aside(SET_ASIDE_MESSAGE, columns_set_aside(completed.declared.columns))
+    warn_of_constants_and_outliers(completed.declared.columns)
     return completed
 
 
-# Numbers that lie this many interquartile ranges beyond the quartiles are named, where there are
-# so many others: of five normal numbers 2 % of the columns would be.
-FAR, FEWEST = 20.0, 7
+# A number is named as an outlier if it lies this many interquartile ranges beyond the quartiles of
+# the others, and if there are at least so many others: with five others, 2 %
+# of columns of normal numbers would have one.
+OUTLIER_RANGES, FEWEST_BESIDE_OUTLIER = 20.0, 7
 
 
-def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
-    """A ``UserWarning`` of constants that fill entries, and one of numbers that are far out."""
+def warn_of_constants_and_outliers(columns: Sequence[DeclaredColumn]) -> None:
+    """A ``UserWarning`` of constants that fill entries, and one of outliers."""
     constants = [
         f"{plain(column.name)!r} ({plain(column.constant[0])!r})"
         for column in columns
@@ -155,7 +156,7 @@ def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
             "columns with a single observed value are filled with it, which may say nothing of"
         )
         warn_caller(f"{message} their missing entries: {listed(constants)}")
-    far = []
+    outliers = []
     for column in columns:
         if isinstance(column.coding, Numbers):
             codes = [code.value for code in column.column.suspects]  # which have a warning already
@@ -163,15 +164,21 @@ def warn_of_columns(columns: Sequence[DeclaredColumn]) -> None:
             numbers[np.isin(column.column.numbers, codes)] = np.nan
             for row in (int(np.nanargmin(numbers)), int(np.nanargmax(numbers))):
                 others = numbers[(numbers != numbers[row]) & ~np.isnan(numbers)]
-                if others.size < FEWEST:
+                if others.size < FEWEST_BESIDE_OUTLIER:
                     continue
                 low, high = np.quantile(others, [0.25, 0.75])
-                if max(low - numbers[row], numbers[row] - high) > FAR * (high - low) > 0.0:
+                if (
+                    max(low - numbers[row], numbers[row] - high)
+                    > OUTLIER_RANGES * (high - low)
+                    > 0.0
+                ):
                     value = column.column.values[row]
-                    far.append(f"{plain(value)!r} in row {row} of column {plain(column.name)!r}")
-    if far:
+                    outliers.append(
+                        f"{plain(value)!r} in row {row} of column {plain(column.name)!r}"
+                    )
+    if outliers:
         warn_caller(
-            f"numbers more than {FAR:g} interquartile ranges beyond the quartiles of the other"
-            f" values dominate means and correlations: {listed(far)}; correct them, make them"
-            " missing, or transform the column, as by a logarithm",
+            f"numbers more than {OUTLIER_RANGES:g} interquartile ranges beyond the quartiles of"
+            f" the other values dominate means and correlations: {listed(outliers)}; correct them,"
+            " make them missing, or transform the column, as by a logarithm",
         )

@@ -27,7 +27,7 @@ from mcframe.runtime.progress import stage
 from mcframe.selection import CrossValidation
 from mcframe.tables.calibrating import ColumnScores
 from mcframe.tables.coded_rows import CodedRows, conditioned
-from mcframe.tables.coding import BLOCK, Choice, Counts, Numbers
+from mcframe.tables.coding import NUMBERS_BLOCK, Choice, Counts, Numbers
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import (
     DeclaredColumn,
@@ -41,7 +41,7 @@ from mcframe.tables.gaps import listed
 from mcframe.tables.native_tables import like_frame
 from mcframe.tables.number_tables import standard_units
 from mcframe.tables.rows_choice import RowsChoice
-from mcframe.tables.rows_folds import TOLERANCE
+from mcframe.tables.rows_folds import FOLD_TOLERANCE
 
 if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import CompletionPictures
@@ -58,7 +58,7 @@ def tables_of_draws(declared: Declared[Frame], posterior: Posterior, m: int) -> 
         for k in range(m):
             codes = {}
             for column in chain.from_iterable(members.values()):
-                coding, block = column.modelled
+                coding, block = column.block_coding, column.block_name
                 numbers = drawn[block][k, column.column.missing, column.place]
                 is_place = isinstance(coding, Choice)
                 codes[column.name] = (
@@ -69,12 +69,12 @@ def tables_of_draws(declared: Declared[Frame], posterior: Posterior, m: int) -> 
     return tables
 
 
-# The prior of draws counts as this share of the rows at most, where columns are few.
-MOST_PRIOR = 0.01
-# Numbers from which the distribution of a draw is estimated at most.
-MOST_NUMBERS = 1_000_000
-# Rows that were not drawn, from which a draw reads how sure its predictions are, at most.
-MOST_OTHERS = 2000
+# The prior of draws counts as at most this share of the rows, if there are few columns.
+MOST_PRIOR_SHARE = 0.01
+# The distribution of a draw is estimated from at most so many numbers.
+MOST_NUMBERS_FOR_DRAW = 1_000_000
+# At most so many of the rows that were not drawn show how large the errors of predictions are.
+MOST_UNDRAWN_ROWS = 2000
 
 
 @attrs.frozen(eq=False)
@@ -111,10 +111,10 @@ class DrawnRows(Generic[Frame]):
         rows, a hundredth of n, or one, whichever is the most, or as the chosen one if that is
         less.
         """
-        numbers = np.asarray(declared.data[BLOCK], dtype=np.float64)
+        numbers = np.asarray(declared.data[NUMBERS_BLOCK], dtype=np.float64)
         n_rows, width = numbers.shape
         if chosen.prior_rows is not None:
-            most = max(1.0, MOST_PRIOR * n_rows, width**2 / n_rows)
+            most = max(1.0, MOST_PRIOR_SHARE * n_rows, width**2 / n_rows)
             chosen = attrs.evolve(chosen, prior_rows=min(chosen.prior_rows, most))
         units = standard_units(numbers)
         values = units.apply(numbers, *np.ogrid[:n_rows, :width])
@@ -151,19 +151,21 @@ class DrawnRows(Generic[Frame]):
         How sure its predictions are is read off the rows that were not drawn.
         """
         n_rows, width = self.values.shape
-        n_drawn = min(n_rows, max(width, MOST_NUMBERS // width))
+        n_drawn = min(n_rows, max(width, MOST_NUMBERS_FOR_DRAW // width))
         drawn = rng.integers(n_rows, size=n_drawn)
         posterior = fit_rows(
             self.values[drawn],
             self.precisions,
             components=self.chosen.components or 1,
             prior_rows=self.chosen.prior_rows,
-            tol=TOLERANCE,
+            tol=FOLD_TOLERANCE,
         )
         others = np.setdiff1d(np.arange(n_rows), drawn)
-        others = others[:: 1 + others.size // MOST_OTHERS]  # of all of a table that is sorted
+        others = others[
+            :: 1 + others.size // MOST_UNDRAWN_ROWS
+        ]  # of all of a table that is sorted
         means, variances = posterior.components.leave_one_out(
-            self.values[others], NOISE_SHARE, self.owners
+            self.values[others], NOISE_SHARE, self.column_of_number
         )
         squares = np.square(self.values[others] - means)
         return attrs.evolve(
@@ -171,9 +173,9 @@ class DrawnRows(Generic[Frame]):
         )
 
     @property
-    def owners(self) -> IntArray:
+    def column_of_number(self) -> IntArray:
         """The number of the column of the table that each number belongs to, ascending."""
-        widths = [column.modelled[0].width for _, column in sorted(self.modelled.items())]
+        widths = [column.block_coding.width for _, column in sorted(self.modelled.items())]
         return np.repeat(np.arange(len(widths)), widths)
 
     @property
@@ -196,7 +198,7 @@ class DrawnRows(Generic[Frame]):
         completed = self.values.copy()
         columns = self.modelled.items()
         for place, column in sorted(columns, key=lambda item: isinstance(item[1].coding, Choice)):
-            coding, missing = column.modelled[0], np.flatnonzero(column.column.missing)
+            coding, missing = column.block_coding, np.flatnonzero(column.column.missing)
             if not missing.size:
                 continue
             numbers = place + np.arange(coding.width)
@@ -303,7 +305,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
 
     @cached_property
     def probabilities(self) -> dict[Any, Array]:
-        """The probabilities of the values of filled entries (n_holes x n_values), by column."""
+        """The probabilities of the values of filled entries (n_missing x n_values), by column."""
         asked = self.declared.missing_entries(Choice)
         return {column.name: answer for column, answer in answers(self.answer, asked)}
 
@@ -319,12 +321,12 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
             return errors
         for column, _ in self.declared.missing_entries(Choice):
             answer = self.probabilities[column.name]
-            places = column.modelled[0].predicted(answer).astype(np.intp)
+            places = column.block_coding.predicted(answer).astype(np.intp)
             errors[column.name] = 1.0 - answer[np.arange(places.size), places]
         for block, members, cells in by_block(self.declared.missing_entries(Numbers)):
             sds, end = np.asarray(self.answer.sd(block, *cells)), 0
             for column, rows in members:
-                coding, start, end = column.modelled[0], end, end + rows.size
+                coding, start, end = column.block_coding, end, end + rows.size
                 assert isinstance(coding, Numbers)
                 errors[column.name] = coding.unit * sds[start:end]
         return errors
@@ -577,12 +579,12 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         (held-out loss divided by that of a constant prediction: 1 is no better), ``error`` and
         ``error_of_constant`` by ``measure`` (the root mean square, the share of wrong labels, or
         the mean distance in levels), ``sd`` (the error at missing entries that the posterior
-        expects, by the same measure), ``auc_of_holes``, and the chosen
+        expects, by the same measure), ``missingness_auc``, and the chosen
         ``weight`` (of the nuclear norm, or of the prior in rows). Losses and errors are missing
         for columns that are in no block.
 
         **When they hold.** The held-out entries are a random sample of the observed ones. For the
-        posterior ``auc_of_holes`` measures how well the other columns predict which entries are
+        posterior ``missingness_auc`` measures how well the other columns predict which entries are
         missing: the area under the ROC curve on left-out rows, 1/2 if they predict nothing. If it
         is clearly above 1/2, held-out entries are weighted by their odds of being missing, so that
         loss and errors are those of missing entries (missing at random). If an entry is missing
@@ -591,7 +593,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         column that is missing together with others, these are hidden, too.
         """
         rows = self.rows()
-        columns = {name: [row[name] for row in rows] for name in HEADER}
+        columns = {name: [row[name] for row in rows] for name in REPORT_COLUMNS}
         return nw.from_dict(columns, backend=self.declared.frame.implementation).to_native()
 
     def rows(self) -> list[dict[str, Any]]:
@@ -599,7 +601,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         rows = []
         sds = self.expected_errors
         for column, scores in zip(self.declared.columns, self.scores, strict=True):
-            row = dict.fromkeys(HEADER) | {
+            row = dict.fromkeys(REPORT_COLUMNS) | {
                 "column": str(plain(column.name)),
                 "type": column.kind,
                 "missing": column.share_missing,
@@ -613,8 +615,8 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
                 shares = sds[column.name] / largest  # squares of sds may overflow
                 row["sd"] = largest * float(np.sqrt(np.mean(np.square(shares))))
             if scores is not None:
-                row |= {name: getattr(scores, name) for name in SCORES}
-                row["measure"] = column.modelled[0].measure
+                row |= {name: getattr(scores, name) for name in SCORE_COLUMNS}
+                row["measure"] = column.block_coding.measure
             rows.append(row)
         return rows
 
@@ -648,8 +650,10 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
 
     def _cells(self) -> list[list[str]]:
         """The report as text, a header and a row for each column of the table."""
-        rows = [[cell(row[name], name == "missing") for name in SHOWN] for row in self.rows()]
-        return [list(SHOWN), *rows]
+        rows = [
+            [cell(row[name], name == "missing") for name in PRINTED_COLUMNS] for row in self.rows()
+        ]
+        return [list(PRINTED_COLUMNS), *rows]
 
     def _remarks(self) -> list[str]:
         """Sentences on when the errors of the report hold."""
@@ -670,13 +674,15 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         return sentences
 
 
-# The scores of a column in the report, and all of its columns.
-SCORES = ("loss", "error", "error_of_constant", "auc_of_holes")
-HEADER = (
+# The columns of the report that are scores, all of its columns, and those that are printed.
+SCORE_COLUMNS = ("loss", "error", "error_of_constant", "missingness_auc")
+REPORT_COLUMNS = (
     *("column", "type", "missing", "loss", "error", "error_of_constant", "measure"),
-    *("sd", "auc_of_holes", "weight"),
+    *("sd", "missingness_auc", "weight"),
 )
-SHOWN = tuple(name for name in HEADER if name not in ("auc_of_holes", "weight"))
+PRINTED_COLUMNS = tuple(
+    name for name in REPORT_COLUMNS if name not in ("missingness_auc", "weight")
+)
 
 
 def cell(value: Any, is_share: bool) -> str:

@@ -18,7 +18,7 @@ from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.tables.coded_rows import CodedRows, conditioned
-from mcframe.tables.coding import Choice, Coded, Numbers
+from mcframe.tables.coding import BaseCoding, Choice, Numbers
 from mcframe.tables.columns import read_frame
 from mcframe.tables.declared_column import (
     DeclaredColumn,
@@ -85,12 +85,14 @@ class Declared(Generic[Frame]):
         """
         return self.with_codes(predicted_codes(self.checked(fit), self.missing_entries()))
 
-    def missing_entries(self, sort: type = Coded) -> list[tuple[DeclaredColumn, IntArray]]:
-        """Columns in a block with missing entries, by this sort of coding, and their rows."""
+    def missing_entries(
+        self, coding_class: type = BaseCoding
+    ) -> list[tuple[DeclaredColumn, IntArray]]:
+        """Columns with missing entries whose codings are of this class, and the rows of these."""
         return [
             (column, np.flatnonzero(column.column.missing))
             for column in self.columns
-            if isinstance(column.coding, sort) and column.column.missing.any()
+            if isinstance(column.coding, coding_class) and column.column.missing.any()
         ]
 
     def checked(self, fit: Any) -> Any:
@@ -263,7 +265,7 @@ class Declared(Generic[Frame]):
                 f"column {plain(name)!r} stands in no block, so that nothing is predicted of it:"
                 f" {column.why}"
             )
-        coding = column.modelled[0]
+        coding = column.block_coding
         [(_, answer)] = answers(fit, [(column, np.arange(table.shape[0]))])
         if isinstance(coding, Choice):
             return like_frame(table, [plain(value) for value in coding.places], answer)

@@ -22,9 +22,9 @@ from mcframe.model.held_out import places_by_content
 from mcframe.model.long_lists import mark_as_table
 from mcframe.posterior.answer import Posterior
 from mcframe.tables.coding import (
-    BLOCK,
-    DAY,
-    LAST,
+    DAY_MICROSECONDS,
+    LATEST_DATE,
+    NUMBERS_BLOCK,
     Choice,
     Coding,
     Constant,
@@ -98,19 +98,24 @@ class DeclaredColumn:
     @cached_property
     def codes(self) -> Array:
         """The numbers that the likelihood reads (n_items,), NaN where missing."""
-        return self.modelled[0].codes(self.column)
+        return self.block_coding.codes(self.column)
 
     @property
-    def modelled(self) -> tuple[Coding, str]:
-        """Coding and block of a column that stands in one."""
+    def block_coding(self) -> Coding:
+        """The coding of a column that is in a block."""
         assert self.coding is not None
+        return self.coding
+
+    @property
+    def block_name(self) -> str:
+        """The block of a column that is in one."""
         assert self.block is not None
-        return self.coding, self.block
+        return self.block
 
     def entries(self, rows: IntArray) -> tuple[IntArray, IntArray]:
         """Rows and columns of its block for these rows, the columns of a row side by side."""
         assert self.place is not None
-        width = self.modelled[0].width
+        width = self.block_coding.width
         return np.repeat(rows, width), np.tile(self.place + np.arange(width), rows.size)
 
     @property
@@ -128,16 +133,16 @@ class DeclaredColumn:
         rows = np.flatnonzero(self.column.missing)
         values = list(self.constant) * rows.size
         if self.place is not None and rows.size:
-            values = self.modelled[0].values(codes)
+            values = self.block_coding.values(codes)
         return self.column.filled(rows, values)
 
 
-def aside(columns: Iterable[DeclaredColumn]) -> list[DeclaredColumn]:
+def columns_set_aside(columns: Iterable[DeclaredColumn]) -> list[DeclaredColumn]:
     """Return the columns that are not filled, but for those that were declared so."""
     return [column for column in columns if not column.is_filled and not column.is_skipped]
 
 
-def warn_of_aside(
+def warn_of_columns_set_aside(
     message: str, columns: Sequence[DeclaredColumn], option: str = "missing"
 ) -> None:
     """A ``UserWarning`` that names columns that are set aside, each with the reason."""
@@ -183,7 +188,7 @@ def placed_columns(columns: Iterable[DeclaredColumn]) -> tuple[DeclaredColumn, .
     for column in columns:
         place = None
         if column.block is not None:
-            coding, block = column.modelled
+            coding, block = column.block_coding, column.block_name
             place = filled.get(block, 0)
             filled[block] = place + coding.width
         placed.append(attrs.evolve(column, place=place))
@@ -205,7 +210,9 @@ def as_numbers(columns: Iterable[DeclaredColumn]) -> tuple[DeclaredColumn, ...]:
         elif isinstance(coding, Choice) and not isinstance(coding, Indicator | Constant):
             several = column.likelihood is not None and column.likelihood.width > 1
             coding = (Indicators if several else Indicator)(coding.places)
-        converted.append(attrs.evolve(column, coding=coding, likelihood=Gaussian(), block=BLOCK))
+        converted.append(
+            attrs.evolve(column, coding=coding, likelihood=Gaussian(), block=NUMBERS_BLOCK)
+        )
     return placed_columns(converted)
 
 
@@ -225,7 +232,7 @@ def members_of(columns: Iterable[DeclaredColumn]) -> dict[str, list[DeclaredColu
     inside = [column for column in columns if column.place is not None]
     members: dict[str, list[DeclaredColumn]] = {}
     for column in sorted(inside, key=attrgetter("place")):
-        members.setdefault(column.modelled[1], []).append(column)
+        members.setdefault(column.block_name, []).append(column)
     return members
 
 
@@ -257,7 +264,7 @@ def data_of(
     """
     data: dict[str, Any] = {}
     for block, members in members_of(columns).items():
-        values = [column.modelled[0].numbers(codes[column.name]) for column in members]
+        values = [column.block_coding.numbers(codes[column.name]) for column in members]
         data[block] = np.column_stack(values)
         if table.implementation.is_pandas():
             native, names = (
@@ -271,7 +278,7 @@ def data_of(
 
 def names_of(column: DeclaredColumn) -> list[Any]:
     """Return what the columns of a block are called: of several of one column, its values too."""
-    coding = column.modelled[0]
+    coding = column.block_coding
     if coding.width == 1 or not isinstance(coding, Choice):
         return [column.name]
     return [f"{plain(column.name)} = {plain(value)}" for value in coding.places]
@@ -283,7 +290,7 @@ Asked = Sequence[tuple[DeclaredColumn, IntArray]]
 
 def by_block(asked: Asked) -> Iterator[tuple[str, Asked, tuple[IntArray, IntArray]]]:
     """Blocks, what is asked of their columns, and all of these entries: rows and columns."""
-    for block in dict.fromkeys(column.modelled[1] for column, _ in asked):
+    for block in dict.fromkeys(column.block_name for column, _ in asked):
         members = [(column, rows) for column, rows in asked if column.block == block]
         cells = [column.entries(rows) for column, rows in members]
         rows, columns = (np.concatenate(part) for part in zip(*cells, strict=True))
@@ -297,20 +304,20 @@ def answers(fit: Any, asked: Asked) -> Iterator[tuple[DeclaredColumn, Array]]:
     each coding reads its own.
     """
     for block, members, cells in by_block(asked):
-        with_variances = any(column.modelled[0].reads_variances for column, _ in members)
+        with_variances = any(column.block_coding.reads_variances for column, _ in members)
         raw, end = RawPredictions.of(fit, block, *cells, with_variances), 0
         for column, rows in members:
-            width = column.modelled[0].width
+            width = column.block_coding.width
             start, end = end, end + rows.size * width
             part = raw.of_rows(slice(start, end), rows.size, width)
-            yield column, column.modelled[0].decode(part.means, part.variances)
+            yield column, column.block_coding.decode(part.means, part.variances)
 
 
 def predicted_codes(fit: Any, asked: Asked) -> dict[Any, Array]:
     """The codes that entries are filled with, by the names of the columns that are in a block."""
     modelled = [(column, rows) for column, rows in asked if column.place is not None]
     return {
-        column.name: column.modelled[0].predicted(answer)
+        column.name: column.block_coding.predicted(answer)
         for column, answer in answers(fit, modelled)
     }
 
@@ -337,21 +344,21 @@ def codes_of_intervals(
 
 
 # The remedy where numbers are text.
-CONVERT = "convert it, as by pandas.to_numeric(column.str.replace(...))"
+CONVERSION_REMEDY = "convert it, as by pandas.to_numeric(column.str.replace(...))"
 # What ``types`` may say of a column, beside a list of levels and a likelihood.
 KINDS = ("number", "count", "label", "category", "ordinal", "date", "skip")
 # Classes of a column that the model has at most. A table tells little of rarer ones, and each is a
 # column of the model.
 MOST_CLASSES = 100
-# Text of so few different values is taken for categories, however few entries there are.
-FEW = 20
+# Text with at most so many different values is taken for categories, however few entries it has.
+FEW_CATEGORIES = 20
 # Words of a name, such as PassengerId or user_id, that say that whole numbers identify.
 NAMES_OF_IDENTIFIERS = {"id", "ids", "identifier", "uuid", "guid", "rownames"}
 WORDS_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-# Microseconds that 64 bits hold in nanoseconds, but for a day.
-MOST_NANOSECONDS = 2.0**63 / 1e3 - DAY
+# The date furthest from 1970, but for a day, that 64 bits hold in nanoseconds; in microseconds.
+FURTHEST_NANOSECOND_DATE = 2.0**63 / 1e3 - DAY_MICROSECONDS
 # Microseconds of a day, an hour, a minute, a second, a thousandth of one, and one.
-STEPS = (DAY, 3.6e9, 6e7, 1e6, 1e3, 1.0)
+DATE_STEPS = (DAY_MICROSECONDS, 3.6e9, 6e7, 1e6, 1e3, 1.0)
 
 
 def set_aside(column: Column, why: str) -> DeclaredColumn:
@@ -375,8 +382,8 @@ def date(column: Column, why: str) -> DeclaredColumn:
     dtype, observed = column.series.dtype, np.sort(column.numbers[~column.missing])
     zoned = getattr(dtype, "time_zone", None) is not None
     form = "date" if dtype == nw.Date else "zoned time" if zoned else "time"
-    furthest = MOST_NANOSECONDS if getattr(dtype, "time_unit", "") == "ns" else LAST
-    step = next(step for step in STEPS if not np.any(np.mod(observed, step)))
+    furthest = FURTHEST_NANOSECOND_DATE if getattr(dtype, "time_unit", "") == "ns" else LATEST_DATE
+    step = next(step for step in DATE_STEPS if not np.any(np.mod(observed, step)))
     centre = float(observed[observed.size // 2])
     coding = Dates(centre=centre, form=form, step=step, furthest=furthest)
     return DeclaredColumn(column, "date", why, coding, Gaussian(), "numbers")
@@ -485,11 +492,11 @@ def kind_of_text(column: Column) -> DeclaredColumn:
     if row is not None:
         why = (
             f" of numbers with commas ({column.values[row]!r} in row {row}), which may stand"
-            f" before thousands or decimals; {CONVERT}"
+            f" before thousands or decimals; {CONVERSION_REMEDY}"
         )
     elif n_distinct == n_observed:
         why = f", and all {n_observed} values differ, as of an identifier"
-    elif n_distinct > max(FEW, n_observed / 2):
+    elif n_distinct > max(FEW_CATEGORIES, n_observed / 2):
         why = f", and {n_distinct} of {n_observed} values differ, as of names"
     elif n_distinct > MOST_CLASSES:
         why = f" with {n_distinct} different values, more than {MOST_CLASSES}"
@@ -614,7 +621,7 @@ def check_form(column: Column, declared: Any) -> None:
     if (needs_numbers and column.form != "number") or (column.form == "date") != (word == "date"):
         hint = "; convert it first, as by pandas.to_datetime" * (word == "date")
         if needs_numbers and column.form == "text" and with_comma(column.values) is not None:
-            hint = f"; {CONVERT}"
+            hint = f"; {CONVERSION_REMEDY}"
         named = list(word) if isinstance(word, tuple) else word
         raise contradiction(column, named, f"its values are {what(column)}{hint}")
 

@@ -27,7 +27,7 @@ SIGNS_OF_MISSING = {
     *("missing", "unknown"),
 }
 # Signs that may be meant as categories.
-MEANT = {"-", "--", ".", "nil", "none", "missing", "unknown"}
+POSSIBLE_CATEGORIES = {"-", "--", ".", "nil", "none", "missing", "unknown"}
 # Answers and remarks in surveys and laboratories that say that nothing was observed. Among numbers
 # they are gaps; in a column of words they are asked about.
 PHRASES = {
@@ -94,8 +94,8 @@ ABBREVIATIONS = {
     *("\\n", "#value!", "#div/0!", "#ref!", "#name?", "#num!", "#null!", "error", "tbd", "tba"),
     *("pending", "void", "blank", "refus.", "unk", "unkn", "unk."),
 }
-# What one text may put together: "Don't know / refused".
-TOGETHER = re.compile(r"\s*(?:/|,|;|\bor\b|\boder\b|\bou\b)\s*")
+# What separates the parts of one text, as in "Don't know / refused".
+PHRASE_SEPARATOR = re.compile(r"\s*(?:/|,|;|\bor\b|\boder\b|\bou\b)\s*")
 # Digits behind a leading zero, as of "007", are a code and no number.
 NUMBER = re.compile(r"[+-]?(?!0[0-9])([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 
@@ -130,7 +130,7 @@ def all_in(text: str, words: set[str]) -> bool:
     for inner in (text, text.strip("()[]<>{}\"'").strip()):
         if inner in words:
             return True
-    parts = TOGETHER.split(text)
+    parts = PHRASE_SEPARATOR.split(text)
     return len(parts) > 1 and all(part in words for part in parts)
 
 
@@ -262,24 +262,25 @@ def warn_of_suspects(codes_by_column: Mapping[Any, Sequence["Code"]], option: st
 
 
 # Codes of missing values in use, as texts: -9, 99, -999.9, 9998, 88.
-CODE = re.compile(r"9+(\.9+)?|9+[6-8]|8+|7+")
+CODE_ABOVE_0 = re.compile(r"9+(\.9+)?|9+[6-8]|8+|7+")
 CODE_BELOW_0 = re.compile(r"-(9+(\.9+)?|9+[5-8]|[1-8]|8+|7+|6+|5+|9+\.25)")
 # The ends of whole numbers in files, and what oceanography and meteorology fill with.
-FILLS = {"-32768", "32767", "65535", "2147483647", "-2147483648", "1e+20", "1e+30", "1e+36"}
-FILLS |= {"9.96920996838687e+36", "-1e+20", "-1e+30"}
-# So many other entries, and different values among them, are needed to tell what stands apart.
-FEWEST_OTHERS, FEWEST_DISTINCT = 10, 2
-# A scale has at most so many steps.
+FILL_VALUES = {"-32768", "32767", "65535", "2147483647", "-2147483648", "1e+20", "1e+30", "1e+36"}
+FILL_VALUES |= {"9.96920996838687e+36", "-1e+20", "-1e+30"}
+# A code is looked for if there are so many other entries, with so many different values.
+FEWEST_OTHER_ENTRIES, FEWEST_DISTINCT_VALUES = 10, 2
+# A scale, such as answers from 1 to 5, has at most so many levels.
 LONGEST_SCALE = 11
-# A code has to be so many times as far from the next value as these are from each other: if it
-# stands there twice as often as each of those, and if it stands there as often.
-APART, FAR_APART = 3.0, 5.0
-# Such a number below 0, where no other one is, is a code wherever the others lie.
-SURE = 7.0
-# On a scale so many entries would be expected between its end and a code.
-FEWEST_BETWEEN = 8.0
-# A code is one entry in a hundred at least, if it does not lie as far out as all others spread.
-LEAST_SHARE = 0.01
+# The least distance of a code from the nearest other value, in steps between those: if the code
+# occurs at least twice as often as each of them, and if it occurs as often.
+CODE_DISTANCE_IF_FREQUENT, CODE_DISTANCE = 3.0, 5.0
+# A number at least this far below 0 is a code, however the others are spread, if none of them is
+# negative.
+LEAST_CODE_BELOW_0 = 7.0
+# Between the end of a scale and a code at least so many entries would be expected.
+FEWEST_EXPECTED_BETWEEN = 8.0
+# The least share of a code among all entries, if it is less far away than the range of the others.
+LEAST_CODE_SHARE = 0.01
 
 
 @attrs.frozen
@@ -320,7 +321,7 @@ def first_of_codes(values: Array, counts: IntArray, sign: float) -> int:
     while start > 0 and is_code(f"{sign * values[start - 1]:.15g}"):
         start -= 1
     # The longest run of codes that stands apart.
-    for place in range(max(start, FEWEST_DISTINCT), values.size):
+    for place in range(max(start, FEWEST_DISTINCT_VALUES), values.size):
         if stands_apart(values, counts, place, sign):
             return place
     return int(values.size)
@@ -328,7 +329,9 @@ def first_of_codes(values: Array, counts: IntArray, sign: float) -> int:
 
 def is_code(text: str) -> bool:
     """Return whether a number is a code in use, as a text."""
-    return bool(CODE.fullmatch(text) or CODE_BELOW_0.fullmatch(text) or text in FILLS)
+    return bool(
+        CODE_ABOVE_0.fullmatch(text) or CODE_BELOW_0.fullmatch(text) or text in FILL_VALUES
+    )
 
 
 def stands_apart(values: Array, counts: IntArray, place: int, sign: float) -> bool:
@@ -338,28 +341,28 @@ def stands_apart(values: Array, counts: IntArray, place: int, sign: float) -> bo
     """
     others, codes, n_others = values[:place], values[place:], int(np.sum(counts[:place]))
     times, fewest = int(np.max(counts[place:])), int(np.min(counts[place:]))
-    if n_others < FEWEST_OTHERS or times < 2 or (codes.size > 1 and fewest < 2):
+    if n_others < FEWEST_OTHER_ENTRIES or times < 2 or (codes.size > 1 and fewest < 2):
         return False
     gap, spread, step = float(codes[0] - others[-1]), float(np.ptp(others)), near_step(others)
     sizes = np.abs(codes)
     if sign < 0.0 and np.all(codes > 0.0) and np.all(others <= 0.0):
         # Below 0, where no other number is.
-        sure = float(sizes[-1]) >= SURE or gap >= APART * step
+        sure = float(sizes[-1]) >= LEAST_CODE_BELOW_0 or gap >= CODE_DISTANCE_IF_FREQUENT * step
         return gap > 3.0 and sure and (times >= 3 or float(sizes.min()) >= 10.0)
     near = float(np.mean(counts[max(place - 5, 0) : place]))
-    often = times >= 3 and times >= LEAST_SHARE * (n_others + int(np.sum(counts[place:])))
+    often = times >= 3 and times >= LEAST_CODE_SHARE * (n_others + int(np.sum(counts[place:])))
     if sizes.min() < 10.0:
         # 9 beyond the end of a scale, and 8 and 7 beside it: as many as would stand between.
         # They are no more than a third of all, as parts of the scale might be.
         few = 2 * int(np.sum(counts[place:])) <= n_others
         on_scale = few and 9.0 in sizes and sign > 0.0 and is_scale(others)
         between = (gap - 1.0) * min(int(counts[place]), int(counts[place - 1]))
-        return on_scale and often and between >= FEWEST_BETWEEN
-    if gap >= spread and gap >= APART * step:
+        return on_scale and often and between >= FEWEST_EXPECTED_BETWEEN
+    if gap >= spread and gap >= CODE_DISTANCE_IF_FREQUENT * step:
         return times >= 3 or not any(is_beside_nines(number) for number in sizes)
     return often and (
-        (gap >= APART * step and times >= 2.0 * near)
-        or (gap >= FAR_APART * step and times >= near)
+        (gap >= CODE_DISTANCE_IF_FREQUENT * step and times >= 2.0 * near)
+        or (gap >= CODE_DISTANCE * step and times >= near)
     )
 
 
@@ -371,7 +374,7 @@ def is_scale(values: Array) -> bool:
 
 def is_beside_nines(number: float) -> bool:
     """Return whether a code is one of those that stand beside 9, 99, 999, ..., such as 88."""
-    return not set(f"{number:.15g}") <= {"9", "."} and f"{number:.15g}" not in FILLS
+    return not set(f"{number:.15g}") <= {"9", "."} and f"{number:.15g}" not in FILL_VALUES
 
 
 def near_step(others: Array) -> float:

@@ -8,10 +8,13 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.tables.coding import most_likely
 from mcframe.tables.number_tables import standardized
 
-# Other columns are hidden beside a held-out entry if they are missing that much more often, with
-# its column, and by ``DEVIATIONS`` standard errors. So many entries of a column are held out at
-# least, and as many as make so much work: entries times the cube of columns.
-LEAST_EXCESS, FEWEST_TOGETHER, WORK_TOGETHER = 0.1, 200, 1e10
+# Another column is hidden together with a held-out entry if its share of missing entries is larger
+# in rows that lack the column of that entry, by at least this and ``LEAST_DEVIATIONS`` standard
+# errors.
+LEAST_EXCESS_MISSING = 0.1
+# At least so many entries of such a column are held out, and more as long as their number times
+# the cube of the number of columns is at most the second number.
+FEWEST_CO_MASKED, CO_MASKING_WORK = 200, 1e10
 
 
 @attrs.frozen(eq=False)
@@ -28,29 +31,34 @@ class CoMissingness:
     missing : mask (n x number of columns)
     donors : array of integers (n,)
         For each row one that lacks the column, drawn at random.
-    chances : array (number of columns,)
+    probabilities : array (number of columns,)
         For each column the probability with which an entry is hidden where the donor lacks it.
-    levels : array (n,)
-        For each row a number drawn from 0 to 1; its entries are hidden where chances exceed it.
+    uniform_draws : array (n,)
+        For each row a number drawn from 0 to 1; the row is hidden at columns of larger
+        probability.
     """
 
     missing: Mask
     donors: IntArray
-    chances: Array
-    levels: Array
+    probabilities: Array
+    uniform_draws: Array
 
     def hidden(self, rows: IntArray) -> Mask:
         """The entries to hide in these rows (len(rows) x number of columns)."""
-        hidden: Mask = self.missing[self.donors[rows]] & (self.levels[rows, None] < self.chances)
+        hidden: Mask = self.missing[self.donors[rows]] & (
+            self.uniform_draws[rows, None] < self.probabilities
+        )
         return hidden
 
     @classmethod
     def of_columns(cls, missing: Mask, rng: np.random.Generator) -> dict[int, "CoMissingness"]:
-        """Return it for all columns that are missing together with others."""
+        """Return that of each column that is missing together with others, by column."""
         n, numbers, counts = len(missing), missing.astype(np.float32), missing.sum(axis=0)
         by_column, shares = {}, counts / n
-        # One pair of all that are compared is expected to differ as far by chance.
-        deviations = max(DEVIATIONS, float(scipy.special.ndtri(1.0 - 1.0 / (counts.size**2 + 1))))
+        # Of all pairs of columns one is expected to differ as far by chance.
+        deviations = max(
+            LEAST_DEVIATIONS, float(scipy.special.ndtri(1.0 - 1.0 / (counts.size**2 + 1)))
+        )
         for column in np.flatnonzero((counts > 0) & (counts < n)):
             n_missing = counts[column]
             n_both_missing = (numbers.T @ numbers[:, column]).astype(np.float64)
@@ -60,29 +68,30 @@ class CoMissingness:
             )
             sds = np.sqrt(shares * (1.0 - shares) * (1.0 / n_missing + 1.0 / (n - n_missing)))
             co_missing = share_if_missing - share_if_observed > np.maximum(
-                LEAST_EXCESS, deviations * sds
+                LEAST_EXCESS_MISSING, deviations * sds
             )
             co_missing[column] = False
             if co_missing.any():
-                chances = np.zeros(co_missing.size)
+                probabilities = np.zeros(co_missing.size)
                 excess = (share_if_missing - share_if_observed)[co_missing]
-                chances[co_missing] = (
+                probabilities[co_missing] = (
                     excess / (share_if_missing * (1.0 - share_if_observed))[co_missing]
                 )
                 donors = rng.choice(np.flatnonzero(missing[:, column]), n)
-                by_column[int(column)] = cls(missing, donors, chances, rng.random(n))
+                by_column[int(column)] = cls(missing, donors, probabilities, rng.random(n))
         return by_column
 
 
 # Other columns predict which entries are missing if the AUC is at least this, and so many of its
 # standard errors above 1/2. A column needs at least so many missing and observed entries.
-LEAST_AUC, DEVIATIONS, FEWEST = 0.55, 4.0, 20
+LEAST_AUC, LEAST_DEVIATIONS, FEWEST_MISSING = 0.55, 4.0, 20
 
-# Folds of rows, and the ridge, in rows, of the regression that predicts missing entries.
-FOLDS, RIDGE = 3, 10.0
+# The number of folds of rows, and the ridge (a number of rows), of the regression that predicts
+# which entries are missing.
+REGRESSION_FOLDS, REGRESSION_RIDGE_ROWS = 3, 10.0
 
-# No entry counts more than so many times the mean.
-MOST_WEIGHT = 10.0
+# The weight of an entry is at most this times the mean weight.
+LARGEST_ENTRY_WEIGHT = 10.0
 
 
 @attrs.frozen(eq=False)
@@ -104,7 +113,7 @@ class Missingness:
 
     @classmethod
     def of_columns(
-        cls, values: Array, owners: IntArray, rng: np.random.Generator
+        cls, values: Array, column_of_number: IntArray, rng: np.random.Generator
     ) -> list["Missingness"]:
         """The missingness of each column.
 
@@ -112,14 +121,16 @@ class Missingness:
         ----------
         values : array (n x d)
             The table as numbers, NaN where missing.
-        owners : array of integers (d,)
+        column_of_number : array of integers (d,)
             The column that each number belongs to, from 0, in ascending order.
         """
-        missing = np.isnan(values[:, np.searchsorted(owners, np.arange(owners[-1] + 1))])
+        missing = np.isnan(
+            values[:, np.searchsorted(column_of_number, np.arange(column_of_number[-1] + 1))]
+        )
         counts = np.count_nonzero(missing, axis=0)
-        columns = np.flatnonzero(np.minimum(counts, len(missing) - counts) >= FEWEST)
-        of_columns = [cls(None, np.ones(len(missing))) for _ in counts]
-        scores = scores_of(values, missing, owners, columns, rng)
+        columns = np.flatnonzero(np.minimum(counts, len(missing) - counts) >= FEWEST_MISSING)
+        missingness = [cls(None, np.ones(len(missing))) for _ in counts]
+        scores = scores_of(values, missing, column_of_number, columns, rng)
         for column, score in zip(columns, scores.T, strict=True):
             is_missing, n_missing = missing[:, column], counts[column]
             n_observed = is_missing.size - n_missing
@@ -129,14 +140,18 @@ class Missingness:
             auc = float(ranked.statistic / (n_missing * n_observed))
             deviation = np.sqrt((is_missing.size + 1.0) / (12.0 * n_missing * n_observed))
             weights: Array = np.ones(is_missing.size)
-            if auc >= max(LEAST_AUC, 0.5 + DEVIATIONS * deviation):
+            if auc >= max(LEAST_AUC, 0.5 + LEAST_DEVIATIONS * deviation):
                 weights = odds_of_missing(score, is_missing)
-            of_columns[column] = cls(auc, weights)
-        return of_columns
+            missingness[column] = cls(auc, weights)
+        return missingness
 
 
 def scores_of(
-    values: Array, missing: Mask, owners: IntArray, columns: IntArray, rng: np.random.Generator
+    values: Array,
+    missing: Mask,
+    column_of_number: IntArray,
+    columns: IntArray,
+    rng: np.random.Generator,
 ) -> Array:
     """Return how far rows look like those where a column is missing, by all other columns.
 
@@ -148,24 +163,24 @@ def scores_of(
     """
     design = np.nan_to_num(standardized(values))
     scores = np.zeros((len(missing), columns.size))
-    parts = rng.permutation(len(values)) % FOLDS
-    for k in range(FOLDS):
+    parts = rng.permutation(len(values)) % REGRESSION_FOLDS
+    for k in range(REGRESSION_FOLDS):
         fitted = parts != k
         if not fitted.any() or not columns.size:  # of a single row
             break
         centred = design - np.mean(design[fitted], axis=0)
         ridge_predictions = (
-            ridge_by_rows if np.count_nonzero(fitted) < owners.size else ridge_by_columns
+            ridge_by_rows if np.count_nonzero(fitted) < column_of_number.size else ridge_by_columns
         )
         responses = missing[np.ix_(fitted, columns)].astype(np.float64)
         scores[~fitted] = ridge_predictions(
-            centred[fitted], responses, centred[~fitted], owners, columns
+            centred[fitted], responses, centred[~fitted], column_of_number, columns
         )
     return scores
 
 
 def ridge_by_columns(
-    design: Array, responses: Array, others: Array, belongs: IntArray, columns: IntArray
+    design: Array, responses: Array, new_rows: Array, column_of_number: IntArray, columns: IntArray
 ) -> Array:
     """Return ridge predictions of responses, each without its own columns of the design.
 
@@ -178,9 +193,9 @@ def ridge_by_columns(
     design : array (n x p)
         Its columns have the mean 0.
     responses : array (n x q)
-    others : array (n_others x p)
+    new_rows : array (n_others x p)
         The rows that are predicted.
-    belongs : array of integers (p,)
+    column_of_number : array of integers (p,)
         The column of the table that each column of the design is of.
     columns : array of integers (q,)
         The column of the table that each response is of.
@@ -189,17 +204,17 @@ def ridge_by_columns(
     -------
     array (n_others x q)
     """
-    inverse = np.linalg.inv(design.T @ design + RIDGE * np.eye(design.shape[1]))
+    inverse = np.linalg.inv(design.T @ design + REGRESSION_RIDGE_ROWS * np.eye(design.shape[1]))
     coefficients = inverse @ (design.T @ responses)
     for q, column in enumerate(columns):
-        left_out = np.flatnonzero(belongs == column)
+        left_out = np.flatnonzero(column_of_number == column)
         within = np.linalg.solve(inverse[np.ix_(left_out, left_out)], coefficients[left_out, q])
         coefficients[:, q] -= inverse[:, left_out] @ within
-    return others @ coefficients
+    return new_rows @ coefficients
 
 
 def ridge_by_rows(
-    design: Array, responses: Array, others: Array, belongs: IntArray, columns: IntArray
+    design: Array, responses: Array, new_rows: Array, column_of_number: IntArray, columns: IntArray
 ) -> Array:
     """Return what ``ridge_by_columns`` does, by an inverse of as many rows as the design has.
 
@@ -207,28 +222,33 @@ def ridge_by_rows(
     are ``T X' K^-1 y``. Without the columns B the products are those less ``T_B X_B'``, and K has
     the inverse ``K^-1 + L (I - X_B' L)^-1 L'`` with ``L = K^-1 X_B``.
     """
-    inverse = np.linalg.inv(design @ design.T + RIDGE * np.eye(len(design)))
+    inverse = np.linalg.inv(design @ design.T + REGRESSION_RIDGE_ROWS * np.eye(len(design)))
     images, solutions = inverse @ design, inverse @ responses
-    products = others @ design.T
+    products = new_rows @ design.T
     predictions = products @ solutions
     for q, column in enumerate(columns):
-        left_out = np.flatnonzero(belongs == column)
-        part, image = design[:, left_out], images[:, left_out]
-        within = np.eye(left_out.size) - part.T @ image
-        solution = solutions[:, q] + image @ np.linalg.solve(within, image.T @ responses[:, q])
-        predictions[:, q] = products @ solution - others[:, left_out] @ (part.T @ solution)
+        left_out = np.flatnonzero(column_of_number == column)
+        left_out_design, left_out_images = design[:, left_out], images[:, left_out]
+        within = np.eye(left_out.size) - left_out_design.T @ left_out_images
+        solution = solutions[:, q] + left_out_images @ np.linalg.solve(
+            within, left_out_images.T @ responses[:, q]
+        )
+        predictions[:, q] = products @ solution - new_rows[:, left_out] @ (
+            left_out_design.T @ solution
+        )
     return predictions
 
 
 def odds_of_missing(scores: Array, missing: Mask) -> Array:
     """Return the odds of being missing by a logistic curve of the scores, over their mean.
 
-    The mean is that of observed entries; no entry counts more than ``MOST_WEIGHT`` times that.
+    The mean is that of observed entries; no entry counts more than ``LARGEST_ENTRY_WEIGHT`` times
+    that.
     """
     spread = float(np.std(scores))
-    both = np.column_stack([np.zeros(scores.size), scores / spread])
-    slope, offsets = most_likely(both, missing.astype(np.intp))
-    logs = slope * both[:, 1] + offsets[1] - offsets[0]
-    odds = np.exp(np.minimum(logs - np.median(logs[~missing]), 50.0))
-    capped: Array = np.minimum(odds, MOST_WEIGHT * np.mean(odds[~missing]))
+    design = np.column_stack([np.zeros(scores.size), scores / spread])
+    slope, offsets = most_likely(design, missing.astype(np.intp))
+    log_odds = slope * design[:, 1] + offsets[1] - offsets[0]
+    odds = np.exp(np.minimum(log_odds - np.median(log_odds[~missing]), 50.0))
+    capped: Array = np.minimum(odds, LARGEST_ENTRY_WEIGHT * np.mean(odds[~missing]))
     return capped / float(np.mean(capped[~missing]))

@@ -22,8 +22,8 @@ def with_columns(table: Any, changed: Sequence[Any]) -> Any:
     return made
 
 
-# What pandas calls columns of text in its notes.
-OF_TEXT = ("unicode", "mixed", "object")
+# The types of columns of text in the metadata of pandas.
+PANDAS_TEXT_TYPES = ("unicode", "mixed", "object")
 
 
 def with_pandas_types(table: Any) -> Any:
@@ -36,7 +36,7 @@ def with_pandas_types(table: Any) -> Any:
         place = table.schema.get_field_index(column["field_name"] or "")
         stored = str(table.schema.field(place).type) if place >= 0 else ""
         kind = {"double": "float64", "int64": "int64"}.get(stored)
-        if kind is not None and column["pandas_type"] in OF_TEXT:
+        if kind is not None and column["pandas_type"] in PANDAS_TEXT_TYPES:
             column |= {"pandas_type": kind, "numpy_type": kind, "metadata": None}
             changed = True
     if not changed:

@@ -14,17 +14,17 @@ from mcframe.regularizers import NuclearNorm
 
 # Rows times the cube of columns up to which a full covariance is estimated. A step of that takes
 # n m^3 / 2 multiplications where m numbers of a row are missing.
-MOST_WORK = 1e11
+MOST_COVARIANCE_WORK = 1e11
 # The cube of rows times columns up to which the covariance of a wide table is estimated.
-MOST_WIDE_WORK = 2.5e9
+MOST_WIDE_COVARIANCE_WORK = 2.5e9
 
 
 def takes_factors(shape: tuple[int, int]) -> bool:
     """True if the rows of a table of numbers (n x d) have factors, and no full covariance."""
     rows, columns = map(float, shape)
     if is_wide(*shape):
-        return rows**3 * columns > MOST_WIDE_WORK
-    return rows * columns**3 > MOST_WORK
+        return rows**3 * columns > MOST_WIDE_COVARIANCE_WORK
+    return rows * columns**3 > MOST_COVARIANCE_WORK
 
 
 def number_block(name: str) -> Block:

@@ -18,24 +18,30 @@ from mcframe.posterior.answer import Posterior
 from mcframe.runtime.progress import current
 from mcframe.selection.splitters import RowFolds, check_length
 from mcframe.tables.calibrating import ColumnScores, calibrated_columns
-from mcframe.tables.coding import BLOCK
+from mcframe.tables.coding import NUMBERS_BLOCK
 from mcframe.tables.column_types import ReadTable
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import DeclaredColumn, as_numbers, in_content_order
-from mcframe.tables.missingness import FEWEST_TOGETHER, WORK_TOGETHER, CoMissingness, Missingness
+from mcframe.tables.missingness import (
+    CO_MASKING_WORK,
+    FEWEST_CO_MASKED,
+    CoMissingness,
+    Missingness,
+)
 from mcframe.tables.number_tables import number_block, takes_factors
-from mcframe.tables.rows_choice import COMPONENTS, RowsChoice, choose_rows
+from mcframe.tables.rows_choice import COMPONENTS_TRIED, RowsChoice, choose_rows
 from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts
 
 # Folds of held-out entries.
-FOLDS = 3
-# The choice is made on at most so many numbers. In a longer table they are in rows drawn at
-# random, and one row in ``FOLDS + 1`` is held out.
-MOST_NUMBERS = 200_000
-# Gaussians are mixed where no column has more categories. Components may tell more of them apart
-# badly: of 8, 10 and 12 places by two coordinates one Gaussian had .24 to .47 of the log loss.
-MOST_CLASSES = 6
+COMPLETION_FOLDS = 3
+# The prior is chosen on at most so many numbers. Of a longer table, rows are drawn at random that
+# have as many, and one in ``COMPLETION_FOLDS + 1`` of these is held out.
+MOST_NUMBERS_FOR_CHOICE = 200_000
+# Mixtures are tried if no column has more categories than this, for they may separate many of them
+# badly: in tables of 8, 10 and 12 places with two coordinates the log loss of one Gaussian was
+# .24 to .47 of that of mixtures.
+MOST_CLASSES_FOR_MIXTURE = 6
 
 
 @attrs.frozen(eq=False)
@@ -47,35 +53,35 @@ class CodedTable:
     source : ReadTable
     columns : tuple of DeclaredColumn
         Those with a place in the block, in the order of what they hold.
-    outside : tuple of DeclaredColumn
-        All others.
+    other_columns : tuple of DeclaredColumn
+        Those in no block.
     rows : array of integers (n,)
-        The rows of the table that were coded, ascending; all, but of a long table.
+        The rows of the table that were coded, ascending: all, or a sample of a long table.
     codes : array (n x number of columns)
         NaN where missing.
     values : array (n x d)
         The numbers of these codes.
-    owners : array of integers (d,)
-        The column that each number belongs to, ascending.
+    column_of_number : array of integers (d,)
+        The column of the table, counted in ``columns``, that each number belongs to; ascending.
     """
 
     source: ReadTable
     columns: tuple[DeclaredColumn, ...]
-    outside: tuple[DeclaredColumn, ...]
+    other_columns: tuple[DeclaredColumn, ...]
     rows: IntArray
     codes: Array
     values: Array
-    owners: IntArray
+    column_of_number: IntArray
 
     @property
-    def are_drawn(self) -> bool:
+    def is_sample(self) -> bool:
         """True if only some rows of the table were coded."""
         return self.rows.size < self.source.frame.shape[0]
 
     @property
     def has_factors(self) -> bool:
         """True if rows have Gaussian factors, for the table is too large for a covariance."""
-        return takes_factors((self.source.frame.shape[0], self.owners.size))
+        return takes_factors((self.source.frame.shape[0], self.column_of_number.size))
 
 
 @attrs.frozen(eq=False)
@@ -88,7 +94,7 @@ class HeldOutTable:
     folds : list of RowsFold
         What the prior is chosen on.
     masks : list of masks (n x number of columns)
-        The same entries in the parts on which codings are fitted and scored.
+        The same entries, in the parts by which codings are fitted and scored.
     missingness : list of Missingness
         Of each column.
     """
@@ -150,7 +156,7 @@ def complete_by_posterior(
     *,
     seed: int = 0,
     groups: Any = None,
-    n_folds: int = FOLDS,
+    n_folds: int = COMPLETION_FOLDS,
     prior_rows: float | None = None,
 ) -> Completion[Any]:
     """Choose the prior of a table's rows on held-out entries, and fill it by their posterior.
@@ -179,19 +185,21 @@ def code(table: ReadTable, rng: np.random.Generator) -> CodedTable:
     """Turn the columns with a place in a block into numbers of one block."""
     columns = as_numbers(in_content_order(table.columns))
     modelled = tuple(column for column in columns if column.place is not None)
-    outside = tuple(column for column in columns if column.place is None)
-    widths = [column.modelled[0].width for column in modelled]
-    owners = np.repeat(np.arange(len(modelled)), widths)
-    n_rows, most_rows = table.frame.shape[0], MOST_NUMBERS // owners.size
+    others = tuple(column for column in columns if column.place is None)
+    widths = [column.block_coding.width for column in modelled]
+    column_of_number = np.repeat(np.arange(len(modelled)), widths)
+    n_rows, most_rows = table.frame.shape[0], MOST_NUMBERS_FOR_CHOICE // column_of_number.size
     rows = np.arange(n_rows)
     if n_rows > most_rows:
         rows = np.sort(rng.choice(n_rows, most_rows, replace=False))
     codes = np.column_stack([column.codes[rows] for column in modelled])
     values = [
-        column.modelled[0].numbers(column_codes)
+        column.block_coding.numbers(column_codes)
         for column, column_codes in zip(modelled, codes.T, strict=True)
     ]
-    return CodedTable(table, modelled, outside, rows, codes, np.column_stack(values), owners)
+    return CodedTable(
+        table, modelled, others, rows, codes, np.column_stack(values), column_of_number
+    )
 
 
 def hold_out(
@@ -202,38 +210,40 @@ def hold_out(
     Of rows drawn from a longer table there is one fold. Single entries are held out in tables with
     factors: a row of which nothing is seen would have none.
     """
-    labels = None
+    groups_of_rows = None
     if groups is not None:
-        labels = np.asarray(groups)
-        check_length("groups", labels, coded.source.frame.shape[0])
-        labels = labels[coded.rows]
-    if coded.has_factors or not (coded.are_drawn or labels is not None):
-        parts, count = dealt_cells(coded.codes, n_folds, rng), n_folds
+        groups_of_rows = np.asarray(groups)
+        check_length("groups", groups_of_rows, coded.source.frame.shape[0])
+        groups_of_rows = groups_of_rows[coded.rows]
+    if coded.has_factors or not (coded.is_sample or groups_of_rows is not None):
+        parts, n_scored_folds = dealt_cells(coded.codes, n_folds, rng), n_folds
     else:
-        count = 1 if coded.are_drawn else n_folds
-        splitter = RowFolds(n_folds + coded.are_drawn, groups=labels)
-        part = splitter.parts_of_rows(len(coded.values), rng)
-        parts = np.where(np.isnan(coded.codes), NEVER_HELD_OUT, part[:, None])
+        n_scored_folds = 1 if coded.is_sample else n_folds
+        splitter = RowFolds(n_folds + coded.is_sample, groups=groups_of_rows)
+        part_of_row = splitter.parts_of_rows(len(coded.values), rng)
+        parts = np.where(np.isnan(coded.codes), NEVER_HELD_OUT, part_of_row[:, None])
     co_missing = CoMissingness.of_columns(np.isnan(coded.codes), rng)
-    work_per_entry = max(len(co_missing), 1) * float(coded.owners.size) ** 3
-    n_held_out = max(FEWEST_TOGETHER, int(WORK_TOGETHER / work_per_entry))
+    work_per_entry = max(len(co_missing), 1) * float(coded.column_of_number.size) ** 3
+    n_held_out = max(FEWEST_CO_MASKED, int(CO_MASKING_WORK / work_per_entry))
     for column in co_missing:
-        places = np.flatnonzero((parts[:, column] >= 0) & (parts[:, column] < count))
-        parts[rng.permutation(places)[n_held_out:], column] = NEVER_HELD_OUT
-    folds = folds_of_parts(coded.values, parts, coded.owners, count, co_missing=co_missing)
-    masks = [fold.held for fold in folds]
+        rows = np.flatnonzero((parts[:, column] >= 0) & (parts[:, column] < n_scored_folds))
+        parts[rng.permutation(rows)[n_held_out:], column] = NEVER_HELD_OUT
+    folds = folds_of_parts(
+        coded.values, parts, coded.column_of_number, n_scored_folds, co_missing=co_missing
+    )
+    masks = [fold.held_out_entries for fold in folds]
     if len(folds) == 1:  # probabilities are fitted and scored on different rows of the one fold
-        part = np.arange(len(coded.codes)) % n_folds
-        masks = [masks[0] & (part == k)[:, None] for k in range(n_folds)]
-    missingness = Missingness.of_columns(coded.values, coded.owners, rng)
+        part_of_row = np.arange(len(coded.codes)) % n_folds
+        masks = [masks[0] & (part_of_row == k)[:, None] for k in range(n_folds)]
+    missingness = Missingness.of_columns(coded.values, coded.column_of_number, rng)
     return HeldOutTable(coded, folds, masks, missingness)
 
 
 def choose(held_out: HeldOutTable, prior_rows: float | None) -> ChosenRows:
     """Choose the prior and the number of Gaussians with the least loss on held-out entries."""
     coded, folds = held_out.coded, held_out.folds
-    may_mix = np.bincount(coded.owners).max() <= MOST_CLASSES
-    components = COMPONENTS if may_mix else ()
+    may_mix = np.bincount(coded.column_of_number).max() <= MOST_CLASSES_FOR_MIXTURE
+    components = COMPONENTS_TRIED if may_mix else ()
     chosen = ChosenRows(*choose_rows(folds, coded.has_factors, prior_rows, components))
     current().report(f"{chosen.choice}: chosen")
     return chosen
@@ -242,8 +252,8 @@ def choose(held_out: HeldOutTable, prior_rows: float | None) -> ChosenRows:
 def estimate(held_out: HeldOutTable, chosen: ChosenRows, seed: int) -> EstimatedRows:
     """Estimate the posterior of all rows of the table, and predict what was held out by it."""
     coded, choice, folds = held_out.coded, chosen.choice, held_out.folds
-    model = choice.model([number_block(BLOCK)])
-    declared = Declared.of([*coded.columns, *coded.outside], coded.source.frame, model)
+    model = choice.model([number_block(NUMBERS_BLOCK)])
+    declared = Declared.of([*coded.columns, *coded.other_columns], coded.source.frame, model)
     posterior, final_moments = choice.posterior(
         model, declared.data, folds, chosen.moments, random_state=seed
     )
@@ -269,7 +279,7 @@ def fill(
     coded: CodedTable, chosen: ChosenRows, estimated: EstimatedRows, calibrated: CalibratedTable
 ) -> Completion[Any]:
     """Fill the table by the posterior of its rows, read by the calibrated codings."""
-    posterior, columns = estimated.posterior, [*calibrated.columns, *coded.outside]
+    posterior, columns = estimated.posterior, [*calibrated.columns, *coded.other_columns]
     declared = Declared.of(columns, coded.source.frame, posterior.model)
     scores = tuple(calibrated.scores.get(column.name) for column in declared.columns)
     return Completion(declared.table(posterior), posterior, declared, chosen.choice, scores)

@@ -23,19 +23,20 @@ from mcframe.tables.rows_folds import HeldOutMoments, RowsFold
 
 # The numbers of rows that a prior may count as. The first that is tried is the one nearest to half
 # the number of columns.
-PRIORS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+PRIOR_ROWS_TRIED = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 
-USUAL_PRIOR = 3.0
+DEFAULT_PRIOR_ROWS = 3.0
 
-# How many Gaussians are mixed beside one, in this order, as long as they predict better; and how
-# many columns they have together at most.
-COMPONENTS = (2, 3, 4, 6, 8)
+# The numbers of Gaussians that are tried after one, in this order, as long as they predict better;
+# and the largest number of Gaussians times columns.
+COMPONENTS_TRIED = (2, 3, 4, 6, 8)
 
-MOST_COLUMNS = 200
+MOST_MIXTURE_COLUMNS = 200
 
-# The variances of the noise of features that are tried where targets of a row tell of each other,
-# and the second with which the search begins. Noise keeps small what features tell by chance.
-FEATURE_NOISES = (NOISE_SHARE, 0.1, 0.3, 1.0, 3.0, 10.0)
+# The variances of the noise of features that are tried if some targets of a row help to predict
+# its others, and the one from which the second search begins. Noise limits what features seem to
+# explain by chance.
+FEATURE_NOISES_TRIED = (NOISE_SHARE, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 FIRST_FEATURE_NOISE = 3.0
 
@@ -79,7 +80,7 @@ class RowsChoice:
         return np.nan if self.prior_rows is None else self.prior_rows
 
     def noise_of(self, is_target: bool) -> float | None:
-        """The variance of the noise of a block, in standard units; None for the usual one."""
+        """The variance of the noise of a block, in standard units; None for the default one."""
         return None if is_target or self.feature_noise == NOISE_SHARE else self.feature_noise
 
     def model(self, blocks: Sequence[Block]) -> Model:
@@ -99,10 +100,11 @@ class RowsChoice:
     ) -> tuple[Posterior, HeldOutMoments | None]:
         """The posterior of that model, and the moments of held-out numbers under it.
 
-        ``options`` are those of ``mc.posterior``. The variances of the posterior have
-        the exponents with the largest likelihood of the numbers that the folds held out, which
-        have these moments, and the inflation of columns with few observed numbers. So have the
-        moments that are returned; None without folds, or for a posterior of factors.
+        ``options`` are those of ``mc.posterior``. The variances of each column are raised to the
+        power with the largest likelihood of the numbers that the folds hold out, whose predictions
+        are ``moments``, and are multiplied by a factor if the column has few observed numbers. So
+        are those of the moments that are returned, which are None without folds or with Gaussian
+        factors of rows.
         """
         if self.components is None:
             return posterior(model, data, **options), None
@@ -133,8 +135,11 @@ class RowsChoice:
         means, variances = np.full((2, *folds[0].values.shape), np.nan)
         for fold in folds:
             moments = fold.moments_in_units(rows, units, self.feature_noise)
-            held = ~np.isnan(moments.variances)
-            means[held], variances[held] = moments.means[held], moments.variances[held]
+            predicted = ~np.isnan(moments.variances)
+            means[predicted], variances[predicted] = (
+                moments.means[predicted],
+                moments.variances[predicted],
+            )
         return HeldOutMoments(units.spread, means, variances)
 
     def __str__(self) -> str:
@@ -172,8 +177,7 @@ class PriorSearch:
             return False
         with np.errstate(over="ignore", invalid="ignore"):  # of a held-out number of 1e300
             predictions = [
-                fold.predictions(fold.estimated(components, prior, noise), noise)
-                for fold in self.folds
+                fold.predict(fold.estimate(components, prior, noise), noise) for fold in self.folds
             ]
         self.tried.append((components, prior, noise))
         pairs = zip(self.folds, predictions, strict=True)
@@ -184,7 +188,7 @@ class PriorSearch:
             return False
         self.predictions = predictions
         if components == 1:
-            self.one_gaussian = [fold.last for fold in self.folds]
+            self.one_gaussian = [fold.warm_start for fold in self.folds]
         return True
 
     def search_priors(self, first: float, noise: float) -> None:
@@ -194,14 +198,14 @@ class PriorSearch:
     def search_noise(self, first: float) -> None:
         """Try noises of features, from this one on, with the best prior of one Gaussian."""
         prior = self.best[1]
-        line_search(FEATURE_NOISES, first, lambda noise: self.try_candidate(1, prior, noise))
+        line_search(FEATURE_NOISES_TRIED, first, lambda noise: self.try_candidate(1, prior, noise))
 
 
 def line_search(values: Sequence[float], first: float, is_better: Callable[[float], bool]) -> None:
     """Try the first value, then larger ones while they are better, or else smaller ones."""
     is_better(first)
-    at = values.index(first)
-    for others in (values[at + 1 :], values[:at][::-1]):
+    place = values.index(first)
+    for others in (values[place + 1 :], values[:place][::-1]):
         if [*itertools.takewhile(is_better, others)]:
             break
 
@@ -211,29 +215,29 @@ def choose_rows(
     folds: Sequence[RowsFold],
     wide: bool = False,
     prior_rows: float | None = None,
-    components: Sequence[int] = COMPONENTS,
-    also: RowsChoice | None = None,
+    components: Sequence[int] = COMPONENTS_TRIED,
+    extra_candidate: RowsChoice | None = None,
 ) -> tuple[RowsChoice, list[HeldOutMoments]]:
     """Return the choice with the least loss on held-out numbers, and its moments of each fold.
 
     With one Gaussian, the prior first counts as half as many rows as there are columns, then as
-    more rows while the loss falls, or else as fewer. Where targets of a row tell of each other,
-    this is done with two variances of the noise of features; then features get more noise while
-    the loss falls, or else less, and the prior is searched again. Last, mixtures of 2, 3, ...
-    components are tried while the loss falls. Nothing is tried without a fold, or for a ``wide``
-    table, which has factors. If ``prior_rows`` is given, one Gaussian has that prior. The choice
-    ``also`` is tried, too.
+    more rows while the loss falls, or else as fewer. If some targets of a row help to predict
+    others, this is done with two variances of the noise of features; then features get more noise
+    while the loss falls, or else less, and the prior is searched again. Last, mixtures of 2, 3,
+    ... components are tried while the loss falls. Nothing is tried without a fold, or for a
+    ``wide`` table, which has factors. If ``prior_rows`` is given, one Gaussian has that prior. The
+    prior and the noise of ``extra_candidate`` are tried, too.
     """
     if wide:
-        return RowsChoice(), [fold.predictions_by_factors() for fold in folds]
+        return RowsChoice(), [fold.predict_by_factors() for fold in folds]
     if not folds:
-        return RowsChoice(1, prior_rows or USUAL_PRIOR), []
-    width = folds[0].owners.size
-    search = PriorSearch(folds, PRIORS if prior_rows is None else (prior_rows,))
+        return RowsChoice(1, prior_rows or DEFAULT_PRIOR_ROWS), []
+    width = folds[0].column_of_number.size
+    search = PriorSearch(folds, PRIOR_ROWS_TRIED if prior_rows is None else (prior_rows,))
     distances = np.abs(np.log(search.priors) - np.log(0.5 * width))
     search.search_priors(search.priors[int(np.argmin(distances))], NOISE_SHARE)
-    if also is not None and also.prior_rows is not None:
-        search.try_candidate(1, also.prior_rows, also.feature_noise)
+    if extra_candidate is not None and extra_candidate.prior_rows is not None:
+        search.try_candidate(1, extra_candidate.prior_rows, extra_candidate.feature_noise)
     if folds[0].targets_inform_targets:
         search.search_priors(search.best[1], FIRST_FEATURE_NOISE)
         search.search_noise(search.best[2])
@@ -241,14 +245,17 @@ def choose_rows(
     if prior_rows is None and components:
         _, prior, noise = search.best
         for fold, posterior_of_one in zip(folds, search.one_gaussian, strict=True):
-            fold.last = posterior_of_one
+            fold.warm_start = posterior_of_one
         for number in components:
-            if number * width > MOST_COLUMNS or not search.try_candidate(number, prior, noise):
+            if number * width > MOST_MIXTURE_COLUMNS or not search.try_candidate(
+                number, prior, noise
+            ):
                 break
     exponents = variance_exponents_of(*errors_of(folds, search.predictions))
     predictions = [
         attrs.evolve(
-            moments, variances=fold.factors * np.minimum(moments.variances, 1.0) ** exponents
+            moments,
+            variances=fold.variance_inflation * np.minimum(moments.variances, 1.0) ** exponents,
         )
         for fold, moments in zip(folds, search.predictions, strict=True)
     ]
@@ -258,12 +265,12 @@ def choose_rows(
 def errors_of(
     folds: Sequence[RowsFold], predictions: Sequence[HeldOutMoments]
 ) -> tuple[Array, Array]:
-    """Squares of held-out errors over the factors of their columns, and variances, else NaN."""
+    """Squares of held-out errors over the inflation of variances, and variances; else NaN."""
     squares, variances = np.full((2, *folds[0].values.shape), np.nan)
     for fold, moments in zip(folds, predictions, strict=True):
-        held = ~np.isnan(moments.variances)
+        predicted = ~np.isnan(moments.variances)
         with np.errstate(over="ignore", invalid="ignore"):  # of a held-out number of 1e300
             errors = (fold.values - moments.means) / moments.spread
-            squares[held] = (np.square(errors) / fold.factors)[held]
-        variances[held] = moments.variances[held]
+            squares[predicted] = (np.square(errors) / fold.variance_inflation)[predicted]
+        variances[predicted] = moments.variances[predicted]
     return squares, variances

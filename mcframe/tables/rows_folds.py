@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
 
 import attrs
 import numpy as np
@@ -16,12 +15,13 @@ from mcframe.numerics.row_mixtures import Incomplete, moments_of
 from mcframe.posterior.answer import posterior
 from mcframe.posterior.joint import NOISE_SHARE
 from mcframe.posterior.rows import RowsPosterior, fit_rows, student_variance_inflation
-from mcframe.tables.coding import BLOCK, RawPredictions
+from mcframe.tables.coding import NUMBERS_BLOCK, RawPredictions
 from mcframe.tables.missingness import CoMissingness
 from mcframe.tables.number_tables import factor_model, number_block, standard_units, standardized
 
-# Of the steps on a fold: what raises the evidence by less for each number is the last.
-TOLERANCE = 1e-4
+# The tolerance of estimates from a fold: the first step that raises the evidence by less than this
+# for each number is the last one.
+FOLD_TOLERANCE = 1e-4
 
 
 @attrs.frozen(eq=False)
@@ -46,8 +46,9 @@ class HeldOutMoments:
         return RawPredictions(self.means[:, columns], self.variances[:, columns])
 
 
-# Numbers of rows beside whose entries others are hidden, in one batch.
-MOST_TOGETHER = 2_000_000
+# The largest batch of rows, counted in numbers, of which entries are predicted while others of the
+# same row are hidden.
+CO_MASKED_BATCH = 2_000_000
 
 
 @attrs.define(eq=False)
@@ -59,45 +60,49 @@ class RowsFold:
     values : array (n x d)
         The table, NaN where missing.
     held_out : HeldOut
-        Of the numbers, in the block ``BLOCK``; all numbers of an entry together.
-    owners : array of integers (d,)
-        The column of the table that each number belongs to, in ascending order.
+        Of the numbers, in the block ``NUMBERS_BLOCK``; all numbers of an entry together.
+    column_of_number : array of integers (d,)
+        The column of the table that each number belongs to, ascending.
     n_features : int
         The number of first columns, from which the others, the targets, are to be predicted; 0
         where none are targets. Held-out targets are predicted from ``seen`` alone, as where all
         targets of a row are held out; otherwise from all other numbers of their row.
     co_missing : dict from column to CoMissingness
         Of the columns whose entries are missing together with others.
+    warm_start : RowsPosterior or None
+        The last estimate of one Gaussian, from which the next estimate starts.
     """
 
     values: Array
     held_out: HeldOut
-    owners: IntArray
+    column_of_number: IntArray
     n_features: int = 0
     co_missing: Mapping[int, CoMissingness] = attrs.field(factory=dict)
-    last: RowsPosterior | None = None
+    warm_start: RowsPosterior | None = None
 
     @cached_property
     def seen(self) -> Array:
         """The numbers without those that are held out (n x d)."""
-        seen: Array = self.held_out.remaining({BLOCK: self.values})[BLOCK]
+        seen: Array = self.held_out.remaining({NUMBERS_BLOCK: self.values})[NUMBERS_BLOCK]
         return seen
 
     @cached_property
-    def held(self) -> Mask:
-        """The entries that are held out (n x number of owners)."""
-        first_numbers = np.searchsorted(self.owners, np.arange(self.owners[-1] + 1))
-        return self.held_out.scored_cells(BLOCK)[:, first_numbers]
+    def held_out_entries(self) -> Mask:
+        """The entries that are held out (n x number of columns of the table)."""
+        first_numbers = np.searchsorted(
+            self.column_of_number, np.arange(self.column_of_number[-1] + 1)
+        )
+        return self.held_out.scored_cells(NUMBERS_BLOCK)[:, first_numbers]
 
     def co_masked(self, column: int, rows: IntArray) -> Mask:
         """The entries hidden with held-out ones of a column (len(rows) x d), these included."""
         hidden = self.co_missing[column].hidden(rows)
         hidden[:, column] = True
-        return hidden[:, self.owners]
+        return hidden[:, self.column_of_number]
 
     @property
-    def factors(self) -> Array:
-        """The factors of variances of columns with few numbers (d,)."""
+    def variance_inflation(self) -> Array:
+        """The factors by which variances of columns with few numbers are larger (d,)."""
         return student_variance_inflation(np.count_nonzero(~np.isnan(self.seen), axis=0))
 
     @property
@@ -105,43 +110,49 @@ class RowsFold:
         """True if rows with held-out targets have targets that are seen."""
         if not self.n_features:
             return False
-        held, seen = self.held[:, self.n_features :], ~np.isnan(self.seen[:, self.n_features :])
+        held, seen = (
+            self.held_out_entries[:, self.n_features :],
+            ~np.isnan(self.seen[:, self.n_features :]),
+        )
         return bool(np.any(held.any(axis=1) & seen.any(axis=1)))
 
     def precisions(self, feature_noise: float = NOISE_SHARE) -> Array:
         """One over the variance of the noise of each number."""
-        noise = np.full(self.owners.size, NOISE_SHARE)
+        noise = np.full(self.column_of_number.size, NOISE_SHARE)
         noise[: self.n_features] = feature_noise
         return 1.0 / noise
 
-    def estimated(
+    def estimate(
         self, components: int, prior_rows: float, feature_noise: float = NOISE_SHARE
     ) -> RowsPosterior:
-        """The posterior of the rows by ``seen``; it starts from the last one of one Gaussian."""
+        """Estimate the posterior of the rows from ``seen``, starting from ``warm_start``."""
         fitted = ~np.all(np.isnan(self.seen), axis=1)
         posterior = fit_rows(
             standardized(self.seen)[fitted],
             self.precisions(feature_noise),
             components=components,
             prior_rows=prior_rows,
-            tol=TOLERANCE,
-            start=self.last,
+            tol=FOLD_TOLERANCE,
+            start=self.warm_start,
         )
         if components == 1:
-            self.last = posterior
+            self.warm_start = posterior
         return posterior
 
-    def predictions(
+    def predict(
         self, posterior: RowsPosterior, feature_noise: float = NOISE_SHARE
     ) -> "HeldOutMoments":
-        """The moments of the held-out numbers."""
+        """Predict the held-out numbers."""
         return self.moments_in_units(posterior, standard_units(self.seen), feature_noise)
 
     def moments_in_units(
         self, posterior: RowsPosterior, units: AffineUnits, feature_noise: float
     ) -> "HeldOutMoments":
         """The moments of the held-out numbers under a posterior in these units."""
-        rows, columns = np.flatnonzero(self.held.any(axis=1)), np.arange(self.owners.size)
+        rows, columns = (
+            np.flatnonzero(self.held_out_entries.any(axis=1)),
+            np.arange(self.column_of_number.size),
+        )
         if self.n_features:
             standard = units.apply(self.seen[rows], rows[:, None], columns)
             cells = posterior.condition(standard, self.precisions(feature_noise)).cells
@@ -151,14 +162,14 @@ class RowsFold:
         else:
             standard = units.apply(self.values[rows], rows[:, None], columns)
             predicted, variances = posterior.components.leave_one_out(
-                standard, NOISE_SHARE, self.owners
+                standard, NOISE_SHARE, self.column_of_number
             )
             self.predict_co_masked(posterior, standard, rows, predicted, variances)
-        held = self.held[np.ix_(rows, self.owners)]
+        held_out = self.held_out_entries[np.ix_(rows, self.column_of_number)]
         moments = HeldOutMoments(units.spread, *np.full((2, *self.values.shape), np.nan))
         natural = units.invert(predicted, rows[:, None], columns)
-        moments.means[rows] = np.where(held, natural, np.nan)
-        moments.variances[rows] = np.where(held, variances, np.nan)
+        moments.means[rows] = np.where(held_out, natural, np.nan)
+        moments.variances[rows] = np.where(held_out, variances, np.nan)
         return moments
 
     def predict_co_masked(
@@ -169,46 +180,55 @@ class RowsFold:
         means: Array,
         variances: Array,
     ) -> None:
-        """Set the moments of entries with co-masked ones (all but rows n_held x d)."""
-        pairs = [(column, np.flatnonzero(self.held[rows, column])) for column in self.co_missing]
+        """Predict held-out entries of columns in ``co_missing`` with co-masked entries hidden.
+
+        The results are written into ``means`` and ``variances``; they, like ``standard``, have the
+        held-out ``rows`` (n_held x d).
+        """
+        pairs = [
+            (column, np.flatnonzero(self.held_out_entries[rows, column]))
+            for column in self.co_missing
+        ]
         if not pairs:
             return
-        columns = np.concatenate([np.full(places.size, column) for column, places in pairs])
-        places = np.concatenate([places for _, places in pairs])
-        size = max(1, MOST_TOGETHER // standard.shape[1])
-        for first in range(0, places.size, size):
+        columns = np.concatenate([np.full(positions.size, column) for column, positions in pairs])
+        positions = np.concatenate([positions for _, positions in pairs])
+        size = max(1, CO_MASKED_BATCH // standard.shape[1])
+        for first in range(0, positions.size, size):
             part = slice(first, first + size)
             hidden = np.vstack(
                 [
-                    self.co_masked(column, rows[places[part][columns[part] == column]])
+                    self.co_masked(column, rows[positions[part][columns[part] == column]])
                     for column in np.unique(columns[part])
                 ]
             )
-            seen = np.where(hidden, np.nan, standard[places[part]])
+            seen = np.where(hidden, np.nan, standard[positions[part]])
             table = Incomplete.of(seen, self.precisions(), posterior.table.variances)
-            cells = posterior.components.conditionals(table)
+            conditional = posterior.components.conditionals(table)
             moments = moments_of(
-                cells.responsibilities.T[:, :, None], cells.means, cells.variances
+                conditional.responsibilities.T[:, :, None],
+                conditional.means,
+                conditional.variances,
             )
-            cell, number = np.nonzero(self.owners == columns[part, None])
-            at = places[part][cell], number
-            means[at], variances[at] = (moment[cell, number] for moment in moments)
-            variances[at] += NOISE_SHARE
+            entry, number = np.nonzero(self.column_of_number == columns[part, None])
+            cells = positions[part][entry], number
+            means[cells], variances[cells] = (moment[entry, number] for moment in moments)
+            variances[cells] += NOISE_SHARE
 
-    def predictions_by_factors(self) -> "HeldOutMoments":
-        """The moments of the held-out numbers under Gaussian factors, from ``seen``."""
-        model, seen = factor_model([number_block(BLOCK)]), self.seen.copy()
+    def predict_by_factors(self) -> "HeldOutMoments":
+        """Predict the held-out numbers from ``seen`` by Gaussian factors."""
+        model, seen = factor_model([number_block(NUMBERS_BLOCK)]), self.seen.copy()
         for column in self.co_missing:
-            rows = np.flatnonzero(self.held[:, column])
+            rows = np.flatnonzero(self.held_out_entries[:, column])
             seen[rows] = np.where(self.co_masked(column, rows), np.nan, seen[rows])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
-            fitted = posterior(model, {BLOCK: seen}, random_state=0)
-        cells = np.nonzero(self.held[:, self.owners])
+            fitted = posterior(model, {NUMBERS_BLOCK: seen}, random_state=0)
+        cells = np.nonzero(self.held_out_entries[:, self.column_of_number])
         spread = standard_units(self.seen).spread
         moments = HeldOutMoments(spread, *np.full((2, *self.values.shape), np.nan))
-        moments.means[cells] = fitted.predict(BLOCK, *cells)
-        moments.variances[cells] = np.square(fitted.sd(BLOCK, *cells) / spread[cells[1]])
+        moments.means[cells] = fitted.predict(NUMBERS_BLOCK, *cells)
+        moments.variances[cells] = np.square(fitted.sd(NUMBERS_BLOCK, *cells) / spread[cells[1]])
         return moments
 
     def loss(self, predictions: Array) -> float:
@@ -220,23 +240,32 @@ class RowsFold:
             errors = np.sum(np.where(scored, squares, 0.0), axis=0) / counts
             variances = np.zeros(counts.size)
             variances[counts > 0] = np.nanvar(self.values[:, counts > 0], axis=0)
-            errors = np.bincount(self.owners, np.where(counts > 0, errors, 0.0))
-            relative = errors / np.bincount(self.owners, variances)
+            errors = np.bincount(self.column_of_number, np.where(counts > 0, errors, 0.0))
+            relative = errors / np.bincount(self.column_of_number, variances)
         relative = relative[np.isfinite(relative)]
         return float(np.mean(relative)) if relative.size else np.nan
 
 
 def folds_of_parts(
-    values: Array, parts: IntArray, owners: IntArray, count: int, **options: Any
+    values: Array,
+    parts: IntArray,
+    column_of_number: IntArray,
+    n_folds: int,
+    *,
+    n_features: int = 0,
+    co_missing: Mapping[int, CoMissingness] | None = None,
 ) -> list[RowsFold]:
-    """Return the folds of a table of numbers by the fold of each entry (n x number of owners).
+    """Return the folds of a table of numbers by the part of each entry (n x number of columns).
 
-    Folds that hold nothing out, or leave nothing to be fitted, are left out.
+    There is none for a part in which nothing is held out, or nothing is left to be fitted.
     """
-    tables, folds = {BLOCK: entries_of(values)}, []
-    parts_of = {BLOCK: parts[tables[BLOCK].rows, owners[tables[BLOCK].columns]]}
-    for part in range(count):
+    table, folds = entries_of(values), []
+    tables = {NUMBERS_BLOCK: table}
+    parts_of = {NUMBERS_BLOCK: parts[table.rows, column_of_number[table.columns]]}
+    for part in range(n_folds):
         held_out = HeldOut.of_parts(tables, parts_of, part)
-        if held_out.scored[BLOCK].any() and held_out.fitted[BLOCK].any():
-            folds.append(RowsFold(values, held_out, owners, **options))
+        if held_out.scored[NUMBERS_BLOCK].any() and held_out.fitted[NUMBERS_BLOCK].any():
+            folds.append(
+                RowsFold(values, held_out, column_of_number, n_features, co_missing or {})
+            )
     return folds

@@ -10,7 +10,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.fitting.fit import fit
 from mcframe.fitting.fit_answer import Fit
-from mcframe.papers.wang import FEATURES, collective
+from mcframe.papers.wang import FEATURES_BLOCK, collective
 from mcframe.papers.zheng import soft_impute
 
 __all__ = ["Separate", "collective_soft_impute", "features_and_tasks"]
@@ -31,7 +31,7 @@ class Separate:
 
     def natural(self, name: str) -> Any:
         """The natural parameters of a block, by the fit that has it."""
-        return (self.features if name == FEATURES else self.tasks).natural(name)
+        return (self.features if name == FEATURES_BLOCK else self.tasks).natural(name)
 
 
 def collective_soft_impute(
@@ -63,17 +63,17 @@ def collective_soft_impute(
     features, others = features_and_tasks(data)
     n_cells = sum(int(np.prod(np.shape(block))) for block in others.values())
     return Separate(
-        fit(soft_impute(lam, [FEATURES]), features, **options),
+        fit(soft_impute(lam, [FEATURES_BLOCK]), features, **options),
         fit(collective(n_cells, weight, tasks), others, **options),
     )
 
 
 def features_and_tasks(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The features, and the tasks."""
-    others = {name: block for name, block in data.items() if name != FEATURES}
-    if FEATURES not in data or not others:
+    others = {name: block for name, block in data.items() if name != FEATURES_BLOCK}
+    if FEATURES_BLOCK not in data or not others:
         known = ", ".join(repr(name) for name in data) or "nothing"
         raise DataError(
-            f"data hold {known}; a block {FEATURES!r} and at least one more block are needed"
+            f"data hold {known}; a block {FEATURES_BLOCK!r} and at least one more block are needed"
         )
-    return {FEATURES: data[FEATURES]}, others
+    return {FEATURES_BLOCK: data[FEATURES_BLOCK]}, others

@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.fitting.fit import fit
 from mcframe.fitting.fit_answer import Fit
-from mcframe.papers.wang import FEATURES, mc0
+from mcframe.papers.wang import FEATURES_BLOCK, mc0
 from mcframe.papers.zheng import soft_impute
 from papers.baselines.collective import features_and_tasks
 
@@ -64,7 +64,7 @@ def two_stage(
         Where there are no features, or no tasks.
     """
     features, others = features_and_tasks(data)
-    first = fit(soft_impute(lam, [FEATURES]), features, **options)
-    filled = {FEATURES: first.impute(FEATURES), **others}
+    first = fit(soft_impute(lam, [FEATURES_BLOCK]), features, **options)
+    filled = {FEATURES_BLOCK: first.impute(FEATURES_BLOCK), **others}
     n_cells = sum(int(np.prod(np.shape(block))) for block in filled.values())
     return TwoStage(first, fit(mc0(n_cells, tau_2, tasks), filled, **options))
