@@ -529,7 +529,7 @@ class Indicator(Choice):
         return attrs.evolve(self, reference_variance=1.0 - reference, most_explained=most)
 
     def scores(self, means: Array, variances: Array | None = None) -> tuple[Array, Array]:
-        """By what the slope (n x K) and the offsets (n or 1) are multiplied in the logits."""
+        """The coefficients of the slope (n x K) and of the offsets (n or 1) in the logits."""
         places = np.arange(len(self.places))
         if not self.shares:
             return -np.square(places - means), np.ones(1)
@@ -583,7 +583,7 @@ class Steps(Indicator, Levels):
         return np.argmax(np.cumsum(answer, axis=1) >= 0.5, axis=1).astype(np.float64)
 
     def margins(self, p: Array, place: int) -> Array:
-        """How far below 1/2 the probability of lower levels is, and above it with this one."""
+        """1/2 less the probability of lower levels, and that up to this level less 1/2 (n x 2)."""
         heights = np.cumsum(p, axis=1)
         below = 0.5 - heights[:, place - 1 : place]
         return np.hstack([below, heights[:, place : place + 1] - 0.5])
