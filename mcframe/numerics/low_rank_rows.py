@@ -85,7 +85,7 @@ class LowRankRows:
         return 1.0 / self.diagonal - np.sum(np.square(half), axis=0)
 
     def distance(self, deviation: Array) -> float:
-        """``away' covariance^-1 away`` of a vector (d,)."""
+        """``deviation' covariance^-1 deviation`` of a vector (d,)."""
         scaled = deviation / self.diagonal
         half = solve_triangular(self.inner_root, self.loadings.T @ scaled, lower=True)
         return float(scaled @ deviation - half @ half)
@@ -179,7 +179,7 @@ class RowGiven:
         P.
     shares : array (d,)
         R.
-    away : array (d,)
+    deviations : array (d,)
         ``x - mean``, 0 where missing.
     root : array (k x k)
         The lower Cholesky factor of M.
