@@ -4,7 +4,7 @@ import os
 from typing import Any, TypeVar, overload
 
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import suggests_options
+from mcframe.contracts.validators import as_given, suggests_options
 from mcframe.fitting.fit_answer import Fit
 from mcframe.posterior.answer import Posterior
 from mcframe.storage.archive import ANSWER, Archive, path_of_file
@@ -66,7 +66,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
             " the function that wrote it"
         )
     if kind is not None and not isinstance(kind, type):
-        raise ModelError(f"kind={kind!r} was given; a class is needed, such as mc.Fit")
+        raise ModelError(f"kind={as_given(kind)} was given; a class is needed, such as mc.Fit")
     if kind is not None and kind.__name__ != stored:
         raise DataError(
             f"file {archive.path} holds a {stored}, and a {kind.__name__} is asked for; give"

@@ -23,7 +23,7 @@ from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, ModelError, NothingFeasible
 from mcframe.contracts.solver import Solver
-from mcframe.contracts.validators import is_word
+from mcframe.contracts.validators import as_given, is_word
 from mcframe.runtime.progress import current
 
 # What ``backend=`` takes: a name, an options object, or a solver of one's own.
@@ -206,7 +206,7 @@ def backend_from(backend: object, compiled: CompiledProblem) -> Backend:
         raise ModelError(f"backend is the class {backend.__name__}; write {backend.__name__}()")
     names = ", ".join(repr(name) for name in ("auto", *BACKENDS))
     raise ModelError(
-        f"backend={backend!r} was given; one of {names}, or an options"
+        f"backend={as_given(backend)} was given; one of {names}, or an options"
         " object such as mc.FPC(), is needed"
     )
 

@@ -105,6 +105,7 @@ def add_verbs(commands: Any) -> None:
     command = added(commands, fit_table, "fit a model to a table, and save the fit")
     add_table(command)
     add_model(command, 1e-6)
+    add_identifiers(command)
     command.add_argument(
         "--checkpoint", metavar="FILE", help="continue from this file after an interruption"
     )
@@ -134,12 +135,14 @@ def add_verbs(commands: Any) -> None:
     command = added(commands, verify_table, "compare a fit with an exact solver")
     add_table(command)
     add_model(command, 1e-5)
+    add_identifiers(command)
     command.add_argument("--rows", metavar="N", type=natural, help="take N random rows")
     add_seed(command)
 
     command = added(commands, explain_table, "list the solvers that can run a model")
     add_table(command)
     add_model(command)
+    add_identifiers(command)
 
 
 def added(commands: Any, work: Callable[[argparse.Namespace], Report], summary: str) -> Any:
@@ -241,8 +244,8 @@ def add_identifiers(command: Any) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="a column that names the rows, which all outputs have; may be repeated (default:"
-        " columns that are set aside and whose values all differ)",
+        help="a column that names the rows: no model uses it, and all tables that are written have"
+        " it; may be repeated (default: columns that are set aside and whose values all differ)",
     )
 
 

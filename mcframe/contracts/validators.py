@@ -3,6 +3,7 @@
 import difflib
 import inspect
 import math
+import os
 import re
 import secrets
 import sys
@@ -112,6 +113,28 @@ def plain(value: object) -> object:
     return value.item() if isinstance(value, np.generic) else value
 
 
+# How many characters of a value that was given a message shows.
+MOST_CHARACTERS = 120
+
+
+def as_given(value: object) -> str:
+    """How messages write a value that was given: on one line, and the start where it is long."""
+    text = " ".join(repr(plain(value)).split())
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
+
+
+def instead_of_class(value: object, base: type) -> str:
+    """What to write where a class was given and one of its instances is needed; "" elsewhere."""
+    is_class = isinstance(value, type) and issubclass(value, base)
+    return f"write {value.__name__}() with parentheses" if is_class else ""
+
+
+def how_to_read(value: object) -> str:
+    """The sentence on what to do with a path that was given for a table; "" where it is none."""
+    is_path = isinstance(value, str | os.PathLike)
+    return ". Read the file first, for example by pandas.read_csv" if is_path else ""
+
+
 def a_type(value: object) -> str:
     """The class of a value with its article: "a list", "an int"."""
     return with_article(type(value).__name__)
@@ -157,7 +180,7 @@ def number(
     except (AttributeError, TypeError, ValueError, OverflowError):
         result = math.nan
     if not (math.isfinite(result) and holds(result)):
-        raise ModelError(f"{what}={plain(value)!r} was given; {needed}")
+        raise ModelError(f"{what}={as_given(value)} was given; {needed}")
     return result
 
 
@@ -181,7 +204,7 @@ def is_word(value: object, *words: str) -> bool:
 def checked_switch(value: object, name: str) -> bool:
     """True or False, or a ``ModelError`` where it is neither."""
     if not isinstance(value, bool | np.bool_):
-        raise ModelError(f"{name}={value!r} was given; True or False is needed")
+        raise ModelError(f"{name}={as_given(value)} was given; True or False is needed")
     return bool(value)
 
 
@@ -200,7 +223,8 @@ def checked_seed(random_state: RandomState) -> int:
     truth = isinstance(random_state, bool | np.bool_)
     if truth or not isinstance(random_state, int | np.integer) or random_state < 0:
         raise ModelError(
-            f"random_state={random_state!r} was given; an integer from 0, a generator of numpy"
+            f"random_state={as_given(random_state)} was given; an integer from 0, a generator of"
+            " numpy"
             " such as numpy.random.default_rng(0), or None for a fresh seed is needed"
         )
     return int(random_state)
@@ -265,7 +289,8 @@ def block_name(instance: object, attribute: "attrs.Attribute[Any]", value: objec
     """An attrs validator: the name of a block that a term speaks of."""
     if not isinstance(value, str) or not value.strip():
         raise ModelError(
-            f"{word_of(instance)}: {attribute.name}={value!r} was given; the name of a block is"
+            f"{word_of(instance)}: {attribute.name}={as_given(value)} was given; the name of a"
+            " block is"
             " needed"
         )
 

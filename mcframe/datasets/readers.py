@@ -431,7 +431,9 @@ def csv_places(file: Path, first: str) -> tuple[int, ...]:
         if name not in names:
             raise DataError(
                 f"{file}, line 1: the header has {', '.join(names)[:60]}, and no {name!r};"
-                f" {', '.join(COLUMNS)} are needed, the last of them or not"
+                f" {', '.join(COLUMNS)} are needed, the last of them or not. Rename the columns,"
+                " or"
+                " read the file by pandas.read_csv and give the frame to mc.from_triples"
             )
     return tuple(names.index(name) for name in COLUMNS if name in names)
 

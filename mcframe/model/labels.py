@@ -12,7 +12,14 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import REAL_KINDS, a_type, floats_of, is_missing, plain
+from mcframe.contracts.validators import (
+    REAL_KINDS,
+    a_type,
+    floats_of,
+    how_to_read,
+    is_missing,
+    plain,
+)
 
 nw = Deferred("narwhals", "reading columns of frames")
 
@@ -48,7 +55,7 @@ def columns_of_frame(frame: Any, names: Sequence[Any], what: str) -> tuple[str, 
     if not isinstance(table, nw.DataFrame):
         raise DataError(
             f"{what}: {a_type(frame)} was given where a DataFrame of pandas or polars or"
-            " a table of pyarrow is needed"
+            f" a table of pyarrow is needed{how_to_read(frame)}"
         )
     column_names = list(table.columns)
     for name in names:

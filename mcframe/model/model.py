@@ -21,7 +21,7 @@ from mcframe.contracts.term import (
     Sums,
     Term,
 )
-from mcframe.contracts.validators import block_name, number, positive
+from mcframe.contracts.validators import as_given, block_name, instead_of_class, number, positive
 from mcframe.model.formulas import as_html, as_latex, name_in_formula
 from mcframe.storage.serializing import from_text, to_text
 
@@ -99,14 +99,16 @@ STANDARD_UNIT_FORMULAS = {
 
 def is_likelihood(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
     """An attrs validator: an instance of a likelihood, not its class."""
-    if isinstance(value, type) and issubclass(value, Likelihood):
+    remedy = instead_of_class(value, Likelihood)
+    if isinstance(value, type) and remedy:
         raise ModelError(
             f"block {instance.name!r}: the class {value.__name__} was given as likelihood;"
-            f" write {value.__name__}() with parentheses"
+            f" {remedy}"
         )
     if not isinstance(value, Likelihood):
         raise ModelError(
-            f"block {instance.name!r}: likelihood={value!r} was given; a likelihood such as"
+            f"block {instance.name!r}: likelihood={as_given(value)} was given; a likelihood such"
+            " as"
             " mc.Gaussian() or mc.Bernoulli() is needed"
         )
 
@@ -118,7 +120,7 @@ def one_of(*allowed: object) -> Any:
         if not any(type(value) is type(option) and value == option for option in allowed):
             *first, last = map(repr, allowed)
             raise ModelError(
-                f"block {instance.name!r}: {attribute.name}={value!r} was given;"
+                f"block {instance.name!r}: {attribute.name}={as_given(value)} was given;"
                 f" {', '.join(first)} or {last} is needed"
             )
 
@@ -129,10 +131,10 @@ def bounds_of(bounds: Any) -> tuple[float | None, float | None]:
     """The least and the largest value of a block, or a ``ModelError``; None is no end."""
     needed = "the least and the largest value are needed, such as (1, 5), or None for one of them"
     if not isinstance(bounds, list | tuple) or len(bounds) != 2 or bounds[0] is bounds[1] is None:
-        raise ModelError(f"bounds={bounds!r} were given; {needed}")
+        raise ModelError(f"bounds={as_given(bounds)} were given; {needed}")
     lower, upper = (end if end is None else number(end, "bounds", needed) for end in bounds)
     if lower is not None and upper is not None and not lower < upper:
-        raise ModelError(f"bounds={bounds!r} were given; {needed}")
+        raise ModelError(f"bounds={as_given(bounds)} were given; {needed}")
     return lower, upper
 
 
@@ -230,7 +232,8 @@ class Block:
         word = type(self.likelihood).__name__
         if self.bounds is not None and not self.likelihood.location:
             raise ModelError(
-                f"block {self.name!r}: bounds={self.bounds!r} were given, which are about values"
+                f"block {self.name!r}: bounds={as_given(self.bounds)} were given, which are about"
+                " values"
                 f" of Gaussian, Huber, Quantile or Equality; {word} needs"
                 f" {self.likelihood.needs} already: drop them"
             )
@@ -255,7 +258,10 @@ class Block:
 
     def check_standard(self, word: str) -> None:
         """Raise a ``ModelError`` where the likelihood has no values or no least loss."""
-        likelihood, setting = self.likelihood, f"standardize={self.standardize!r} was given"
+        likelihood, setting = (
+            self.likelihood,
+            f"standardize={as_given(self.standardize)} was given",
+        )
         if self.standardize is not True and not likelihood.location:
             raise ModelError(
                 f"block {self.name!r}: {setting}, which is about values, and the predictors of"
@@ -391,7 +397,7 @@ def as_tuple(value: object) -> tuple[Any, ...]:
         return tuple(None if isinstance(value, str) else value)  # type: ignore[arg-type]
     except TypeError:
         raise ModelError(
-            f"Model: {value!r} was given; a list of blocks, then a list of terms is needed"
+            f"Model: {as_given(value)} was given; a list of blocks, then a list of terms is needed"
         ) from None
 
 

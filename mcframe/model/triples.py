@@ -15,6 +15,7 @@ from mcframe.contracts.validators import (
     counted,
     exact,
     is_word,
+    reads_as_number,
     suggests_options,
 )
 from mcframe.model.labels import (
@@ -255,9 +256,11 @@ def wrong_value(triples: Triples, place: int, value: object, wrong: str) -> Data
     """Return the error about a value by the pair that it stands at."""
     row = in_words(triples.index[triples.rows[place]])
     column = in_words(triples.names[triples.columns[place]])
+    is_number = isinstance(value, str | bytes) and reads_as_number(value)
+    remedy = ". Its text reads as a number: convert the values by pandas.to_numeric" * is_number
     return DataError(
         f"{FUNCTION}: value {value!r} at {triples.index.name} {row}, {triples.names.name} {column}"
-        f" {wrong}; finite numbers are needed, NaN where a value is missing"
+        f" {wrong}; finite numbers are needed, NaN where a value is missing{remedy}"
     )
 
 

@@ -20,7 +20,7 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import at_least_0, satisfies, within
+from mcframe.contracts.validators import as_given, at_least_0, instead_of_class, satisfies, within
 
 
 def takes_labels(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -29,9 +29,13 @@ def takes_labels(instance: object, attribute: "attrs.Attribute[Any]", value: obj
     fits = all(isinstance(value, ability) for ability in abilities)
     if isinstance(value, Likelihood) and fits:
         fits = value.smooth and value.width == 1 and not value.invalid(np.array([0.0, 1.0])).any()
+    remedy = instead_of_class(value, Likelihood)
+    if isinstance(value, type) and remedy:
+        raise ModelError(f"RiskMixture: likelihood is the class {value.__name__}; {remedy}")
     if not fits:
         raise ModelError(
-            f"RiskMixture: likelihood={value!r} was given; a loss for labels 0 and 1 is needed,"
+            f"RiskMixture: likelihood={as_given(value)} was given; a loss for labels 0 and 1 is"
+            " needed,"
             " such as mc.Bernoulli() or mc.Gaussian()"
         )
 
@@ -40,7 +44,7 @@ def is_switch(instance: object, attribute: "attrs.Attribute[Any]", value: object
     """An attrs validator: True or False."""
     if not isinstance(value, bool):
         raise ModelError(
-            f"RiskMixture: {attribute.name}={value!r} was given; True or False is needed"
+            f"RiskMixture: {attribute.name}={as_given(value)} was given; True or False is needed"
         )
 
 

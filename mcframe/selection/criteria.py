@@ -24,7 +24,7 @@ from mcframe.contracts.likelihood import (
     fits_parameters,
     value_kinds,
 )
-from mcframe.contracts.validators import a_type, block_name
+from mcframe.contracts.validators import a_type, as_given, block_name
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
 from mcframe.model.best_constants import (
@@ -75,7 +75,9 @@ def checked_criteria(criteria: Any, models: tuple[Model, ...]) -> dict[str, Crit
     if isinstance(criteria, Mapping):
         listed = list(criteria.items())
     if not listed:
-        raise ModelError(f"criterion={criteria!r} was given; one criterion at least is needed")
+        raise ModelError(
+            f"criterion={as_given(criteria)} was given; one criterion at least is needed"
+        )
     checked: dict[str, Criterion] = {}
     for name, criterion in listed:
         if not isinstance(name, str):

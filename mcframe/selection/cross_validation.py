@@ -24,7 +24,14 @@ from mcframe.contracts.errors import (
     warn_caller,
 )
 from mcframe.contracts.former import CROSS_VALIDATE
-from mcframe.contracts.validators import RandomState, a_type, whole, without_former_options
+from mcframe.contracts.validators import (
+    RandomState,
+    a_type,
+    as_given,
+    instead_of_class,
+    whole,
+    without_former_options,
+)
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
 from mcframe.runtime.progress import Progress, checked_progress, stage
@@ -233,7 +240,10 @@ def checked_models(models: Any) -> tuple[Model, ...]:
     except TypeError:
         listed = ()
     if not listed or not all(isinstance(model, Model) for model in listed):
-        raise ModelError(f"models={models!r} were given; a Model or a list of them is needed")
+        wrong = next((model for model in listed if not isinstance(model, Model)), models)
+        raise ModelError(
+            f"models={as_given(wrong)} were given; a Model or a list of them is needed"
+        )
     names = [tuple(block.name for block in model.blocks) for model in listed]
     for other in names[1:]:
         if other != names[0]:
@@ -250,8 +260,11 @@ def checked_splitter(cv: Any) -> Splitter:
         return cv
     if isinstance(cv, int | np.integer | float):
         return EntryFolds(whole(cv, "cv", 2))
+    remedy = instead_of_class(cv, Splitter)
+    if remedy:
+        raise ModelError(f"cv is the class {cv.__name__}; {remedy}")
     raise ModelError(
-        f"cv={cv!r} was given; a whole number of at least 2 is needed, or EntryFolds(),"
+        f"cv={as_given(cv)} was given; a whole number of at least 2 is needed, or EntryFolds(),"
         " RowFolds() or TimeFolds(...) of mcframe.selection"
     )
 

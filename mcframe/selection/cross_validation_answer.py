@@ -14,7 +14,7 @@ from mcframe.contracts.errors import EdgeOfGridWarning, ModelError
 from mcframe.contracts.pictures import Pictured
 from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import counted
+from mcframe.contracts.validators import as_given, counted, meant
 from mcframe.model import Model
 from mcframe.model.model import terms_with_weight
 from mcframe.selection.paths import may_be_infinite
@@ -105,7 +105,16 @@ class CrossValidation(Pictured["CrossValidationPictures"]):
         return self.means_of(self.criterion)
 
     def means_of(self, criterion: str) -> Array:
-        """Mean scores (n_models, n_weights) of any of the criteria, by its name."""
+        """Mean scores (n_models, n_weights) of any of the criteria, by its name.
+
+        Raises
+        ------
+        ModelError
+            If there is no criterion of that name.
+        """
+        if criterion not in self.all_scores:
+            remedy = meant(str(criterion), list(self.all_scores), "criteria")
+            raise ModelError(f"criterion={as_given(criterion)} was given; {remedy}")
         if not self.counted.any():
             return np.full(self.grids.shape, np.nan)
         return np.asarray(np.mean(self.all_scores[criterion][:, :, self.counted], axis=2))

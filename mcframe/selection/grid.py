@@ -9,12 +9,15 @@ from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import probability, whole
+from mcframe.contracts.validators import as_given, instead_of_class, probability, whole
 from mcframe.selection.weight_max import largest_weight
 
 
 def checked_weights(weights: Any) -> tuple[float, ...]:
     """Return weights that are above 0 and descend, or raise a ``ModelError``."""
+    remedy = instead_of_class(weights, Grid)
+    if remedy:
+        raise ModelError(f"weights are the class Grid; {remedy}")
     try:
         sequence: Array = np.asarray(weights)
         if sequence.dtype.kind not in "iufO":  # text and dates would be read as numbers
@@ -22,7 +25,8 @@ def checked_weights(weights: Any) -> tuple[float, ...]:
         sequence = sequence.astype(np.float64)
     except (TypeError, ValueError):
         raise ModelError(
-            f"weights={weights!r} were given; a list of numbers, each below the one before it, or"
+            f"weights={as_given(weights)} were given; a list of numbers, each below the one"
+            " before it, or"
             " a mc.selection.Grid is needed"
         ) from None
     if sequence.ndim != 1 or sequence.size == 0:
@@ -45,10 +49,11 @@ def checked_weights(weights: Any) -> tuple[float, ...]:
 
 def checked_count(count: object) -> int:
     """Return a number of weights, at least two, or raise a ``ModelError``."""
-    n_weights = whole(count, "count", 1)
-    if n_weights == 1:
+    n_weights = whole(count, "count")
+    if n_weights < 2:
         raise ModelError(
-            "count=1 was given; two weights at least are needed, from the largest, at which Z = 0,"
+            f"count={n_weights} was given; two weights at least are needed, from the largest, at"
+            " which Z = 0,"
             " down to ratio times it: give weights=[w] for a path of one fit"
         )
     return n_weights

@@ -13,6 +13,7 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import (
     RandomState,
     a_type,
+    as_given,
     checked_seed,
     number,
     suggests_options,
@@ -204,7 +205,7 @@ def names_of_blocks(value: object) -> tuple[str, ...] | None:
     names = tuple(value) if isinstance(value, list | tuple | set) else ()
     if not names or not all(isinstance(name, str) for name in names):
         raise ModelError(
-            f"RowFolds: observed_blocks={value!r} was given; names of blocks are needed"
+            f"RowFolds: observed_blocks={as_given(value)} was given; names of blocks are needed"
         )
     return names
 
@@ -333,7 +334,10 @@ def check_length(what: str, values: Any, n_items: int) -> None:
     if values.shape != (n_items,):
         shown, such = f" has the shape {values.shape}", ""
         if values.ndim == 0:
-            shown, such = f"={values.item()!r} was given", f", such as frame[{values.item()!r}]"
+            shown, such = (
+                f"={values.item()!r} was given",
+                f", such as frame[{values.item()!r}]",
+            )
         raise DataError(f"{what}{shown}; one value for each of the {n_items} rows is needed{such}")
 
 

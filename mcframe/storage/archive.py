@@ -16,7 +16,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, DataError, ModelError
-from mcframe.contracts.validators import a_type
+from mcframe.contracts.validators import a_type, as_given
 from mcframe.runtime.machine import held
 from mcframe.storage.serializing import (
     FORMAT,
@@ -82,9 +82,12 @@ class Archive:
         """Raise a ``DataError`` where the file is of another kind or of other work."""
         stored_header = self.header()
         if stored_header["kind"] != header["kind"]:
+            content = f"the checkpoint of a {stored_header['kind']}"
+            if ANSWER in self:
+                content = f"a {stored_header['kind']} that save has written, for mc.load to read"
             raise DataError(
-                f"checkpoint {self.path} holds a {stored_header['kind']}, and a {header['kind']}"
-                " is asked for; give another file"
+                f"checkpoint {self.path} holds {content}, and no checkpoint of a"
+                f" {header['kind']}; give another file"
             )
         identity, stored_identity = header["identity"], stored_header["identity"]
         changed = [
@@ -161,6 +164,7 @@ class Archive:
 
     def write(self, members: Mapping[str, Any], keep: bool = True) -> None:
         """Replace the file by one with more members; ``keep`` those that are there, or not."""
+        self.refuse_no_file()
         try:
             with held(self.unfinished) as file:
                 try:
@@ -179,6 +183,18 @@ class Archive:
                 f"{self.word} {self.path} cannot be written ({error.strerror}); give a file in a"
                 " folder that exists, on a disk with room"
             ) from None
+
+    def refuse_no_file(self) -> None:
+        """Raise a ``DataError`` where the path is a device, a pipe or another thing with no end.
+
+        To read one may take forever, and a new file moved into its place would delete it, where
+        the user may, even ``/dev/null``.
+        """
+        if self.path.exists() and not (self.path.is_file() or self.path.is_dir()):
+            raise DataError(
+                f"{self.word} {self.path} is a device or a pipe, and no file; give the path of a"
+                " file"
+            )
 
     def fill(self, file: IO[bytes], members: Mapping[str, Any], keep: bool) -> None:
         """Write members into an open file, and the checksum of all; it is on the disk then."""
@@ -209,6 +225,7 @@ class Archive:
     @contextmanager
     def reading(self) -> Iterator[zipfile.ZipFile]:
         """The file to read from; a ``DataError`` for whatever is wrong with it."""
+        self.refuse_no_file()
         remedy = "delete the file to begin afresh"
         if self.word != "checkpoint":
             remedy = (
@@ -301,7 +318,7 @@ def members_of(name: str, value: object, shared: Mapping[str, object]) -> dict[s
 def path_of(path: object, name: str) -> Path:
     """The path that was given, or a ``ModelError``."""
     if not isinstance(path, str | os.PathLike):
-        raise ModelError(f"{name}={path!r} was given; a path is needed")
+        raise ModelError(f"{name}={as_given(path)} was given; a path is needed")
     return Path(os.fsdecode(path))
 
 
@@ -309,7 +326,7 @@ def path_of_file(path: object, name: str) -> Path:
     """The path of a file that was given, or a ``ModelError``."""
     file = path_of(path, name)
     if not file.name:
-        raise ModelError(f"{name}={path!r} was given; the path of a file is needed")
+        raise ModelError(f"{name}={as_given(path)} was given; the path of a file is needed")
     return file
 
 

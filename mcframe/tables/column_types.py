@@ -9,7 +9,7 @@ import numpy as np
 
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import a_type, counted, is_word, plain
+from mcframe.contracts.validators import a_type, counted, instead_of_class, is_word, plain
 from mcframe.model.long_lists import list_of_entries
 from mcframe.tables.coding import Choice
 from mcframe.tables.columns import Bounds, read_columns, read_frame, read_text, warn_of_text
@@ -225,8 +225,9 @@ def needed_instead(declared: Any) -> str:
         )
     if isinstance(declared, Likelihood | Bounds) or is_word(declared, *KINDS):
         return ""
-    if isinstance(declared, type) and issubclass(declared, Likelihood):
-        return f"write {declared.__name__}() with parentheses"
+    remedy = instead_of_class(declared, Likelihood)
+    if remedy:
+        return remedy
     if isinstance(declared, list | tuple) and len(declared) > 1:
         if declared[0] in KINDS and not all(isinstance(value, str) for value in declared):
             return (

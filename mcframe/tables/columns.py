@@ -17,12 +17,22 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from mcframe.contracts.arrays import Array, IntArray, Mask, class_offers
+from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import REAL_KINDS, a_type, as_float, exact, is_missing, plain
+from mcframe.contracts.validators import (
+    REAL_KINDS,
+    a_type,
+    as_float,
+    exact,
+    how_to_read,
+    is_missing,
+    plain,
+)
 from mcframe.model.labels import absent, numbers_of_column
+from mcframe.model.triples import Triples
 from mcframe.tables.gaps import (
     Code,
     codes_among,
@@ -249,9 +259,12 @@ def read_frame(frame: Any) -> Any:
     except DuplicateError:
         raise repeated_name(frame) from None
     except TypeError:
+        is_sparse = isinstance(frame, Triples) or is_sparse_matrix(frame)
+        sparse = ". Give a sparse table as a block's data to mc.fit or mc.posterior" * is_sparse
         raise DataError(
             f"{a_type(frame)} was given; a DataFrame of pandas or polars or a Table of"
             " pyarrow is needed (collect a lazy one first, make a pandas.DataFrame of an array)"
+            f"{how_to_read(frame) or sparse}"
         ) from None
     names = table.columns
     if len(set(names)) < len(names):

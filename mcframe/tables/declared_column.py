@@ -526,10 +526,15 @@ def kind_of_categories(column: Column) -> DeclaredColumn:
     return category(column, "categories")
 
 
-def contradiction(column: Column, declared: Any, why: str) -> DataError:
+# What to do about a value that is none of a declared type; new rows, too, have such values.
+CORRECT = "Correct it, or mark it as missing"
+
+
+def contradiction(column: Column, declared: Any, why: str, remedy: str = "") -> DataError:
     """The error of a column whose values do not match its declared type."""
     quoted = repr(declared) if isinstance(declared, str) else str(declared)
-    return DataError(f"column {plain(column.name)!r} was declared {quoted}, but {why}")
+    sentence = f"column {plain(column.name)!r} was declared {quoted}, but {why}"
+    return DataError(f"{sentence}. {remedy}" if remedy else sentence)
 
 
 def declared_kind(column: Column, declared: Any, source: str = "declared") -> DeclaredColumn:
@@ -554,9 +559,11 @@ def declared_kind(column: Column, declared: Any, source: str = "declared") -> De
         for row, value in enumerate(column.values):
             if value is not None and value not in declared:
                 why = f"holds the value {plain(value)!r} in row {row}"
+                remedy = f"{CORRECT}, or add it to the levels"
                 if str(plain(value)) in map(str, declared):
                     why += "; text and numbers differ, so write levels as the column has them"
-                raise contradiction(column, list(declared), why)
+                    remedy = ""
+                raise contradiction(column, list(declared), why, remedy)
         return ordinal(column, tuple(declared), source)
     if declared in ("number", "date"):
         return (
@@ -568,16 +575,23 @@ def declared_kind(column: Column, declared: Any, source: str = "declared") -> De
         return DeclaredColumn(column, "count", source, counts, Poisson(), "counts")
     if declared == "label":
         if column.n_distinct != 2 and column.form != "boolean":
+            several = "Declare it 'category', or mark as missing what is neither of the two"
             raise contradiction(
                 column,
                 declared,
                 f"holds {counted(column.n_distinct, 'different value')}; a label has two",
+                several if column.n_distinct > 2 else leave_out(column),
             )
         return label(column, source)
     if column.n_distinct < 2:
         why = f"every observed value is {plain(column.distinct[0])!r}"
-        raise contradiction(column, declared, why)
+        raise contradiction(column, declared, why, leave_out(column))
     return category(column, source) if declared == "category" else declared_ordinal(column, source)
+
+
+def leave_out(column: Column) -> str:
+    """The sentence on how to leave a column out."""
+    return f"Leave it out by types={{{plain(column.name)!r}: 'skip'}}"
 
 
 def declared_ordinal(column: Column, source: str) -> DeclaredColumn:
@@ -609,9 +623,9 @@ def check_form(column: Column, declared: Any) -> None:
     if column.form == "other":
         raise contradiction(column, declared, column.trouble)
     if column.n_observed == 0:
-        skip = f"types={{{plain(column.name)!r}: 'skip'}}"
-        why = f"not one of its values is observed; leave it out: {skip}"
-        raise contradiction(column, declared, why)
+        raise contradiction(
+            column, declared, "not one of its values is observed", leave_out(column)
+        )
     if column.form == "number":
         column.refuse_infinite()
     word = "number" if isinstance(declared, Bounds) else declared
@@ -619,11 +633,13 @@ def check_form(column: Column, declared: Any) -> None:
     if isinstance(declared, Likelihood):
         needs_numbers = not is_choice(column, declared)
     if (needs_numbers and column.form != "number") or (column.form == "date") != (word == "date"):
-        hint = "; convert it first, as by pandas.to_datetime" * (word == "date")
+        hint, remedy = "; convert it first, as by pandas.to_datetime" * (word == "date"), ""
         if needs_numbers and column.form == "text" and with_comma(column.values) is not None:
             hint = f"; {CONVERSION_REMEDY}"
+        if not hint:
+            remedy = "Declare another type, or convert its values first"
         named = list(word) if isinstance(word, tuple) else word
-        raise contradiction(column, named, f"its values are {what(column)}{hint}")
+        raise contradiction(column, named, f"its values are {what(column)}{hint}", remedy)
 
 
 def is_choice(column: Column, likelihood: Likelihood) -> bool:
@@ -681,13 +697,19 @@ def places_of(column: Column, likelihood: Likelihood) -> tuple[Any, ...]:
         levels = tuple(int(value) for value in possible)
         strange = [value for value in column.distinct if value not in levels]
         if strange:
-            raise contradiction(column, likelihood, f"holds the value {plain(strange[0])!r}")
+            why = f"holds the value {plain(strange[0])!r}"
+            raise contradiction(column, likelihood, why, f"{CORRECT}, or declare other levels")
         return levels
     if likelihood.kind is ValueKind.LABEL and column.form == "number":
         return (0, 1)  # one of them may be the only one that is observed
     places = (False, True) if column.form == "boolean" else column.distinct
     if len(places) != len(possible):
-        raise contradiction(column, likelihood, f"holds {counted(len(places), 'different value')}")
+        raise contradiction(
+            column,
+            likelihood,
+            f"holds {counted(len(places), 'different value')}",
+            f"Declare a likelihood of so many values instead of {len(possible)}",
+        )
     return places
 
 
@@ -696,7 +718,8 @@ def refuse_numbers(column: Column, declared: Any, wrong: Mask, rule: str = "") -
     rows = np.flatnonzero(wrong & ~column.missing)
     if rows.size:
         why = f"holds the value {exact(column.numbers[rows[0]])} in row {rows[0]}{rule}"
-        raise contradiction(column, declared, why)
+        wider = "wider bounds" if isinstance(declared, Bounds) else "another type"
+        raise contradiction(column, declared, why, f"{CORRECT}, or declare {wider}")
 
 
 def what(column: Column) -> str:

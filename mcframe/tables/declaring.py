@@ -8,7 +8,7 @@ import attrs
 
 from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.frames import Frame
-from mcframe.contracts.validators import plain, suggests_options
+from mcframe.contracts.validators import as_given, plain, suggests_options
 from mcframe.model import Model
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.weight_max import weight_max
@@ -152,7 +152,7 @@ def declared_by(
 ) -> Declared[Any]:
     """Return a table whose columns stand in the blocks of a given model."""
     if not isinstance(model, Model):
-        raise ModelError(f"model={model!r} was given with columns; a Model is needed")
+        raise ModelError(f"model={as_given(model)} was given with columns; a Model is needed")
     table = read_frame(frame)
     declared_types = checked_types(types, table.columns)
     gaps = checked_gaps(missing, declared_types, table.columns)
@@ -179,7 +179,8 @@ def checked_blocks(model: Model, columns: Any, names: Sequence[Any]) -> dict[Any
     blocks = [block.name for block in model.blocks]
     if not isinstance(columns, Mapping) or set(columns) != set(blocks):
         raise ModelError(
-            f"columns={columns!r} was given; a dict with a list of column names for each of the"
+            f"columns={as_given(columns)} was given; a dict with a list of column names for each"
+            " of the"
             f" blocks {listed([repr(name) for name in blocks])} is needed"
         )
     block_of: dict[Any, str] = {}
