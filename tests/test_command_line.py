@@ -239,6 +239,19 @@ def test_rows_have_their_names_in_all_outputs(place):
     assert [row[1] for row in read("named.lower.csv")] == given  # set aside, and not filled
 
 
+def test_what_names_rows_has_no_part_in_a_model(place):
+    header, *lines = rows()
+    table = [[*header, "number"], *([*line, f"{3 * k % 7}"] for k, line in enumerate(lines))]
+    write("numbered.csv", table)
+    for command in (["fit", "--out", "fit.npz"], ["verify", "--rows", "8"], ["explain"]):
+        assert main([command[0], "numbered.csv", "--id", "number", *command[1:]]) in (0, 1)
+    declared = mc.load("fit.npz").declared
+    assert declared.column("number").place is None
+    assert main(["predict", "fit.npz", "numbered.csv", "--id", "number", "--out", "out.csv"]) == 0
+    header, *lines = read("out.csv")
+    assert [line[header.index("number")] for line in lines] == [line[-1] for line in table[1:]]
+
+
 def test_predictions_have_intervals(place, capsys):
     command = ["impute", "table.csv", "--types", STAGES, "--save", "answer.npz"]
     assert main([*command, "--out", "done.csv", "--intervals", "0.9"]) == 0
@@ -607,6 +620,7 @@ MISTAKES = [
     ([*IMPUTE, "--types", 'height={"is":"Hubert"}'], "column 'height': is = 'Hubert' is no word"),
     ([*IMPUTE, "--types", 'stage=["low","mid"]'], "holds the value 'high'"),
     ([*IMPUTE, "--types", "smokes=number"], "its values are text ('"),
+    ([*IMPUTE, "--types", "height=numbr"], "is needed; did you mean 'number'?"),
     ([*IMPUTE, "--types", "types.toml"], "--types height=numbr: one of 'number'"),
     ([*IMPUTE, "--types", "likelihood.toml"], "delta=-1"),
     ([*IMPUTE, "--types", "none.toml"], "there is no file 'none.toml'"),

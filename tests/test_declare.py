@@ -284,17 +284,32 @@ def test_skipped_columns_stand_in_no_block():
         (
             [1, 2.5, 3],
             "count",
-            "'count', but holds the value 2.5 in row 1; counts are 0, 1, 2, ...",
+            "'count', but holds the value 2.5 in row 1; counts are 0, 1, 2, .... Correct it, or"
+            " mark it as missing, or declare another type",
         ),
-        ([1, 2, 3], "label", "'label', but holds 3 different values; a label has two"),
-        (["a", "a", None], "category", "'category', but every observed value is 'a'"),
+        (
+            [1, 2, 3],
+            "label",
+            "'label', but holds 3 different values; a label has two. Declare it 'category', or"
+            " mark as missing what is neither of the two",
+        ),
+        (
+            ["a", "a", None],
+            "category",
+            "'category', but every observed value is 'a'. Leave it out by types={'x': 'skip'}",
+        ),
         (
             ["a", "b", "c"],
             "ordinal",
             "'ordinal', but the order of its 3 values is not known; give them from the lowest to"
             " the highest: types={'x': [lowest, ..., highest]}",
         ),
-        (["I", "II", "IV"], ["I", "II"], "['I', 'II'], but holds the value 'IV' in row 2"),
+        (
+            ["I", "II", "IV"],
+            ["I", "II"],
+            "['I', 'II'], but holds the value 'IV' in row 2. Correct it, or mark it as missing, or"
+            " add it to the levels",
+        ),
         (
             [1, 2, 5],
             ["1", "2"],
@@ -310,12 +325,13 @@ def test_skipped_columns_stand_in_no_block():
         (
             [None, None, None],
             "number",
-            "'number', but not one of its values is observed; leave it out: types={'x': 'skip'}",
+            "'number', but not one of its values is observed. Leave it out by types={'x': 'skip'}",
         ),
         (
             [1.5, -2.5, None],
             ("number", 0, None),
-            "numbers from 0, but holds the value -2.5 in row 1",
+            "numbers from 0, but holds the value -2.5 in row 1. Correct it, or mark it as missing,"
+            " or declare wider bounds",
         ),
         (
             [1, "a", None],
@@ -323,7 +339,12 @@ def test_skipped_columns_stand_in_no_block():
             "'category', but it mixes numbers (1 in row 0) and text ('a' in row 1); give it one"
             " type",
         ),
-        (["a", "b", "c"], mc.Hinge(), "Hinge(), but holds 3 different values"),
+        (
+            ["a", "b", "c"],
+            mc.Hinge(),
+            "Hinge(), but holds 3 different values. Declare a likelihood of so many values"
+            " instead of 2",
+        ),
         (
             [1.0, -2.0, 3.0],
             mc.Gamma(),

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -153,6 +154,32 @@ def test_files_of_other_formats_are_refused(answers, file, number, said):
     assert said in found
     with pytest.raises(mc.DataError, match=f"in format {number}"):
         mc.path(MODEL, {"x": X}, weights=mc.selection.Grid(count=2), checkpoint=file)
+
+
+def test_what_is_no_file_is_neither_read_nor_replaced(tmp_path):
+    """A new file in its place would delete a device; to read a pipe or a device may never end."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    answer = mc.fit(MODEL, {"x": X}, tol=1e-2)
+    for path in (pipe, link):
+        for work in (
+            lambda path=path: answer.save(path),
+            lambda path=path: mc.load(path),
+            lambda path=path: mc.fit(MODEL, {"x": X}, checkpoint=path),
+        ):
+            with pytest.raises(mc.DataError, match="is a device or a pipe, and no file; give the"):
+                work()
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert sorted(tmp_path.iterdir()) == [link, pipe]
+
+
+def test_an_answer_is_no_checkpoint(tmp_path):
+    path = mc.fit(MODEL, {"x": X}).save(tmp_path / "fit.npz")
+    match = "holds a Fit that save has written, and no checkpoint; give another file"
+    with pytest.raises(mc.DataError, match=match):
+        mc.fit(MODEL, {"x": X}, checkpoint=path)
 
 
 def test_a_checkpoint_is_no_answer(file):

@@ -82,13 +82,10 @@ class Archive:
         """Raise a ``DataError`` where the file is of another kind or of other work."""
         stored_header = self.header()
         if stored_header["kind"] != header["kind"]:
-            content = f"the checkpoint of a {stored_header['kind']}"
+            content = f"a {stored_header['kind']}, and a {header['kind']} is asked for"
             if ANSWER in self:
-                content = f"a {stored_header['kind']} that save has written, for mc.load to read"
-            raise DataError(
-                f"checkpoint {self.path} holds {content}, and no checkpoint of a"
-                f" {header['kind']}; give another file"
-            )
+                content = f"a {stored_header['kind']} that save has written, and no checkpoint"
+            raise DataError(f"checkpoint {self.path} holds {content}; give another file")
         identity, stored_identity = header["identity"], stored_header["identity"]
         changed = [
             difference(key, stored_identity.get(key, "none"), identity.get(key, "none"))

@@ -1,5 +1,6 @@
 """The type of each column of a table, detected or declared, with the warnings about it."""
 
+import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -239,8 +240,10 @@ def needed_instead(declared: Any) -> str:
             return f"the level {plain(twice[0])!r} stands twice; give each level once"
         if None not in declared:
             return ""
+    near = difflib.get_close_matches(declared, KINDS, n=1) if isinstance(declared, str) else []
+    hint = f"; did you mean {near[0]!r}?" if near else ""
     return (
         f"one of {', '.join(map(repr, KINDS))}, bounds of a number such as ['number', 0, 100], a"
         " list of different levels from the lowest to the highest, or a likelihood such as"
-        " mc.Huber() is needed"
+        f" mc.Huber() is needed{hint}"
     )
