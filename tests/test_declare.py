@@ -276,11 +276,22 @@ def test_skipped_columns_stand_in_no_block():
     assert taken([1.5, 2.5, 3.5], "skip") == ("set aside", "declared")
 
 
+ANOTHER_TYPE = "Declare another type, or convert its values first"
+
+
 @pytest.mark.parametrize(
     ("values", "types", "sentence"),
     [
-        (["a", "b", "a"], "number", "'number', but its values are text ('a' in row 0)"),
-        ([None, "b", "a"], "count", "'count', but its values are text ('b' in row 1)"),
+        (
+            ["a", "b", "a"],
+            "number",
+            f"'number', but its values are text ('a' in row 0). {ANOTHER_TYPE}",
+        ),
+        (
+            [None, "b", "a"],
+            "count",
+            f"'count', but its values are text ('b' in row 1). {ANOTHER_TYPE}",
+        ),
         (
             [1, 2.5, 3],
             "count",
@@ -348,12 +359,14 @@ def test_skipped_columns_stand_in_no_block():
         (
             [1.0, -2.0, 3.0],
             mc.Gamma(),
-            "Gamma(shape=1.0), but holds the value -2 in row 1; it needs positive numbers",
+            "Gamma(shape=1.0), but holds the value -2 in row 1; it needs positive numbers. Correct"
+            " it, or mark it as missing, or declare another type",
         ),
         (
             pd.to_datetime(["2020-01-01", "2020-01-02", None]),
             "category",
-            "'category', but its values are dates ('2020-01-01 00:00:00' in row 0)",
+            "'category', but its values are dates ('2020-01-01 00:00:00' in row 0)."
+            f" {ANOTHER_TYPE}",
         ),
     ],
     ids=str,

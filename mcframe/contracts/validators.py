@@ -125,8 +125,9 @@ def as_given(value: object) -> str:
 
 def instead_of_class(value: object, base: type) -> str:
     """What to write where a class was given and one of its instances is needed; "" elsewhere."""
-    is_class = isinstance(value, type) and issubclass(value, base)
-    return f"write {value.__name__}() with parentheses" if is_class else ""
+    if isinstance(value, type) and issubclass(value, base):
+        return f"write {value.__name__}() with parentheses"
+    return ""
 
 
 def how_to_read(value: object) -> str:
