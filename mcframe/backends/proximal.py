@@ -191,8 +191,8 @@ def newton_move(
 
     Parameters
     ----------
-    at : FixedRank
-    change : callable
+    point : FixedRank
+    gradient_change : callable
         The change of the gradient of F along a move, both arrays (n_rows, n_columns) of 32 bits,
         to first order.
     curvature : float
