@@ -213,7 +213,7 @@ def test_a_number_of_components_that_is_chosen_is_one_in_wide_tables(monkeypatch
     _, seen = wide_table(12, 300, 1)
     precisions = np.full(300, 1000.0)
     one = fit_rows(seen, precisions)
-    monkeypatch.setattr(RowsPrior, "first", None)
+    monkeypatch.setattr(RowsPrior, "without_rows", None)
     chosen = fit_rows(seen, precisions, components="auto")
     assert isinstance(chosen.parameters, WideParameters)
     rows, gaps = np.nonzero(np.isnan(seen))
