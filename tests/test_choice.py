@@ -274,7 +274,7 @@ def page(name):
 
 def test_the_table_of_backends_follows_the_candidates():
     """The rows of both tables of docs/backends.md."""
-    tables = page("docs/backends.md").split("| backend |")[1:]
+    tables = page("docs/backends.md").split("| backend |")[1:3]
     rows = [re.findall(r"^\| `(\w+)` \|", table.split("\n\n")[0], re.M) for table in tables]
     assert rows == 2 * [[candidate.name for candidate in CANDIDATES]]
 

@@ -216,6 +216,11 @@ def conformalized(
     """
     level, share = probability(confidence_level, "confidence_level"), probability(share, "share")
     seed, problem = checked_seed(random_state), posterior.problem
+    if problem.rows_elsewhere:
+        raise ModelError(
+            "conformalize: this posterior is of rows in partitions, and entries are held out of"
+            " tables in this process; give arrays, for example of a sample of the rows"
+        )
     if posterior.tables is not problem.tables:
         raise ModelError(
             "this posterior is one of new rows, of which no entries can be held out; ask the"
