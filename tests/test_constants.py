@@ -36,14 +36,14 @@ def test_numbers_are_halved_and_doubled(constants):
 def test_a_number_is_changed_wherever_it_stands(constants):
     readers = constants.Readers()
     by_name = {c.key: c for c in constants.constants()}
-    small = by_name["backends.alternating.SMALL"]
+    small = by_name["backends.alternating.SMALL_COLUMN_RATIO"]
     places, compiled = readers.functions(small)
     assert places
     assert not compiled
-    before = alternating.SMALL
+    before = alternating.SMALL_COLUMN_RATIO
     constants.put(readers, small, 0.5)
     try:
-        assert alternating.SMALL == 0.5
+        assert alternating.SMALL_COLUMN_RATIO == 0.5
     finally:
         constants.put(readers, small, before)
     shared = by_name["contracts.rounding.EPS"]

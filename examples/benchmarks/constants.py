@@ -46,7 +46,7 @@ OPTIONS = {"tol": 1e-6, "max_iter": 300, "random_state": 0, "n_jobs": 1, "progre
 # The number of tasks in which each function is called, if there are so many.
 COVER = 3
 # The most tasks that are repeated for a number, the cheapest first; and fits by the reference.
-MOST, FEW = 12, 20
+MOST, FEW = 8, 20
 
 
 # ------------------------------------------------------------------------------------- the numbers
@@ -181,10 +181,9 @@ class Readers:
         places, compiled = set(), False
         for module, name in self.homes(constant):
             path, functions, _ = self.files[module]
-            for first, (names, is_compiled) in functions.items():
-                if name in names:
-                    places.add((path, first))
-                    compiled |= is_compiled
+            # What such a module allocates must fit what its compiled loops were compiled with.
+            compiled |= any(is_compiled for _, is_compiled in functions.values())
+            places |= {(path, first) for first, (names, _) in functions.items() if name in names}
         return places, compiled
 
 
@@ -426,7 +425,7 @@ def compared(before, after):
 
 
 def run(only, out):
-    """Change each number, and write a line for it."""
+    """Change each number, and write a line for it; lines of a run that was cut off stay."""
     readers, made = Readers(), tasks()
     print(f"{len(made)} tasks", flush=True)
     called = {name: called_by(task) for name, task in made.items()}
@@ -434,9 +433,10 @@ def run(only, out):
     kept = cover(called, seconds)
     print(f"{len(made)} tasks, {len(kept)} kept, {sum(seconds[k] for k in kept):.1f} CPU s")
     before = {name: timed(made[name]) for name in kept}
-    with out.open("w") as file:
+    written = {(line["key"], shown(line["value"])) for line in lines(out)}
+    with out.open("a") as file:
         for constant in constants():
-            if only not in constant.key:
+            if only not in constant.key or (constant.key, shown(constant.value)) in written:
                 continue
             line = {"key": constant.key, "value": constant.value, "comment": constant.comment}
             places, compiled = readers.functions(constant)
@@ -460,9 +460,9 @@ def run(only, out):
 # --------------------------------------------------------------------------------------- the page
 
 
-def lines():
+def lines(path=REGISTER):
     """The lines of the register."""
-    return [json.loads(line) for line in REGISTER.read_text().splitlines()]
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def shown(value):
@@ -500,6 +500,8 @@ def table():
         half, double = (effect(line[w]) if w in line else "" for w in ("half", "double"))
         if line.get("compiled"):
             half = double = "compiled in"
+        elif "tasks" not in line:
+            half = double = "not run"
         elif not line["tasks"]:
             half = double = "not reached"
         name = f"`{line['key']}`"
@@ -508,8 +510,22 @@ def table():
     return "\n".join(rows)
 
 
+def follow_the_code():
+    """Put the register in the order of the code: its names and comments, and no others.
+
+    A number without a line of this value gets one that says nothing of effects.
+    """
+    measured = {(line["key"], shown(line["value"])): line for line in lines()}
+    with REGISTER.open("w") as file:
+        for constant in constants():
+            line = measured.get((constant.key, shown(constant.value)), {})
+            facts = {"key": constant.key, "value": constant.value, "comment": constant.comment}
+            file.write(json.dumps({**line, **facts}) + "\n")
+
+
 def page():
     """Write the table into the page."""
+    follow_the_code()
     head, mark, _ = PAGE.read_text(encoding="utf-8").partition("<!-- register -->\n")
     PAGE.write_text(f"{head}{mark}\n{table()}\n", encoding="utf-8")
 
