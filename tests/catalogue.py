@@ -241,7 +241,7 @@ WRONG = [
     (lambda: mc.RiskMixture(pn=1.1, pu=-0.1, likelihood=mc.Bernoulli()), "pu=-0.1"),
     (lambda: mc.RiskMixture(nu=True, likelihood=mc.Bernoulli()), "nu=True"),
     (lambda: mc.RiskMixture(pn=1.0, missing_rate=1, likelihood=mc.Bernoulli()), "missing_rate=1"),
-    (lambda: mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli), "likelihood=<class"),
+    (lambda: mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli), "likelihood is the class"),
     (lambda: mc.RiskMixture(pn=1.0, likelihood=mc.Poisson()), r"likelihood=Poisson\(\)"),
     (lambda: mc.RiskMixture(pn=1.0, likelihood=mc.Bernoulli(), nonconvex=1), "nonconvex=1"),  # type: ignore[arg-type]
     (lambda: mc.RiskMixture(pu=1.0, likelihood=mc.Bernoulli("probit")), "nonconvex=True"),

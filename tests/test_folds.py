@@ -362,7 +362,7 @@ X = np.random.default_rng(0).standard_normal((6, 4))
             r" entry, a column \(6 x 1\) or a row \(1 x 4\)",
         ),
         (lambda: TimeFolds({"x": [[1, 2, 2, 2]]}, 2), "2 distinct times cannot be cut into 3"),
-        (lambda: RowFolds, "cv=<class .*RowFolds'> was given; a whole number"),
+        (lambda: RowFolds, r"cv is the class RowFolds; write RowFolds\(\) with"),
         (lambda: "rows", "cv='rows' was given; a whole number of at least 2 is needed"),
         (lambda: True, "cv=True was given"),
     ],

@@ -277,7 +277,7 @@ class Stuck(mc.Proximal):
     def step(self, program, state):
         super().step(program, state)
         time.sleep(0.2)
-        while len(state.measured) > 3:
+        while len(state.measured_curvatures) > 3:
             check_time()
             time.sleep(0.01)
 

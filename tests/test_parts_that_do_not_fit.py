@@ -292,7 +292,7 @@ def open_in(folder):
 @LINUX
 @pytest.mark.parametrize("end", ["certified", "error", "interrupted"])
 def test_the_folder_is_empty_when_the_fit_has_ended(end, tmp_path, monkeypatch):
-    monkeypatch.setattr("mcframe.partitions.fit_partitions.KEPT_SHARE", 0.0)
+    monkeypatch.setattr("mcframe.partitions.fit_partitions.COMPILED_MEMORY_SHARE", 0.0)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     seen = []
 
@@ -346,7 +346,7 @@ def test_a_folder_without_room_for_all_parts_is_refused_at_the_first(tmp_path, m
     """Though the first one would fit."""
     real = shutil.disk_usage(tmp_path)
     enough = 2 * BYTES_PER_ENTRY * table("gaussian").nnz // 3
-    monkeypatch.setattr("mcframe.partitions.fit_partitions.KEPT_SHARE", 0.0)
+    monkeypatch.setattr("mcframe.partitions.fit_partitions.COMPILED_MEMORY_SHARE", 0.0)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: real._replace(free=enough))
     with pytest.raises(mc.BackendError, match=rf"no room in folder.*{enough} are free.*TMPDIR"):
         mc.fit(model_of("gaussian"), data_of())

@@ -133,7 +133,7 @@ def random_calls():
         ),
         "tmcc_accelerated": lambda seed: papers.tmcc_accelerated(
             papers.mc0(96, 0.1, {"labels": mc.Bernoulli()}),
-            {papers.wang.FEATURES: x, "labels": labels},
+            {papers.wang.FEATURES_BLOCK: x, "labels": labels},
             max_iter=2,
             random_state=seed,
         ),

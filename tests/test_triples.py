@@ -316,9 +316,10 @@ def test_values_that_are_no_numbers_are_refused_by_their_pair(library):
         stars = given["rating"]
         if library == "sequences":
             found = refusal(sequences, USERS, films, [1.0, 2.0, 3.0, wrong, 1.0, 2.0, 3.0])
+            hint = ". Its text reads as a number: convert the values by pandas.to_numeric"
             assert found == (
                 f"from_triples: {said} at row 'bob', column 'Jaws!' is not a number; finite"
-                " numbers are needed, NaN where a value is missing"
+                f" numbers are needed, NaN where a value is missing{hint * (wrong == '5')}"
             )
         else:
             found = refusal(read, LIBRARIES[library](given))

@@ -118,13 +118,13 @@ MOST_CHARACTERS = 120
 
 
 def as_given(value: object) -> str:
-    """How messages write a value that was given: on one line, and the start where it is long."""
+    """A given value as messages write it: on one line, and the start where it is long."""
     text = " ".join(repr(plain(value)).split())
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
 
 
 def instead_of_class(value: object, base: type) -> str:
-    """What to write where a class was given and one of its instances is needed; "" elsewhere."""
+    """The remedy where a class was given and one of its instances is needed; "" elsewhere."""
     if isinstance(value, type) and issubclass(value, base):
         return f"write {value.__name__}() with parentheses"
     return ""

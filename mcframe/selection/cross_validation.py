@@ -240,7 +240,9 @@ def checked_models(models: Any) -> tuple[Model, ...]:
     except TypeError:
         listed = ()
     if not listed or not all(isinstance(model, Model) for model in listed):
-        wrong = next((model for model in listed if not isinstance(model, Model)), models)
+        wrong = models
+        if not isinstance(models, str):
+            wrong = next((model for model in listed if not isinstance(model, Model)), models)
         raise ModelError(
             f"models={as_given(wrong)} were given; a Model or a list of them is needed"
         )
