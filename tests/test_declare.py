@@ -385,8 +385,8 @@ def test_types_are_checked():
     assert refusal(frame, {"x": "nominal"}, mc.ModelError) == (
         "types['x'] is 'nominal'; one of 'number', 'count', 'label', 'category', 'ordinal',"
         " 'date', 'skip', bounds of a number such as ['number', 0, 100], a list of different"
-        " levels from the lowest to the highest, or a likelihood such as mc.Huber() is needed; did you mean"
-        " 'ordinal'?"
+        " levels from the lowest to the highest, or a likelihood such as mc.Huber() is needed;"
+        " did you mean 'ordinal'?"
     )
     wrong = {"bounds of a number such as": [("number",), (0, None), [], ["a"], None]}
     wrong["with lower below upper"] = [("number", 2, 1), ("number", 0), ("number", 0, "a")]
