@@ -27,11 +27,12 @@ DIALECT = {
     r"numbers at entries": "entry values",
     r"far out": "diverging",
 }
-# Pages of the papers and of changes keep the words of their time.
+# Pages of the papers and of changes keep the words of their time, the register of numbers has the
+# comments of the code.
 PAGES = [
     path
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    if path.name not in ("changelog.md", "quality.md")
+    if path.name not in ("changelog.md", "quality.md", "constants.md")
 ]
 
 
