@@ -40,8 +40,9 @@ MORE = [
     *(["--delimiter", "|"], ["--decimal", ","], ["--encoding", "utf-8"], ["--missing", "6"]),
     *(["--missing", "numbers=0"], ["--missing", "ND"], ["--missing", "coded=-99"]),
     *(["--dates", "%Y-%m-%d"], ["--dates", "%H:%M"], ["--model", "model.toml"], ["--tol", "0.1"]),
-    *(["--plugin", str(LOG_COSH), "--types", 'numbers={{"is":"LogCosh"}}'],),
+    ["--plugin", str(LOG_COSH), "--types", 'numbers={{"is":"LogCosh"}}'],
     *(["--plugin", "no_such_module"], ["--backend", "proximal"], ["--backend", "reference"]),
+    *(["--backend", '{{"is":"FPC","eta":0.5}}'], ["--backend", "proxmal"]),
     *(["--method", "posterior"], ["--out", "{table}"], ["--out", "no/done.csv"], ["--nonsense"]),
 ]
 BY_HAND = """

@@ -476,3 +476,24 @@ def test_the_nearest_gradient_keeps_the_digits_of_small_ones():
     near = mc.Multinomial(3).nearest_gradient(gradient, np.array([0.0]))
     assert abs(math.fsum(near[0])) <= 1e-19
     np.testing.assert_allclose(near, gradient, rtol=0.0, atol=1e-16)
+
+
+def test_answers_for_no_cell_have_the_shape_of_classes():
+    values = np.random.default_rng(0).integers(0, 3, (12, 4)).astype(float)
+    posterior = mc.posterior(
+        mc.Model([mc.Block("x", mc.Multinomial(classes=3))], [mc.NuclearNorm()]), {"x": values}
+    )
+    none = np.zeros(0, dtype=int)
+    assert posterior.predict("x", none, none).shape == (0, 3)
+    assert posterior.sd("x", none, none).shape == (0, 3)
+
+
+def test_the_size_of_an_answer_is_that_of_the_rows_that_are_asked_for(monkeypatch):
+    values = np.random.default_rng(0).standard_normal((300, 4))
+    posterior = mc.posterior(
+        mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm()]), {"x": values}
+    )
+    monkeypatch.setattr("mcframe.fitting.prediction.physical_gigabytes", lambda: 2e-5)
+    with pytest.raises(mc.DataError, match="all of its 300 x 4 entries"):
+        posterior.sd("x")
+    assert posterior.condition({"x": values[:3]}).sd("x").shape == (3, 4)

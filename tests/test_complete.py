@@ -632,3 +632,14 @@ def test_labels_of_columns_keep_their_names(labels):
     new = completed.complete_rows(frame.mask(rng.random(frame.shape) < 0.2))
     for table in (completed.table, completed.sd, lower, upper, drawn, new):
         pd.testing.assert_index_equal(table.columns, labels)
+
+
+def test_a_category_may_be_observed_in_two_groups_alone():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((60, 3)), columns=["a", "b", "c"])
+    kinds = pd.Series(rng.choice(["x", "y", "z"], 60), dtype="object")
+    group = np.arange(60) % 6
+    frame["kind"] = kinds.where(group < 2)
+    frame.loc[::7, "a"] = np.nan
+    completed = mc.complete(frame, method="optimum", groups=group)
+    assert completed.table["kind"].isin(["x", "y", "z"]).all()

@@ -1,5 +1,7 @@
 """The register of tuned numbers: it has all numbers of the code, and its page is its file."""
 
+import json
+
 import pytest
 
 import mcframe as mc
@@ -61,3 +63,20 @@ def test_a_change_that_ends_a_fit_otherwise_is_told(constants):
     assert constants.compared(many, few)["lost"] == ["fit: certified -> iteration_limit"]
     failed = constants.timed(lambda: 1 / 0)
     assert failed.status.startswith("ZeroDivisionError")
+
+
+def test_a_line_without_effects_is_measured_by_the_next_run(constants, monkeypatch, tmp_path):
+    register = tmp_path / "constants.jsonl"
+    key = "backends.alternating.SMALL_COLUMN_RATIO"
+    register.write_text(json.dumps({"key": key, "value": alternating.SMALL_COLUMN_RATIO}) + "\n")
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    data = {"x": constants.low_rank((12, 8), 2, 0.2, 0)}
+    task = {"one": constants.fitted(model, data, backend="alternating")}
+    monkeypatch.setattr(constants, "REGISTER", register)
+    monkeypatch.setattr(constants, "tasks", lambda: task)
+    constants.run(key)
+    [_, measured] = constants.lines()
+    assert measured["tasks"] == 1
+    assert {"half", "double"} <= measured.keys()
+    constants.run(key)
+    assert len(constants.lines()) == 2

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
+from mcframe.contracts import UndefinedScoreWarning
 from mcframe.model import Problem
 from mcframe.papers import fixed_point_path, mc_b
 from mcframe.selection import (
@@ -281,7 +282,7 @@ def test_infinite_scores_are_worse_and_nan_says_nothing():
     assert np.count_nonzero(~np.isnan(judged(infinite, patience=2).means)) == 6
     undefined = [[np.nan] * 3, [5.0] * 3, [4.0] * 3, *[[6.0, np.nan, 6.0]] * 8]
     with pytest.warns(
-        UserWarning, match="criterion itself is nan at weight 1 of model 0 on fold 0"
+        UndefinedScoreWarning, match="criterion itself is nan at weight 1 of model 0 on fold 0"
     ):
         found = judged(undefined, patience=1)
     assert found.best == (0, 2)

@@ -190,3 +190,8 @@ def test_numbers_are_read_to_the_last_bit(numbers):
         assert column.values == numbers
         frame = nw.from_native(frame_of([column]))
         assert frame.get_column("x").to_list() == numbers
+
+
+def test_a_name_may_hold_what_stands_between_cells_elsewhere(place):
+    Path("table.csv").write_text('"weight, kg"\n71\n82\n')
+    assert nw.from_native(read_table("table.csv")).columns == ["weight, kg"]

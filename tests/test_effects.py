@@ -1,6 +1,7 @@
 """Free effects: infinite ones, a ridge on them, two kinds, lines that nobody observed."""
 
 import itertools
+import types
 
 import attrs
 import numpy as np
@@ -341,3 +342,32 @@ def test_tied_effects_of_losses_with_flat_tails_take_few_newton_steps(monkeypatc
             # A loss of 1e-20 is rounding, where values can be fitted exactly.
             assert gain <= 1e-9 * objective.value + 1e-20 * np.sum(entries.weights), state
     assert len(steps) <= 2500
+
+
+@attrs.frozen
+class KinkAt:
+    """f(x) = -x up to a kink, and .29 (x - kink) - kink beyond it, for a line search."""
+
+    kink: float
+    effects: np.ndarray
+
+    @property
+    def value(self):
+        [x] = self.effects
+        return -x if x <= self.kink else 0.29 * (x - self.kink) - self.kink
+
+    @property
+    def gradient(self):
+        return np.where(self.effects <= self.kink, -1.0, 0.29)
+
+    @property
+    def sums(self):
+        return types.SimpleNamespace(summands=1.0)
+
+
+@pytest.mark.parametrize("kink", [0.9, 1e-2, 1e-6, 1e-12])
+def test_a_step_beyond_a_kink_is_taken_only_where_the_value_falls(kink):
+    start, step = KinkAt(kink, np.zeros(1)), np.ones(1)
+    found, length = solving.line_search(lambda x: KinkAt(kink, x), start, step, -1.0)
+    assert found.value <= 0.0
+    np.testing.assert_array_equal(found.effects, length * step)

@@ -10,8 +10,8 @@ import pytest
 
 import mcframe as mc
 from mcframe.commands.parsing import as_json
+from mcframe.contracts import EdgeOfGridWarning
 from mcframe.contracts.endings import AgreementStatus, Ending, Status, StopReason
-from mcframe.contracts.errors import EdgeOfGridWarning
 from mcframe.selection.cross_validation_answer import without_edge_warnings
 from mcframe.storage.serializing import deserialize, serialize
 

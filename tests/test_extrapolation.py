@@ -94,13 +94,3 @@ def test_what_is_not_lower_is_not_taken(monkeypatch):
         before = state.objective
         backend.step(program, state)
         assert state.objective <= before * (1 + 1e-12)
-
-
-def test_stages_of_earlier_checkpoints_keep_their_meaning():
-    program, rng = program_of(mc.Gaussian()), np.random.default_rng(0)
-    state = solver.Alternating().init(program, None, rng)
-    state.pending_stages = ("begin", "sweep columns", "relength", "step aside")
-    paused = solver.Alternating().pause(program, state)
-    stages = solver.Alternating().resume(program, paused, rng).pending_stages
-    assert stages == ("initial columns", "sweep columns", "rescale small columns", "proximal step")
-    assert set(stages) <= set(solver.STAGES)

@@ -14,8 +14,10 @@ from scipy import stats
 
 import mcframe as mc
 from mcframe.backends import rowwise
+from mcframe.backends.reference import null_size
 from mcframe.backends.rowwise import RowLosses
 from mcframe.compile import CompiledProblem
+from mcframe.model import Problem
 from mcframe.numerics.row_squares import RowSquares, residual_of
 from mcframe.selection import HeldOutLoss
 
@@ -613,3 +615,23 @@ def test_rows_with_effects_of_any_unit_and_variance_are_certified(record_propert
 @pytest.mark.parametrize("part", range(2, 4))
 def test_rows_with_effects_of_any_unit_and_variance_are_certified_often(part, record_property):
     run_rows_with_effects(200, part, record_property)
+
+
+@pytest.mark.parametrize("case", [0, 9, 10])
+def test_fitted_thresholds_give_no_bound_above_the_optimum_in_any_unit(case):
+    # Their losses have no conjugate: at the multipliers of copies F* would not be known.
+    rng = np.random.default_rng(case)
+    z = rng.standard_normal((8, 1)) @ rng.standard_normal((1, 4))
+    levels = np.clip(np.round(z[:, :2] + 2.0), 1.0, 3.0)
+    numbers = z[:, 2:] + 0.3 * rng.standard_normal((8, 2))
+    covariance = 100.0 ** rng.uniform(-1.0, 4.0) * np.eye(4)
+    blocks = [mc.Block("y", mc.Ordinal(levels=3)), mc.Block("x", mc.Huber(0.3), bias=True)]
+    model = mc.Model(blocks, [mc.GaussianRows(covariance, np.zeros(4))])
+    compiled = CompiledProblem(Problem.bind(model, {"y": levels, "x": numbers}))
+    null = null_size(compiled.program)
+    certificates = [
+        mc.Reference().opinion(compiled, "CLARABEL", 1e-9, np.inf, unit)[1]
+        for unit in (None, 1e-1 * null, 1e-2 * null, 1e-4 * null)
+    ]
+    least = min(certificate.objective for certificate in certificates)
+    assert max(certificate.bound for certificate in certificates) <= least * (1.0 + 1e-12)

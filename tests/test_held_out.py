@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
+from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import (
     NEVER_HELD_OUT,
     HeldOut,
@@ -15,7 +16,6 @@ from mcframe.model.held_out import (
     dealt,
     dealt_cells,
     drawn_share,
-    entries_of,
     observed_entries,
 )
 from mcframe.posterior.rows import drawn_from_columns
@@ -69,14 +69,14 @@ def test_what_remains_and_what_is_scored_are_the_data(form, seed, share):
 
 def test_an_array_and_its_entries_are_one_table():
     values = table()
-    held_out = HeldOut.of_share({"x": entries_of(values)}, 0.5, np.random.default_rng(0))
+    held_out = HeldOut.of_share({"x": table_of_numbers(values)}, 0.5, np.random.default_rng(0))
     remaining = held_out.remaining({"x": values})["x"]
     np.testing.assert_array_equal(remaining, np.where(held_out.scored_cells("x"), np.nan, values))
 
 
 def test_parts_are_held_out_once_and_together():
     values = table()
-    tables = {"x": entries_of(values)}
+    tables = {"x": table_of_numbers(values)}
     cells = dealt_cells(values, 3, np.random.default_rng(0))
     parts = {"x": cells[tables["x"].rows, tables["x"].columns]}
     folds = [HeldOut.of_parts(tables, parts, part) for part in range(3)]
@@ -114,8 +114,8 @@ def test_a_share_of_each_group_is_drawn_but_never_all(groups, share, seed):
 def test_a_share_depends_on_no_order_of_columns_and_blocks():
     values, labels = table(1), (table(2) > 0.0) * 1.0
     order = [2, 0, 3, 1]
-    tables = {"x": entries_of(values), "b": entries_of(labels)}
-    moved = {"b": entries_of(labels), "x": entries_of(values[:, order])}
+    tables = {"x": table_of_numbers(values), "b": table_of_numbers(labels)}
+    moved = {"b": table_of_numbers(labels), "x": table_of_numbers(values[:, order])}
     one, other = (
         HeldOut.of_share(some, 0.4, np.random.default_rng(7)) for some in (tables, moved)
     )

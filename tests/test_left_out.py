@@ -19,6 +19,7 @@ from mcframe.numerics.row_mixtures import (
 from mcframe.posterior.joint import NOISE_SHARE as NOISE_OF_TABLES
 from mcframe.posterior.rows import student_variance_inflation, variance_exponents_of
 from mcframe.tables.missingness import CoMissingness, Missingness
+from mcframe.tables.number_tables import number_block, standard_units
 from mcframe.tables.rows_choice import choose_rows
 from mcframe.tables.rows_folds import folds_of_parts
 
@@ -351,3 +352,12 @@ def test_text_and_dates_are_no_targets():
             estimator().fit(x, targets)
     with pytest.raises(mc.DataError, match="y holds datetime64"):
         MatrixCompletionRegressor().fit(x, np.arange(6).astype("datetime64[D]"))
+
+
+def test_numbers_of_a_part_of_the_rows_are_read_in_the_units_of_all():
+    values = np.random.default_rng(0).standard_normal((80, 5))
+    values[60:] *= 50.0
+    chosen, moments = choose_rows(folds(values[:60]), prior_rows=7.0)
+    model = chosen.model([number_block("x")])
+    _, final = chosen.posterior(model, {"x": values}, folds(values[:60]), moments)
+    np.testing.assert_allclose(final.spread, standard_units(values).spread)

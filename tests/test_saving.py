@@ -1,5 +1,6 @@
 """Saved answers: the same bits in every method, and one error for every file that is no answer."""
 
+import http
 import warnings
 
 import numpy as np
@@ -242,3 +243,17 @@ def test_a_file_holds_the_kind_of_answer_that_is_asked_for(tmp_path):
                 mc.load(path, kind)
     with pytest.raises(mc.ModelError, match=r"a class is needed, such as mc\.Fit"):
         mc.load(path, "Completion")
+
+
+def test_a_path_that_no_folder_takes_is_refused(tmp_path):
+    fit = mc.fit(mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)]), {"x": np.eye(3)})
+    with pytest.raises(mc.DataError, match="cannot be written"):
+        fit.save(tmp_path / ("a" * 300))
+
+
+def test_notes_of_a_frame_that_are_no_plain_numbers_or_texts_are_left_out(tmp_path):
+    frame = pd.DataFrame(np.eye(3), columns=["a", "b", "c"])
+    frame.attrs = {"kind": http.HTTPStatus.OK, "site": "north", "count": 3}
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    loaded = mc.load(mc.fit(model, {"x": frame}).save(tmp_path / "fit.npz"))
+    assert loaded.impute("x").shape == (3, 3)

@@ -13,8 +13,7 @@ import mcframe as mc
 from .test_benchmarks import script  # noqa: F401
 from .test_docs import ROOT
 
-# A fit passes through one file more since why a run ended is a type of its own (endings.py), and
-# offsets and units are one chain (transforms.py).
+# One more than before the chain of offsets and units had a file (model/transforms.py).
 FILES_OF_A_FIT, BINDINGS_OF_COMPLETE = 39, 1
 # Terms of this library alone, and what the field calls them.
 DIALECT = {

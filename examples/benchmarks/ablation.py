@@ -61,10 +61,7 @@ SWITCHES = {
 }
 VARIANTS = (WHOLE, *SWITCHES, NOTHING)
 # Those that the classifier of labels has.
-OF_LABELS = (
-    *(WHOLE, "exponents of variances", "Student factors", "noise of features"),
-    NOTHING,
-)
+OF_LABELS = (WHOLE, "exponents of variances", "Student factors", "noise of features", NOTHING)
 
 
 def idle(case, completed):

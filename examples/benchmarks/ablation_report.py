@@ -21,7 +21,6 @@ TITLES = {
     "labels": "Labels of partly labelled rows, by the classifier",
     "set aside": "Tables set aside",
 }
-LEVEL = 0.9
 
 
 def relative(name):

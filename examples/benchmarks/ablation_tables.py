@@ -19,11 +19,10 @@ ROWS = 400
 
 @dataclass(frozen=True)
 class Case:
-    """A table, the same with hidden entries, and what hides them."""
+    """A table, and the same with hidden entries."""
 
     whole: Coded
     hidden: Coded
-    pattern: str
 
 
 def at_random(whole, rng):
@@ -84,7 +83,7 @@ def hidden_by(pattern, whole, seed):
 def real_case(name, pattern, seed):
     """A table of the benchmark with hidden entries."""
     whole = table(name)
-    return Case(whole, PATTERNS[pattern](whole, seed), pattern)
+    return Case(whole, PATTERNS[pattern](whole, seed))
 
 
 def in_parts(numbers, count):
@@ -262,4 +261,4 @@ def drawn_case(name, seed):
     rng = np.random.default_rng([seed, list(DRAWN).index(name)])
     frame, hidden = DRAWN[name](rng)
     whole = Coded.of(name, frame)
-    return Case(whole, with_hidden(whole, hidden, rng), "as drawn")
+    return Case(whole, with_hidden(whole, hidden, rng))

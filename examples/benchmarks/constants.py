@@ -1,7 +1,7 @@
 """The register of tuned numbers, and what happens when each of them is halved or doubled.
 
     python examples/benchmarks/constants.py list
-    python examples/benchmarks/constants.py run [--only TEXT] [--out constants.jsonl]
+    python examples/benchmarks/constants.py run [--only TEXT]
     python examples/benchmarks/constants.py page
 
 A tuned number is a name in capitals that a module of the package sets to a number or to a tuple
@@ -9,8 +9,8 @@ of numbers. ``run`` changes one at a time in a set of small tasks (fits by every
 posteriors, tables that are completed), and repeats those tasks in which a function that reads the
 number is called. Numbers between one half and two, such as shares and factors of safety, have
 their distance from one halved and doubled; whole numbers stay whole and at least one. Loops that
-numba has compiled hold the numbers that they were compiled with, so that these are listed and not
-changed. ``page`` writes the table of ``docs/constants.md`` from the last run.
+numba has compiled keep the numbers that they were compiled with, so that those of their modules
+are listed and not changed. ``page`` writes the table of ``docs/constants.md`` from the last run.
 """
 
 import argparse
@@ -101,17 +101,17 @@ def names_of(node):
 
 
 def module_files():
-    """The files of the package whose numbers are registered, by their modules' names."""
+    """The files of the package by their modules' names."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        place = path.relative_to(PACKAGE)
-        if place.parts[0] not in ELSEWHERE:
-            yield ".".join(("mcframe", *place.with_suffix("").parts)), path
+        yield ".".join(("mcframe", *path.relative_to(PACKAGE).with_suffix("").parts)), path
 
 
 def constants():
     """All tuned numbers of the package, in the order of the files."""
     found = []
     for module, path in module_files():
+        if path.relative_to(PACKAGE).parts[0] in ELSEWHERE:
+            continue
         text = path.read_text()
         for node in ast.parse(text).body:
             for name in names_of(node):
@@ -129,15 +129,14 @@ def changed(value, factor):
     if isinstance(value, int):
         return max(1, round(value * factor)) if value > 0 else value
     if 0.5 < abs(value) < 2.0 and value != 1.0:
-        near = 1.0 - (1.0 - abs(value)) * factor
-        return math.copysign(near if near > 0.0 else 0.5 * abs(value), value)
+        return math.copysign(1.0 - (1.0 - abs(value)) * factor, value)
     return value * factor
 
 
 # --------------------------------------------------------------------------- who reads the numbers
 
 
-def places_of(path, module):
+def places_of(path):
     """The functions of a file, by their first lines: the names that they read, and if compiled.
 
     And the names that the file imports, by the module that they come from.
@@ -149,8 +148,10 @@ def places_of(path, module):
                 imported[alias.asname or alias.name] = (node.module, alias.name)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-            names |= {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+            # Default values of arguments are bound when the module is imported.
+            body = [part for statement in node.body for part in ast.walk(statement)]
+            names = {part.id for part in body if isinstance(part, ast.Name)}
+            names |= {part.attr for part in body if isinstance(part, ast.Attribute)}
             decorators = " ".join(ast.unparse(d) for d in node.decorator_list)
             functions[first] = (names, any(word in decorators for word in COMPILERS))
     return functions, imported
@@ -160,13 +161,7 @@ class Readers:
     """Which functions read a number, and in which modules its name stands."""
 
     def __init__(self):
-        self.files = {
-            module: (str(path), *places_of(path, module))
-            for module, path in (
-                (".".join(("mcframe", *p.relative_to(PACKAGE).with_suffix("").parts)), p)
-                for p in sorted(PACKAGE.rglob("*.py"))
-            )
-        }
+        self.files = {module: (str(path), *places_of(path)) for module, path in module_files()}
 
     def homes(self, constant):
         """The modules that have the number under a name, with this name."""
@@ -256,7 +251,7 @@ def completed(frame):
 
 
 def pathed(model, data, verb, **options):
-    """A task: many fits, whose answer is the chosen weight or the scores."""
+    """A task: many fits, whose answers are their objectives or their scores."""
 
     def run():
         answer = verb(model, data, progress=False, **options)
@@ -414,17 +409,15 @@ def compared(before, after):
         elif relative.size:
             moved = max(moved, float(np.sqrt(np.mean(relative**2))))
     iterations = [sum(o.work for o in side.values()) for side in (before, after)]
-    seconds = [sum(o.seconds for o in side.values()) for side in (before, after)]
     return {
         "lost": lost,
         "objectives": beyond,
         "answers": moved,
         "iterations": iterations[1] / iterations[0] if iterations[0] else 1.0,
-        "cpu": seconds[1] / seconds[0] if seconds[0] else 1.0,
     }
 
 
-def run(only, out):
+def run(only):
     """Change each number, and write a line for it; lines of a run that was cut off stay."""
     readers, made = Readers(), tasks()
     print(f"{len(made)} tasks", flush=True)
@@ -433,8 +426,8 @@ def run(only, out):
     kept = cover(called, seconds)
     print(f"{len(made)} tasks, {len(kept)} kept, {sum(seconds[k] for k in kept):.1f} CPU s")
     before = {name: timed(made[name]) for name in kept}
-    written = {(line["key"], shown(line["value"])) for line in lines(out)}
-    with out.open("a") as file:
+    written = {(line["key"], shown(line["value"])) for line in lines() if "tasks" in line}
+    with REGISTER.open("a") as file:
         for constant in constants():
             if only not in constant.key or (constant.key, shown(constant.value)) in written:
                 continue
@@ -447,7 +440,10 @@ def run(only, out):
             elif names:
                 old = {name: before[name] for name in names}
                 for word, factor in (("half", 0.5), ("double", 2.0)):
-                    put(readers, constant, changed(constant.value, factor))
+                    value = changed(constant.value, factor)
+                    if value == constant.value:
+                        continue
+                    put(readers, constant, value)
                     try:
                         new = {name: timed(made[name]) for name in names}
                     finally:
@@ -460,9 +456,9 @@ def run(only, out):
 # --------------------------------------------------------------------------------------- the page
 
 
-def lines(path=REGISTER):
+def lines():
     """The lines of the register."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [json.loads(line) for line in REGISTER.read_text().splitlines()]
 
 
 def shown(value):
@@ -483,8 +479,6 @@ def effect(change):
         words.append(f"answers {100.0 * change['answers']:.2g} %")
     if not 0.95 < change["iterations"] < 1.05:
         words.append(f"iterations x {change['iterations']:.2f}")
-    if change["cpu"] > 1.5 or change["cpu"] < 0.67:
-        words.append(f"CPU x {change['cpu']:.1f}")
     return ", ".join(words) or "none"
 
 
@@ -497,7 +491,9 @@ def table():
     """The table of the page."""
     rows = ["| number | value | what it is for | halved | doubled |", "|---|---|---|---|---|"]
     for line in lines():
-        half, double = (effect(line[w]) if w in line else "" for w in ("half", "double"))
+        half, double = (
+            effect(line[w]) if w in line else "not changed" for w in ("half", "double")
+        )
         if line.get("compiled"):
             half = double = "compiled in"
         elif "tasks" not in line:
@@ -537,14 +533,13 @@ def main():
     commands.add_parser("list")
     running = commands.add_parser("run")
     running.add_argument("--only", default="", help="numbers whose name holds this text")
-    running.add_argument("--out", type=pathlib.Path, default=REGISTER)
     commands.add_parser("page")
     options = parser.parse_args()
     if options.command == "list":
         for constant in constants():
             print(constant.key, shown(constant.value), "|", first_sentence(constant.comment))
     elif options.command == "run":
-        run(options.only, options.out)
+        run(options.only)
     else:
         page()
 

@@ -27,16 +27,7 @@ SMALL_COLUMN_RATIO = 0.1
 MAX_DECREASE_RATIO = 0.95
 
 
-@stored(
-    recomputed=("evaluation", "after_sweeps"),
-    renamed_fields={
-        "to_fall": "remaining_decrease",
-        "settled": "large_converged",
-        "earlier": "previous",
-        "ahead": "pending_stages",
-        "begun": "objective_before",
-    },
-)
+@stored(recomputed=("evaluation", "after_sweeps"))
 @attrs.define(eq=False)
 class AlternatingState:
     """Z = U V' by its singular value decomposition, balanced, and the loss at its entries."""
@@ -346,12 +337,6 @@ STAGES: dict[str, Callable[[Program, AlternatingState], None]] = {
     "proximal step": proximal_step_in_complement,
     "extrapolate": extrapolate,
 }
-# Names of stages in checkpoints of an earlier version.
-FORMER_STAGES = {
-    "begin": "initial columns",
-    "relength": "rescale small columns",
-    "step aside": "proximal step",
-}
 
 
 @stored
@@ -450,13 +435,11 @@ class Alternating(Solver[Program, AlternatingState]):
         """The paused state with its entries evaluated again."""
         evaluation = program.evaluate(LowRank(paused.left, paused.right), paused.effects)
         shrinker = paused.shrinker.copy(rng)
-        stages = tuple(FORMER_STAGES.get(stage, stage) for stage in paused.pending_stages)
         return attrs.evolve(
             paused,
             evaluation=evaluation,
             effects=None,
             shrinker=shrinker,
-            pending_stages=stages,
         )
 
     def step(self, program: Program, state: AlternatingState) -> None:

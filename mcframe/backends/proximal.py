@@ -269,19 +269,7 @@ class ProximalTrial:
     residual: float  # L ||X_new - Y||
 
 
-@stored(
-    recomputed=("iterates", "evaluation", "evaluation_before"),
-    renamed_fields={
-        "first": "curvature_scale",
-        "used": "accepted_curvature",
-        "descent": "curvature_ratio",
-        "slowing": "ratio_exponent",
-        "measured": "measured_curvatures",
-        "past": "squared_change",
-        "settled": "steady_steps",
-        "patience": "steps_before_newton",
-    },
-)
+@stored(recomputed=("iterates", "evaluation", "evaluation_before"))
 @attrs.define(eq=False)
 class ProximalState:
     """The iterate X, the one before it, and the program evaluated at both."""

@@ -279,13 +279,19 @@ class Reference(Backend):
         null = null_size(compiled.program)
         for power in POWERS_OF_OBJECTIVE if small and self.solver != "SCS" else ():
             best = best_of(answers)[1]
-            unit = null * (abs(best.objective) / null) ** power
-            if best.gap <= tol or not 0.0 < unit < np.inf or time.perf_counter() >= until:
+            if best.gap <= tol or time.perf_counter() >= until:
+                break
+            with np.errstate(over="ignore", under="ignore"):
+                unit = float(null * (np.abs(best.objective) / null) ** power)
+            if not 0.0 < unit < np.inf:
                 break
             try:
                 answers.append(self.opinion(compiled, "CLARABEL", tol, until, unit)[:2])
             except (Silent, ArithmeticError, np.linalg.LinAlgError):
                 continue
+            except Falling:  # in units that are too small, directions are taken for rays
+                if best.bound == -np.inf:
+                    raise
         return answers
 
     def opinion(
@@ -299,8 +305,8 @@ class Reference(Backend):
         """One conic solver's answer, made feasible, its certificate, and if iterations ran out.
 
         The objective is divided by a scale, by default that of ``null_size``. With another one
-        all losses are stated of copies: where the optimum is far below the losses at Z = 0 their
-        gradients at its Z have few digits, their multipliers have all.
+        all losses with a conjugate are stated of copies: where the optimum is far below the losses
+        at Z = 0, their gradients at its Z have few digits, their multipliers have all.
 
         Losses that have no cone are stated by bounds from below: first by global ones, then
         again by ones that are tight around the answer, each time more closely, until they are

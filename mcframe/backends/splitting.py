@@ -53,13 +53,7 @@ BACKGROUND_REFUSAL = (
 )
 
 
-@stored(
-    renamed_fields={
-        "first": "first_stiffness",
-        "slow": "slow_updates",
-        "changed": "last_check",
-    }
-)
+@stored
 @attrs.define(eq=False)
 class Nonsmooth:
     """One nonsmooth part: its multiplier, its stiffness, and its last violation."""

@@ -62,7 +62,8 @@ class Statement:
     ) -> "Statement":
         """The statement; ``near`` says where approximated losses are to be tight.
 
-        With a program, its nonsmooth losses and terms are stated of copies, or all of its losses.
+        With a program, its nonsmooth losses and terms are stated of copies, or all losses with a
+        conjugate: without one, F* is known at the gradient alone, and at no multiplier.
         """
         nonsmooth = (
             set() if program is None else {id(t.term) for t in program.terms if not t.smooth}
@@ -71,7 +72,9 @@ class Statement:
         stated = cls(problem, {"Z": cp.Variable(problem.shape, name="Z")}, unit)
         for k, block in enumerate(problem.model.blocks):
             smooth = problem.likelihoods[block.name].smooth
-            copied = program is not None and (all_copied or not smooth)
+            copied = program is not None and (
+                not smooth or (all_copied and program.loss.block_losses[k].has_conjugate())
+            )
             stated.add_block(k, block, copied, (near or {}).get(block.name))
         for k, term in enumerate(problem.terms):
             stated.add_term(len(problem.model.blocks) + k, term, id(term) in nonsmooth)

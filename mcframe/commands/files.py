@@ -67,7 +67,7 @@ def read_table(
     dates: str | None = None,
     like: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Read a table of Arrow from a file.
+    """Read a table from a file: of Arrow, or of CSV in the first library that is installed.
 
     Parameters
     ----------

@@ -274,7 +274,8 @@ def impute(arguments: argparse.Namespace) -> Report:
             " posterior"
         )
     if arguments.backend != "auto" and not (arguments.model and method == "optimum"):
-        raise ModelError("--backend is that of the optimum of a model; add --model FILE")
+        remedy = "leave --method posterior out" if arguments.model else "add --model FILE"
+        raise ModelError(f"--backend is that of the optimum of a model; {remedy}")
     out = output(arguments, arguments.out)
     names = ["lower", "upper"] * bool(arguments.intervals)
     names += [f"draw{k + 1}" for k in range(arguments.draws or 0)]

@@ -33,7 +33,7 @@ from mcframe.numerics.row_squares import RowSquares
 class Penalty(ABC):
     """R, the term that covers all of Z."""
 
-    #: The word, a regularizer or a constraint; None for a ridge alone.
+    #: The word, a regularizer or a constraint; None for a ridge alone, and for R = 0.
     main: Term | None
     #: The weight of a ridge that joins it: ``ridge / 2 * ||Z||_F^2``.
     ridge: float = 0.0

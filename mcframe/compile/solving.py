@@ -321,15 +321,6 @@ class ObjectiveAt:
         floor = max(SMALL_GROUP_RATIO * float(np.max(self.sizes, initial=0.0)), MIN_SIZE)
         return float(np.max(np.abs(self.gradient) / np.maximum(self.sizes, floor), initial=0.0))
 
-    @property
-    def gradient_over_largest(self) -> float:
-        """The largest entry of the gradient relative to the largest size.
-
-        Beside its own size that of a class that a column does not have is 1 to the end.
-        """
-        largest = max(float(np.max(self.sizes, initial=0.0)), MIN_SIZE)
-        return float(np.max(np.abs(self.gradient), initial=0.0)) / largest
-
 
 def best_effects(
     design: Any,
@@ -407,13 +398,16 @@ def line_search(
 
     Slopes are compared, as values no longer distinguish effects near the answer. The slope of a
     convex function rises: the length is enclosed, then found by secants and by bisection of its
-    order of magnitude in turn. Infinite slopes lie beyond it.
+    order of magnitude in turn. Infinite slopes lie beyond it. Where the slope is positive the
+    value is compared, too: beyond a kink it may be far above the first one with a small slope.
     """
+    highest = current.value + 1e-14 * current.sums.summands
     low, high, slope_low, slope_high, length = 0.0, np.inf, slope, np.inf, 1.0
     for k in range(MAX_TRIALS):
-        trial = at(current.effects + length * step)
+        tried, trial = length, at(current.effects + length * step)
         slope_here = float(np.dot(trial.gradient, step))
-        if abs(slope_here) <= MAX_SLOPE_RATIO * abs(slope):
+        is_flat = abs(slope_here) <= MAX_SLOPE_RATIO * abs(slope)
+        if is_flat and (slope_here <= 0.0 or trial.value <= highest):
             break
         if slope_here < 0.0:
             low, slope_low = length, slope_here
@@ -426,17 +420,14 @@ def line_search(
             break
         secant = low - (high - low) * slope_low / (slope_high - slope_low)
         if low == 0.0:
-            length = (
-                max(secant, MIN_SHORTENING * high)
-                if np.isfinite(secant)
-                else MIN_SHORTENING * high
-            )
+            shortest = MIN_SHORTENING * high
+            length = max(secant, shortest) if np.isfinite(secant) and not is_flat else shortest
         elif k % 2 and np.isfinite(secant):
             margin = 0.1 * (high - low)
             length = min(max(secant, low + margin), high - margin)
         else:
             length = float(np.sqrt(low) * np.sqrt(high))
-    return trial, length
+    return trial, tried
 
 
 def newton_step(objective: ObjectiveAt, likelihood: Any) -> Array:

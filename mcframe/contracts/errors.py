@@ -15,6 +15,7 @@ __all__ = [
     "NotCertifiedWarning",
     "NotConvergedWarning",
     "NothingFeasible",
+    "UndefinedScoreWarning",
     "UnobservedWarning",
 ]
 

@@ -93,7 +93,8 @@ def stored(
     Raises
     ------
     ModelError
-        If attrs has not made the class, or it has no field of a name that an option says it has.
+        If attrs has not made the class, if it lacks a field that an option says it has, or has one
+        that an option says it had.
 
     Examples
     --------

@@ -394,7 +394,7 @@ class Spectral(Term, Prox):
 
     @property
     def largest_sum(self) -> float | None:
-        """r where the term is the set of sums of singular values of at most r, else None."""
+        """r of the set of matrices whose singular values sum to at most r, else None."""
         return None
 
     @abstractmethod

@@ -20,6 +20,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask, class_offers
 from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.stored_classes import is_inside
 
 Options = ParamSpec("Options")
 ResultT = TypeVar("ResultT")
@@ -440,13 +441,13 @@ def unknown_option(
 def suggest_options(*classes: Any, methods: bool = False) -> None:
     """Let classes say which option was probably meant, as ``suggests_options`` does.
 
-    It is what makes an object that does, and with ``methods`` their public methods, too. What is
-    no class, and errors, stay as they are.
+    Their constructors do, and with ``methods`` their public methods, too. Values that are no
+    classes, and classes of errors, are left alone.
     """
     for kind in classes:
         if not isinstance(kind, type) or issubclass(kind, BaseException):
             continue
-        bases = [base for base in kind.__mro__ if base.__module__.startswith("mcframe")]
+        bases = [base for base in kind.__mro__ if is_inside(base)]
         public = [name for base in bases for name in vars(base) if not name.startswith("_")]
         names = public if methods else []
         for name in ["__new__", "__init__", *names]:

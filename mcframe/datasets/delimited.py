@@ -19,8 +19,8 @@ from mcframe.contracts.validators import counted
 
 # Cells that are missing in every table of text, beside those that a caller names.
 MISSING = ("", "NA", "NaN", "nan")
-# What may stand between two cells where the given delimiter never does.
-DELIMITERS = ",;\t|"
+# What may stand between two cells where the given delimiter never does, the likeliest first.
+DELIMITERS = ";,\t|"
 # Marks of bytes that begin a text in UTF-16.
 WIDE = (b"\xff\xfe", b"\xfe\xff")
 # Texts of a column that are all numbers, or all dates, and what they become. Numbers that begin
@@ -153,8 +153,9 @@ def read_cells(file: Path, dialect: Dialect) -> TextTable:
         raise DataError(f"{file}: the first line is empty; it must name the columns")
     if '"' in text and any("\n" in cell or "\r" in cell for row in rows for cell in row):
         check_quotes(file, text, delimiter)
-    if len(names) == 1 and any(mark in names[0] for mark in DELIMITERS):
-        option = dialect.option("delimiter", next(m for m in ";,\t|" if m in names[0]))
+    others = [mark for mark in DELIMITERS if mark in names[0] and mark != delimiter]
+    if len(names) == 1 and others:
+        option = dialect.option("delimiter", others[0])
         raise DataError(
             f"{file} has a single column, called {names[0]!r}; give what stands between two"
             f" cells, such as {option}"

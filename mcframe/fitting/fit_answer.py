@@ -505,7 +505,7 @@ class Fit(BlockAnswer["FitPictures"]):
                 f"block {block!r}: normal scores have a density, and the values that they are read"
                 " back to have none; take standardize=True or 'robust'"
             )
-        check_size(self.problem, block)
+        check_size(block, self.problem.n_items, self.problem.n_latent(block))
         likelihood = self.likelihood(block)
         if not isinstance(likelihood, Distribution):
             raise ModelError(

@@ -90,10 +90,10 @@ class NewRows(Rows):
 
     def table(self, name: str) -> Table:
         """The observed entries of a block, if it was given, with the labels of an answer."""
-        fitted = self.problem.tables[name]
-        nowhere = np.zeros(0, dtype=np.intp)
-        empty = Table((self.latent.shape[0], fitted.shape[1]), nowhere, nowhere, np.zeros(0))
-        table = self.tables.get(name, empty.on_standard_of(fitted)).observed_entries()
+        fitted, table = self.problem.tables[name], self.tables.get(name)
+        if table is None:
+            table = table_without_entries(self.problem, name, self.latent.shape[0])
+        table = table.observed_entries()
         names = table.names if fitted.names is None else fitted.names
         return attrs.evolve(table, index=self.index, names=names)
 
@@ -140,7 +140,7 @@ def block_losses_of(
             continue
         block, likelihood = problem.model.block(name), problem.likelihood(name, effects)
         rows, columns, y = table.rows[entries], table.columns[entries], table.values[entries]
-        width = likelihood.width
+        rows_of_part, width = rows - part.start, likelihood.width
         scale: Any = problem.scale(name)
         if costs is not None:
             scale = scale / costs[rows]
@@ -150,11 +150,10 @@ def block_losses_of(
         if likelihood.location:
             transforms = Chain.of(*table.pending, origin_of_biases(problem, name))
             y = transforms.apply(y, rows, columns)
-            origin = origin_of(layout, rows - part.start, columns, y)
-            y = y if origin is None else y - origin[rows - part.start]
+            origin = origin_of(layout, rows_of_part, columns, y)
+            y = y if origin is None else y - origin[rows_of_part]
         else:
             fixed_part = table.pending.invert(fixed_part, *places)
-        rows = rows - part.start
         try:
             block_loss = BlockLoss.of(
                 layout,
@@ -163,7 +162,7 @@ def block_losses_of(
                 likelihood=likelihood,
                 scale=scale if table.weights is None else scale * table.weights[entries],
                 y=y,
-                rows=rows,
+                rows=rows_of_part,
                 columns=columns,
                 part=slice(begun, begun + y.size * width),
                 offset=fixed_part,
@@ -186,6 +185,13 @@ def row_costs(problem: Problem, tables: Mapping[str, Table]) -> Array | None:
     assert problem.totals.counts is not None
     scales = problem.totals.counts.row_scales(shares[0], row_counts(problem.model, tables))
     return np.square(scales)
+
+
+def table_without_entries(problem: Problem, name: str, n_rows: int) -> Table:
+    """The table of a block of which new rows have no entry."""
+    fitted, nowhere = problem.tables[name], np.zeros(0, dtype=np.intp)
+    empty = Table((n_rows, fitted.shape[1]), nowhere, nowhere, np.zeros(0))
+    return empty.on_standard_of(fitted)
 
 
 def report(problem: Problem, tables: Mapping[str, Table], off: Mask, index: Any) -> None:

@@ -80,7 +80,7 @@ class FittedRows(Rows):
 
     def predictor(self, name: str) -> Array:
         """Z + effects + offset of a block, dense; a ``DataError`` where memory is too small."""
-        check_size(self.problem, name)
+        check_size(name, self.problem.n_items, self.problem.n_latent(name))
         problem = self.problem
         z = self.latent.columns(problem.columns(name)).dense()
         rows, columns = np.ogrid[: z.shape[0], : z.shape[1]]
@@ -113,9 +113,8 @@ class FittedRows(Rows):
         return self.likelihood(name).of_label.value(z, y)
 
 
-def check_size(problem: Problem, name: str) -> None:
-    """Raise a ``DataError`` where an answer for every entry of a block does not fit in memory."""
-    n_rows, width = problem.n_items, problem.n_latent(name)
+def check_size(name: str, n_rows: int, width: int) -> None:
+    """Raise a ``DataError`` where an answer for so many rows and columns of Z takes too much."""
     gigabytes = 8e-9 * ARRAYS_PER_ANSWER * n_rows * width
     memory = physical_gigabytes()
     if gigabytes > MEMORY_SHARE * memory:
@@ -370,7 +369,7 @@ class Cells:
         if rows is not None or columns is not None:
             row, column = checked_places(block, table.shape, rows, columns)
             return cls(table, row, column, row.shape)
-        check_size(problem, block)
+        check_size(block, table.shape[0], problem.n_latent(block))
         row, column = (places.ravel() for places in np.indices(table.shape))
         return cls(table, row, column, table.shape, problem.model.block(block).likelihood.width)
 

@@ -94,9 +94,10 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
     infimum = 0.0  # not attained: z would have to be infinite
 
     def why_suspicious(self, shape: Shape, rows: IntArray, y: Array) -> str | None:
-        """True if K columns are rather one variable, with a column of 0 and 1 for each class.
+        """Why K columns are rather one variable, with a column of 0 and 1 for each class.
 
-        Each column of data is a variable of its own, so that they would be read as K of them.
+        None if they are not. Each column of data is a variable of its own, so that they would be
+        read as K of them.
         """
         if shape[1] != self.classes or self.classes == 2 or np.any(y > 1.0):
             return None

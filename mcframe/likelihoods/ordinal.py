@@ -105,11 +105,11 @@ class Ordinal(
 
     @property
     def values(self) -> Array:
-        """The levels that occur, from the lowest on."""
+        """All levels, from the lowest on."""
         return self.lowest + np.arange(float(self.levels))
 
     def from_zero(self) -> "Ordinal":
-        """Levels with the same thresholds, the lowest of which is 0."""
+        """The same thresholds, for levels that begin at 0."""
         return attrs.evolve(self, lowest=0)
 
     @property

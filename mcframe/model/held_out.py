@@ -26,12 +26,6 @@ def observed_entries(problem: Problem) -> dict[str, Table]:
     return {name: problem.tables[name].observed_entries().in_data_units() for name in names}
 
 
-def entries_of(values: Array) -> Table:
-    """Return the observed entries of an array (n x d), NaN where missing."""
-    rows, columns = np.nonzero(~np.isnan(values))
-    return Table(values.shape, rows, columns, values[rows, columns])
-
-
 def data_of(table: Table, width: int) -> Observations:
     """Return the entries of a block as data, with their weights, and the offsets of all cells.
 
@@ -171,9 +165,7 @@ def dealt(strata: Any, count: int, start: int = 0) -> IntArray:
 
 
 def dealt_cells(codes: Array, count: int, rng: np.random.Generator) -> IntArray:
-    """Return the part of each observed entry of a table (n x n_columns).
-
-    Other cells have ``NEVER_HELD_OUT``.
+    """Return the part of each observed entry of a table (n x n_columns), else ``NEVER_HELD_OUT``.
 
     Column by column, entries with the same value in turn, so that each part has its share of a
     rare one. The order of columns has no influence.

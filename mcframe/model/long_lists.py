@@ -101,15 +101,17 @@ def list_of_entries(
         if rows is None or columns is None:
             continue
         value, is_named = (target, True) if target else value_among(names, keys)
-        if list_cells(rows, columns) or (by_names and is_named and not are_times(keys)):
+        is_list = list_cells(rows, columns)  # which has no pair twice
+        if is_list or (by_names and is_named and not are_times(keys)):
             n_rows, n_columns = int(rows.max()) + 1, int(columns.max()) + 1
+            are_unique = is_list or np.unique(rows * n_columns + columns).size == rows.size
             return ListOfEntries(
                 tuple(names),
                 *keys,
                 value,
                 rows.size,
                 (n_rows, n_columns),
-                bool(np.unique(rows * n_columns + columns).size == rows.size),
+                bool(are_unique),
                 target,
             )
     return None

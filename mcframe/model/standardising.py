@@ -10,6 +10,7 @@ from mcframe.contracts.likelihood import Likelihood, fits_parameters
 from mcframe.contracts.rounding import EPS
 from mcframe.model.best_constants import (
     AtConstants,
+    best_constants,
     best_constants_of_entries,
     no_predictors,
     with_best_parameters,
@@ -104,7 +105,10 @@ def losses_at_best_constants(
             )
             losses[of_column] = fitted.value(offsets[of_column], values[of_column])
         return mean_losses(*sums.lost(losses))
-    return mean_losses(*sums.lost_at(best_constants_of_entries(sums)))
+    if likelihood.width > 1:
+        return mean_losses(*sums.lost_at(best_constants_of_entries(sums)))
+    # Where several constants are best, their losses are the same.
+    return mean_losses(*sums.lost_at(best_constants(likelihood, sums, n_columns)))
 
 
 def mean_losses(total: Array, lost: Array, sizes: Array) -> Array:

@@ -205,7 +205,7 @@ class Table:
 
     @property
     def rows_with_entries(self) -> Mask:
-        """A mask of the rows with an entry, or an unwritten cell, that carries loss."""
+        """A mask of the rows with an entry, or an implicit cell, that carries loss."""
         occupied = np.full(self.shape[0], self.has_implicit_cells)
         occupied[self.rows] = True
         return occupied

@@ -5,6 +5,7 @@ effects; its losses take what comes out. Predictors go back the same way. ``Tabl
 ``Problem.transforms`` compose the chain of a block, and ``mc.explain`` prints it.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 
@@ -140,13 +141,16 @@ class CellNumbers:
 
     def at(self, rows: IntArray, columns: IntArray) -> Array:
         """Return the numbers of some cells, of the shape that rows and columns have together."""
-        if self.cells is None:
-            return np.broadcast_to(self.numbers, self.shape)[rows, columns]
-        wanted = np.asarray(rows, dtype=np.int64) * self.shape[1] + columns
+        shape = np.broadcast_shapes(np.shape(rows), np.shape(columns))
+        if self.cells is None:  # the sides of length 1 are broadcast, and take no memory
+            n_rows, n_columns = self.numbers.shape
+            numbers = self.numbers[rows if n_rows > 1 else 0, columns if n_columns > 1 else 0]
+            return np.broadcast_to(numbers, shape)
         if not self.cells.size:
-            return np.zeros(wanted.shape)
-        if wanted.size >= self.shape[0] * self.shape[1]:  # a search for each would take longer
+            return np.zeros(shape)
+        if math.prod(shape) >= math.prod(self.shape):  # a search for each would take longer
             return self.dense()[rows, columns]
+        wanted = np.asarray(rows, dtype=np.int64) * self.shape[1] + columns
         places = np.minimum(np.searchsorted(self.cells, wanted), self.cells.size - 1)
         return np.where(self.cells[places] == wanted, self.numbers[places], 0.0)
 

@@ -8,10 +8,10 @@ multiplications in each loop, and four times as many for variances.
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.numerics.kernels import FAST_MATH
 from mcframe.numerics.row_mixtures import invert
 from mcframe.runtime.machine import compiled
 
-FAST_MATH = {"reassoc", "contract", "nsz"}
 # Beside offsets that factors have to make up for, an inverse alone leaves no digits of z.
 REFINEMENT_STEPS = 2
 # An inverse of a matrix of unit diagonal that is larger than this is rounding.

@@ -19,7 +19,7 @@ LANES = 4
 VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 FIRST_LANE = ir.Constant(ir.IntType(32), 0)
 BROADCAST_LANES = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-ALIGNMENT_BYTES = 8  # bytes, to which rows are aligned
+ALIGNMENT_BYTES = 8  # of rows
 
 
 def typed_sum(typing: Any, out: Any, row: Any, factor: Any, thin: Any, other: Any) -> Any:

@@ -138,7 +138,7 @@ class LowRankRows:
     def leave_one_out(
         self, values: Array, noise: float, column_of_number: IntArray
     ) -> tuple[Array, Array]:
-        """Conditional mean and variance of each observed number; see ``row_mixtures``.
+        """Conditional mean and variance of each observed number; see ``leave_one_out``.
 
         With A = G + noise of the observed numbers the inverse of their covariance is
         ``A^-1 - A^-1 U M^-1 U' A^-1``.

@@ -307,9 +307,8 @@ def evidence_of(table: Incomplete, rows: RowMixture) -> tuple[Array, Array]:
     evidence, weights = np.empty(len(table.values)), np.empty((len(table.values), len(rows.means)))
 
     def find_evidence(block: IntArray, base_covariances: Array, solve: Solve) -> None:
-        not_needed = np.empty_like(
-            base_covariances[:0]
-        )  # no view: widths of a file cannot be written to
+        # No view: covariances that were read from a file cannot be written to.
+        not_needed = np.empty_like(base_covariances[:0])
         _, evidence[block], weights[block] = solve(not_needed, not_needed)
 
     for form in table.forms:

@@ -12,7 +12,7 @@ from mcframe.backends.row_space import RowSpace
 from mcframe.compile import Program, demand_determined
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
 from mcframe.contracts.solver import Solver
-from mcframe.contracts.validators import is_word
+from mcframe.contracts.validators import as_given, is_word
 from mcframe.fitting.fit import resumed
 from mcframe.fitting.fit_answer import CompactState, Fit
 from mcframe.model import Model
@@ -121,9 +121,9 @@ def solver_for(backend: object) -> Solver[Program, Any]:
     if is_word(backend, "auto", Alternating.name):
         return Alternating()
     raise BackendError(
-        f"backend={backend!r} was given; rows in partitions are fitted by 'alternating' alone,"
-        " or by a solver of your own that declares sums_over_rows, since the others hold all of Z,"
-        " or a number for each entry, in one place"
+        f"backend={as_given(backend)} was given; rows in partitions are fitted by 'alternating'"
+        " alone, or by a solver of your own that declares sums_over_rows, since the others hold"
+        " all of Z, or a number for each entry, in one place"
     )
 
 

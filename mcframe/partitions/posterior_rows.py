@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.fitting.new_rows import table_without_entries
 from mcframe.model import Problem
 from mcframe.partitions.executor import WHY_NOT_STORED, Partitions
 from mcframe.partitions.part import PART, PROGRAM, ElementwiseMin, Part
@@ -14,7 +15,6 @@ from mcframe.posterior.observed import (
     Observed,
     ObservedBlock,
     Summary,
-    table_without_entries,
     with_computed_summaries,
 )
 from mcframe.posterior.row_pass import RowPass, RowSums, row_pass, row_sums

@@ -22,13 +22,13 @@ from mcframe.contracts.validators import (
     without_former_options,
 )
 from mcframe.fitting.base_answer import BlockAnswer
-from mcframe.fitting.new_rows import tables_of_new_rows
-from mcframe.fitting.prediction import Cells, check_size, checked_places, table_of_values
+from mcframe.fitting.new_rows import table_without_entries, tables_of_new_rows
+from mcframe.fitting.prediction import Cells, checked_places, table_of_values
 from mcframe.model import Model
 from mcframe.model.table import Table
 from mcframe.posterior.conformal import ConformalPredictions, conformalized
 from mcframe.posterior.estimation import Sweep, estimate
-from mcframe.posterior.observed import Observed, table_without_entries
+from mcframe.posterior.observed import Observed
 from mcframe.posterior.predictive import (
     Predictive,
     noise_of,
@@ -216,9 +216,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
             probabilities = self.probabilities(block, rows, columns, pairs=pairs)
             return smallest_sets_on_average(probabilities, level)
         cells = self._cells(block, rows, columns, pairs)
-        return cells.array(
-            self._evaluated_by_value(cells, block, lambda part: part.smallest_sets(level))
-        )
+        return cells.array(self._evaluated(cells, block, lambda part: part.smallest_sets(level)))
 
     def probabilities(
         self,
@@ -234,9 +232,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         ``pairs`` and ``unknown`` as in ``sd``.
         """
         cells = self._cells(block, rows, columns, pairs, unknown)
-        return cells.array(
-            self._evaluated_by_value(cells, block, lambda part: part.probabilities()[1])
-        )
+        return cells.array(self._evaluated(cells, block, lambda part: part.probabilities()[1]))
 
     def log_predictive_density(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
         """log p(value | data) of new observations at some entries.
@@ -302,9 +298,8 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         Numbers and counts are filled with their mean; labels, levels and classes with the most
         probable value.
         """
-        self.model.block(block)
-        check_size(self.problem, block)
-        table, declared = self.tables[block].observed_entries(), self.model.block(block)
+        declared = self.model.block(block)
+        table = self.tables[block].observed_entries()
 
         def filling(predictive: Predictive) -> Array:
             if not has_probabilities(predictive.likelihood):
@@ -478,14 +473,10 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     def _evaluated(self, cells: Cells, block: str, function: PredictiveFunction) -> Array:
         """A function of the predictive distributions at cells (n, ...)."""
         answers = [function(part) for part in self._predictives(block, cells.rows, cells.columns)]
+        if not answers and all(cells.table.shape):  # dtype and shape are those at any cell
+            first = np.zeros(1, dtype=np.intp)
+            answers = [function(part)[:0] for part in self._predictives(block, first, first)]
         return np.concatenate(answers) if answers else np.zeros(0)
-
-    def _evaluated_by_value(self, cells: Cells, block: str, function: PredictiveFunction) -> Array:
-        """A function of the predictive distributions by label, level or class (n x V)."""
-        numbers = self._evaluated(cells, block, function)
-        if not numbers.size:  # without cells: dtype and width are those at any cell
-            numbers = self._evaluated(self._cells(block, [0], [0]), block, function)[:0]
-        return numbers
 
     def _means_at(self, block: str, rows: Any, columns: Any) -> Array:
         """The mean at positions, also beyond the bounds of the block."""

@@ -169,7 +169,7 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         probabilities = self.posterior.probabilities(block, cells.rows, cells.columns)
         chosen = 1.0 - probabilities <= most[:, None]
         chosen[np.arange(len(chosen)), np.argmax(probabilities, axis=1)] = True
-        return cells.array(chosen).astype(bool)
+        return np.asarray(cells.array(chosen), dtype=bool)
 
     def _quantiles(
         self, block: str, what: str, level: float | None, rows: Any, columns: Any, pairs: Any
@@ -348,7 +348,7 @@ def odds_of(
     if missingness == "rank1":
         probability_of = product_of_shares(table)
     elif missingness == "bernoulli":
-        check_size(posterior.problem, name)
+        check_size(name, table.shape[0], posterior.problem.n_latent(name))
         probability_of = logistic(table, posterior_of, seed)
     else:
         raise ModelError(

@@ -371,13 +371,6 @@ def rounding_of(offset: Array | float, slopes: Array) -> float:
     return EPS * float(np.sum(np.abs(offset * slopes))) if np.ndim(offset) else 0.0
 
 
-def table_without_entries(problem: Problem, name: str, n_rows: int) -> Table:
-    """The table of a block of which new rows have no entry."""
-    fitted, nowhere = problem.tables[name], np.zeros(0, dtype=np.intp)
-    empty = Table((n_rows, fitted.shape[1]), nowhere, nowhere, np.zeros(0))
-    return empty.on_standard_of(fitted)
-
-
 def with_computed_summaries(entries: Observed, sum_over_entries: Callable[..., Any]) -> Observed:
     """The entries with a summary of each block, which takes three sums over all entries.
 

@@ -19,7 +19,8 @@ from scipy.special import logsumexp, ndtri, stdtrit
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.stored_classes import stored
-from mcframe.model.held_out import Held, HeldOut, entries_of
+from mcframe.model.forms import table_of_numbers
+from mcframe.model.held_out import Held, HeldOut
 from mcframe.model.transforms import grouped
 from mcframe.numerics.inverse_wishart import digammas, divergence, log_gammas
 from mcframe.numerics.low_rank_rows import LowRankRows
@@ -397,13 +398,16 @@ class RowsPosterior:
         return posterior_given(table, after.predictive, after, (*self.history, evidence))
 
     def extrapolated(self, after: "RowsPosterior", length: float) -> "RowsPosterior":
-        """The posterior with parameters ``length`` times as far away as those of ``after``."""
+        """Return ``after`` with parameters ``length`` times as far away.
+
+        Responsibilities stay those of ``after``; the next step computes them anew.
+        """
         if self.parameters is None or after.parameters is None:
             return after
         parameters = self.parameters.extrapolated(after.parameters, length)
         if parameters is after.parameters:
             return after
-        return posterior_given(after.table, parameters.predictive, parameters, after.history)
+        return attrs.evolve(after, components=parameters.predictive, parameters=parameters)
 
 
 # Exponents of variances lie between these, and are found by so many bisections. The precision of
@@ -613,7 +617,7 @@ def drawn_from_columns(numbers: Array, seed: int) -> HeldOut:
 
     So that neither the order of the columns nor their units matter.
     """
-    table = entries_of(numbers)
+    table = table_of_numbers(numbers)
     scored = np.zeros(table.n_entries, dtype=bool)
     order, starts = grouped(table.columns, numbers.shape[1])
     for start, stop in itertools.pairwise(starts):

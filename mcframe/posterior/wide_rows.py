@@ -132,7 +132,7 @@ class WideParameters(EMParameters[WideMoments]):
 
     @property
     def counts(self) -> Array:
-        """The number of rows that the prior mean counts as (1,)."""
+        """The number of rows that the mean counts as, those of its prior included (1,)."""
         return np.array([self.prior.mean_rows + len(self.means_of_rows)])
 
     @property

@@ -241,8 +241,8 @@ def checked_models(models: Any) -> tuple[Model, ...]:
         listed = ()
     if not listed or not all(isinstance(model, Model) for model in listed):
         wrong = models
-        if not isinstance(models, str):
-            wrong = next((model for model in listed if not isinstance(model, Model)), models)
+        if isinstance(models, list | tuple):
+            wrong = next((model for model in models if not isinstance(model, Model)), models)
         raise ModelError(
             f"models={as_given(wrong)} were given; a Model or a list of them is needed"
         )

@@ -296,7 +296,7 @@ class RowFolds(Splitter):
                 f" {sizes.size}; give more {what}, or ask for fewer folds (n_splits=), at least 2"
             )
         if self.groups is None:
-            return dealt(rng.permutation(n_items), self.n_splits)
+            return rng.permutation(n_items) % self.n_splits
         # The largest group first, into the part that has the fewest rows.
         drawn = rng.permutation(sizes.size)
         part, rows = np.zeros(sizes.size, dtype=np.intp), np.zeros(self.n_splits)
@@ -552,14 +552,14 @@ def folds_of(
         if not any(held.any() for held in test.values()):
             raise DataError(f"fold {k} holds out not one entry; ask for fewer folds")
         held_out = HeldOut(observed, train, test)
-        new_rows = held_out.new_rows if cv.new_rows else None
+        observed_rows = held_out.new_rows if cv.new_rows else None
         folds.append(
             Fold(
                 held_out.remaining(data),
                 held_out.values,
-                digest_of([dict(train), dict(test), new_rows]),
+                digest_of([dict(train), dict(test), observed_rows]),
                 {name: float(np.mean(train[name])) for name in observed},
-                None if new_rows is None else held_out.part_of(data, new_rows),
+                None if observed_rows is None else held_out.part_of(data, observed_rows),
             )
         )
     return tuple(folds)

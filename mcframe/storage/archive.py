@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+import stat
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -187,7 +188,11 @@ class Archive:
         To read one may take forever, and a new file moved into its place would delete it, where
         the user may, even ``/dev/null``.
         """
-        if self.path.exists() and not (self.path.is_file() or self.path.is_dir()):
+        try:
+            mode = self.path.stat().st_mode
+        except OSError:  # whoever opens it says what is wrong
+            return
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise DataError(
                 f"{self.word} {self.path} is a device or a pipe, and no file; give the path of a"
                 " file"

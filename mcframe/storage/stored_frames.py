@@ -45,7 +45,7 @@ def of_frame(frame: Any) -> Parts:
 
 def is_plain_note(key: object, note: object) -> bool:
     """Return True for a note beside a frame that files can hold: a number or a text by name."""
-    return isinstance(key, str) and isinstance(note, bool | int | float | str)
+    return type(key) is str and type(note) in (bool, int, float, str)
 
 
 def frame_of(index: Any, columns: Any, of: Any, notes: Mapping[str, Any] | None = None) -> Any:

@@ -62,11 +62,13 @@ class RawPredictions:
         likelihood = fit.model.block(block).likelihood if is_posterior else fit.likelihood(block)
         if likelihood.kind is ValueKind.LEVEL:
             return cls(probabilities_of_levels(fit, block, rows, columns))
-        shape = (rows.size, -1) if rows.size else (0, 1)  # of no entries no width follows
-        means = np.asarray(fit.predict(block, rows, columns)).reshape(shape)
+        predicted = np.asarray(fit.predict(block, rows, columns))
+        means = predicted.reshape(rows.size, likelihood.width)
         units = fit.problem.tables[block].units
+        if not (is_posterior and with_variances and units):
+            return cls(means)
         unit = units.unit(columns)
-        if not (is_posterior and with_variances and units) or unit is None:
+        if unit is None:
             return cls(means)
         variances = np.square(fit.sd(block, rows, columns) / unit)
         return cls(means, variances.reshape(means.shape))

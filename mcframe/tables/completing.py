@@ -99,9 +99,9 @@ def complete(
     Raises
     ------
     DataError, ModelError
-        As in ``declare``; if ``random_state`` is none of these; if there are fewer than 3 groups,
-        or not one label for each row; if the method is neither, or is "posterior" together with a
-        likelihood.
+        As in ``declare``; if ``random_state`` is none of these; if there are fewer than 3 groups
+        (4 in a table of more than 200,000 numbers), or not one label for each row; if the method
+        is neither, or is "posterior" together with a likelihood.
 
     Examples
     --------

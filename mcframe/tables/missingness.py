@@ -6,15 +6,12 @@ import scipy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.tables.coding import most_likely
-from mcframe.tables.number_tables import standardized
+from mcframe.tables.number_tables import first_numbers, standardized
 
 # Another column is hidden together with a held-out entry if its share of missing entries is larger
 # in rows that lack the column of that entry, by at least this and ``LEAST_DEVIATIONS`` standard
 # errors.
 LEAST_EXCESS_MISSING = 0.1
-# At least so many entries of such a column are held out, and more as long as their number times
-# the cube of the number of columns is at most the second number.
-FEWEST_CO_MASKED, CO_MASKING_WORK = 200, 1e10
 
 
 @attrs.frozen(eq=False)
@@ -124,9 +121,7 @@ class Missingness:
         column_of_number : array of integers (d,)
             The column that each number belongs to, from 0, in ascending order.
         """
-        missing = np.isnan(
-            values[:, np.searchsorted(column_of_number, np.arange(column_of_number[-1] + 1))]
-        )
+        missing = np.isnan(values[:, first_numbers(column_of_number)])
         counts = np.count_nonzero(missing, axis=0)
         columns = np.flatnonzero(np.minimum(counts, len(missing) - counts) >= FEWEST_MISSING)
         missingness = [cls(None, np.ones(len(missing))) for _ in counts]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.model.transforms import AffineUnits, affine_units
@@ -35,6 +35,11 @@ def number_block(name: str) -> Block:
 def factor_model(blocks: Sequence[Block]) -> Model:
     """The model of blocks whose rows and columns have Gaussian factors."""
     return Model([attrs.evolve(block, bias=True) for block in blocks], [NuclearNorm()])
+
+
+def first_numbers(column_of_number: IntArray) -> IntArray:
+    """Return the place of the first number of each column; numbers (d,) name theirs, ascending."""
+    return np.searchsorted(column_of_number, np.arange(column_of_number[-1] + 1))
 
 
 def standard_units(values: Array) -> AffineUnits:

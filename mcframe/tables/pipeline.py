@@ -23,12 +23,7 @@ from mcframe.tables.column_types import ReadTable
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import DeclaredColumn, as_numbers, in_content_order
-from mcframe.tables.missingness import (
-    CO_MASKING_WORK,
-    FEWEST_CO_MASKED,
-    CoMissingness,
-    Missingness,
-)
+from mcframe.tables.missingness import CoMissingness, Missingness
 from mcframe.tables.number_tables import number_block, takes_factors
 from mcframe.tables.rows_choice import COMPONENTS_TRIED, RowsChoice, choose_rows
 from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts
@@ -42,6 +37,10 @@ MOST_NUMBERS_FOR_CHOICE = 200_000
 # badly: in tables of 8, 10 and 12 places with two coordinates the log loss of one Gaussian was
 # .24 to .47 of that of mixtures.
 MOST_CLASSES_FOR_MIXTURE = 6
+# Of a column that goes missing together with others at most so many entries are held out, or more
+# as long as their number, times that of such columns, times the cube of the numbers in a row, is
+# at most the second number.
+FEWEST_CO_MASKED, CO_MASKING_WORK = 200, 1e10
 
 
 @attrs.frozen(eq=False)

@@ -12,6 +12,7 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import counted
 from mcframe.model import Block, Model
 from mcframe.model.held_out import HeldOut
+from mcframe.model.transforms import AffineUnits
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.joint import NOISE_SHARE
 from mcframe.posterior.rows import RowsPosterior, student_variance_inflation, variance_exponents_of
@@ -111,7 +112,10 @@ class RowsChoice:
         fitted = posterior(model, data, tol=FINAL_TOLERANCE, **options)
         rows, exponents, final_moments = fitted.engine.rows, None, None
         if moments:
-            final_moments = self.predict_held_out(rows, folds)
+            # The folds may hold a part of the rows, whose units are others.
+            numbers = [np.asarray(data[block.name], dtype=np.float64) for block in model.blocks]
+            units = standard_units(np.hstack(numbers))
+            final_moments = self.predict_held_out(rows, folds, units)
             exponents = variance_exponents_of(
                 errors_of(folds, moments)[0], final_moments.variances
             )
@@ -123,15 +127,16 @@ class RowsChoice:
             final_moments = attrs.evolve(final_moments, variances=variances)
         return attrs.evolve(fitted, engine=attrs.evolve(fitted.engine, rows=rows)), final_moments
 
-    def predict_held_out(self, rows: RowsPosterior, folds: Sequence[RowsFold]) -> HeldOutMoments:
-        """Moments of all held-out numbers under one posterior.
+    def predict_held_out(
+        self, rows: RowsPosterior, folds: Sequence[RowsFold], units: AffineUnits
+    ) -> HeldOutMoments:
+        """Moments of all held-out numbers under one posterior, whose numbers are in these units.
 
         No number is held out in two folds.
         """
         if not folds[0].n_features:  # what else is held out does not matter
             held_out = HeldOut.of_all([fold.held_out for fold in folds])
             folds = [attrs.evolve(folds[0], held_out=held_out)]
-        units = standard_units(folds[0].values)
         means, variances = np.full((2, *folds[0].values.shape), np.nan)
         for fold in folds:
             moments = fold.moments_in_units(rows, units, self.feature_noise)

@@ -9,7 +9,8 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import UnobservedWarning
-from mcframe.model.held_out import HeldOut, entries_of
+from mcframe.model.forms import table_of_numbers
+from mcframe.model.held_out import HeldOut
 from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import Incomplete, moments_of
 from mcframe.posterior.answer import posterior
@@ -17,7 +18,13 @@ from mcframe.posterior.joint import NOISE_SHARE
 from mcframe.posterior.rows import RowsPosterior, fit_rows, student_variance_inflation
 from mcframe.tables.coding import NUMBERS_BLOCK, RawPredictions
 from mcframe.tables.missingness import CoMissingness
-from mcframe.tables.number_tables import factor_model, number_block, standard_units, standardized
+from mcframe.tables.number_tables import (
+    factor_model,
+    first_numbers,
+    number_block,
+    standard_units,
+    standardized,
+)
 
 # The tolerance of estimates from a fold: the first step that raises the evidence by less than this
 # for each number is the last one.
@@ -89,10 +96,8 @@ class RowsFold:
     @cached_property
     def held_out_entries(self) -> Mask:
         """The entries that are held out (n x number of columns of the table)."""
-        first_numbers = np.searchsorted(
-            self.column_of_number, np.arange(self.column_of_number[-1] + 1)
-        )
-        return self.held_out.scored_cells(NUMBERS_BLOCK)[:, first_numbers]
+        scored = self.held_out.scored_cells(NUMBERS_BLOCK)
+        return scored[:, first_numbers(self.column_of_number)]
 
     def co_masked(self, column: int, rows: IntArray) -> Mask:
         """The entries hidden with held-out ones of a column (len(rows) x d), these included."""
@@ -259,7 +264,7 @@ def folds_of_parts(
 
     There is none for a part in which nothing is held out, or nothing is left to be fitted.
     """
-    table, folds = entries_of(values), []
+    table, folds = table_of_numbers(values), []
     tables = {NUMBERS_BLOCK: table}
     parts_of = {NUMBERS_BLOCK: parts[table.rows, column_of_number[table.columns]]}
     for part in range(n_folds):
