@@ -74,6 +74,21 @@ def test_an_array_and_its_entries_are_one_table():
     np.testing.assert_array_equal(remaining, np.where(held_out.scored_cells("x"), np.nan, values))
 
 
+@given(st.integers(0, 2**32 - 1), st.floats(0.0, 1.0))
+@settings(deadline=None, max_examples=10)
+def test_cells_are_scored_or_hidden_and_the_rest_remains(seed, share):
+    rng = np.random.default_rng(seed)
+    values = table(seed)
+    scored, hidden = rng.random((2, *values.shape)) < share
+    held_out = HeldOut.of_cells({"x": table_of_numbers(values)}, {"x": scored})
+    without = held_out.hiding({"x": hidden})
+    for given_masks, cells in ((held_out, scored), (without, scored | hidden)):
+        remaining = given_masks.remaining({"x": values})["x"]
+        np.testing.assert_array_equal(remaining, np.where(cells, np.nan, values))
+        observed = ~np.isnan(values)
+        np.testing.assert_array_equal(given_masks.scored_cells("x"), scored & observed)
+
+
 def test_parts_are_held_out_once_and_together():
     values = table()
     tables = {"x": table_of_numbers(values)}

@@ -230,6 +230,37 @@ def test_gaps_are_those_of_columns_that_are_missing_together():
     assert not CoMissingness.of_columns(rng.random((2000, 4)) < 0.3, rng)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_held_out_entries_are_predicted_without_what_is_missing_with_them(seed):
+    """Entry by entry, each from its row without all numbers of the entries to hide with it."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((60, 4)) @ rng.standard_normal((4, 5))
+    values[rng.random(60) < 0.3] *= [[np.nan, np.nan, np.nan, 1.0, 1.0]]  # two of one column
+    values[rng.random(60) < 0.2, 4] = np.nan
+    column_of_number = np.array([0, 1, 1, 2, 3])
+    codes = values[:, [0, 1, 3, 4]]
+    co_missing = CoMissingness.of_columns(np.isnan(codes), rng)
+    assert set(co_missing) >= {0, 1}
+    parts = dealt_cells(codes, 3, rng)
+    for fold in folds_of_parts(values, parts, column_of_number, 3, co_missing=co_missing):
+        posterior = fold.estimate(1, 3.0)
+        moments, units = fold.predict(posterior), standard_units(fold.seen)
+        standard = units.apply(values, *np.ogrid[:60, :5])
+        for row, column in np.transpose(np.nonzero(fold.held_out_entries)):
+            numbers, seen = column_of_number == column, standard[[row]]
+            seen[:, numbers] = np.nan
+            if column in co_missing:
+                seen[co_missing[column].hidden(np.array([row]))[:, column_of_number]] = np.nan
+            cells = posterior.condition(seen, fold.precisions()).cells
+            means = units.invert(cells.means[0], np.array([[row]]), np.arange(5))
+            np.testing.assert_allclose(moments.means[row, numbers], means[0, numbers], rtol=1e-6)
+            np.testing.assert_allclose(
+                moments.variances[row, numbers],
+                cells.variances[0, 0, numbers] + NOISE_OF_TABLES,
+                rtol=1e-6,
+            )
+
+
 def test_columns_that_go_missing_together_are_not_weighted():
     """They are hidden together, and which of them are missing says nothing of an error."""
     rng = np.random.default_rng(0)

@@ -106,6 +106,20 @@ class HeldOut:
             scored[name] = drawn[np.argsort(order)]
         return cls(tables, {name: ~scored[name] for name in tables}, scored)
 
+    @classmethod
+    def of_cells(cls, tables: Mapping[str, Table], scored: Mapping[str, Mask]) -> "HeldOut":
+        """Hold out the entries at these cells (n_rows x n_columns) of each block."""
+        masks = {name: scored[name][table.rows, table.columns] for name, table in tables.items()}
+        return cls(tables, {name: ~mask for name, mask in masks.items()}, masks)
+
+    def hiding(self, cells: Mapping[str, Mask]) -> "HeldOut":
+        """The same scored entries, with those at these cells hidden from the fit, too."""
+        fitted = {
+            name: self.fitted[name] & ~cells[name][table.rows, table.columns]
+            for name, table in self.tables.items()
+        }
+        return attrs.evolve(self, fitted=fitted)
+
     @property
     def new_rows(self) -> dict[str, Mask]:
         """The entries of rows with scored ones that are neither fitted nor scored."""

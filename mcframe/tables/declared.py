@@ -66,6 +66,13 @@ class Declared(Generic[Frame]):
         ordered = sorted(columns, key=lambda column: position[column.name])
         return cls(model, data, tuple(ordered), table)
 
+    def replace_columns(self, columns: Sequence[DeclaredColumn]) -> "Declared[Frame]":
+        """The same model and data, with columns of the same names and places in their place."""
+        changed = {column.name: column for column in columns}
+        return attrs.evolve(
+            self, columns=tuple(changed.get(column.name, column) for column in self.columns)
+        )
+
     def __iter__(self) -> Iterator[Any]:
         return iter((self.model, self.data))
 

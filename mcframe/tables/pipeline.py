@@ -49,7 +49,8 @@ class CodedTable:
 
     Attributes
     ----------
-    source : ReadTable
+    frame : narwhals.DataFrame
+        The table, with all of its rows.
     columns : tuple of DeclaredColumn
         Those with a place in the block, in the order of what they hold.
     other_columns : tuple of DeclaredColumn
@@ -64,7 +65,7 @@ class CodedTable:
         The column of the table, counted in ``columns``, that each number belongs to; ascending.
     """
 
-    source: ReadTable
+    frame: Any
     columns: tuple[DeclaredColumn, ...]
     other_columns: tuple[DeclaredColumn, ...]
     rows: IntArray
@@ -75,12 +76,12 @@ class CodedTable:
     @property
     def is_sample(self) -> bool:
         """True if only some rows of the table were coded."""
-        return self.rows.size < self.source.frame.shape[0]
+        return self.rows.size < self.frame.shape[0]
 
     @property
     def has_factors(self) -> bool:
         """True if rows have Gaussian factors, for the table is too large for a covariance."""
-        return takes_factors((self.source.frame.shape[0], self.column_of_number.size))
+        return takes_factors((self.frame.shape[0], self.column_of_number.size))
 
 
 @attrs.frozen(eq=False)
@@ -126,11 +127,14 @@ class EstimatedRows:
     Attributes
     ----------
     posterior : Posterior
+    declared : Declared
+        The table as the data of its model.
     final_moments : HeldOutMoments or None
         Its predictions of the held-out entries, each from the rest of its row; None of factors.
     """
 
     posterior: Posterior
+    declared: Declared[Any]
     final_moments: HeldOutMoments | None
 
 
@@ -177,7 +181,7 @@ def complete_by_posterior(
     chosen = choose(held_out, prior_rows)
     estimated = estimate(held_out, chosen, seed)
     calibrated = calibrate(held_out, chosen, estimated)
-    return fill(coded, chosen, estimated, calibrated)
+    return fill(chosen, estimated, calibrated)
 
 
 def code(table: ReadTable, rng: np.random.Generator) -> CodedTable:
@@ -197,7 +201,7 @@ def code(table: ReadTable, rng: np.random.Generator) -> CodedTable:
         for column, column_codes in zip(modelled, codes.T, strict=True)
     ]
     return CodedTable(
-        table, modelled, others, rows, codes, np.column_stack(values), column_of_number
+        table.frame, modelled, others, rows, codes, np.column_stack(values), column_of_number
     )
 
 
@@ -212,7 +216,7 @@ def hold_out(
     groups_of_rows = None
     if groups is not None:
         groups_of_rows = np.asarray(groups)
-        check_length("groups", groups_of_rows, coded.source.frame.shape[0])
+        check_length("groups", groups_of_rows, coded.frame.shape[0])
         groups_of_rows = groups_of_rows[coded.rows]
     if coded.has_factors or not (coded.is_sample or groups_of_rows is not None):
         parts, n_scored_folds = dealt_cells(coded.codes, n_folds, rng), n_folds
@@ -252,11 +256,11 @@ def estimate(held_out: HeldOutTable, chosen: ChosenRows, seed: int) -> Estimated
     """Estimate the posterior of all rows of the table, and predict what was held out by it."""
     coded, choice, folds = held_out.coded, chosen.choice, held_out.folds
     model = choice.model([number_block(NUMBERS_BLOCK)])
-    declared = Declared.of([*coded.columns, *coded.other_columns], coded.source.frame, model)
+    declared = Declared.of([*coded.columns, *coded.other_columns], coded.frame, model)
     posterior, final_moments = choice.posterior(
         model, declared.data, folds, chosen.moments, random_state=seed
     )
-    return EstimatedRows(posterior, final_moments)
+    return EstimatedRows(posterior, declared, final_moments)
 
 
 def calibrate(
@@ -275,10 +279,10 @@ def calibrate(
 
 
 def fill(
-    coded: CodedTable, chosen: ChosenRows, estimated: EstimatedRows, calibrated: CalibratedTable
+    chosen: ChosenRows, estimated: EstimatedRows, calibrated: CalibratedTable
 ) -> Completion[Any]:
     """Fill the table by the posterior of its rows, read by the calibrated codings."""
-    posterior, columns = estimated.posterior, [*calibrated.columns, *coded.other_columns]
-    declared = Declared.of(columns, coded.source.frame, posterior.model)
+    declared = estimated.declared.replace_columns(calibrated.columns)
     scores = tuple(calibrated.scores.get(column.name) for column in declared.columns)
-    return Completion(declared.table(posterior), posterior, declared, chosen.choice, scores)
+    table = declared.table(estimated.posterior)
+    return Completion(table, estimated.posterior, declared, chosen.choice, scores)

@@ -99,11 +99,30 @@ class RowsFold:
         scored = self.held_out.scored_cells(NUMBERS_BLOCK)
         return scored[:, first_numbers(self.column_of_number)]
 
-    def co_masked(self, column: int, rows: IntArray) -> Mask:
-        """The entries hidden with held-out ones of a column (len(rows) x d), these included."""
-        hidden = self.co_missing[column].hidden(rows)
-        hidden[:, column] = True
-        return hidden[:, self.column_of_number]
+    def co_missing_numbers(self, column: int, rows: IntArray) -> Mask:
+        """The numbers to hide with held-out entries of a column in these rows (len(rows) x d)."""
+        return self.co_missing[column].hidden(rows)[:, self.column_of_number]
+
+    def co_masked(self, values: Array, columns: IntArray, rows: IntArray) -> HeldOut:
+        """Hold out one entry of each row, with those that are missing together with it.
+
+        Parameters
+        ----------
+        values : array (k x d)
+            The numbers of the rows.
+        columns : array of integers (k,)
+            The column of the table that each entry is of.
+        rows : array of integers (k,)
+            The rows of the table. A row is given once for each of its entries.
+        """
+        hidden: Mask = np.zeros(values.shape, dtype=bool)
+        for column in np.unique(columns):
+            of_column = columns == column
+            hidden[of_column] = self.co_missing_numbers(column, rows[of_column])
+        scored = self.column_of_number == columns[:, None]
+        tables = {NUMBERS_BLOCK: table_of_numbers(values)}
+        held_out = HeldOut.of_cells(tables, {NUMBERS_BLOCK: scored})
+        return held_out.hiding({NUMBERS_BLOCK: hidden})
 
     @property
     def variance_inflation(self) -> Array:
@@ -190,24 +209,15 @@ class RowsFold:
         The results are written into ``means`` and ``variances``; they, like ``standard``, have the
         held-out ``rows`` (n_held x d).
         """
-        pairs = [
-            (column, np.flatnonzero(self.held_out_entries[rows, column]))
-            for column in self.co_missing
-        ]
-        if not pairs:
-            return
-        columns = np.concatenate([np.full(positions.size, column) for column, positions in pairs])
-        positions = np.concatenate([positions for _, positions in pairs])
+        columns, positions = np.nonzero(self.held_out_entries[rows].T)
+        in_question = np.isin(columns, list(self.co_missing))
+        columns, positions = columns[in_question], positions[in_question]
         size = max(1, CO_MASKED_BATCH // standard.shape[1])
         for first in range(0, positions.size, size):
-            part = slice(first, first + size)
-            hidden = np.vstack(
-                [
-                    self.co_masked(column, rows[positions[part][columns[part] == column]])
-                    for column in np.unique(columns[part])
-                ]
-            )
-            seen = np.where(hidden, np.nan, standard[positions[part]])
+            places = positions[first : first + size]
+            values = standard[places]
+            held_out = self.co_masked(values, columns[first : first + size], rows[places])
+            seen = held_out.remaining({NUMBERS_BLOCK: values})[NUMBERS_BLOCK]
             table = Incomplete.of(seen, self.precisions(), posterior.table.variances)
             conditional = posterior.components.conditionals(table)
             moments = moments_of(
@@ -215,17 +225,20 @@ class RowsFold:
                 conditional.means,
                 conditional.variances,
             )
-            entry, number = np.nonzero(self.column_of_number == columns[part, None])
-            cells = positions[part][entry], number
+            entry, number = np.nonzero(held_out.scored_cells(NUMBERS_BLOCK))
+            cells = places[entry], number
             means[cells], variances[cells] = (moment[entry, number] for moment in moments)
             variances[cells] += NOISE_SHARE
 
     def predict_by_factors(self) -> "HeldOutMoments":
         """Predict the held-out numbers from ``seen`` by Gaussian factors."""
-        model, seen = factor_model([number_block(NUMBERS_BLOCK)]), self.seen.copy()
+        model = factor_model([number_block(NUMBERS_BLOCK)])
+        hidden: Mask = np.zeros(self.values.shape, dtype=bool)
         for column in self.co_missing:
             rows = np.flatnonzero(self.held_out_entries[:, column])
-            seen[rows] = np.where(self.co_masked(column, rows), np.nan, seen[rows])
+            hidden[rows] |= self.co_missing_numbers(column, rows)
+        held_out = self.held_out.hiding({NUMBERS_BLOCK: hidden})
+        seen = held_out.remaining({NUMBERS_BLOCK: self.values})[NUMBERS_BLOCK]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnobservedWarning)
             fitted = posterior(model, {NUMBERS_BLOCK: seen}, random_state=0)
