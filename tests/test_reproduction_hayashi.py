@@ -14,6 +14,7 @@ from papers.hayashi import (
     HayashiTable1,
 )
 from papers.hayashi_excess import HayashiExcess
+from papers.hayashi_positives import HayashiPositives, HayashiPositivesBound
 from papers.ternary import named_triple, parsed_triple, triples
 
 import mcframe as mc
@@ -330,3 +331,79 @@ def test_a_penalised_shift_mc_without_a_box_is_one_shrinkage():
     left, values, right = np.linalg.svd(np.where(ones, 2.0, 0.0), full_matrices=False)
     expected = (left * np.maximum(values - 0.5, 0.0)) @ right
     np.testing.assert_allclose(fit.latent.dense(), expected, atol=1e-4)
+
+
+# Ones alone
+
+
+def test_the_projections_reach_the_optimum_of_shift_mc_and_certify_it():
+    rng = np.random.default_rng(6)
+    for share, shape in ((0.3, (14, 9)), (0.8, (9, 14))):
+        truth = rng.random((shape[0], 3)) @ rng.random((3, shape[1])) / 3.0
+        ones = (rng.random(shape) < truth) & (rng.random(shape) < share)
+        data = {"labels": np.where(ones, 1.0, np.nan)}
+        radius = 0.8 * float(np.linalg.norm(truth, "nuc"))
+        exact = mc.fit(papers.shift_mc(radius, 1.0 - share), data, tol=1e-7)
+        found = papers.shift_mc_projections(data, radius, 1.0 - share, max_iter=5000, tol=1e-6)
+        assert found.status == "certified"
+        assert found.objective == pytest.approx(exact.objective, rel=1e-5)
+        np.testing.assert_allclose(found.latent.dense(), exact.latent.dense(), atol=1e-2)
+
+
+def test_one_step_of_the_projections_is_one_decomposition_and_one_cut():
+    rng = np.random.default_rng(7)
+    ones = rng.random((12, 9)) < 0.4
+    data = {"labels": np.where(ones, 1.0, np.nan)}
+    found = papers.shift_mc_projections(data, 3.0, 0.5, max_iter=1)
+    left, values, right = np.linalg.svd(np.where(ones, 2.0, 0.0), full_matrices=False)
+    cut = np.clip((left * mc.NuclearBall(3.0).shrink(values, 1.0)) @ right, 0.0, 1.0)
+    cut *= min(1.0, 3.0 / np.linalg.norm(cut, "nuc"))
+    np.testing.assert_allclose(found.latent.dense(), cut, atol=1e-9)
+    exact = mc.fit(papers.shift_mc(3.0, 0.5), data, tol=1e-6)
+    assert found.bound <= exact.objective <= found.objective * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("drawn", range(4))
+def test_every_bound_of_the_projections_is_below_the_optimum(drawn):
+    rng = np.random.default_rng([8, drawn])
+    shape = tuple(rng.integers(1, 12, 2))
+    data = {"labels": np.where(rng.random(shape) < 0.5, 1.0, np.nan)}
+    radius, missing = float(rng.uniform(0.2, 6.0)), float(rng.uniform(0.05, 0.9))
+    exact = mc.fit(papers.shift_mc(radius, missing), data, tol=1e-7)
+    slack = 1e-6 * max(1.0, abs(exact.objective))
+    for steps in (1, 3, 30):
+        found = papers.shift_mc_projections(data, radius, missing, max_iter=steps)
+        assert found.bound <= exact.objective + slack
+        assert found.objective >= exact.bound - slack
+
+
+def test_the_zeros_that_are_observed_are_unlabeled_to_pu():
+    labels = labels_of()
+    ones = np.where(labels == 1.0, 1.0, np.nan)
+    latent = np.random.default_rng(9).standard_normal(labels.shape)
+    values = [
+        mc.Problem.bind(papers.pu(50.0, missing_rate=0.6), {"labels": each}).objective(latent, {})
+        for each in (labels, ones)
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
+
+
+@pytest.mark.reproduction
+def test_hsieh_is_better_the_more_ones_are_observed():
+    """The error of the optimum falls with the share observed; its gap is what was asked for."""
+    experiment = attrs.evolve(HayashiPositives.tiny(), shares=(0.15, 0.85), size=40)
+    few, many = (means(experiment, setting, 3) for setting in experiment.settings())
+    assert many["Hsieh, error"] < few["Hsieh, error"] - 0.1
+    for found in (few, many):
+        assert found["Hsieh, gap"] <= 1e-4
+        assert found["Hsieh, one step, excess"] > 0.0
+        assert found["Hsieh, best t, error"] <= found["Hsieh, error"] + 1e-2
+
+
+@pytest.mark.reproduction
+def test_the_error_from_ones_alone_falls_as_the_theorem_says():
+    experiment = attrs.evolve(HayashiPositivesBound.tiny(), sizes=(20, 80), shares=(0.2, 0.8))
+    tight, loose = (means(experiment, setting, 3) for setting in experiment.settings())
+    assert tight["slope by size"] < -0.3
+    assert tight["slope by share"] < -0.3
+    assert tight["size 80"] < loose["size 80"]

@@ -26,6 +26,7 @@ from papers.hayashi_claims import HayashiBound, HayashiOracle, HayashiRisks, Hay
 from papers.hayashi_excess import HayashiExcess
 from papers.hayashi_movielens import HayashiAlpha, HayashiFigure4, HayashiTable1
 from papers.hayashi_optimum import HayashiOptimum
+from papers.hayashi_positives import HayashiPositives, HayashiPositivesBound
 from papers.ternary import Triple, draw_ternary, named_triple, triples
 
 __all__ = ["EXPERIMENTS", "HayashiFigure1", "HayashiFigure2", "HayashiFigure3"]
@@ -248,4 +249,6 @@ EXPERIMENTS: tuple[type[Experiment], ...] = (
     HayashiWidths,
     HayashiRisks,
     HayashiBound,
+    HayashiPositives,
+    HayashiPositivesBound,
 )

@@ -27,7 +27,14 @@ from papers.data import binary_low_rank
 from papers.experiment import Experiment, Summary
 from papers.growing_factors import GrowingFactors
 
-__all__ = ["HayashiBound", "HayashiOracle", "HayashiRisks", "HayashiWidths"]
+__all__ = [
+    "HayashiBound",
+    "HayashiOracle",
+    "HayashiRisks",
+    "HayashiWidths",
+    "draw_orders",
+    "slope",
+]
 
 SOURCE = "Hayashi, Sakai, Sugiyama (2018), Binary Matrix Completion Using Unobserved Entries"
 
@@ -132,22 +139,31 @@ class HayashiBound(Experiment):
 
     def draw(self, figure: Any, summary: Summary) -> bool:
         """Lines on logarithmic axes by size and by share, with lines of slope -1/2."""
-        panels = figure.subplots(1, 2)
-        for axes, name, places in (
-            (panels[0], "size", self.sizes),
-            (panels[1], "share", self.shares),
-        ):
-            for setting, found in summary.items():
-                means = [found[f"{name} {place:g}"].mean for place in places]
-                axes.loglog(places, means, "o-", label=setting)
-            bound = [means[0] * (places[0] / place) ** 0.5 for place in places]
-            axes.loglog(places, bound, "k--", label="slope -1/2")
-            axes.set_xticks(places, [f"{place:g}" for place in places])
-            axes.xaxis.minorticks_off()
-            axes.set_xlabel(name)
-        panels[0].set_ylabel("mean squared error")
-        panels[0].legend()
-        return True
+        return draw_orders(
+            figure, summary, {"size": self.sizes, "share": self.shares}, (-0.5, -0.5)
+        )
+
+
+def draw_orders(
+    figure: Any,
+    summary: Summary,
+    axis_places: Mapping[str, Sequence[float]],
+    orders: Sequence[float],
+) -> bool:
+    """Draw errors on logarithmic axes, a panel for each axis, with a line of the bound's slope."""
+    panels = figure.subplots(1, len(axis_places))
+    for axes, (name, places), order in zip(panels, axis_places.items(), orders, strict=True):
+        for setting, found in summary.items():
+            means = [found[f"{name} {place:g}"].mean for place in places]
+            axes.loglog(places, means, "o-", label=setting)
+        bound = [means[0] * (place / places[0]) ** order for place in places]
+        axes.loglog(places, bound, "k--", label=f"slope {order:g}")
+        axes.set_xticks(places, [f"{place:g}" for place in places])
+        axes.xaxis.minorticks_off()
+        axes.set_xlabel(name)
+        axes.legend(fontsize=7)
+    panels[0].set_ylabel("mean squared error")
+    return True
 
 
 def slope(places: Sequence[float], values: Sequence[float]) -> float:

@@ -15,9 +15,10 @@ from mcframe.papers.hayashi import probit_quantization as probit_quantization
 from mcframe.papers.hayashi import projected_factors as projected_factors
 from mcframe.papers.hayashi import pu as pu
 from mcframe.papers.hayashi import punu as punu
-from mcframe.papers.hayashi import shift_mc as shift_mc
 from mcframe.papers.hayashi import trace_norm_radius as trace_norm_radius
 from mcframe.papers.hayashi import tri as tri
+from mcframe.papers.hsieh import shift_mc as shift_mc
+from mcframe.papers.hsieh import shift_mc_projections as shift_mc_projections
 from mcframe.papers.wang import collective as collective
 from mcframe.papers.wang import mc0 as mc0
 from mcframe.papers.wang import tmcc as tmcc

@@ -23,7 +23,7 @@ from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import RandomState, above_zero, positive, within
 from mcframe.fitting.fit_answer import Fit
-from mcframe.likelihoods import Bernoulli, Gaussian
+from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank, stacked_gradient
 from mcframe.papers.dense_state import DenseState, fit_by
@@ -173,34 +173,6 @@ def pnu(eta: float, radius: float, **options: Any) -> Model:
     """
     eta = within(eta, "eta", -1.0, 1.0)
     return tri(1.0 - abs(eta), max(eta, 0.0), max(-eta, 0.0), radius, **options)
-
-
-def shift_mc(radius: float, missing_rate: float) -> Model:
-    """Hsieh, Natarajan and Dhillon (2015): PU with the squared loss, entries of Z in [0, 1].
-
-    ``sum over ones of ((z - 1)^2 - rho z^2) / (1 - rho) + sum over unlabeled of z^2``, whose
-    expectation is ``sum (z - y)^2`` over all entries (section 2.3 of Hayashi et al.). It is the
-    squared distance from the table with 1 / (1 - rho) in the place of each observed one, up to a
-    constant.
-
-    Parameters
-    ----------
-    radius : float
-        Their t, of the nuclear norm.
-    missing_rate : float
-        rho, the share of ones that are not observed. Ones alone do not tell it.
-
-    Examples
-    --------
-    >>> from mcframe.papers import shift_mc
-    >>> for term in shift_mc(3.0, missing_rate=0.5).terms:
-    ...     print(term.formula())
-    ‖Z‖_* ≤ 3
-    0 ≤ z_ij ≤ 1
-    """
-    squared = Gaussian(variance=0.5)
-    risk = RiskMixture(pu=1.0, missing_rate=missing_rate, likelihood=squared)
-    return Model([Block("labels", risk)], [NuclearBall(radius), Box(0.0, 1.0)])
 
 
 def projected_factors(
