@@ -336,6 +336,7 @@ def test_a_penalised_shift_mc_without_a_box_is_one_shrinkage():
 # Ones alone
 
 
+@pytest.mark.filterwarnings("ignore::mcframe.contracts.errors.UnobservedWarning")
 def test_the_projections_reach_the_optimum_of_shift_mc_and_certify_it():
     rng = np.random.default_rng(6)
     for share, shape in ((0.3, (14, 9)), (0.8, (9, 14))):
@@ -350,6 +351,7 @@ def test_the_projections_reach_the_optimum_of_shift_mc_and_certify_it():
         np.testing.assert_allclose(found.latent.dense(), exact.latent.dense(), atol=1e-2)
 
 
+@pytest.mark.filterwarnings("ignore::mcframe.contracts.errors.UnobservedWarning")
 def test_one_step_of_the_projections_is_one_decomposition_and_one_cut():
     rng = np.random.default_rng(7)
     ones = rng.random((12, 9)) < 0.4
@@ -363,6 +365,7 @@ def test_one_step_of_the_projections_is_one_decomposition_and_one_cut():
     assert found.bound <= exact.objective <= found.objective * (1 + 1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::mcframe.contracts.errors.UnobservedWarning")
 @pytest.mark.parametrize("drawn", range(4))
 def test_every_bound_of_the_projections_is_below_the_optimum(drawn):
     rng = np.random.default_rng([8, drawn])
@@ -388,6 +391,7 @@ def test_the_zeros_that_are_observed_are_unlabeled_to_pu():
     assert values[0] == pytest.approx(values[1], rel=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::mcframe.contracts.errors.UnobservedWarning")
 @pytest.mark.reproduction
 def test_hsieh_is_better_the_more_ones_are_observed():
     """The error of the optimum falls with the share observed; its gap is what was asked for."""
@@ -400,6 +404,7 @@ def test_hsieh_is_better_the_more_ones_are_observed():
         assert found["Hsieh, best t, error"] <= found["Hsieh, error"] + 1e-2
 
 
+@pytest.mark.filterwarnings("ignore::mcframe.contracts.errors.UnobservedWarning")
 @pytest.mark.reproduction
 def test_the_error_from_ones_alone_falls_as_the_theorem_says():
     experiment = attrs.evolve(HayashiPositivesBound.tiny(), sizes=(20, 80), shares=(0.2, 0.8))

@@ -143,8 +143,8 @@ class HayashiPositivesBound(Experiment):
     notes = (
         "The optimum to a gap of 1e-3. M = (1 + M') / 2, M' drawn as in section 6.1; a label is 1"
         " with probability M, and ones alone are observed.",
-        "slope: of log error by log size at the share 0.4, or by log share at size 100; with"
-        " t = sqrt(r) d the theorem says at most -0.5 and -1.",
+        "slope: of log error by log size at the share 0.4, or by log share at size 100. With"
+        " t = sqrt(r) d the bound falls with slope -0.5 by size, and rises like 1 / share.",
     )
 
     @classmethod
