@@ -113,12 +113,10 @@ class ShiftProjections(Solver[Program, ProjectionState]):
 
     def refusal(self, program: Program) -> str | None:
         """Return why a program is not that of ``shift_mc``; None if it is."""
-        stated = isinstance(program.main, NuclearBall) and isinstance(
-            program.penalty, SpectralPenalty
-        )
-        if not stated or len(program.terms) != 1 or not program.terms[0].term.entry_bounds:
-            return "it is for a nuclear ball and a box alone"
-        return None
+        ball = isinstance(program.main, NuclearBall)
+        boxes = [term for term in program.terms if isinstance(term.term, Box)]
+        alone = isinstance(program.penalty, SpectralPenalty) and len(program.terms) == 1
+        return None if ball and boxes and alone else "it is for a nuclear ball and a box alone"
 
     def init(
         self, program: Program, start: Point | None, rng: np.random.Generator
@@ -133,7 +131,9 @@ class ShiftProjections(Solver[Program, ProjectionState]):
         shifted = state.iterate - step * state.evaluation.gradient.dense()
         latent = shrunk(program, shifted - state.excess, step)
         raised = latent.dense() + state.excess
-        cut, _ = program.terms[0].term.prox(raised, step)
+        box = program.terms[0].term
+        assert isinstance(box, Box)
+        cut, _ = box.prox(raised, step)
         excess = raised - cut
         residual = float(np.linalg.norm(excess - state.excess)) / step
         evaluation = program.evaluate(cut)
