@@ -1,7 +1,7 @@
 """Known column sums, averages or contrasts of a block: the term ``Calibration``."""
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, Self
 
 import attrs
@@ -15,9 +15,10 @@ from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Su
 from mcframe.contracts.validators import (
     block_name,
     check_equations,
-    is_word,
+    one_of,
     positive,
     same_matrix,
+    takes,
 )
 
 # Singular values of A up to this share of the largest count as 0.
@@ -224,14 +225,8 @@ __all__ = ["Calibration"]
 MeansOrPredictors = Literal["means", "predictors"]
 
 
-def means_or_predictors(
-    instance: object, attribute: "attrs.Attribute[str]", value: object
-) -> None:
-    """An attrs validator: one of the two kinds of sums."""
-    if not is_word(value, "means", "predictors"):
-        raise ModelError(
-            f"Calibration: {attribute.name}={value!r} was given; 'means' or 'predictors' is needed"
-        )
+# An attrs validator: one of the two kinds of sums.
+means_or_predictors = takes(partial(one_of, words=("means", "predictors")))
 
 
 @stored

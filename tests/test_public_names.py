@@ -10,7 +10,7 @@ import pytest
 
 import mcframe as mc
 from mcframe import papers
-from mcframe.contracts.validators import suggests_options
+from mcframe.contracts.validators import Option, Options, suggests_options
 
 from .fuzzing import answers
 
@@ -143,6 +143,32 @@ def random_calls():
             mc.selection.EntryFolds(2), problem, data, seed
         ),
     }
+
+
+VERBS = ("fit", "posterior", "path", "cross_validate", "compare", "verify", "verify_posterior")
+
+
+@pytest.mark.parametrize("verb", [*VERBS, "complete"])
+def test_plain_options_are_checked_by_one_table(verb):
+    """A wrong value of an option is answered by the sentence of the table in every verb."""
+    function, x = getattr(mc, verb), np.eye(6)
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    data = [pd.DataFrame(x)] if verb == "complete" else [model, {"x": x}]
+    if verb in ("cross_validate", "compare"):
+        data[0] = {"one": model, "two": model} if verb == "compare" else [model]
+    options = {
+        name: option for name, option in vars(Options).items() if isinstance(option, Option)
+    }
+    if verb == "cross_validate":
+        options["n_jobs"] = options["n_processes"]
+    checked = options.keys() & inspect.signature(function).parameters.keys() - {"cv", "method"}
+    assert checked
+    for name in checked:
+        wrong = ["no value of it"]
+        with pytest.raises(mc.ModelError) as expected:
+            options[name](wrong)
+        with pytest.raises(mc.ModelError, match=re.escape(str(expected.value))):
+            function(*data, **{name: wrong})
 
 
 def takes_a_seed(value):

@@ -223,7 +223,7 @@ def test_a_pair_that_stands_twice_is_refused_with_both_values(library):
     with pytest.raises(mc.ModelError) as caught:
         read(frame, duplicates="first")
     assert str(caught.value) == (
-        "from_triples: duplicates='first' was given; take one of 'refuse', 'mean', 'last', 'sum'"
+        "from_triples: duplicates='first' was given; 'refuse', 'mean', 'last' or 'sum' is needed"
     )
 
 
@@ -478,7 +478,7 @@ def test_unknown_labels_are_named_or_have_no_prediction(fit):
     assert np.isnan(found).tolist() == [False, True, True, True, True]
     with pytest.raises(mc.ModelError) as caught:
         fit.predict_pairs("stars", pairs, unknown="skip")
-    assert str(caught.value) == 'unknown=\'skip\' was given; take "refuse" or "nan"'
+    assert str(caught.value) == "unknown='skip' was given; 'refuse' or 'nan' is needed"
 
 
 def test_pairs_of_a_posterior():

@@ -11,7 +11,6 @@ from mcframe.backends.backend import (
     SolverCheckpoint,
     Start,
     checked_budget,
-    checked_callback,
 )
 from mcframe.backends.certificate import Certificate, Dual, Point, Rounding, certify, relative_gap
 from mcframe.backends.choice import (

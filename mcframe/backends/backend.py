@@ -12,10 +12,9 @@ from mcframe.backends.certificate import Certificate, Point, Rounding
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.endings import Status, StopReason
-from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver, State
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import number
+from mcframe.contracts.validators import Options
 from mcframe.runtime.work import Work
 
 
@@ -123,21 +122,7 @@ class Budget:
 
 def checked_budget(tol: float, max_iter: int, max_seconds: float) -> Budget:
     """The budget, or a ``ModelError`` that names what is wrong with it."""
-    needed = "a relative gap of at least 0 and below 1 is needed"
-    gap = number(tol, "tol", needed, lambda x: 0.0 <= x < 1.0)
-    needed = "a whole number of iterations, 0 or more, is needed"
-    iterations = int(number(max_iter, "max_iter", needed, lambda x: x >= 0 and x == int(x)))
-    if isinstance(max_seconds, float) and max_seconds == np.inf:
-        return Budget(gap, iterations)
-    needed = "a number above 0 is needed, inf for no limit"
-    return Budget(gap, iterations, number(max_seconds, "max_seconds", needed, lambda x: x > 0))
-
-
-def checked_callback(callback: Callable[[Record], Any] | None) -> Callable[[Record], Any] | None:
-    """The callback, or a ``ModelError`` where it is no function."""
-    if callback is not None and not callable(callback):
-        raise ModelError(f"callback={callback!r} was given; a function of a Record is needed")
-    return callback
+    return Budget(Options.tol(tol), Options.max_iter(max_iter), Options.max_seconds(max_seconds))
 
 
 @stored(formerly=("Paused",), dispensable=True)

@@ -12,7 +12,7 @@ from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import is_word, positive
+from mcframe.contracts.validators import one_of, positive
 from mcframe.numerics.operators import Dense, LowRank
 from mcframe.numerics.shrinkage import Shrinker, Shrunk
 
@@ -104,11 +104,7 @@ class FPC(Solver[Program, FPCState]):
     def __attrs_post_init__(self) -> None:
         if self.eta >= 1.0:
             raise ModelError(f"FPC: eta={self.eta!r} was given; it must be below 1")
-        if not is_word(self.stopping, "certificate", "published"):
-            raise ModelError(
-                f"FPC: stopping={self.stopping!r} was given;"
-                " 'certificate' or 'published' is needed"
-            )
+        one_of(self.stopping, "FPC: stopping", ("certificate", "published"))
 
     def refusal(self, program: Program) -> str | None:
         """A fixed column needs the multipliers around this solver; its steps need a bound."""

@@ -25,9 +25,9 @@ from mcframe.backends.statement import Statement, cp
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.endings import Ending, Status, StopReason
-from mcframe.contracts.errors import BackendError, ModelError
+from mcframe.contracts.errors import BackendError
 from mcframe.contracts.likelihood import Approximated
-from mcframe.contracts.validators import is_word, positive
+from mcframe.contracts.validators import one_of, positive
 from mcframe.model import Problem
 from mcframe.numerics.operators import LowRank
 from mcframe.runtime.machine import blas_alone
@@ -161,11 +161,7 @@ class Reference(Backend):
     exact = True
 
     def __attrs_post_init__(self) -> None:
-        if not is_word(self.solver, "auto", "SCS", "CLARABEL"):
-            raise ModelError(
-                f"Reference: solver={self.solver!r} was given;"
-                " 'auto', 'SCS' or 'CLARABEL' is needed"
-            )
+        one_of(self.solver, "Reference: solver", ("auto", "SCS", "CLARABEL"))
 
     def refusal(self, compiled: CompiledProblem) -> str | None:
         """The reason why CVXPY cannot state the problem, or no program can certify it, or None."""

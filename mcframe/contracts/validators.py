@@ -9,10 +9,10 @@ import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import wraps
+from functools import partial, wraps
 from numbers import Real
 from types import FunctionType
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import attrs
 import numpy as np
@@ -22,8 +22,9 @@ from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.stored_classes import is_inside
 
-Options = ParamSpec("Options")
+Arguments = ParamSpec("Arguments")
 ResultT = TypeVar("ResultT")
+ValueT = TypeVar("ValueT")
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 # Kinds of dtypes that are real numbers throughout: booleans, integers, floats.
@@ -203,10 +204,20 @@ def is_word(value: object, *words: str) -> bool:
     return isinstance(value, str) and value in words
 
 
-def checked_switch(value: object, name: str) -> bool:
-    """True or False, or a ``ModelError`` where it is neither."""
+def one_of(value: object, what: str, words: Sequence[str]) -> str:
+    """One of some words, or a ``ModelError``."""
+    if is_word(value, *words):
+        return str(value)
+    *others, last = map(repr, words)
+    raise ModelError(
+        f"{what}={as_given(value)} was given; {', '.join(others)} or {last} is needed"
+    )
+
+
+def switch(value: object, what: str) -> bool:
+    """True or False, or a ``ModelError``."""
     if not isinstance(value, bool | np.bool_):
-        raise ModelError(f"{name}={as_given(value)} was given; True or False is needed")
+        raise ModelError(f"{what}={as_given(value)} was given; True or False is needed")
     return bool(value)
 
 
@@ -214,7 +225,7 @@ def checked_switch(value: object, name: str) -> bool:
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
-def checked_seed(random_state: RandomState) -> int:
+def seed_of(random_state: object, what: str) -> int:
     """The seed, one drawn by a generator, a fresh one for None, or a ``ModelError``."""
     if random_state is None:
         return secrets.randbits(63)
@@ -225,11 +236,123 @@ def checked_seed(random_state: RandomState) -> int:
     truth = isinstance(random_state, bool | np.bool_)
     if truth or not isinstance(random_state, int | np.integer) or random_state < 0:
         raise ModelError(
-            f"random_state={as_given(random_state)} was given; an integer from 0, a generator of"
-            " numpy"
+            f"{what}={as_given(random_state)} was given; an integer from 0, a generator of numpy"
             " such as numpy.random.default_rng(0), or None for a fresh seed is needed"
         )
     return int(random_state)
+
+
+def seconds_of(value: object, what: str) -> float:
+    """Seconds above 0, also infinitely many, or a ``ModelError``."""
+    if isinstance(value, float) and value == math.inf:
+        return value
+    needed = "a number above 0 is needed, inf for no limit"
+    return number(value, what, needed, lambda x: x > 0.0)
+
+
+def threads_of(value: object, what: str) -> int | None:
+    """A number of threads, None for as many as the environment says, or a ``ModelError``."""
+    if value is None:
+        return None
+    try:
+        threads = whole(value, what, least=-1)
+    except ModelError:
+        threads = 0
+    if threads == -1:
+        import joblib
+
+        return int(joblib.cpu_count())
+    if 1 <= threads <= 1024:  # operating systems may refuse to start more
+        return threads
+    raise ModelError(
+        f"{what}={as_given(value)} was given; a whole number of threads, 1 to 1024, is needed, -1"
+        " for one on each processor, or None for as many as the environment says"
+    )
+
+
+def processes_of(value: object, what: str) -> int:
+    """A number of processes other than 0, or a ``ModelError``."""
+    n_processes = whole(value, what)
+    if n_processes == 0:
+        raise ModelError(f"{what}=0 was given; 1 process or more is needed, -1 for one a core")
+    return n_processes
+
+
+def progress_of(value: object, what: str) -> bool | None:
+    """True, False, or None, or a ``ModelError``."""
+    if value is None or isinstance(value, bool | np.bool_):
+        return None if value is None else bool(value)
+    raise ModelError(f"{what}={as_given(value)} was given; True, False or None is needed")
+
+
+def function_of_record(value: object, what: str) -> Callable[[Any], Any] | None:
+    """A function, None, or a ``ModelError``."""
+    if value is None or callable(value):
+        return value
+    raise ModelError(f"{what}={as_given(value)} was given; a function of a Record is needed")
+
+
+@attrs.frozen
+class Option(Generic[ValueT]):
+    """A plain option: called with what was given, it returns the value, or raises an error.
+
+    Attributes
+    ----------
+    name : str
+        As the user writes it.
+    check : callable
+        ``check(value, name)`` returns the value, or raises a ``ModelError`` that shows both.
+    """
+
+    name: str
+    check: Callable[[object, str], ValueT]
+
+    def __call__(self, value: object) -> ValueT:
+        """The value as it is used, or a ``ModelError``."""
+        return self.check(value, self.name)
+
+
+def relative_gap(value: object, what: str) -> float:
+    """A number from 0 to below 1, or a ``ModelError``."""
+    needed = "a relative gap of at least 0 and below 1 is needed"
+    return number(value, what, needed, lambda x: 0.0 <= x < 1.0)
+
+
+def iterations_of(value: object, what: str) -> int:
+    """A whole number from 0, or a ``ModelError``."""
+    needed = "a whole number of iterations, 0 or more, is needed"
+    return int(number(value, what, needed, lambda x: x >= 0.0 and x == math.floor(x)))
+
+
+class Options:
+    """The plain options of all verbs and answers: each means the same wherever it stands."""
+
+    tol = Option("tol", relative_gap)
+    max_iter = Option("max_iter", iterations_of)
+    max_seconds = Option("max_seconds", seconds_of)
+    random_state = Option("random_state", seed_of)
+    progress = Option("progress", progress_of)
+    callback = Option("callback", function_of_record)
+    n_jobs = Option("n_jobs", threads_of)
+    n_processes = Option("n_jobs", processes_of)  # of verbs that make many fits
+
+    level = Option("level", probability)
+    confidence_level = Option("confidence_level", probability)
+    on_average = Option("on_average", switch)
+    share = Option("share", probability)
+
+    factors = Option("factors", partial(whole, least=0))
+    m = Option("m", partial(whole, least=1))
+    n = Option("n", partial(whole, least=1))
+    bins = Option("bins", partial(whole, least=1))
+    n_partitions = Option("n_partitions", partial(whole, least=1))
+    cv = Option("cv", partial(whole, least=2))
+    n_weights = Option("n_weights", partial(whole, least=2))
+
+    unseen = Option("unseen", partial(one_of, words=("missing", "error")))
+    unknown = Option("unknown", partial(one_of, words=("refuse", "nan")))
+    method = Option("method", partial(one_of, words=("posterior", "optimum")))
+    cells = Option("cells", partial(one_of, words=("missing", "all")))
 
 
 def above_zero(value: object, what: str, remedy: str = "") -> float:
@@ -257,17 +380,26 @@ def positive(instance: object, attribute: "attrs.Attribute[Any]", value: object)
     object.__setattr__(instance, attribute.name, checked)
 
 
+def takes(check: Callable[[object, str], object], optional: bool = False) -> Any:
+    """An attrs validator: a field keeps what ``check(value, "Word: field")`` returns.
+
+    With ``optional`` it may be None, too.
+    """
+
+    def keep(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
+        what = f"{word_of(instance)}: {attribute.name}"
+        if not (optional and value is None):
+            object.__setattr__(instance, attribute.name, check(value, what))
+
+    return keep
+
+
 def satisfies(holds: Callable[[float], bool], needed: str) -> Any:
     """An attrs validator: a number for which ``holds`` is true, kept as a Python float.
 
     ``needed`` is the end of the message that refuses another one.
     """
-
-    def check(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-        what = f"{word_of(instance)}: {attribute.name}"
-        object.__setattr__(instance, attribute.name, number(value, what, needed, holds))
-
-    return check
+    return takes(partial(number, needed=needed, holds=holds))
 
 
 #: An attrs validator: a share that is not the whole.
@@ -276,15 +408,19 @@ share = satisfies(lambda s: 0.0 <= s < 1.0, "a number from 0 (none) to below 1 i
 at_least_0 = satisfies(lambda x: x >= 0.0, "a number of at least 0 is needed")
 
 
-def moderate(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: ``positive``, from 1e-150 to 1e150, so that its square is finite."""
-    positive(instance, attribute, value)
-    if not LEAST_MODERATE <= getattr(instance, attribute.name) <= LARGEST_MODERATE:
+def with_finite_square(value: object, what: str) -> float:
+    """A number from 1e-150 to 1e150, or a ``ModelError``."""
+    result = above_zero(value, what)
+    if not LEAST_MODERATE <= result <= LARGEST_MODERATE:
         raise ModelError(
-            f"{word_of(instance)}: {attribute.name}={value!r} was given; it must lie between"
-            f" {LEAST_MODERATE:g} and {LARGEST_MODERATE:g}, so that its square is a finite number."
-            " Rescale the data"
+            f"{what}={as_given(value)} was given; it must lie between {LEAST_MODERATE:g} and"
+            f" {LARGEST_MODERATE:g}, so that its square is a finite number. Rescale the data"
         )
+    return result
+
+
+#: An attrs validator: a number above 0 whose square and inverse are finite.
+moderate = takes(with_finite_square)
 
 
 def block_name(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -367,7 +503,7 @@ def read_only_matrix(value: object, what: str) -> Array:
 
 def without_former_options(
     successors: Mapping[str, str],
-) -> Callable[[Callable[Options, ResultT]], Callable[Options, ResultT]]:
+) -> Callable[[Callable[Arguments, ResultT]], Callable[Arguments, ResultT]]:
     """Return a decorator for a function that no longer has some options.
 
     ``successors`` has a sentence for each of them that names what to give instead, where
@@ -375,11 +511,11 @@ def without_former_options(
     the sentences of all former options in it.
     """
 
-    def decorate(function: Callable[Options, ResultT]) -> Callable[Options, ResultT]:
+    def decorate(function: Callable[Arguments, ResultT]) -> Callable[Arguments, ResultT]:
         suggesting = suggests_options(function)
 
         @wraps(function)
-        def checked(*arguments: Options.args, **options: Options.kwargs) -> ResultT:
+        def checked(*arguments: Arguments.args, **options: Arguments.kwargs) -> ResultT:
             former = {name: value for name, value in options.items() if name in successors}
             if former:
                 sentences = [

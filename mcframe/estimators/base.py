@@ -16,13 +16,12 @@ from mcframe.contracts.errors import DataError, ModelError, NoInfluence, Unobser
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.validators import (
     NotANumber,
+    Options,
     RandomState,
     above_zero,
-    checked_seed,
     floats_of,
     is_missing,
     is_word,
-    whole,
 )
 from mcframe.estimators.feature_blocks import FrameColumns, NumberColumns, holds_more_than_numbers
 from mcframe.fitting.fit import fit
@@ -36,7 +35,6 @@ from mcframe.selection import Grid, HeldOutLoss, cross_validate
 from mcframe.selection.cross_validation_answer import without_edge_warnings
 from mcframe.selection.splitters import fewest_free
 from mcframe.selection.weight_max import chosen_place
-from mcframe.tables.coded_rows import check_unseen
 from mcframe.tables.coding import Coding, calibrated, joined
 from mcframe.tables.column_types import warn_of_list
 from mcframe.tables.columns import read_columns, read_frame
@@ -187,7 +185,7 @@ class TableEstimator(BaseEstimator):
 
     def read_columns(self, table: Any) -> NumberColumns | FrameColumns:
         """The columns of a table that was read, as blocks, after a check of the options."""
-        check_unseen(self.unseen)
+        Options.unseen(self.unseen)
         auto = is_word(self.likelihoods, "auto")
         self.gaussian_ = isinstance(self.terms, str)
         if self.gaussian_ and self.terms != GAUSSIAN_TERMS:
@@ -295,12 +293,12 @@ class TableEstimator(BaseEstimator):
         chosen = RowsChoice() if wide else RowsChoice(1, prior)
         folds, moments = list[RowsFold](), list[HeldOutMoments]()
         if prior is None or self.calibrates:
-            rng = np.random.default_rng(checked_seed(self.random_state))
+            rng = np.random.default_rng(Options.random_state(self.random_state))
             n_targets = 0 if target is None else data[target].shape[1]
             folds = folds_of_numbers(
                 values,
                 n_targets,
-                whole(self.cv, "cv", 2),
+                Options.cv(self.cv),
                 rng,
                 by_rows=choice_for_seen_targets is not None,
             )
@@ -363,7 +361,7 @@ class TableEstimator(BaseEstimator):
                 f"weight={self.weight!r} was given; 'cv', a number, or None for that of the terms"
                 " is needed"
             )
-        elif fewest_free(model, data) < 2 * whole(self.cv, "cv", 2):
+        elif fewest_free(model, data) < 2 * Options.cv(self.cv):
             weight = starting_weight(model, data)
         else:
             weight = self.chosen_weight(model, data, target)
@@ -377,7 +375,7 @@ class TableEstimator(BaseEstimator):
                     model,
                     data,
                     criterion=HeldOutLoss(target),
-                    weights=Grid(count=whole(self.n_weights, "n_weights", 2)),
+                    weights=Grid(count=Options.n_weights(self.n_weights)),
                     cv=self.cv,
                     random_state=self.random_state,
                 )

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, UnobservedWarning
-from mcframe.contracts.validators import NotANumber, checked_seed, floats_of, whole
+from mcframe.contracts.validators import NotANumber, Options, floats_of
 from mcframe.estimators.base import TableEstimator
 from mcframe.estimators.feature_blocks import FrameColumns
 from mcframe.tables.column_types import ReadTable
@@ -141,8 +141,8 @@ class MatrixCompletionImputer(OneToOneFeatureMixin, TransformerMixin, TableEstim
             warnings.simplefilter("ignore", UnobservedWarning)
             completion = complete_by_posterior(
                 ReadTable(columns.declared.frame, columns.declared.columns),
-                seed=checked_seed(self.random_state),
-                n_folds=whole(self.cv, "cv", 2),
+                seed=Options.random_state(self.random_state),
+                n_folds=Options.cv(self.cv),
                 prior_rows=self.given_prior(),
             )
         self.declared_ = completion.declared

@@ -17,7 +17,6 @@ from mcframe.backends import (
     SolverCheckpoint,
     checked_backend,
     checked_budget,
-    checked_callback,
     solve_by,
     solve_by_choice,
 )
@@ -27,15 +26,15 @@ from mcframe.contracts.errors import ModelError, NotCertifiedWarning, warn_calle
 from mcframe.contracts.former import FIT
 from mcframe.contracts.row_stores import store_of
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import RandomState, checked_seed, is_word, without_former_options
+from mcframe.contracts.validators import Options, RandomState, is_word, without_former_options
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.fitting.fit_answer import Fit, checked_start
 from mcframe.fitting.fitting_store import FittingStore
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.model.transforms import affine_units
-from mcframe.runtime.machine import checked_jobs, thread_limit
-from mcframe.runtime.progress import checked_progress, current, stage
+from mcframe.runtime.machine import thread_limit
+from mcframe.runtime.progress import current, stage
 
 # Least seconds between two checkpoints of data in memory, whose certificates take little time.
 CHECKPOINT_SECONDS = 10.0
@@ -165,14 +164,14 @@ def fit(
      [2. 4.]
      [3. 6.]]
     """
-    shows_progress = checked_progress(progress)
+    shows_progress = Options.progress(progress)
     if shows_progress is None and callback is not None:
         shows_progress = False
-    with thread_limit(checked_jobs(n_jobs)), stage("fit", shows_progress):
+    with thread_limit(Options.n_jobs(n_jobs)), stage("fit", shows_progress):
         settings = Settings(
             budget=checked_budget(tol, max_iter, max_seconds),
-            callback=checked_callback(callback),
-            random_state=checked_seed(random_state),
+            callback=Options.callback(callback),
+            random_state=Options.random_state(random_state),
             began=time.perf_counter(),
         )
         store = store_of(data)

@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape, class_offers
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import NotANumber, floats_of, is_word, whole
+from mcframe.contracts.validators import NotANumber, Options, floats_of
 from mcframe.model import Block, Problem
 from mcframe.model.forms import check_domain
 from mcframe.model.labels import AxisLabels, columns_of_frame, frame_of, is_frame, some_in_words
@@ -189,7 +189,6 @@ def table_of_values(
     return table.on_standard_of(fitted)
 
 
-WAYS_WITH_UNKNOWN = ("refuse", "nan")
 # The columns of a ranking after its labels.
 NUMBER_COLUMNS = ("predicted", "sd")
 # How many predictions of whole rows are held at a time.
@@ -232,8 +231,7 @@ class Axes:
         DataError
             If it is "refuse" and a label is unknown, or these are no pairs.
         """
-        if not is_word(unknown, *WAYS_WITH_UNKNOWN):
-            raise ModelError(f'unknown={unknown!r} was given; take "refuse" or "nan"')
+        Options.unknown(unknown)
         places = []
         for labels, side_labels in zip(
             (self.rows, self.columns), self.sides_of(pairs), strict=True
@@ -434,7 +432,7 @@ def best_columns(
     -------
     rows, columns, predictions : arrays, one element each for a row and one of its columns
     """
-    most = whole(n, "n", least=1)
+    most = Options.n(n)
     best = []
     step = max(1, BATCH_PREDICTIONS // table.shape[1])
     for start in range(0, rows.size, step):

@@ -23,7 +23,7 @@ from mcframe.contracts.likelihood import (
     ValueKind,
     fits_parameters,
 )
-from mcframe.contracts.validators import RandomState, checked_seed
+from mcframe.contracts.validators import Options, RandomState
 from mcframe.laws.checking import (
     LIKELIHOOD_LAWS,
     PARAMETRIC_LAWS,
@@ -72,7 +72,9 @@ def check_likelihood(
     with law(likelihood, "the domain"):
         domain_ends(likelihood, valid, invalid)
         kind_of_domain(likelihood, valid)
-    z, y = points(likelihood, valid, scale, np.random.default_rng(checked_seed(random_state)))
+    z, y = points(
+        likelihood, valid, scale, np.random.default_rng(Options.random_state(random_state))
+    )
     at_best: Any = likelihood
     if isinstance(likelihood, Parametric) and fits_parameters(likelihood):
         for name, holds in PARAMETRIC_LAWS.items():

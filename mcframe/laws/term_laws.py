@@ -23,7 +23,7 @@ from mcframe.contracts.term import (
     Sums,
     Term,
 )
-from mcframe.contracts.validators import RandomState, checked_seed
+from mcframe.contracts.validators import Options, RandomState
 from mcframe.laws.checking import (
     STEPS,
     TERM_LAWS,
@@ -73,7 +73,7 @@ def check_regularizer(
     >>> import mcframe as mc
     >>> mc.laws.check_regularizer(mc.NuclearNorm(0.5))
     """
-    rng = np.random.default_rng(checked_seed(random_state))
+    rng = np.random.default_rng(Options.random_state(random_state))
     bound = term.bound_to(shape, *data_of(shape, scale, rng))
     points: list[Array] = [scale * rng.standard_normal(shape) for _ in range(4)]
     points.append(scale * np.outer(rng.standard_normal(shape[0]), rng.standard_normal(shape[1])))

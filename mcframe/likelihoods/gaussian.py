@@ -19,13 +19,7 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
 )
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import moderate
-
-
-def moderate_if_given(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: ``moderate``, or None."""
-    if value is not None:
-        moderate(instance, attribute, value)
+from mcframe.contracts.validators import takes, with_finite_square
 
 
 @stored
@@ -60,7 +54,9 @@ class Gaussian(
     array([2.])
     """
 
-    variance: float | None = attrs.field(default=1.0, validator=moderate_if_given)
+    variance: float | None = attrs.field(
+        default=1.0, validator=takes(with_finite_square, optional=True)
+    )
 
     quadratic = True
 

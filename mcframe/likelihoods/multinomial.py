@@ -1,7 +1,7 @@
 """The likelihood of categories."""
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import attrs
@@ -18,7 +18,7 @@ from mcframe.contracts.likelihood import (
     ValueKind,
 )
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import whole
+from mcframe.contracts.validators import takes, whole
 from mcframe.numerics.gaussian_bounds import (
     expected_softplus,
     increasing_root,
@@ -33,11 +33,6 @@ LEAST_ONE_HOT_ROWS = 5
 # Up to so many classes sums and maxima over them go class by class: along a short last axis numpy
 # takes four times as long.
 LOOPED_CLASSES = 16
-
-
-def two_or_more(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: the number of classes, kept as a Python integer."""
-    object.__setattr__(instance, "classes", whole(value, "Multinomial: classes", 2))
 
 
 @stored
@@ -67,7 +62,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
     array([1.])
     """
 
-    classes: int = attrs.field(validator=two_or_more)
+    classes: int = attrs.field(validator=takes(partial(whole, least=2)))
 
     kind = ValueKind.CLASS
 

@@ -1,5 +1,6 @@
 """Ordered levels, such as ratings."""
 
+from functools import partial
 from typing import Any
 
 import attrs
@@ -20,7 +21,7 @@ from mcframe.contracts.likelihood import (
     ValueKind,
 )
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import number, whole
+from mcframe.contracts.validators import number, takes, whole
 from mcframe.likelihoods.cumulative import (
     Positions,
     best_thresholds,
@@ -29,16 +30,6 @@ from mcframe.likelihoods.cumulative import (
     logistic_parts,
 )
 from mcframe.numerics.gaussian_bounds import logistic_bound
-
-
-def as_levels(value: object) -> int:
-    """An attrs converter: a Python integer, 2 or more."""
-    return whole(value, "Ordinal: levels", 2)
-
-
-def as_lowest(value: object) -> int:
-    """An attrs converter: a Python integer."""
-    return whole(value, "Ordinal: lowest")
 
 
 def as_thresholds(value: Any) -> tuple[float, ...] | None:
@@ -88,9 +79,9 @@ class Ordinal(
     array([1., 2., 3.])
     """
 
-    levels: int = attrs.field(default=5, converter=as_levels)
+    levels: int = attrs.field(default=5, validator=takes(partial(whole, least=2)))
     thresholds: tuple[float, ...] | None = attrs.field(default=None, converter=as_thresholds)
-    lowest: int = attrs.field(default=1, converter=as_lowest)
+    lowest: int = attrs.field(default=1, validator=takes(whole))
 
     def __attrs_post_init__(self) -> None:
         if self.thresholds is None:

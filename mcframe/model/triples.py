@@ -8,13 +8,13 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.data_forms import is_labelled
-from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import (
     NotANumber,
     a_type,
     counted,
     exact,
-    is_word,
+    one_of,
     reads_as_number,
     suggests_options,
 )
@@ -147,11 +147,7 @@ def from_triples(
     >>> fit.predict_pairs("stars", [("eve", "Up")]).round(1)
     array([4.1])
     """
-    if not is_word(duplicates, *WAYS_WITH_DUPLICATES):
-        raise ModelError(
-            f"{FUNCTION}: duplicates={duplicates!r} was given; take one of"
-            f" {', '.join(map(repr, WAYS_WITH_DUPLICATES))}"
-        )
+    one_of(duplicates, f"{FUNCTION}: duplicates", WAYS_WITH_DUPLICATES)
     library, names, (of_rows, of_columns, of_values) = three_columns(frame, (row, column, value))
     index, row_codes = coded(of_rows, names[0], library, rows)
     labels, column_codes = coded(of_columns, names[1], library, columns)

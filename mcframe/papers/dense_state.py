@@ -11,7 +11,7 @@ from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.solver import Solver
-from mcframe.contracts.validators import RandomState, checked_seed
+from mcframe.contracts.validators import Options, RandomState
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
 from mcframe.numerics.operators import LowRank
@@ -76,6 +76,6 @@ def fit_by(
     reason = solver.refusal(program)
     if reason is not None:
         raise ModelError(f"{solver.name} cannot run this model: {reason}")
-    seed = checked_seed(random_state)
+    seed = Options.random_state(random_state)
     outcome = run(solver, program, Settings(budget, random_state=seed))
     return Fit.of(problem, outcome, solver.name, seed)

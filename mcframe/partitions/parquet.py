@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import IntArray
-from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import a_type, is_word, suggests_options
+from mcframe.contracts.errors import DataError
+from mcframe.contracts.validators import Options, a_type, suggests_options
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.model import Observations
 from mcframe.model.reading import read_values
@@ -149,7 +149,6 @@ def numbers_of_column(path: Path, name: str, column: Any) -> Any:
     return column.to_numpy(zero_copy_only=False)
 
 
-CELL_CHOICES = ("missing", "all")
 CELLS_LAYOUT = FolderLayout("mcframe cells", "cells", "impute_to", "", r"part-\d+\.parquet")
 # The number of cells that are in memory at a time.
 CELLS_PER_WRITE = 1 << 18
@@ -209,10 +208,7 @@ def impute_to(
     ...         print(chunk["row"], chunk["column"], chunk["value"].round(1))
     [2] [1] [2.2]
     """
-    if not is_word(cells, *CELL_CHOICES):
-        raise ModelError(
-            f"cells={cells!r} was given; take one of {', '.join(map(repr, CELL_CHOICES))}"
-        )
+    Options.cells(cells)
     if not isinstance(fit, Fit):
         raise DataError(
             f"{a_type(fit)} was given in the place of the fit; write impute_to(fit, data, folder,"

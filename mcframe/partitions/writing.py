@@ -12,7 +12,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, class_offers
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.validators import a_type, is_word, suggests_options, whole
+from mcframe.contracts.validators import Options, a_type, one_of, suggests_options, whole
 from mcframe.model.labels import code_labels, in_words
 from mcframe.partitions.chunks import MOST_COUNTED_ROWS, Chunk, chunks_of
 from mcframe.partitions.on_disk import (
@@ -495,11 +495,8 @@ def check_options(
         for number in shape:
             whole(number, f"shapes[{name!r}]", 1)
     if n_partitions is not None:
-        whole(n_partitions, "n_partitions", 1)
-    if not is_word(duplicates, *DUPLICATES):
-        raise ModelError(
-            f"duplicates={duplicates!r} was given; take one of {', '.join(map(repr, DUPLICATES))}"
-        )
+        Options.n_partitions(n_partitions)
+    one_of(duplicates, "duplicates", DUPLICATES)
 
 
 @attrs.define(eq=False)

@@ -11,7 +11,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.data_forms import is_labelled_table
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import ValueKind, has_probabilities
-from mcframe.contracts.validators import whole
+from mcframe.contracts.validators import Options, whole
 from mcframe.fitting.new_rows import tables_of_new_rows
 from mcframe.fitting.prediction import Axes
 from mcframe.model.held_out import Held
@@ -153,7 +153,7 @@ def calibration(
     >>> fit.plot.calibration().get_ylabel()
     'observed share'
     """
-    block, bins = block_of(answer, block, "calibration"), whole(bins, "bins", 1)
+    block, bins = block_of(answer, block, "calibration"), Options.bins(bins)
     rows, columns, values = known_entries(answer, block, truth, MOST_COUNTED)
     possible, probabilities = probabilities_of(answer, block, rows, columns)
     happened = values[:, None] == possible

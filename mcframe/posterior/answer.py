@@ -14,11 +14,8 @@ from mcframe.contracts.former import POSTERIOR
 from mcframe.contracts.likelihood import has_probabilities
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
+    Options,
     RandomState,
-    checked_seed,
-    checked_switch,
-    probability,
-    whole,
     without_former_options,
 )
 from mcframe.fitting.base_answer import BlockAnswer
@@ -181,7 +178,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
                 f"block {block!r}: classes have no order and no interval; take"
                 f" posterior.set({block!r}, {level!r})"
             )
-        level = probability(level, "level")
+        level = Options.level(level)
         cells = self._cells(block, rows, columns, pairs, unknown)
         ends = self._evaluated(cells, block, lambda part: part.interval(level)).reshape(-1, 2)
         ends = self.model.block(block).limited(ends)
@@ -211,8 +208,8 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
             True where a value is in the set. For labels V = 2 and the values are 0 and 1; for
             levels and classes they are all values in their order.
         """
-        level = probability(level, "level")
-        if checked_switch(on_average, "on_average"):
+        level = Options.level(level)
+        if Options.on_average(on_average):
             probabilities = self.probabilities(block, rows, columns, pairs=pairs)
             return smallest_sets_on_average(probabilities, level)
         cells = self._cells(block, rows, columns, pairs)
@@ -269,7 +266,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         self.model.block(block)  # which names the blocks there are
         table, likelihood = self.tables[block], self.engine.observed.likelihood(block)
         n_rows, n_columns = table.shape
-        m = whole(m, "m", least=1)
+        m = Options.m(m)
         chosen = np.arange(n_rows) if rows is None else np.asarray(rows)
         checked_places(block, table.shape, chosen, np.zeros(chosen.size, dtype=int))
         if not chosen.size:
@@ -643,7 +640,7 @@ def posterior(
     options: dict[str, Any] = {"factors": factors, "tol": tol, "max_iter": max_iter}
     options |= {"max_seconds": max_seconds, "n_jobs": n_jobs}
     run_options = {"progress": progress, "checkpoint": checkpoint}
-    answer = posterior_of(model, data, checked_seed(random_state), options, **run_options)
+    answer = posterior_of(model, data, Options.random_state(random_state), options, **run_options)
     if answer.status is not Status.CONVERGED:
         last = f"the evidence after the last sweep is {answer.evidence:.6g}"
         warn_caller(f"{answer.status}: {answer.message}; {last}", NotConvergedWarning)

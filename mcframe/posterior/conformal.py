@@ -12,14 +12,14 @@ from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import ValueKind, has_probabilities
 from mcframe.contracts.pictures import Pictured
 from mcframe.contracts.rounding import EPS
-from mcframe.contracts.validators import RandomState, a_type, checked_seed, probability
+from mcframe.contracts.validators import Options, RandomState, a_type
 from mcframe.fitting.prediction import Cells, check_size
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model
 from mcframe.model.held_out import Held, HeldOut, data_of, observed_entries
 from mcframe.model.table import Table
 from mcframe.regularizers import NuclearNorm
-from mcframe.runtime.progress import checked_progress, stage
+from mcframe.runtime.progress import stage
 
 if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import ConformalPictures
@@ -183,7 +183,7 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
             raise ModelError(
                 f"block {block!r} has {values} and no conformal {what}; take .{method}({block!r})"
             )
-        level = self.confidence_level if level is None else probability(level, "level")
+        level = self.confidence_level if level is None else Options.level(level)
         cells = Cells.of(problem, self.tables, block, rows, columns, pairs)
         return cells, calibrated.quantiles(what, level, cells.rows, cells.columns)
 
@@ -214,8 +214,8 @@ def conformalized(
 
     ``posterior_of`` computes a posterior of a model, data, seed and options.
     """
-    level, share = probability(confidence_level, "confidence_level"), probability(share, "share")
-    seed, problem = checked_seed(random_state), posterior.problem
+    level, share = Options.confidence_level(confidence_level), Options.share(share)
+    seed, problem = Options.random_state(random_state), posterior.problem
     if problem.rows_elsewhere:
         raise ModelError(
             "conformalize: this posterior is of rows in partitions, and entries are held out of"
@@ -226,7 +226,7 @@ def conformalized(
             "this posterior is one of new rows, of which no entries can be held out; ask the"
             " posterior that it was conditioned from"
         )
-    blocks, shown = {}, checked_progress(progress)
+    blocks, shown = {}, Options.progress(progress)
     with stage("conformalize", shown), warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)
         tables = observed_entries(problem)

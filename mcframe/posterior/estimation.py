@@ -15,7 +15,7 @@ from mcframe.contracts.rounding import EPS
 from mcframe.contracts.row_stores import RowStore, store_of
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfFactors, PriorOfRows, Term
-from mcframe.contracts.validators import is_word, whole
+from mcframe.contracts.validators import Options, is_word
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import check_model
@@ -25,8 +25,8 @@ from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed
 from mcframe.posterior.row_pass import PosteriorRows, SweptRows
 from mcframe.posterior.variational_em import check_rise
-from mcframe.runtime.machine import OutOfTime, blas_alone, checked_jobs, stop_at, thread_limit
-from mcframe.runtime.progress import checked_progress, current, stage
+from mcframe.runtime.machine import OutOfTime, blas_alone, stop_at, thread_limit
+from mcframe.runtime.progress import current, stage
 
 # The number of factors if none is given; at most as many as rows or columns.
 DEFAULT_FACTORS = 24
@@ -191,8 +191,8 @@ def estimate(
 
     ``options`` are factors, tol, max_iter, max_seconds and n_jobs of the verb.
     """
-    progress_stage = stage("posterior", checked_progress(progress))
-    with thread_limit(checked_jobs(options["n_jobs"])), progress_stage, blas_alone():
+    progress_stage = stage("posterior", Options.progress(progress))
+    with thread_limit(Options.n_jobs(options["n_jobs"])), progress_stage, blas_alone():
         check_model(model)
         began, factors = time.perf_counter(), options["factors"]
         tol = ROWS_TOL if options["tol"] is None else options["tol"]
@@ -316,7 +316,7 @@ def number_of_factors(factors: int | str, problem: Problem) -> int:
         return min(DEFAULT_FACTORS, *problem.shape)
     if isinstance(factors, str):
         raise ModelError(f'factors={factors!r} was given; "auto" or a whole number is needed')
-    return min(whole(factors, "factors", least=0), *problem.shape)
+    return min(Options.factors(factors), *problem.shape)
 
 
 def demand_posterior(model: Model, terms: tuple[Term, ...]) -> None:

@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 from scipy.special import gammaln
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.sent import fresh_key
 from mcframe.contracts.stored_classes import stored
@@ -140,7 +140,10 @@ def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior
     sums = rows.sums(observed.summaries, state, key)
     state = attrs.evolve(state, key=key)
     after = columns_step(rows, observed, state, sums, learns_noise)
-    fading = fading_factors(state)
+    # Factors with learned precisions that the data hardly determine.
+    variances = np.mean(state.columns.variances[:, : state.design.n_factors], axis=0)
+    fading = state.priors.factors * variances > 1.0 - FADING_SHARE
+    fading &= state.priors.weight is None
     if not fading.any() or after.evidence - before.evidence > SLOW_RISE * observed.n_entries:
         return after
     # Their best precisions are infinite, and updates raise them by the same amount each sweep. Not
@@ -149,13 +152,6 @@ def sweep(before: FactorPosterior, learns_noise: bool = True) -> FactorPosterior
     state = attrs.evolve(state, priors=attrs.evolve(state.priors, factors=factors))
     faster = columns_step(rows, observed, state, sums, learns_noise)
     return faster if faster.evidence > after.evidence else after
-
-
-def fading_factors(state: FactorState) -> Mask:
-    """True for factors with learned precisions that the data hardly determine."""
-    priors, k = state.priors, state.design.n_factors
-    variance_ratios = priors.factors * np.mean(state.columns.variances[:, :k], axis=0)
-    return np.asarray((variance_ratios > 1.0 - FADING_SHARE) & (priors.weight is None))
 
 
 def columns_step(

@@ -189,12 +189,10 @@ class Predictive:
         if self.is_normal:
             return attrs.evolve(self, variances=self.variances + self.noise).expected(function)
         likelihood: Any = self.likelihood
-
-        def conditional_mean(z: Array) -> Array:
-            values = [function(likelihood.quantile(z, np.array(u))) for u in QUANTILE_LEVELS]
-            return np.asarray(np.mean(values, axis=0))
-
-        return self.expected(conditional_mean)
+        levels = [np.array(level) for level in QUANTILE_LEVELS]
+        return self.expected(
+            lambda z: np.mean([function(likelihood.quantile(z, u)) for u in levels], axis=0)
+        )
 
     def log_density(self, y: Array) -> Array:
         """log p(y), in standard units."""

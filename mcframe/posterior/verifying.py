@@ -24,7 +24,7 @@ from scipy.special import logsumexp
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
 from mcframe.contracts.likelihood import GaussianNoise
-from mcframe.contracts.validators import RandomState, checked_seed, suggests_options, whole
+from mcframe.contracts.validators import Options, RandomState, suggests_options, whole
 from mcframe.model import Model
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.kernels import Compressed
@@ -34,7 +34,7 @@ from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.observed import ObservedBlock
 from mcframe.posterior.predictive import Predictive, latent_positions, predictive_at
 from mcframe.posterior.row_pass import PosteriorRows, row_pass
-from mcframe.runtime.progress import checked_progress, current, stage
+from mcframe.runtime.progress import current, stage
 
 # Nodes and shares of the quadrature over the noise that is part of a block's predictors.
 NOISE_NODES = np.polynomial.hermite_e.hermegauss(16)
@@ -490,8 +490,8 @@ def verify_posterior(
     True
     """
     kept = whole(n_draws, "n_draws", least=8 * CHAINS) // CHAINS
-    shown = checked_progress(progress)
-    seed = checked_seed(random_state)
+    shown = Options.progress(progress)
+    seed = Options.random_state(random_state)
     options: Any = {"factors": factors, "random_state": seed, "progress": shown}
     fitted = posterior(model, data, tol=1e-7, max_iter=5000, **options)
     engine, problem = fitted.engine, fitted.problem

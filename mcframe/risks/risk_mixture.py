@@ -20,7 +20,15 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import as_given, at_least_0, instead_of_class, satisfies, within
+from mcframe.contracts.validators import (
+    as_given,
+    at_least_0,
+    instead_of_class,
+    satisfies,
+    switch,
+    takes,
+    within,
+)
 
 
 def takes_labels(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -37,14 +45,6 @@ def takes_labels(instance: object, attribute: "attrs.Attribute[Any]", value: obj
             f"RiskMixture: likelihood={as_given(value)} was given; a loss for labels 0 and 1 is"
             " needed,"
             " such as mc.Bernoulli() or mc.Gaussian()"
-        )
-
-
-def is_switch(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator: True or False."""
-    if not isinstance(value, bool):
-        raise ModelError(
-            f"RiskMixture: {attribute.name}={as_given(value)} was given; True or False is needed"
         )
 
 
@@ -250,7 +250,7 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
     nu: float = attrs.field(default=0.0, validator=at_least_0)
     missing_rate: float | None = attrs.field(default=None, validator=optional(IS_RATE))
     likelihood: Any = attrs.field(validator=takes_labels)
-    nonconvex: bool = attrs.field(default=False, validator=is_switch)
+    nonconvex: bool = attrs.field(default=False, validator=takes(switch))
 
     kind = ValueKind.LABEL
     needs = "labels 0 or 1, or NaN for unlabeled"

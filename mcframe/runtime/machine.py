@@ -20,8 +20,6 @@ from threadpoolctl import ThreadpoolController
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.deferred import Deferred
-from mcframe.contracts.errors import ModelError
-from mcframe.contracts.validators import whole
 
 
 class OutOfTime(Exception):
@@ -218,30 +216,6 @@ def usual_count() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         return os.cpu_count() or 1
-
-
-# More threads than any machine has processors for: an operating system may refuse to start them.
-MOST_THREADS = 1024
-
-
-def checked_jobs(n_jobs: int | None) -> int | None:
-    """The number of threads, or a ``ModelError`` that names what was given."""
-    if n_jobs is None:
-        return None
-    try:
-        threads = whole(n_jobs, "n_jobs", least=-1)
-    except ModelError:
-        threads = 0
-    if threads == -1:
-        import joblib
-
-        return int(joblib.cpu_count())
-    if 1 <= threads <= MOST_THREADS:
-        return threads
-    raise ModelError(
-        f"n_jobs={n_jobs!r} was given; a whole number of threads, 1 to {MOST_THREADS}, is needed,"
-        " -1 for one on each processor, or None for as many as the environment says"
-    )
 
 
 def thread_count() -> int:

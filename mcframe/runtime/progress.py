@@ -22,8 +22,6 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.contracts.errors import ModelError
-
 LOGGER = logging.getLogger("mcframe")
 # The environment variable that hides all bars and lines where it is 0.
 VARIABLE = "MCFRAME_PROGRESS"
@@ -44,13 +42,6 @@ def duration(seconds: float) -> str:
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def checked_progress(progress: object) -> bool | None:
-    """The option ``progress``, or a ``ModelError`` that names what was given."""
-    if progress is None or isinstance(progress, bool | np.bool_):
-        return None if progress is None else bool(progress)
-    raise ModelError(f"progress={progress!r} was given; True, False or None is needed")
 
 
 @attrs.define(eq=False)

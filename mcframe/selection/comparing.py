@@ -10,10 +10,10 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError, UnobservedWarning
-from mcframe.contracts.validators import RandomState, checked_seed, suggests_options
+from mcframe.contracts.validators import Options, RandomState, suggests_options
 from mcframe.model import Model, Problem
 from mcframe.posterior.answer import Posterior, posterior
-from mcframe.runtime.progress import checked_progress, stage
+from mcframe.runtime.progress import stage
 from mcframe.selection.cross_validation import checked_splitter
 from mcframe.selection.splitters import Fold, Splitter, folds_of
 
@@ -133,10 +133,10 @@ def compare(
                 f"model {name!r} has the blocks {sorted(block_names)}, the first one"
                 f" {sorted(blocks)}; models are compared on the same data"
             )
-    seed = checked_seed(random_state)
+    seed = Options.random_state(random_state)
     folds = folds_of(checked_splitter(cv), first, data, seed)
     options["random_state"] = seed
-    shown, densities = checked_progress(options.pop("progress", None)), []
+    shown, densities = Options.progress(options.pop("progress", None)), []
     with stage("compare", shown) as display:
         whole = [posterior(model, data, **options) for model in models.values()]
         with warnings.catch_warnings():

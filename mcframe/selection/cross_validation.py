@@ -25,16 +25,16 @@ from mcframe.contracts.errors import (
 )
 from mcframe.contracts.former import CROSS_VALIDATE
 from mcframe.contracts.validators import (
+    Options,
     RandomState,
     a_type,
     as_given,
     instead_of_class,
-    whole,
     without_former_options,
 )
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
-from mcframe.runtime.progress import Progress, checked_progress, stage
+from mcframe.runtime.progress import Progress, stage
 from mcframe.selection.criteria import Criterion, checked_criteria, criterion_name, score_of, takes
 from mcframe.selection.cross_validation_answer import EDGE_REMARKS, CrossValidation
 from mcframe.selection.grid import Grid
@@ -161,16 +161,14 @@ def cross_validate(
     >>> mc.fit(chosen.best_model, {"x": x}).status
     'certified'
     """
-    listed, shown = checked_models(models), checked_progress(progress)
+    listed, shown = checked_models(models), Options.progress(progress)
     problems = [Problem.bind(listed[0], data)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)  # the first model has the same ones
         problems += [Problem.bind(model, data) for model in listed[1:]]
     grid = Grid.of(weights)
     places = tuple(chosen_place(model, grid.term) for model in listed)
-    criteria, n_jobs = checked_criteria(criterion, listed), whole(n_jobs, "n_jobs")
-    if n_jobs == 0:
-        raise ModelError("n_jobs=0 was given; 1 process or more is needed, -1 for one a core")
+    criteria, n_jobs = checked_criteria(criterion, listed), Options.n_processes(n_jobs)
     budget = checked_budget(tol, Budget().max_iter, max_seconds)
     ridge = EFFECTS_WEIGHT if path is None else None
     compiled = [CompiledProblem(problem) for problem in problems]
@@ -261,7 +259,7 @@ def checked_splitter(cv: Any) -> Splitter:
     if isinstance(cv, Splitter):
         return cv
     if isinstance(cv, int | np.integer | float):
-        return EntryFolds(whole(cv, "cv", 2))
+        return EntryFolds(Options.cv(cv))
     remedy = instead_of_class(cv, Splitter)
     if remedy:
         raise ModelError(f"cv is the class {cv.__name__}; {remedy}")

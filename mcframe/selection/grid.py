@@ -1,5 +1,6 @@
 """The weights that a path or a cross-validation tries."""
 
+from functools import partial
 from typing import Any
 
 import attrs
@@ -9,7 +10,7 @@ from mcframe.compile import CompiledProblem
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.term import Term
-from mcframe.contracts.validators import as_given, instead_of_class, probability, whole
+from mcframe.contracts.validators import as_given, instead_of_class, probability, takes, whole
 from mcframe.selection.weight_max import largest_weight
 
 
@@ -59,16 +60,6 @@ def checked_count(count: object) -> int:
     return n_weights
 
 
-def checked_ratio(ratio: object) -> float:
-    """Return a number between 0 and 1, or raise a ``ModelError``."""
-    return probability(ratio, "ratio")
-
-
-def checked_patience(patience: object) -> int:
-    """Return a number of weights, at least one, or raise a ``ModelError``."""
-    return whole(patience, "patience", 1)
-
-
 @attrs.frozen
 class Grid:
     """The weights of a term that ``path`` and ``cross_validate`` try, as their ``weights=``.
@@ -115,11 +106,11 @@ class Grid:
         default=None, converter=attrs.converters.optional(checked_weights)
     )
     count: int = attrs.field(default=20, converter=checked_count, kw_only=True)
-    ratio: float = attrs.field(default=0.01, converter=checked_ratio, kw_only=True)
+    ratio: float = attrs.field(default=0.01, validator=takes(probability), kw_only=True)
     term: type[Term] | Term | None = attrs.field(default=None, kw_only=True)
     patience: int | None = attrs.field(
         default=2,
-        converter=attrs.converters.optional(checked_patience),
+        validator=takes(partial(whole, least=1), optional=True),
         kw_only=True,
     )
 

@@ -22,12 +22,12 @@ from mcframe.contracts.errors import BackendError, NotCertifiedWarning, warn_cal
 from mcframe.contracts.former import PATH
 from mcframe.contracts.pictures import Pictured
 from mcframe.contracts.showing import card, table_as_html
-from mcframe.contracts.validators import RandomState, checked_seed, counted, without_former_options
+from mcframe.contracts.validators import Options, RandomState, counted, without_former_options
 from mcframe.fitting.fit import solve_with
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Block, Model, Problem
 from mcframe.runtime.machine import blas_alone
-from mcframe.runtime.progress import checked_progress, stage
+from mcframe.runtime.progress import stage
 from mcframe.selection.grid import Grid
 from mcframe.selection.weight_max import chosen_place
 from mcframe.storage.archive import Archive
@@ -150,12 +150,12 @@ def path(
     >>> [fit.rank for fit in path]
     [0, 2, 2]
     """
-    shown = checked_progress(progress)
+    shown = Options.progress(progress)
     problem = Problem.bind(model, data)
     grid = Grid.of(weights)
     place = chosen_place(model, grid.term)
     budget = checked_budget(tol, max_iter, max_seconds)
-    seed = checked_seed(random_state)
+    seed = Options.random_state(random_state)
     # With None any fresh seed goes on from a file.
     name_of_seed = "None" if random_state is None else str(seed)
     compiled = CompiledProblem(problem)

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import attrs
@@ -11,12 +12,13 @@ from mcframe.backends import Point
 from mcframe.contracts.arrays import IntArray, Mask
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.validators import (
+    Options,
     RandomState,
     a_type,
     as_given,
-    checked_seed,
     number,
     suggests_options,
+    takes,
     whole,
 )
 from mcframe.fitting.fit_answer import Fit, new_rows
@@ -38,17 +40,15 @@ Tables = Mapping[str, Table]
 Split = Iterator[tuple[Mapping[str, Mask], Mapping[str, Mask]]]
 
 
-def number_of_folds(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
-    """An attrs validator that stores the value as a whole number of at least 2."""
-    folds = whole(value, f"{type(instance).__name__}: {attribute.name}", 2)
-    object.__setattr__(instance, attribute.name, folds)
+# An attrs validator: the number of folds.
+number_of_folds = takes(partial(whole, least=2))
 
 
 def generator(random_state: RandomState) -> np.random.Generator:
     """Return the generator that draws folds."""
     if isinstance(random_state, np.random.Generator):
         return random_state
-    return np.random.default_rng(checked_seed(random_state))
+    return np.random.default_rng(Options.random_state(random_state))
 
 
 @attrs.frozen(eq=False)

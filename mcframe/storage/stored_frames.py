@@ -38,14 +38,14 @@ def of_frame(frame: Any) -> Parts:
     whole = len(kinds) == 1 and isinstance(kind := kinds.pop(), np.dtype) and kind.kind != "O"
     columns = [held(frame.iloc[:, k]) for k in range(0 if whole else frame.shape[1])]
     parts = {"index": frame.index, "columns": frame.columns}
-    notes = {key: note for key, note in frame.attrs.items() if is_plain_note(key, note)}
+    # Notes that files can hold: a number or a text by name.
+    notes = {
+        key: note
+        for key, note in frame.attrs.items()
+        if type(key) is str and type(note) in (bool, int, float, str)
+    }
     parts |= {"notes": notes} if notes else {}
     return "pandas.DataFrame", {**parts, "of": frame.to_numpy() if whole else tuple(columns)}
-
-
-def is_plain_note(key: object, note: object) -> bool:
-    """Return True for a note beside a frame that files can hold: a number or a text by name."""
-    return type(key) is str and type(note) in (bool, int, float, str)
 
 
 def frame_of(index: Any, columns: Any, of: Any, notes: Mapping[str, Any] | None = None) -> Any:

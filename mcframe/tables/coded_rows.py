@@ -10,8 +10,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.errors import DataError, ModelError, warn_caller
-from mcframe.contracts.validators import is_word, plain
+from mcframe.contracts.errors import DataError, warn_caller
+from mcframe.contracts.validators import Options, plain
 from mcframe.fitting.fit_answer import new_rows
 from mcframe.posterior.answer import Posterior
 from mcframe.tables.coding import Choice, Dates, Numbers
@@ -73,7 +73,7 @@ class CodedRows:
         DataError, ModelError
             As there.
         """
-        check_unseen(unseen)
+        Options.unseen(unseen)
         table = read_frame(frame)
         training_columns = {
             declared_column.name: declared_column.column for declared_column in declared
@@ -184,12 +184,6 @@ class CodedRows:
                     completed_column(declared_column, column, missing, values, self.table)
                 )
         return with_columns(self.table, changed)
-
-
-def check_unseen(unseen: Any) -> None:
-    """A ``ModelError`` where the option for values that were never seen is unknown."""
-    if not is_word(unseen, "missing", "error"):
-        raise ModelError(f"unseen={unseen!r} was given; 'missing' or 'error' is needed")
 
 
 def codes_of(declared: DeclaredColumn, column: Column) -> Array:

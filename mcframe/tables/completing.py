@@ -9,13 +9,12 @@ from mcframe.contracts.errors import ModelError, warn_caller
 from mcframe.contracts.frames import Frame
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import (
+    Options,
     RandomState,
-    checked_seed,
-    is_word,
     plain,
     suggests_options,
 )
-from mcframe.runtime.progress import checked_progress, stage
+from mcframe.runtime.progress import stage
 from mcframe.tables.by_optimum import complete_by_optimum
 from mcframe.tables.coding import Numbers
 from mcframe.tables.column_types import read_table, warn_of_list
@@ -113,8 +112,8 @@ def complete(
     >>> completed.table.isna().to_numpy().any()
     np.False_
     """
-    if method is not None and not is_word(method, "posterior", "optimum"):
-        raise ModelError(f"method={method!r} was given; 'posterior' or 'optimum' is needed")
+    if method is not None:
+        Options.method(method)
     with_likelihood = []
     if isinstance(types, Mapping):
         with_likelihood = [
@@ -125,8 +124,8 @@ def complete(
             f"types[{with_likelihood[0]!r}] is a likelihood, which method='posterior' has no"
             " use for; take method='optimum', or declare a kind such as 'number'"
         )
-    seed = checked_seed(random_state)
-    with stage("complete", checked_progress(progress)):
+    seed = Options.random_state(random_state)
+    with stage("complete", Options.progress(progress)):
         table = read_table(frame, types, missing)
         warn_of_list(table.frame, types or ())
         if method == "optimum" or (method is None and with_likelihood):

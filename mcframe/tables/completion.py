@@ -15,7 +15,7 @@ from mcframe.contracts.errors import ModelError, NoSuchAnswer
 from mcframe.contracts.frames import Frame, NewFrame
 from mcframe.contracts.showing import card, percent, remarks, table_as_html, table_as_text
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import RandomState, checked_seed, counted, plain, whole
+from mcframe.contracts.validators import Options, RandomState, counted, plain
 from mcframe.fitting.base_answer import Answer
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.transforms import AffineUnits
@@ -566,7 +566,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
         >>> len(tables), tables[0].isna().to_numpy().any()
         (20, np.False_)
         """
-        m, seed = whole(m, "m", least=1), checked_seed(random_state)
+        m, seed = Options.m(m), Options.random_state(random_state)
         posterior, chosen = self.demand_posterior("draws"), self.chosen
         if not isinstance(chosen, RowsChoice):
             return tables_of_draws(self.declared, attrs.evolve(posterior, random_state=seed), m)

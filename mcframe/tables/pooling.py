@@ -12,9 +12,9 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.showing import card, table_as_html
 from mcframe.contracts.validators import (
     NotANumber,
+    Options,
     above_zero,
     floats_of,
-    probability,
     suggests_options,
 )
 
@@ -64,7 +64,7 @@ class Pooled:
         >>> print(f"{lower:.2f} to {upper:.2f}")
         0.44 to 1.63
         """
-        level = probability(confidence_level, "confidence_level")
+        level = Options.confidence_level(confidence_level)
         freedom = np.asarray(self.degrees_of_freedom)
         with np.errstate(invalid="ignore"):
             quantile = scipy.stats.t.ppf(0.5 + 0.5 * level, np.where(freedom > 0.0, freedom, 1.0))
