@@ -108,11 +108,6 @@ class DualPoint:
         gradient = nearest_gradient(self.program, scaled.gradient, terms)
         return attrs.evolve(scaled, gradient=gradient, terms=terms)
 
-    def without_rounding(self) -> "DualPoint":
-        """The point with what rounding left just outside of a domain moved in."""
-        gradient = self.program.loss.clip(self.gradient)
-        return attrs.evolve(self, gradient=gradient, terms=self.nearest_terms())
-
     def nearest_terms(self) -> tuple[Array, ...]:
         """The nearest dual matrices at which the terms' conjugates are finite."""
         pairs = zip(self.program.terms, self.terms, strict=True)
@@ -381,7 +376,9 @@ def fenchel_bound(point: DualPoint, latent: LowRank, accuracy: BoundAccuracy) ->
     Or the bound at scale 0, the infimum of all losses, if that is higher, as where the optimum is
     0. ``latent`` is the Z of the candidate that the point comes from.
     """
-    point = point.without_rounding()
+    # What rounding left just outside of a domain is moved in.
+    clipped = point.program.loss.clip(point.gradient)
+    point = attrs.evolve(point, gradient=clipped, terms=point.nearest_terms())
     main = main_conjugate(point, latent, accuracy)
     at_scale_zero = bound_at(point, main, 0.0)
     scaled = scaled_bound(point, main)

@@ -18,8 +18,8 @@ from mcframe.backends.loop import INTERRUPTED, STOPPED_BY_CALLBACK, certified_to
 from mcframe.backends.proximal import Proximal
 from mcframe.backends.reference import Reference, estimate
 from mcframe.backends.rowwise import Rowwise
-from mcframe.backends.splitting import FirstOrder, Splitting, has_stiff_loss
-from mcframe.compile import CompiledProblem, Program
+from mcframe.backends.splitting import FirstOrder, Splitting, is_stiff
+from mcframe.compile import CompiledProblem, EntryLoss, Program
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, ModelError, NothingFeasible
 from mcframe.contracts.solver import Solver
@@ -139,8 +139,17 @@ def able(compiled: CompiledProblem) -> Iterator[Backend]:
 
 
 def prefers_copies(compiled: CompiledProblem) -> bool:
-    """True where the method of multipliers pays although all losses are smooth."""
-    return compiled.refusal is None and has_stiff_loss(compiled.program)
+    """True where the method of multipliers pays although all losses are smooth.
+
+    A loss in memory is far stiffer than the main regularizer.
+    """
+    if compiled.refusal is not None:
+        return False
+    program = compiled.program
+    in_memory = isinstance(program.loss, EntryLoss) and not program.background
+    return in_memory and any(
+        is_stiff(block_loss, program) for block_loss in program.loss.block_losses
+    )
 
 
 def decomposition(compiled: CompiledProblem) -> float:

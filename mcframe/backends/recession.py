@@ -11,7 +11,6 @@ from mcframe.backends.feasible import (
     projection_of,
 )
 from mcframe.compile import BlockTerm, Program
-from mcframe.compile.loss import BlockLossSummary
 from mcframe.contracts.arrays import Array
 from mcframe.numerics.operators import LowRank
 
@@ -38,8 +37,10 @@ def falls_along(program: Program, latent: LowRank, effects: dict[str, Array]) ->
     length = latent.length
     if not 0.0 < length < np.inf:
         return False
-    moves = tuple(
-        effects[name] / length if name in effects and moves_effects(block_loss) else None
+    moves = tuple(  # effects with a ridge do not move
+        effects[name] / length
+        if name in effects and not block_loss.bounded_below and block_loss.effects.ridge is None
+        else None
         for name, block_loss in zip(program.names, program.loss.block_losses, strict=True)
     )
     receding = in_recession_cone(program, latent.multiple(1.0 / length), moves)
@@ -66,11 +67,6 @@ def falls_from(program: Program, latent: LowRank, effects: dict[str, Array]) -> 
     return bool(np.all(np.isfinite(gradient))) and falls_along(
         program, program.penalty.factors_of(-gradient), effects
     )
-
-
-def moves_effects(block_loss: BlockLossSummary) -> bool:
-    """True if a direction may move the effects of a block: not where they have a ridge."""
-    return not block_loss.bounded_below and block_loss.effects.ridge is None
 
 
 def in_recession_cone(

@@ -10,7 +10,7 @@ from mcframe.backends.certificate import Dual, Point
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.loop import run
 from mcframe.backends.proximal import Proximal
-from mcframe.compile import CompiledProblem, EntryLoss, Evaluation, Program
+from mcframe.compile import CompiledProblem, Evaluation, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Proximable
 from mcframe.contracts.solver import RetargetedState, Solver, ToMultipliers
@@ -407,14 +407,6 @@ def is_stiff(block_loss: Any, program: Program) -> bool:
     return bool(
         np.isfinite(curvature)
         and curvature > STIFF_CURVATURE_RATIO * balanced_stiffness(block_loss, program)
-    )
-
-
-def has_stiff_loss(program: Program) -> bool:
-    """True if a loss in memory is far stiffer than the main regularizer."""
-    in_memory = isinstance(program.loss, EntryLoss) and not program.background
-    return in_memory and any(
-        is_stiff(block_loss, program) for block_loss in program.loss.block_losses
     )
 
 

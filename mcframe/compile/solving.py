@@ -302,13 +302,9 @@ class ObjectiveAt:
     def sizes(self) -> Array:
         """The sums of the sizes of what each derivative is the sum of."""
         total = self.sums.sizes + np.abs(self.ridge_gradient)
-        return np.asarray(total if self.squares is None else total + self.sizes_of_squares)
-
-    @cached_property
-    def sizes_of_squares(self) -> Array:
-        """The sizes of the summands of the derivatives of the squares, by effect."""
-        assert self.squares is not None
-        return self.squares.sizes(self.effects)
+        return np.asarray(
+            total if self.squares is None else total + self.squares.sizes(self.effects)
+        )
 
     @property
     def second_of_squares(self) -> EffectSquares | None:

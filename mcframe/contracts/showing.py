@@ -1,6 +1,6 @@
 """Answers in notebooks: short HTML in which everything is escaped, and names on one line."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -109,16 +109,6 @@ def scrolled(inner: str) -> str:
 def text_as_html(text: str) -> str:
     """Return the HTML of lines of text, which are escaped and keep their spaces."""
     return scrolled(f"<pre>{escape(text)}</pre>")
-
-
-def facts_as_html(facts: Mapping[str, object]) -> str:
-    """Return a table of names and values as HTML."""
-    return table_as_html((), facts.items())
-
-
-def facts_as_text(facts: Mapping[str, object]) -> list[str]:
-    """Return names and values as aligned lines of text."""
-    return [f"  {name:<10} {value}" for name, value in facts.items()]
 
 
 def remarks(lines: Iterable[str]) -> str:

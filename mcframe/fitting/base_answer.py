@@ -3,6 +3,7 @@
 import os
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, overload
 
@@ -10,7 +11,7 @@ import attrs
 
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray
 from mcframe.contracts.pictures import Pictured, PicturesT
-from mcframe.contracts.showing import card, facts_as_html, facts_as_text, remarks
+from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.fitting.prediction import Axes, Cells, check_ranked
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
@@ -255,20 +256,20 @@ class BlockAnswer(Answer[PicturesT]):
         check_ranked(declared)
         table = self._tables[block]
         axes = Axes.of(block, table)
-
-        def means_at(rows: IntArray, columns: IntArray) -> Array:
-            return self._means_at(block, rows, columns)
-
+        means_at = partial(self._means_at, block)
         rows, columns, means = axes.best(table, means_at, row, n, observed)
         deviations = self._deviations(block, rows, columns)
         return axes.as_list(rows, columns, declared.limited(means), *deviations)
 
     def __repr__(self) -> str:
         title = f"{type(self).__name__}: {self.status} ({self.message})"
-        notes = (f"  note       {note}" for note in self.notes)
-        return "\n".join([title, *facts_as_text(self._facts()), *notes])
+        lines = [*self._facts().items(), *(("note", note) for note in self.notes)]
+        return "\n".join([title, *(f"  {name:<10} {value}" for name, value in lines)])
 
     def _repr_html_(self) -> str:
-        title, facts = f"{type(self).__name__}: {self.status}", facts_as_html(self._facts())
+        title, facts = (
+            f"{type(self).__name__}: {self.status}",
+            table_as_html((), self._facts().items()),
+        )
         notes = remarks(f"note: {note}" for note in self.notes)
         return card(title, remarks([self.message]), facts, notes)

@@ -341,11 +341,9 @@ class Fit(BlockAnswer["FitPictures"]):
         return new_rows(self, data).latent
 
     def _means_at(self, block: str, rows: Any, columns: Any) -> Array:
-        """The mean response at positions, also beyond the bounds of the block."""
         return self._rows.mean_at(block, rows, columns)
 
     def _means(self, block: str) -> InFormOfData:
-        """The mean response at all entries."""
         return self._rows.predicted(block)
 
     def impute(self, block: str) -> Any:

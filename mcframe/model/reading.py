@@ -30,7 +30,7 @@ from mcframe.model.forms import (
 from mcframe.model.model import Block, EntryExposures, Observations
 from mcframe.model.table import Table
 from mcframe.model.transforms import CellNumbers
-from mcframe.model.triples import Triples, in_cells_of, table_of_triples
+from mcframe.model.triples import Triples, in_cells_of
 from mcframe.runtime.machine import MEMORY_SHARE, physical_gigabytes
 
 # The memory of every cell that is written out, at the peak of reading and compiling: indices,
@@ -88,7 +88,7 @@ def read_values(block: Block, data: Any) -> Table:
     if sp.issparse(data):
         table = table_of_sparse(block, data)
     elif isinstance(data, Triples):
-        table = table_of_triples(data)
+        table = Table(data.shape, data.rows, data.columns, data.values, data.index, data.names)
     elif is_pandas(data):
         names = data.columns if data.ndim == 2 else data.to_frame().columns
         table = table_of_numbers(numbers_of(block, data), data.index, names)

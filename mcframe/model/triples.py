@@ -320,13 +320,6 @@ def repeated(triples: Triples, cells: Any, values: Array, fresh: Mask) -> DataEr
     )
 
 
-def table_of_triples(triples: Triples) -> Table:
-    """Return triples as a block's table; nothing is copied."""
-    return Table(
-        triples.shape, triples.rows, triples.columns, triples.values, triples.index, triples.names
-    )
-
-
 def in_columns_of(fitted: Table, name: str, data: Any) -> Any:
     """Return data of new rows in the columns of a fit, where they are triples.
 

@@ -112,7 +112,7 @@ def shortest_move(matrix: Array, targets: Array, lower: Array, upper: Array) -> 
     """
     size = float(np.max(np.abs(targets)))
     t, below, above = targets / size, lower / size, upper / size
-    whole = shortest_solution(matrix, np.ones(matrix.shape[1]), t)
+    whole = matrix.T @ multipliers(matrix, np.ones(matrix.shape[1]), t)  # the shortest solution
     if np.all((whole >= below) & (whole <= above)):
         return size * whole
     has_lower, has_upper = np.isfinite(below), np.isfinite(above)
@@ -198,11 +198,6 @@ def longest(first: Array, first_move: Array, second: Array, second_move: Array) 
         float(np.max(-second_move / np.where(second > 0.0, second, 1.0), initial=0.0)),
     )
     return 1.0 / max(fastest, 1e-3)
-
-
-def shortest_solution(matrix: Array, weights: Array, targets: Array) -> Array:
-    """The u with ``C u = t`` and the least sum of ``u^2 / weight``."""
-    return weights * (matrix.T @ multipliers(matrix, weights, targets))
 
 
 def multipliers(matrix: Array, weights: Array, targets: Array) -> Array:

@@ -83,7 +83,6 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
 
     @property
     def _tables(self) -> Mapping[str, Table]:
-        """The tables of the rows that are predicted."""
         return self.tables
 
     @overload
@@ -476,17 +475,14 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         return np.concatenate(answers) if answers else np.zeros(0)
 
     def _means_at(self, block: str, rows: Any, columns: Any) -> Array:
-        """The mean at positions, also beyond the bounds of the block."""
         return self._evaluated(self._cells(block, rows, columns), block, Predictive.mean)
 
     def _means(self, block: str) -> InFormOfData:
-        """The mean at all entries, within the bounds of the block."""
         cells = self._cells(block, None, None)
         means = self._evaluated(cells, block, Predictive.mean)
         return cells.form(self.model.block(block).limited(means))
 
     def _deviations(self, block: str, rows: IntArray, columns: IntArray) -> tuple[Array, ...]:
-        """The standard deviations that ``top`` lists after means."""
         return (self.sd(block, rows, columns),)
 
     def _facts(self) -> dict[str, str]:

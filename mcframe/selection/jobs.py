@@ -48,17 +48,11 @@ def results_as_finished(
             warnings.simplefilter("ignore", UserWarning)  # of tasks that are cancelled
             results.close()
         if sys.exc_info()[0] is not None:
-            join_queue_threads()
-
-
-def join_queue_threads() -> None:
-    """Wait until the queues of processes that were ended have released their semaphores.
-
-    Their threads do that, and a program that ends meanwhile reports leaked semaphores.
-    """
-    for thread in threading.enumerate():
-        if thread.name == "QueueFeederThread":
-            thread.join(timeout=1.0)
+            # The queues of processes that were ended release their semaphores in threads; a
+            # program that ends meanwhile reports leaked semaphores.
+            for thread in threading.enumerate():
+                if thread.name == "QueueFeederThread":
+                    thread.join(timeout=1.0)
 
 
 def run_numbered(number: int, task: Callable[[], ResultT], parent: int) -> tuple[int, ResultT]:

@@ -297,7 +297,11 @@ def without_subgradient(
 def chosen_place(model: Model, term: object) -> int:
     """Return the place, among the model's terms, of the one whose weight changes."""
     check_model(model)
-    weighted = [k for k, candidate in enumerate(model.terms) if has_weight(candidate)]
+    weighted = [
+        k
+        for k, candidate in enumerate(model.terms)
+        if isinstance(candidate, Regularizer) and candidate.with_weight(1.0) is not None
+    ]
     if term is None:
         norms = [k for k in weighted if isinstance(model.terms[k], Norm)]
         chosen = norms or weighted
@@ -319,11 +323,6 @@ def chosen_place(model: Model, term: object) -> int:
         f"{asked} was given, which is {'several' if chosen else 'none'} of the terms with a"
         f" weight; the model has {weighted_terms}: name the class of one, or give that term itself"
     )
-
-
-def has_weight(term: Term) -> bool:
-    """Return True for a regularizer with a weight that can be changed."""
-    return isinstance(term, Regularizer) and term.with_weight(1.0) is not None
 
 
 @attrs.frozen(eq=False)
