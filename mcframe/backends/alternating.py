@@ -10,9 +10,11 @@ import numpy as np
 
 from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
+from mcframe.backends.proximal import CURVATURE_SAFETY
 from mcframe.compile import STEP_SHARES, Evaluation, Program, factor_rows_near
 from mcframe.compile.iterates import difference, inner
 from mcframe.contracts.arrays import Array, svd
+from mcframe.contracts.rounding import OBJECTIVE_ROUNDING
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored
@@ -147,11 +149,8 @@ def half_sweep(program: Program, state: AlternatingState, by_rows: bool) -> None
 INITIAL_COLUMNS = 16
 # Block Lanczos steps for the first columns, and for the first small ones.
 INITIAL_LANCZOS_STEPS, COMPLEMENT_LANCZOS_STEPS = 12, 30
-# The curvature of the next proximal step relative to the measured one, and the least ratio of two
-# in turn.
-CURVATURE_SAFETY, MIN_CURVATURE_RATIO = 1.05, 0.5
-# The relative rounding of an objective.
-OBJECTIVE_ROUNDING = 1e-12
+# The least ratio of the curvatures of two proximal steps in turn.
+MIN_CURVATURE_RATIO = 0.5
 # The most that the curvature grows by after a step that was too long.
 MAX_CURVATURE_GROWTH = 8.0
 

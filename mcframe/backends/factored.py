@@ -8,6 +8,7 @@ import numpy as np
 
 from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
+from mcframe.backends.feasible import PROJECTION_STEP
 from mcframe.compile import Evaluation, Program
 from mcframe.compile.penalty import split_rows
 from mcframe.contracts.arrays import Array
@@ -43,8 +44,6 @@ SAVED_PAIRS = 5
 MIN_ROTATION_MULTIPLIER = 1.0
 # A multiplier that scales its row counts as at least this share of the mean.
 MIN_SCALING_MULTIPLIER = 1e-3
-# A prox so short moves factors into sets alone, whatever the weight and the unit of Z.
-PROJECTION_STEP = 1e-300
 # Columns shorter than this, in roots of the unit of Z, are as good as 0.
 ZERO_COLUMN_LENGTH = 1e-8
 

@@ -11,6 +11,7 @@ from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
 from mcframe.compile import Evaluation, Iterates, Program, Step, iterates_of
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import OBJECTIVE_ROUNDING
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored
@@ -242,8 +243,6 @@ RATIO_EXPONENT = 0.5
 CURVATURE_WINDOW = 10
 # The trial never falls below this fraction of the proven bound.
 MIN_CURVATURE_SHARE = 1e-6
-# The relative rounding of an objective.
-OBJECTIVE_ROUNDING = 1e-12
 # A Newton step is tried once the rank has changed by no more than this share in each of so many
 # steps; after one that failed, in twice as many. On 1,000 x 600 at rank 276 Newton steps after two
 # such steps led no further than the next proximal step did.

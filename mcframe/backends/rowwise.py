@@ -16,6 +16,7 @@ from mcframe.contracts.rounding import EPS
 from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import kernels
+from mcframe.numerics.quasi_newton import ARMIJO
 from mcframe.numerics.sampled import Pattern
 from mcframe.runtime.machine import check_time
 
@@ -299,8 +300,8 @@ def batches(n_rows: int, numbers: float) -> Iterator[slice]:
 MAX_STEPS = 300
 # A row has settled where a step is shorter than this relative to its scores.
 STEP_TOLERANCE = 1e-13
-# Armijo's constant; and the rounding of an objective relative to the sizes of its summands.
-ARMIJO_CONSTANT, OBJECTIVE_ROUNDING = 1e-4, 16.0 * EPS
+# The rounding of an objective relative to the sizes of its summands.
+SUMMAND_ROUNDING = 16.0 * EPS
 # The least share of a step, the bisections of its order of magnitude, and the interpolations.
 MIN_STEP_SHARE, LOG_BISECTIONS, INTERPOLATIONS = 1e-150, 11, 16
 
@@ -323,7 +324,7 @@ def newton(losses: RowLosses, start: RowsAt | None = None) -> RowsAt:
         steps = losses.newton_steps(current)
         slopes = np.einsum("ij,ij->i", current.gradient, steps)
         lengths = np.linalg.norm(steps, axis=1)
-        fine = -slopes <= OBJECTIVE_ROUNDING * current.sizes
+        fine = -slopes <= SUMMAND_ROUNDING * current.sizes
         unfinished &= ~(fine & (lengths > 0.5 * last))
         unfinished &= lengths > STEP_TOLERANCE * np.linalg.norm(current.scores, axis=1)
         if not unfinished.any():
@@ -345,9 +346,7 @@ def descend(losses: RowLosses, current: RowsAt, steps: Array, slopes: Array, fin
         trial_rows = losses.at(current.scores + share[:, None] * steps, current)
         with np.errstate(invalid="ignore"):
             enough = (
-                current.objectives
-                + ARMIJO_CONSTANT * share * slopes
-                + OBJECTIVE_ROUNDING * current.sizes
+                current.objectives + ARMIJO * share * slopes + SUMMAND_ROUNDING * current.sizes
             )
             fallen = (trial_rows.objectives <= enough) | (
                 fine & np.isfinite(trial_rows.objectives)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["DUAL_ROUNDING", "EPS", "SET_ROUNDING"]
+__all__ = ["DUAL_ROUNDING", "EPS", "OBJECTIVE_ROUNDING", "SET_ROUNDING"]
 
 #: The distance from 1 to the next number of double precision.
 EPS = float(np.finfo(np.float64).eps)
@@ -13,3 +13,5 @@ SET_ROUNDING = 1e-9
 #: A norm of a dual matrix may pass its limit by this share, the rounding of a norm, and the dual
 #: point still counts as feasible.
 DUAL_ROUNDING = 1e-12
+#: The rounding of an objective relative to its size: a smaller difference of two says nothing.
+OBJECTIVE_ROUNDING = 1e-12

@@ -20,6 +20,7 @@ from mcframe.backends import (
     solve_by,
     solve_by_choice,
 )
+from mcframe.backends.loop import CHECKPOINT_SECONDS
 from mcframe.compile import CompiledProblem
 from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import ModelError, NotCertifiedWarning, warn_caller
@@ -36,8 +37,6 @@ from mcframe.model.transforms import affine_units
 from mcframe.runtime.machine import thread_limit
 from mcframe.runtime.progress import current, stage
 
-# Least seconds between two checkpoints of data in memory, whose certificates take little time.
-CHECKPOINT_SECONDS = 10.0
 # The ratio of the largest to the smallest standard deviation of the columns of a block from which
 # a warning recommends to standardize.
 MAX_DEVIATION_RATIO = 1e3

@@ -10,6 +10,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import SumsOverEntries
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.gaussian_bounds import expected_softplus
+from mcframe.numerics.quasi_newton import ARMIJO
 from mcframe.runtime.machine import check_time
 
 # The exponential of this is far from overflowing.
@@ -24,7 +25,6 @@ LONGEST_FIRST_STEP = 8.0
 LEAST_DECREASE_ULPS = 16.0
 # The share of the way to a collision with its neighbour that a threshold may go in one step.
 COLLISION_SHARE = 0.9
-ARMIJO = 1e-4
 # Starts with narrower gaps are not used: a gap grows by a factor of two a step at most.
 LEAST_START_GAP = 1e-9
 # How far beyond all positions a threshold lies whose best place is infinite: exp(-x)

@@ -34,7 +34,8 @@ FAST_MATH = {"reassoc", "contract", "nsz"}
 PANEL_ENTRIES, PANEL_STRIDE = 128, 136
 # Numbers of normal equations that are held at a time: 0.5 MB.
 NUMBERS_PER_BATCH = 65_536
-# Columns of the blocks that Lanczos steps have, for which there are loops of their own.
+# Columns of the blocks that Lanczos steps have, for which there are loops of their own: with one,
+# the bound takes three times the steps; with more than four, a step costs more than it saves.
 BLOCK_WIDTH = 4
 # Sums across rows are taken in so many parts at most, of so many multiplications at least: a
 # number that does not depend on the threads, for the order of summation is part of the result.

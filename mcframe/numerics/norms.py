@@ -10,6 +10,7 @@ from scipy.special import betaincinv
 
 from mcframe.contracts.arrays import Array, Matrix, singular_values, svd
 from mcframe.contracts.rounding import EPS
+from mcframe.numerics.kernels import BLOCK_WIDTH
 from mcframe.numerics.operators import Dense, Operator, as_operator, without
 from mcframe.numerics.shrinkage import upright
 from mcframe.runtime.machine import check_time, gram
@@ -85,9 +86,6 @@ def norm_upper_bound(matrix: Array) -> float:
     return float(np.max(singular_value_bounds(matrix), initial=0.0))
 
 
-# Columns of a block: with one, the bound takes three times the steps; with more than four, a
-# step costs more than it saves.
-BLOCK_WIDTH = 4
 # The share of random starts for which a bound may fail.
 FAILURE_PROBABILITY = 1e-12
 # How far above the largest Ritz value a bound is tried at least: so exactly norms are known.

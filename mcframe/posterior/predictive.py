@@ -20,6 +20,7 @@ from mcframe.contracts.likelihood import (
     has_probabilities,
 )
 from mcframe.contracts.rounding import EPS
+from mcframe.likelihoods.cumulative import LARGEST_EXPONENT
 from mcframe.model import Problem
 from mcframe.model.table import Table
 from mcframe.model.transforms import latent_places
@@ -31,8 +32,6 @@ QUADRATURE_NODES, SOBOL_POINTS = 24, 256
 # Where z is spread over more than so many widths of a likelihood, nodes are equally spaced within
 # so many deviations, one for each width, and so many at most.
 WIDE_SPREAD, NODE_RANGE, MOST_NODES = 2.0, 8.5, 500
-# Curvatures are not evaluated at larger predictors, whose exponentials might overflow.
-LARGEST_EXPONENT = 300.0
 # Levels of the quantiles by which a distribution is represented where units are ranks.
 QUANTILE_LEVELS = (np.arange(16.0) + 0.5) / 16.0
 # The most bisections of the interval in which a quantile is searched.
