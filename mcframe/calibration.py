@@ -23,6 +23,8 @@ from mcframe.contracts.validators import (
 
 # Singular values of A up to this share of the largest count as 0.
 RANK_TOLERANCE = 1e-12
+# A matrix with more numbers is shown by its shape.
+MOST_SHOWN = 20
 
 
 @attrs.frozen(eq=False)
@@ -328,7 +330,8 @@ class Calibration(Sums):
     def __repr__(self) -> str:
         weight = "" if self.weight is None else f", weight={self.weight!r}"
         of = "" if self.of == "means" else f", of={self.of!r}"
-        return f"Calibration(block={self.block!r}, A={self.A!r}, B={self.B!r}{weight}{of})"
+        sums = f"A={shown(self.A)}, B={shown(self.B)}"
+        return f"Calibration(block={self.block!r}, {sums}{weight}{of})"
 
     @property
     def sums_predictors(self) -> bool:  # type: ignore[override]
@@ -493,3 +496,10 @@ class CalibrationConstraint(Calibration, Constraint, Prox):
     def constraints(self, cp: Any, latent: Any) -> list[Any]:
         """A Z == B at the known equations."""
         return [self.equations.residual_expression(latent) == 0.0]
+
+
+def shown(matrix: Array) -> str:
+    """A matrix as Python writes it, a large one by its shape alone."""
+    if matrix.size <= MOST_SHOWN:
+        return repr(matrix)
+    return f"<array of shape {matrix.shape}>"

@@ -517,6 +517,39 @@ def test_a_full_disk_leaves_the_file_before_as_it_was(place, fitted, capsys, end
     assert {path.name for path in place.iterdir()} == names
 
 
+@pytest.fixture
+def dated(place):
+    """A table with dates as days, months and years, and its saved answer."""
+    days = [f"{1 + k % 28:02d}.{1 + k % 12:02d}.2024" for k in range(60)]
+    cells = [
+        f"{day},{k % 7}.5,<1" if k == 3 else f"{day},{k % 7}.5,{k}" for k, day in enumerate(days)
+    ]
+    Path("dated.csv").write_text("day,x,y\n" + "\n".join(cells) + "\n")
+    types = ["--types", "day=date", "--types", "y=number"]
+    options = ["--dates", "%d.%m.%Y", *types, "--out", "full.csv", "--save", "a.npz"]
+    assert main(["impute", "dated.csv", *options]) == 0
+
+
+def test_a_format_of_dates_that_fits_no_column_is_named(dated, capsys):
+    main(["explain", "dated.csv", "--dates", "%Y-%m-%d"])
+    assert "--dates %Y-%m-%d fits no column" in capsys.readouterr().err
+    main(["explain", "dated.csv", "--dates", "%d.%m.%Y"])
+    assert "fits no column" not in capsys.readouterr().err
+
+
+def test_new_rows_whose_dates_are_text_get_a_remedy(dated, capsys):
+    assert main(["predict", "a.npz", "dated.csv", "--out", "p.csv"]) == 2
+    assert "'day' was declared 'date', but its values are text" in (err := capsys.readouterr().err)
+    assert "see --dates" in err
+
+
+def test_a_warning_is_printed_once(dated, capsys):
+    options = ["--dates", "%d.%m.%Y", "--intervals", "0.9", "--out", "p.csv"]
+    assert main(["predict", "a.npz", "dated.csv", *options]) == 0
+    warned = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert len(warned) == len(set(warned)) > 0
+
+
 # Mistakes on purpose
 
 IMPUTE = ["impute", "table.csv", "--out", "done.csv"]
@@ -682,7 +715,7 @@ def test_a_mistake_is_exit_code_2_and_one_line(place, capsys, arguments, remedy)
     [
         (["impute"], "the following arguments are required: table, --out"),
         (["impute", "table.csv"], "required: --out"),
-        ([*IMPUTE, "--intervals", "90"], "a number below 1 is needed"),
+        ([*IMPUTE, "--intervals", "90"], "a number between 0 and 1 is needed"),
         ([*IMPUTE, "--draws", "0"], "a whole number from 1 is needed"),
         ([*IMPUTE, "--method", "magic"], "'magic' was given; the choices are posterior, optimum"),
         ([*IMPUTE, "--method", "optimun"], "'optimun' was given; did you mean 'optimum'?"),
@@ -693,7 +726,10 @@ def test_a_mistake_is_exit_code_2_and_one_line(place, capsys, arguments, remedy)
         ([*IMPUTE, "--delimiter", "tab"], "one character is needed"),
         ([*IMPUTE, "other.csv"], "unrecognized arguments: other.csv; see mcframe impute --help"),
         (["--bogus"], "unrecognized arguments: --bogus; the options are --help, --version; see"),
-        (["fit", "table.csv", "--out", "f.npz", "--tol", "0"], "a number above 0 is needed"),
+        (
+            ["fit", "table.csv", "--out", "f.npz", "--tol", "0"],
+            "a number between 0 and 1 is needed",
+        ),
         (["fit", "table.csv", "--out", "f.npz", "--max-seconds", "-1"], "a number above 0"),
         (["fit", "table.csv", "--out", "f.npz", "--seed", "1.5"], "a whole number from 0"),
         (["verify", "table.csv", "--rows", "none"], "a whole number from 1 is needed"),

@@ -384,7 +384,7 @@ def test_types_are_checked():
     )
     assert refusal(frame, {"x": "nominal"}, mc.ModelError) == (
         "types['x'] is 'nominal'; one of 'number', 'count', 'label', 'category', 'ordinal',"
-        " 'date', 'skip', bounds of a number such as ['number', 0, 100], a list of different"
+        " 'date', 'skip', bounds of a number such as [\"number\", 0, 100], a list of different"
         " levels from the lowest to the highest, or a likelihood such as mc.Huber() is needed;"
         " did you mean 'ordinal'?"
     )
@@ -987,3 +987,38 @@ def test_other_numbers_are_no_scale(values):
     [column, _] = mc.declare(frame).columns
     assert column.coding.whole is None
     assert "filled with such" not in column.why
+
+
+def test_blocks_without_columns_and_columns_without_blocks_are_named():
+    frame = pd.DataFrame({"x": [1.5, 2.5, 4.0], "y": [1, 2, 4]})
+    blocks = [mc.Block("one", mc.Gaussian()), mc.Block("two", mc.Gaussian())]
+    model = mc.Model(blocks, [mc.NuclearNorm(1.0)])
+    for columns, fault in (
+        ({"one": ["x"]}, "columns has no list for block 'two'"),
+        ({"one": ["x"], "two": ["y"], "three": ["y"]}, "columns names 'three', which is no block"),
+        (["x"], r"columns=\['x'\] was given"),
+    ):
+        with pytest.raises(mc.ModelError, match=f"^{fault}; a dict with a list of column names"):
+            mc.declare(frame, model=model, columns=columns)
+    declared = mc.declare(frame, model=model, columns={"one": ["x"], "two": ["y"]})
+    with pytest.raises(mc.ModelError, match="a list was given for a column"):
+        declared.predict(mc.fit(*declared), ["x", "y"])
+
+
+def test_the_block_that_was_meant_is_named():
+    model = mc.Model([mc.Block("numbers", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    known = r"the blocks are 'numbers'; did you mean 'numbers'\?"
+    with pytest.raises(mc.ModelError, match=known):
+        model.block("number")
+    with pytest.raises(mc.ModelError, match=known):
+        mc.Model(model.blocks, [mc.Calibration("number", A=np.ones(3), B=[1.0])])
+    with pytest.raises(mc.DataError, match=known):
+        mc.fit(model, {"number": np.ones((3, 2))})
+    with pytest.raises(mc.DataError, match=r"mc\.load\(path, mc\.Fit\)"):
+        mc.fit(model, {"numbers": np.eye(3)}, start="fit.npz")
+
+
+def test_a_large_calibration_is_shown_by_its_shape():
+    assert repr(mc.Calibration("x", A=np.ones(300), B=[1.0, 2.0])) == (
+        "Calibration(block='x', A=<array of shape (1, 300)>, B=array([[1., 2.]]))"
+    )

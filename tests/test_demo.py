@@ -136,7 +136,7 @@ def test_a_mistake_is_exit_code_2_and_one_line_with_the_remedy(place, capsys, ar
         (["dmo"], "did you mean 'demo'?"),
         (["demo", "--table", "wines"], "did you mean 'wine'?"),
         (["demo", "--rows", "0"], "'0' was given; a whole number from 1 is needed"),
-        (["demo", "--tol", "2"], "'2' was given; a number below 1 is needed"),
+        (["demo", "--tol", "2"], "'2' was given; a number between 0 and 1 is needed"),
         (["demo", "--seed", "x"], "'x' was given; a whole number from 0 is needed"),
         (["demo", "--frobnicate"], "--frobnicate"),
     ],

@@ -156,8 +156,8 @@ def test_text_that_is_no_number_stays_as_it_is():
     with pytest.warns(UserWarning, match="are read as numbers") as told:
         declared = mc.declare(frame, types)
     assert str(told[0].message).startswith(
-        "columns of text are read as numbers: 'real' ('?' (12x) as missing; '<5' (2x) as no"
-        " number, which stays as it is, and the column text); types="
+        "columns of text are read as numbers: 'real' ('?' (12x) as missing; '<5' (2x)"
+        " stays text, and so does the column); types="
     )
     fit = mc.fit(declared.model, declared.data)
     whole = declared.table(fit)

@@ -452,6 +452,22 @@ def test_answers_that_are_no_frames_of_pandas_are_arrays_in_the_order_of_the_lab
 # Pairs
 
 
+def test_a_label_of_another_type_is_named():
+    frame = pd.DataFrame(
+        {"user": [1, 1, 2, 2], "film": ["3", "4", "3", "4"], "stars": [1, 2, 3, 5]}
+    )
+    triples = mc.from_triples(frame, row="user", column="film", value="stars")
+    model = mc.Model([mc.Block("stars", mc.Gaussian())], [mc.NuclearNorm(0.1)])
+    found = mc.fit(model, {"stars": triples})
+    assert refusal(found.top, "stars", ["1"]) == (
+        "block 'stars': the fit has no user '1'; it has 1, of another type"
+    )
+    assert refusal(found.predict_pairs, "stars", [(1, 3)]) == (
+        "block 'stars': the fit has no film 3; it has '3', of another type"
+    )
+    assert "predict_rows" in refusal(found.top, "stars", ["7"])
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_pairs_of_frames_lists_and_arrays(fit, library):
     asked = {"film": ["Up", "Heat"], "when": [1, 2], "user": ["eve", "ann"]}
@@ -468,7 +484,8 @@ def test_pairs_of_frames_lists_and_arrays(fit, library):
 def test_unknown_labels_are_named_or_have_no_prediction(fit):
     pairs = [("eve", "Up"), ("zed", "Up"), ("ann", "Tron"), ("zed", "Jaws"), ("yan", "Tron")]
     assert refusal(fit.predict_pairs, "stars", pairs) == (
-        "block 'stars': the fit has no user 'zed', 'yan'; predict_rows takes new rows"
+        "block 'stars': the fit has no user 'zed', 'yan'; new rows are for predict_rows, top_rows"
+        " or posterior.condition"
     )
     assert refusal(fit.predict_pairs, "stars", [("ann", film) for film in "abcde"]) == (
         "block 'stars': the fit has no film 'a', 'b', 'c' and 2 more;"
@@ -491,7 +508,10 @@ def test_pairs_of_a_posterior():
     columns = [triples.column_labels.index(film) for film in "zx"]
     np.testing.assert_array_equal(answers[[0, 2]], found.predict("stars", rows, columns))
     assert np.isnan(answers[1])
-    with pytest.raises(mc.DataError, match="the fit has no row 'e'; predict_rows takes new rows"):
+    with pytest.raises(
+        mc.DataError,
+        match="the fit has no row 'e'; new rows are for predict_rows",
+    ):
         found.predict_pairs("stars", [("e", "x")])
 
 
@@ -608,7 +628,8 @@ def test_a_frame_of_new_rows_is_to_be_triples_as_those_of_the_fit(fit, of):
 
 def test_wrong_questions_for_rankings_are_refused(fit):
     assert refusal(fit.top, "stars", ["ann", "zed"]) == (
-        "block 'stars': the fit has no user 'zed'; predict_rows takes new rows"
+        "block 'stars': the fit has no user 'zed'; new rows are for predict_rows, top_rows or"
+        " posterior.condition"
     )
     for n in (0, 1.5, "many"):
         with pytest.raises(mc.ModelError, match="n="):

@@ -193,6 +193,11 @@ def read_csv(
         marked = stand_for_gaps(cells, gaps.get(name, ()))
         kept = [None if gap else cell for cell, gap in zip(cells, marked, strict=True)]
         columns.append(read_text_column(name, kept, like.get(name), decimal, dates))
+    if dates is not None and not any(column.kind in ("date", "time") for column in columns):
+        warn_caller(
+            f"--dates {dates} fits no column: a column has dates where all of its cells read as"
+            " dates of this format"
+        )
     return frame_of(columns)
 
 

@@ -75,8 +75,7 @@ def positive(text: str) -> float:
 
 def tolerance(text: str) -> float:
     """Read a number between 0 and 1."""
-    positive(text)
-    return number_from(text, float, lambda value: value < 1.0, "number below 1")
+    return number_from(text, float, lambda value: 0.0 < value < 1.0, "number between 0 and 1")
 
 
 def number_from(text: str, kind: Any, is_right: Callable[[float], bool], needed: str) -> float:
@@ -102,8 +101,10 @@ def reporting(work: Callable[[argparse.Namespace], Report]) -> Callable[[Any], i
         warned: list[str] = []
 
         def show(message: Warning | str, *_: Any) -> None:
-            warned.append(in_one_line(message))
-            print(f"mcframe: warning: {warned[-1]}", file=sys.stderr)
+            line = in_one_line(message)
+            if line not in warned:  # a table may be read for several answers
+                warned.append(line)
+                print(f"mcframe: warning: {line}", file=sys.stderr)
 
         with warnings.catch_warnings():
             warnings.filterwarnings("always", category=UserWarning)

@@ -161,6 +161,13 @@ def meant(word: str, candidates: Sequence[str], what: str) -> str:
     return f"did you mean {near[0]!r}?" if near else f"the {what} are {some_names(candidates)}"
 
 
+def all_and_meant(word: object, candidates: Sequence[str], what: str) -> str:
+    """The end of a message about an unknown word: all known ones, and the nearest of them."""
+    near = difflib.get_close_matches(str(word), candidates, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"the {what} are {', '.join(map(repr, candidates))}{hint}"
+
+
 def some_names(names: Sequence[str]) -> str:
     """A list of names, the first eight of them where there are more."""
     return ", ".join(names[:8]) + ", ..." * (len(names) > 8)

@@ -280,7 +280,13 @@ class Axes:
             names = list(dict.fromkeys(requested[int(place)] for place in unknown))
             remedy = '; take unknown="nan" for NaN there'
             if labels is self.rows:
-                remedy = "; predict_rows takes new rows"
+                remedy = "; new rows are for predict_rows, top_rows or posterior.condition"
+            first = names[0]
+            other = str(first) if not isinstance(first, str) else None
+            if isinstance(first, str) and first.isdecimal():
+                other = int(first)
+            if other is not None and labels.find([other])[0] >= 0:
+                remedy = f"; it has {other!r}, of another type"
             raise DataError(
                 f"block {self.block!r}: the fit has no {labels.name} {some_in_words(names)}"
                 f"{remedy}"

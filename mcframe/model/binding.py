@@ -12,7 +12,7 @@ from mcframe.contracts.likelihood import Likelihood, Parametric
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
-from mcframe.contracts.validators import a_type, counted, is_missing
+from mcframe.contracts.validators import a_type, all_and_meant, counted, is_missing
 from mcframe.model.model import Block, Model
 from mcframe.model.reading import read_table
 from mcframe.model.standardising import standard_of, weights_of_entries
@@ -278,10 +278,12 @@ def tables_of(model: Model, data: Mapping[str, Any]) -> dict[str, Table]:
             f"data of type {type(data).__name__} were given; a dict from block name to"
             f" matrix is needed, here with {block_names(model)}"
         )
+    names = [block.name for block in model.blocks]
     for name in data:
-        if name not in {block.name for block in model.blocks}:
+        if name not in names:
             raise DataError(
-                f"data hold {name!r}, which no block is named; the blocks are {block_names(model)}"
+                f"data hold {name!r}, which no block is named;"
+                f" {all_and_meant(name, names, 'blocks')}"
             )
     for block in model.blocks:
         if block.name not in data:

@@ -15,6 +15,7 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
     REAL_KINDS,
     a_type,
+    all_and_meant,
     floats_of,
     how_to_read,
     is_missing,
@@ -64,8 +65,8 @@ def columns_of_frame(frame: Any, names: Sequence[Any], what: str) -> tuple[str, 
                 f"{what}: {a_type(name)} was given for a column of the frame; give its name"
             )
         if name not in column_names:
-            shown = ", ".join(map(repr, column_names))
-            raise DataError(f"{what}: column {name!r} is not there; the columns are {shown}")
+            known = all_and_meant(name, column_names, "columns")
+            raise DataError(f"{what}: column {name!r} is not there; {known}")
     return table.implementation.value, [table.get_column(name) for name in names]
 
 

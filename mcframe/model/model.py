@@ -21,7 +21,14 @@ from mcframe.contracts.term import (
     Sums,
     Term,
 )
-from mcframe.contracts.validators import as_given, block_name, instead_of_class, number, positive
+from mcframe.contracts.validators import (
+    all_and_meant,
+    as_given,
+    block_name,
+    instead_of_class,
+    number,
+    positive,
+)
 from mcframe.model.formulas import as_html, as_latex, name_in_formula
 from mcframe.storage.serializing import from_text, to_text
 
@@ -460,9 +467,9 @@ def block_terms_exist(instance: "Model", attribute: object, value: tuple[Term, .
     names = [block.name for block in instance.blocks]
     for term in value:
         if term.block is not None and term.block not in names:
-            listed = ", ".join(repr(name) for name in names)
             raise ModelError(
-                f"Model: {term.word} speaks of block {term.block!r}; the blocks are {listed}"
+                f"Model: {term.word} speaks of block {term.block!r};"
+                f" {all_and_meant(term.block, names, 'blocks')}"
             )
         if term.needs_values and instance.block(str(term.block)).likelihood.width > 1:
             raise ModelError(
@@ -555,8 +562,8 @@ class Model:
         for block in self.blocks:
             if isinstance(name, str) and block.name == name:
                 return block
-        names = ", ".join(repr(block.name) for block in self.blocks)
-        raise ModelError(f"there is no block {name!r}; the blocks are {names}")
+        names = [block.name for block in self.blocks]
+        raise ModelError(f"there is no block {name!r}; {all_and_meant(name, names, 'blocks')}")
 
     def to_json(self) -> str:
         """The model as JSON text: its classes by their public names, with their parameters.

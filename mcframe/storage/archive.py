@@ -231,8 +231,8 @@ class Archive:
         remedy = "delete the file to begin afresh"
         if self.word != "checkpoint":
             remedy = (
-                "save the answer again; this reads what save has written, and a table is read by"
-                " pandas.read_csv, for example"
+                "save the answer again; this reads what save has written (on the command line"
+                " fit, or impute --save), no tables"
             )
         try:
             with self.path.open("rb") as file:

@@ -25,6 +25,7 @@ from mcframe.tables.columns import (
     with_categories,
 )
 from mcframe.tables.declared_column import (
+    CONVERT_DATES,
     DeclaredColumn,
     contradiction,
     predicted_codes,
@@ -197,8 +198,9 @@ def codes_of(declared: DeclaredColumn, column: Column) -> Array:
     if isinstance(coding, Choice):
         wanted = {"boolean", "number", "text", "category", "ordered"}
     if column.form not in wanted:
+        hint = CONVERT_DATES if isinstance(coding, Dates) else ""
         raise contradiction(
-            column, declared.kind, column.trouble or f"its values are {what(column)}"
+            column, declared.kind, column.trouble or f"its values are {what(column)}{hint}"
         )
     if isinstance(coding, Numbers) and column.form == "number":
         bounds = Bounds(coding.lower, coding.upper)

@@ -232,7 +232,7 @@ def needed_instead(declared: Any) -> str:
     if isinstance(declared, list | tuple) and len(declared) > 1:
         if declared[0] in KINDS and not all(isinstance(value, str) for value in declared):
             return (
-                "bounds are ['number', lower, upper], with lower below upper; give None (in JSON"
+                'bounds are ["number", lower, upper], with lower below upper; give None (in JSON'
                 " null) where there is none"
             )
         twice = [value for k, value in enumerate(declared) if value in declared[:k]]
@@ -243,7 +243,7 @@ def needed_instead(declared: Any) -> str:
     near = difflib.get_close_matches(declared, KINDS, n=1) if isinstance(declared, str) else []
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return (
-        f"one of {', '.join(map(repr, KINDS))}, bounds of a number such as ['number', 0, 100], a"
+        f'one of {", ".join(map(repr, KINDS))}, bounds of a number such as ["number", 0, 100], a'
         " list of different levels from the lowest to the highest, or a likelihood such as"
         f" mc.Huber() is needed{hint}"
     )

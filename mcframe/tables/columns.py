@@ -771,8 +771,7 @@ def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
         if isinstance(column, TextNumbers):
             signs, strange = column.texts(missing=True), column.texts(missing=False)
             parts = [f"{signs} as missing"] * bool(signs)
-            stays = "which stays as it is, and the column text"
-            parts += [f"{strange} as no number, {stays}"] * bool(strange)
+            parts += [f"{strange} stays text, and so does the column"] * bool(strange)
             if column.name not in declared or strange or column.words.any():
                 converted.append(
                     repr(plain(column.name)) + (f" ({'; '.join(parts)})" if parts else "")

@@ -151,10 +151,11 @@ def warn_of_constants_and_outliers(columns: Sequence[DeclaredColumn]) -> None:
         if column.constant and column.column.missing.any()
     ]
     if constants:
-        message = (
+        warn_caller(
             "columns with a single observed value are filled with it, which may say nothing of"
+            f" their missing entries: {listed(constants)}; types={{name: 'skip'}} leaves them as"
+            " they are"
         )
-        warn_caller(f"{message} their missing entries: {listed(constants)}")
     outliers = []
     for column in columns:
         if isinstance(column.coding, Numbers):

@@ -324,6 +324,8 @@ class Declared(Generic[Frame]):
         for declared_column in self.columns:
             if isinstance(name, Hashable) and declared_column.name == name:
                 return declared_column
+        if not isinstance(name, Hashable):
+            raise ModelError(f"{a_type(name)} was given for a column; give the name of one column")
         hint = meant_column(name, [declared_column.name for declared_column in self.columns])
         raise ModelError(f"there is no column {plain(name)!r} in the table; {hint}")
 

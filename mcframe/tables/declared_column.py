@@ -528,6 +528,7 @@ def kind_of_categories(column: Column) -> DeclaredColumn:
 
 # What to do about a value that is none of a declared type; new rows, too, have such values.
 CORRECT = "Correct it, or mark it as missing"
+CONVERT_DATES = "; convert it first, as by pandas.to_datetime"
 
 
 def contradiction(column: Column, declared: Any, why: str, remedy: str = "") -> DataError:
@@ -633,7 +634,7 @@ def check_form(column: Column, declared: Any) -> None:
     if isinstance(declared, Likelihood):
         needs_numbers = not is_choice(column, declared)
     if (needs_numbers and column.form != "number") or (column.form == "date") != (word == "date"):
-        hint, remedy = "; convert it first, as by pandas.to_datetime" * (word == "date"), ""
+        hint, remedy = CONVERT_DATES * (word == "date"), ""
         if needs_numbers and column.form == "text" and with_comma(column.values) is not None:
             hint = f"; {CONVERSION_REMEDY}"
         if not hint:
@@ -708,7 +709,7 @@ def places_of(column: Column, likelihood: Likelihood) -> tuple[Any, ...]:
             column,
             likelihood,
             f"holds {counted(len(places), 'different value')}",
-            f"Declare a likelihood of so many values instead of {len(possible)}",
+            f"Declare the likelihood with {len(places)} values instead of {len(possible)}",
         )
     return places
 

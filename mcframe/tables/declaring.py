@@ -178,10 +178,16 @@ def checked_blocks(model: Model, columns: Any, names: Sequence[Any]) -> dict[Any
     """The block of each column that has one; a ``ModelError`` where ``columns`` is wrong."""
     blocks = [block.name for block in model.blocks]
     if not isinstance(columns, Mapping) or set(columns) != set(blocks):
+        fault = f"columns={as_given(columns)} was given"
+        if isinstance(columns, Mapping):
+            strange = [name for name in columns if name not in blocks]
+            lacking = [name for name in blocks if name not in columns]
+            faults = [f"columns names {name!r}, which is no block" for name in strange[:1]]
+            faults += [f"columns has no list for block {name!r}" for name in lacking[:1]]
+            fault = ", and ".join(faults)
         raise ModelError(
-            f"columns={as_given(columns)} was given; a dict with a list of column names for each"
-            " of the"
-            f" blocks {listed([repr(name) for name in blocks])} is needed"
+            f"{fault}; a dict with a list of column names for each of the blocks"
+            f" {listed([repr(name) for name in blocks])} is needed"
         )
     block_of: dict[Any, str] = {}
     for block in blocks:
