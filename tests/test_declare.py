@@ -353,7 +353,7 @@ ANOTHER_TYPE = "Declare another type, or convert its values first"
         (
             ["a", "b", "c"],
             mc.Hinge(),
-            "Hinge(), but holds 3 different values. Declare a likelihood of so many values"
+            "Hinge(), but holds 3 different values. Declare the likelihood with 3 values"
             " instead of 2",
         ),
         (
@@ -1011,7 +1011,7 @@ def test_the_block_that_was_meant_is_named():
     with pytest.raises(mc.ModelError, match=known):
         model.block("number")
     with pytest.raises(mc.ModelError, match=known):
-        mc.Model(model.blocks, [mc.Calibration("number", A=np.ones(3), B=[1.0])])
+        mc.Model(model.blocks, [*model.terms, mc.Calibration("number", A=np.ones(3), B=[1.0])])
     with pytest.raises(mc.DataError, match=known):
         mc.fit(model, {"number": np.ones((3, 2))})
     with pytest.raises(mc.DataError, match=r"mc\.load\(path, mc\.Fit\)"):
