@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import attrs
@@ -607,9 +606,9 @@ def checked_start(
     if start is None:
         return None
     if not isinstance(start, Fit):
-        is_path = isinstance(start, str | Path)
-        remedy = "; read the file by mc.load(path, mc.Fit)" if is_path else ""
-        raise DataError(f"start is {a_type(start)}; a Fit is needed{remedy}")
+        raise DataError(
+            f"start is {a_type(start)}; a Fit is needed (mc.load(path, mc.Fit) reads one)"
+        )
     if start.latent.shape != problem.shape:
         raise DataError(
             f"start has a latent matrix of {start.latent.shape}, this problem one of"

@@ -281,12 +281,9 @@ class Axes:
             remedy = '; take unknown="nan" for NaN there'
             if labels is self.rows:
                 remedy = "; new rows are for predict_rows, top_rows or posterior.condition"
-            first = names[0]
-            other = str(first) if not isinstance(first, str) else None
-            if isinstance(first, str) and first.isdecimal():
-                other = int(first)
-            if other is not None and labels.find([other])[0] >= 0:
-                remedy = f"; it has {other!r}, of another type"
+            others = [other for other in of_another_type(names[0]) if labels.find([other])[0] >= 0]
+            if others:
+                remedy = f"; it has {others[0]!r}, of another type"
             raise DataError(
                 f"block {self.block!r}: the fit has no {labels.name} {some_in_words(names)}"
                 f"{remedy}"
@@ -462,3 +459,10 @@ def largest(numbers: Array, n: int) -> IntArray:
     else:
         candidates = np.arange(numbers.size)
     return candidates[np.argsort(-numbers[candidates], kind="stable")[:n]]
+
+
+def of_another_type(label: object) -> list[str | int]:
+    """The labels that look like this one and are of another type: text for a number, or back."""
+    if isinstance(label, str):
+        return [int(label)] if label.isdecimal() else []
+    return [str(label)]
