@@ -35,12 +35,18 @@ from .strategies import (
     extreme_models,
     far_models,
     frames,
+    huge_models,
+    mixed_scales,
     models_in_units,
+    nearly_exact_models,
+    planted_sets,
     posterior_models,
     residual_models,
     row_models,
     scaled_rows,
+    tight_balls,
     values_of,
+    vanishing_models,
     weighty_rows,
     whole_vocabulary,
     with_bounds,
@@ -63,6 +69,8 @@ MODELS = st.one_of(
         residual_models(),
     ),
     *(models_in_units(), posterior_models(), extreme_models().filter(lambda case: case)),
+    *(mixed_scales(), tight_balls(), vanishing_models(), huge_models(), nearly_exact_models()),
+    planted_sets().map(lambda case: case[:2]),
 )
 MODELS = with_bounds(MODELS)
 WEIGHTED = MODELS.filter(

@@ -10,6 +10,7 @@ import warnings
 from decimal import Decimal
 
 import attrs
+import cvxpy as cp
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -458,6 +459,144 @@ def planted_sets(draw):
     else:
         word, values = mc.Gaussian(size**2), size * rng.standard_normal(shape)
     return mc.Model([mc.Block("x", word, bias=bias)], terms), {"x": values}, size
+
+
+@st.composite
+def mixed_scales(draw):
+    """(model, data) of kinks, exact values and squares whose columns have scales of their own.
+
+    Scales, weights and the ridge are 1e-6 to 1e6; a box may be tight around what is exact.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_items, blocks, data = draw(st.integers(2, 8)), [], {}
+    sizes = st.floats(-6.0, 6.0).map(lambda e: 10.0**e)
+    words = [mc.Quantile(0.3), mc.Quantile(0.9), mc.Huber(0.5), mc.Equality(), mc.Gaussian()]
+    for k in range(draw(st.integers(1, 3))):
+        word, width = draw(st.sampled_from(words)), draw(st.integers(1, 4))
+        scales = draw(sizes) * 10.0 ** rng.uniform(-1.0, 1.0, width)
+        values = scales * (rng.standard_normal((n_items, width)) + rng.choice([0.0, 3.0]))
+        hidden = rng.random(values.shape) < draw(st.sampled_from([0.0, 0.3, 0.7]))
+        hidden[rng.integers(n_items), rng.integers(width)] = False
+        blocks.append(mc.Block(f"x{k}", word, weight=draw(sizes), bias=draw(st.booleans())))
+        data[f"x{k}"] = np.where(hidden, np.nan, values)
+    largest = max(float(np.nanmax(np.abs(values))) for values in data.values())
+    terms = [draw(st.sampled_from([mc.NuclearNorm, mc.MaxNorm]))(draw(sizes))]
+    if draw(st.booleans()):
+        terms = [mc.NuclearNorm(draw(sizes)), mc.Ridge(draw(sizes))]
+    if draw(st.booleans()):
+        wider = draw(st.sampled_from([1.0, 1.01, 100.0]))
+        terms.append(mc.Box(-wider * largest, wider * largest))
+    return mc.Model(blocks, terms), data
+
+
+@st.composite
+def tight_balls(draw):
+    """(model, data) in a ball of 1 to 1.001 times the least radius that holds what is exact.
+
+    What is exact are values, sums, bounds or a column of ones, one of them or several together.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape, rank = (draw(st.integers(2, 7)), draw(st.integers(2, 5))), draw(st.integers(1, 3))
+    planted = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+    size, beside, asked = draw(st.just(1.0) | POWERS), [], []
+    seen = rng.random(shape) < draw(st.sampled_from([0.0, 0.4, 0.8, 1.0]))
+    z = cp.Variable(shape)
+    kinds = draw(st.sets(st.sampled_from(["values", "sums", "box", "ones"]), min_size=1))
+    if "values" in kinds:
+        seen[0, 0] = True
+        asked.append(z[seen] == planted[seen])
+    if "sums" in kinds:
+        A = rng.standard_normal((draw(st.integers(1, 2)), shape[0]))
+        asked.append(A @ z == A @ planted)
+        beside.append(mc.Calibration("x", A, size * (A @ planted)))
+    if "box" in kinds:
+        width = draw(st.sampled_from([1e-3, 0.1, 1.0]))
+        lower, upper = (float(end(planted)) for end in (np.min, np.max))
+        lower, upper = draw(st.sampled_from([(lower, upper + width), (0.1 * upper, upper)]))
+        lower = min(lower, float(np.min(planted)))
+        asked += [z >= lower, z <= upper]
+        beside.append(mc.Box(size * lower, size * upper, "x"))
+    whole = z
+    if "ones" in kinds:
+        beside.append(mc.OnesColumn())
+        whole = cp.hstack([z, np.full((shape[0], 1), 1.0 / size)])
+    ball = draw(st.sampled_from([mc.NuclearBall, mc.MaxNormBall]))
+    radius = size * least_radius(whole, ball is mc.MaxNormBall, asked)
+    slack = draw(st.sampled_from([0.0, 1e-6, 1e-4, 1e-3]))
+    assume(radius > 1e-3 * size)
+    word, values = mc.Gaussian(size**2), size * rng.standard_normal(shape)
+    if "values" in kinds:
+        word, values = mc.Equality(), np.where(seen, size * planted, np.nan)
+    main = ball(radius * (1.0 + 1e-7 + slack))
+    return mc.Model([mc.Block("x", word)], [main, *beside]), {"x": values}
+
+
+def least_radius(z, of_rows, asked):
+    """The least nuclear or max norm of an expression of CVXPY under constraints."""
+    least = cp.normNuc(z)
+    if of_rows:
+        n_rows, order, least = z.shape[0], sum(z.shape), cp.Variable()
+        cone = cp.Variable((order, order), PSD=True)
+        asked = [*asked, cone[:n_rows, n_rows:] == z, cp.diag(cone) <= least]
+    problem = cp.Problem(cp.Minimize(least), asked)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of an answer that is not exact
+        problem.solve(cp.CLARABEL)
+    assume(problem.status == cp.OPTIMAL)
+    return float(problem.value)
+
+
+@st.composite
+def vanishing_models(draw):
+    """(model, data) whose optimum is far below the loss at Z = 0, or 0: few values or a wide set.
+
+    Balls that hold what is observed with 1e-12 to 1 of their radius to spare, or weights of next
+    to nothing.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape, size = (draw(st.integers(2, 8)), draw(st.integers(1, 5))), draw(st.just(1.0) | POWERS)
+    planted = rng.standard_normal((shape[0], 1)) @ rng.standard_normal((1, shape[1]))
+    seen = rng.random(shape) < draw(st.sampled_from([0.2, 0.7, 1.0]))
+    seen[0, 0] = True
+    words = [mc.Gaussian(size**2), mc.Huber(size), mc.Quantile(0.3)]
+    block = mc.Block("x", draw(st.sampled_from(words)), bias=draw(st.booleans()))
+    spare = draw(st.sampled_from([-1e-3, -1e-6, -1e-9, 1e-12, 1e-6, 1e-2, 1.0]))
+    nuclear = float(np.sum(np.linalg.svd(planted, compute_uv=False)))
+    small = 10.0 ** draw(st.floats(-12.0, -4.0)) / size
+    mains = [mc.NuclearBall(size * nuclear * (1.0 + spare)), mc.NuclearNorm(small)]
+    mains += [mc.MaxNormBall(size * max_norm(planted) * (1.0 + spare)), mc.MaxNorm(small)]
+    terms = [draw(st.sampled_from(mains))]
+    if draw(st.booleans()):
+        ends = size * float(np.max(np.abs(planted))) * draw(st.sampled_from([1.0, 1.001, 10.0]))
+        terms.append(mc.Box(-ends, ends))
+    return mc.Model([block], terms), {"x": np.where(seen, size * planted, np.nan)}
+
+
+@st.composite
+def huge_models(draw):
+    """(model, data) whose values, weights or both are around 1e30 or 1e-30, effects included."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_items, blocks, data = draw(st.integers(1, 6)), [], {}
+    far = st.sampled_from([1e-30, 1.0, 1e30])
+    for k in range(draw(st.integers(1, 2))):
+        unit = draw(far)
+        words = [mc.Gaussian(), mc.Gaussian(unit**2), mc.Huber(unit), mc.Quantile(0.3)]
+        words += [mc.Bernoulli(), mc.Poisson(), mc.Equality(), mc.Hinge()]
+        word = draw(st.sampled_from(words))
+        values = observations(draw, rng, word, (n_items, draw(st.integers(1, 3))))
+        values = unit * values if word.location else values
+        values[rng.random(values.shape) < 0.3] = np.nan
+        values[0, 0] = unit if word.location else 1.0
+        rows = word.smooth and draw(st.booleans())
+        effects = {"bias": draw(st.booleans()), "row_effects": rows}
+        blocks.append(mc.Block(f"x{k}", word, weight=draw(far), **effects))
+        heavy = draw(st.booleans())
+        data[f"x{k}"] = mc.Observations(values, weights=draw(far)) if heavy else values
+    mains = [mc.NuclearNorm, mc.MaxNorm, mc.NuclearBall, mc.MaxNormBall, mc.Ridge]
+    terms = [draw(st.sampled_from(mains))(draw(far))]
+    if draw(st.booleans()):
+        terms.append(draw(st.sampled_from([mc.Box(-1e30, 1e30), mc.Box(-1.0, 1.0)])))
+    return mc.Model(blocks, terms), data
 
 
 @st.composite

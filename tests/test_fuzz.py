@@ -2,8 +2,8 @@
 and errors and warnings of the package, and nothing else.
 
 Some draws run with all tests. ``pytest -m fuzz -n 0 tests/test_fuzz.py`` goes on for as many
-minutes as ``MCFRAME_FUZZ_MINUTES`` says, 10 by default, and prints how often each verb ended in
-what way.
+minutes as ``MCFRAME_FUZZ_MINUTES`` says, 10 by default, with calls of every verb, and for as many
+with fits of random models. It prints how often each verb and each backend ended in what way.
 """
 
 import contextlib
@@ -13,6 +13,8 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from functools import partial
+from itertools import count
 
 import attrs
 import numpy as np
@@ -21,9 +23,16 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
+from mcframe.backends import eligibilities
+from mcframe.compile import CompiledProblem
+from mcframe.partitions.partitioned_data import RowsInMemory
 
 from . import fuzzing
 from .bad_inputs import KNOWN, is_of_scikit_learn
+from .test_everything import contradictions
+
+# Gaps that random models are solved to.
+TOLERANCES = st.sampled_from([1e-6, 1e-9, 1e-3])
 
 
 @attrs.define
@@ -90,6 +99,52 @@ def draw_cases(tally, part, n_examples, verbs):
     run()
 
 
+def draw_models(tally, part, n_examples, seconds=1.0):
+    """Fits of so many random models by several backends and in partitions, against each other."""
+
+    @seed(part)
+    @settings(
+        max_examples=n_examples, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
+    @given(fuzzing.MODELS, st.randoms(use_true_random=False), st.integers(1, 4), TOLERANCES)
+    def run(example, random, n_partitions, tol):
+        model, data = example
+        fits, case = [], f"part {part}: {model!r}, tol={tol}\n    {data!r}"
+        rows = RowsInMemory(data, min(n_partitions, n_rows_of(data)))
+        ways = {"auto": data, "auto in partitions": rows}
+
+        def bind():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", mc.UnobservedWarning)
+                verdicts = eligibilities(CompiledProblem(mc.Problem.bind(model, data)))
+            names = [verdict.name for verdict in verdicts if verdict.can_run]
+            chosen = random.sample(names, min(2, len(names)))
+            ways.update(dict.fromkeys({*chosen, *{"reference"}.intersection(names)}, data))
+            return "bound"
+
+        def fit_by(name, values):
+            backend = name.split()[0]
+            fits.append(mc.fit(model, values, backend=backend, tol=tol, max_seconds=seconds))
+            return fuzzing.check_fit(fits[-1], tol)
+
+        def compare():
+            wrong = list(contradictions(fits, tol))
+            assert not wrong, wrong
+            return f"{len(fits)} fits without a contradiction"
+
+        tally.take("models", case, bind)
+        for name, rows_or_data in ways.items():
+            tally.take(f"fits by {name}", case, partial(fit_by, name, rows_or_data))
+        tally.take("bounds and objectives", case, compare)
+
+    run()
+
+
+def n_rows_of(data):
+    """The number of rows of all blocks."""
+    return len(fuzzing.values_of(next(iter(data.values()))))
+
+
 def report(tally, record_property):
     for verb, ends in tally.lines():
         record_property(f"fuzz, {verb}", ends)
@@ -104,15 +159,37 @@ def test_a_few_random_calls(verb, tmp_path, monkeypatch):
     assert not tally.faults, "\n\n".join(tally.faults.values())
 
 
+def parts():
+    """Numbers of parts from ``MCFRAME_FUZZ_SEED`` on, for ``MCFRAME_FUZZ_MINUTES``."""
+    end = time.monotonic() + 60.0 * float(os.environ.get("MCFRAME_FUZZ_MINUTES", "10"))
+    for part in count(int(os.environ.get("MCFRAME_FUZZ_SEED", "1"))):
+        if time.monotonic() >= end:
+            break
+        yield part
+
+
 @pytest.mark.fuzz
 def test_random_calls(record_property, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    end = time.monotonic() + 60.0 * float(os.environ.get("MCFRAME_FUZZ_MINUTES", "10"))
-    first, tally = int(os.environ.get("MCFRAME_FUZZ_SEED", "1")), Tally()
-    part = first
-    while time.monotonic() < end:
+    tally = Tally()
+    for part in parts():
         draw_cases(tally, part, 50, list(fuzzing.VERBS))
-        part += 1
+    report(tally, record_property)
+
+
+def test_a_few_random_models():
+    tally = Tally()
+    draw_models(tally, 0, 3, seconds=0.3)
+    assert not tally.faults, "\n\n".join(tally.faults.values())
+
+
+@pytest.mark.fuzz
+def test_random_models(record_property):
+    """Up to five fits of each model: their counts by backend and status, and what is wrong."""
+    tally = Tally()
+    for part in parts():
+        draw_models(tally, part, 25)
+        print(f"part {part}: {dict(tally.lines())}", flush=True)
     report(tally, record_property)
 
 

@@ -523,9 +523,9 @@ def turned(design, columns, sums, n_rows, root):
     spread = loops.packed(back @ full(columns) @ back.T)
     dets = columns.log_determinants - 2.0 * log_det
     squares = loops.packed(turn.T @ sums.outer_products[where] @ turn)
-    scalars = sums.scalars + np.array([0.0, 2.0 * n_rows * log_det, 0.0])
+    log_determinants = sums.log_determinants + 2.0 * n_rows * log_det
     found = state_of.Gaussians(columns.means @ back.T, spread, dets)
-    return found, attrs.evolve(sums, outer_products=squares, scalars=scalars)
+    return found, attrs.evolve(sums, outer_products=squares, log_determinants=log_determinants)
 
 
 @pytest.mark.parametrize("seed", range(30))

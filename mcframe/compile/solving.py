@@ -344,25 +344,25 @@ def best_effects(
         The objective at the last effects that were tried; mostly the same.
     """
 
-    def at(effects: Array) -> ObjectiveAt:
+    def objective_at(effects: Array) -> ObjectiveAt:
         check_time()
         return ObjectiveAt(design, entries.at(effects), effects, squares)
 
     start = design.initial_effects(warm, lambda: entries.reach)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if design.separable and not (squares is not None and squares.squares.couples):
-            solution, objective = solve_separable(at, at(start), likelihood)
+            solution, objective = solve_separable(objective_at, objective_at(start), likelihood)
         else:
-            objective = at(start)
+            objective = objective_at(start)
             if not np.all(np.isfinite(objective.sizes)):
-                objective = at(np.where(design.free, entries.below_zero(), start))
-            objective = solve_coupled(at, objective, likelihood)
+                objective = objective_at(np.where(design.free, entries.below_zero(), start))
+            objective = solve_coupled(objective_at, objective, likelihood)
             solution = objective.effects
     return design.identified(solution), objective
 
 
 def solve_coupled(
-    at: Callable[[Array], ObjectiveAt], current: ObjectiveAt, likelihood: Any
+    objective_at: Callable[[Array], ObjectiveAt], current: ObjectiveAt, likelihood: Any
 ) -> ObjectiveAt:
     """Solve for all effects at once, by Newton's method with a line search.
 
@@ -380,7 +380,7 @@ def solve_coupled(
         if not slope < 0.0 or (-slope <= noise and size > 0.5 * last_size):
             break
         last_size = size
-        trial, length = line_search(at, current, step, slope)
+        trial, length = line_search(objective_at, current, step, slope)
         current, moves = trial, length * np.abs(step)
         if np.all(moves <= 2.0 * EPS * np.abs(current.effects)):
             break
@@ -388,7 +388,7 @@ def solve_coupled(
 
 
 def line_search(
-    at: Callable[[Array], ObjectiveAt], current: ObjectiveAt, step: Array, slope: float
+    objective_at: Callable[[Array], ObjectiveAt], current: ObjectiveAt, step: Array, slope: float
 ) -> tuple[ObjectiveAt, float]:
     """The objective a length along the step where its slope is nearly 0, and that length.
 
@@ -400,7 +400,7 @@ def line_search(
     highest = current.value + 1e-14 * current.sums.summands
     low, high, slope_low, slope_high, length = 0.0, np.inf, slope, np.inf, 1.0
     for k in range(MAX_TRIALS):
-        tried, trial = length, at(current.effects + length * step)
+        tried, trial = length, objective_at(current.effects + length * step)
         slope_here = float(np.dot(trial.gradient, step))
         is_flat = abs(slope_here) <= MAX_SLOPE_RATIO * abs(slope)
         if is_flat and (slope_here <= 0.0 or trial.value <= highest):
@@ -595,7 +595,7 @@ def conjugate_gradients(
 
 
 def solve_separable(
-    at: Callable[[Array], ObjectiveAt], objective: ObjectiveAt, likelihood: Any
+    objective_at: Callable[[Array], ObjectiveAt], objective: ObjectiveAt, likelihood: Any
 ) -> tuple[Array, ObjectiveAt]:
     """Solve for effects that have entries of their own, until gradients vanish up to rounding.
 
@@ -633,7 +633,7 @@ def solve_separable(
             return proposed, objective
         unbounded = np.isinf(below) | np.isinf(above)
         reach = np.where(unbounded, np.minimum(2.0 * reach, MAX_STEP), reach)
-        objective = at(proposed)
+        objective = objective_at(proposed)
     return objective.effects, objective
 
 

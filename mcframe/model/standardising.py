@@ -124,6 +124,6 @@ def counted_once(
     pairs, place = np.unique(columns * distinct.size + code, return_inverse=True)
     if not pairs.size:
         return values, columns, weights
-    owners, codes = np.divmod(pairs, distinct.size)
+    columns_of_pairs, codes = np.divmod(pairs, distinct.size)
     counted: Any = np.bincount(place, weights)
-    return distinct[codes], owners, counted
+    return distinct[codes], columns_of_pairs, counted

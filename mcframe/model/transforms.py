@@ -323,14 +323,16 @@ class RankUnits(Transform):
     ) -> Array:
         """One side of the knots read off at numbers on the other side; 0 where there are none."""
         spread_out = np.broadcast_arrays(numbers, columns)
-        flat, owners = spread_out[0].ravel(), spread_out[1].ravel()
-        interpolated = np.zeros(flat.size)
-        order, starts = grouped(owners, self.starts.size - 1)
+        flat_numbers, flat_columns = spread_out[0].ravel(), spread_out[1].ravel()
+        interpolated = np.zeros(flat_numbers.size)
+        order, starts = grouped(flat_columns, self.starts.size - 1)
         for column in np.flatnonzero(np.diff(starts)):
             entries = order[starts[column] : starts[column + 1]]
             knots = slice(self.starts[column], self.starts[column + 1])
             if sources[knots].size:
-                interpolated[entries] = np.interp(flat[entries], sources[knots], targets[knots])
+                interpolated[entries] = np.interp(
+                    flat_numbers[entries], sources[knots], targets[knots]
+                )
         return interpolated.reshape(spread_out[0].shape)
 
 

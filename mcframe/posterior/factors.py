@@ -170,7 +170,7 @@ def columns_step(
     columns, sums, priors = candidates[best]
     data = data_term(observed, priors, sums, residuals) + noise_term(observed, priors)
     evidence = float(data + values[best])
-    rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise)) + float(sums.scalars[2])
+    rounding = EPS * float(np.sum(sums.totals[:, 1] / priors.noise)) + float(sums.rounding)
     state = attrs.evolve(state, columns=columns, priors=priors)
     return FactorPosterior(rows, observed, state, evidence, rounding)
 
@@ -232,7 +232,7 @@ def best_noise(
 
 def data_term(observed: Observed, priors: Priors, sums: RowSums, residuals: Array) -> float:
     """The expected parabolas below the log likelihoods of all entries."""
-    total = float(sums.scalars[0]) - 0.5 * float(np.sum(residuals / priors.noise))
+    total = float(sums.constants) - 0.5 * float(np.sum(residuals / priors.noise))
     for b, block in enumerate(observed.blocks):
         counts, noise = block.required_summary.counts, priors.noise[block.columns]
         if block.learned_noise == "column":
@@ -295,8 +295,10 @@ def rotated(
         columns.means @ of_columns.T, covariances, columns.log_determinants - 2.0 * log_det
     )
     outer_products = loops.packed(of_rows @ sums.outer_products[where] @ of_rows.T)
-    scalars = sums.scalars + np.array([0.0, 2.0 * n_rows * log_det, 0.0])
-    return columns, attrs.evolve(sums, outer_products=outer_products, scalars=scalars)
+    log_determinants = sums.log_determinants + 2.0 * n_rows * log_det
+    return columns, attrs.evolve(
+        sums, outer_products=outer_products, log_determinants=log_determinants
+    )
 
 
 def best_priors(
@@ -375,4 +377,4 @@ def divergence_of_rows(observed: Observed, design: Design, priors: Priors, sums:
     free, precisions = design.row_free, priors.of_rows(design)[0]
     squares = sums.outer_products[np.diag(loops.unpacking(design.width))]
     terms = precisions * squares - observed.shape[0] * (np.log(precisions) + 1.0)
-    return 0.5 * float(np.sum(terms[free]) - sums.scalars[1])
+    return 0.5 * float(np.sum(terms[free]) - sums.log_determinants)

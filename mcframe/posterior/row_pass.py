@@ -41,9 +41,9 @@ class RowSums:
         The sum over rows of E[x x'].
     variance_sums : array (n_blocks,)
         Sums of the variances of predictors with noise of their own.
-    scalars : array (3,)
-        The constants of the bounds, the log determinants of the rows' covariances, and how far
-        rounding of offsets may move the bounds.
+    constants, log_determinants, rounding : arrays of no dimension
+        Of the bounds of entries, of the rows' covariances, and how far rounding of offsets may
+        move the bounds.
     """
 
     matrices: Array
@@ -51,14 +51,16 @@ class RowSums:
     totals: Array
     outer_products: Array
     variance_sums: Array
-    scalars: Array
+    constants: Array
+    log_determinants: Array
+    rounding: Array
 
     @classmethod
     def zeros(cls, n_columns: int, width: int, n_blocks: int) -> "RowSums":
         """The sums over no rows."""
         size = loops.packed_size(width)
-        shapes = (n_columns, size), (n_columns, width), (n_columns, 2), size, n_blocks, 3
-        return cls(*(np.zeros(shape) for shape in shapes))
+        shapes = (n_columns, size), (n_columns, width), (n_columns, 2), size, n_blocks
+        return cls(*(np.zeros(shape) for shape in shapes), *(np.zeros(()) for _ in range(3)))
 
     def __add__(self, other: "RowSums") -> "RowSums":
         mine, theirs = (attrs.astuple(sums, recurse=False) for sums in (self, other))
@@ -165,11 +167,14 @@ class RowPass:
         prior = priors.of_rows(design), np.zeros((1, design.width))
         return gaussians_given(matrices, vectors, design.row_free, design.row_fixed_values, *prior)
 
-    def refresh(self, first: int, last: int, gaussians: Gaussians) -> tuple[Array, Array]:
-        """Find the best bounds of some rows' entries; their ``scalars`` and ``variance_sums``."""
+    def refresh(self, first: int, last: int, gaussians: Gaussians) -> tuple[float, float, Array]:
+        """Find the best bounds of some rows' entries.
+
+        Their ``constants``, ``rounding`` and ``variance_sums``.
+        """
         observed = self.observed
         variance_sums = np.zeros(len(observed.blocks))
-        scalars = np.zeros(3)
+        constants = rounding = 0.0
         mean, variance = self.moments
         if observed.needs_bounds:
             self.find_moments(first, last, gaussians)
@@ -181,9 +186,10 @@ class RowPass:
             noise = float(self.state.priors.noise[block.columns][0])
             pseudo = block.pseudo_observations(entries, mean[numbers], variance[numbers], noise)
             self.values[numbers], self.precisions[numbers] = pseudo.values, pseudo.precisions
-            scalars += (pseudo.constant, 0.0, pseudo.rounding)
+            constants += pseudo.constant
+            rounding += pseudo.rounding
             variance_sums[b] += pseudo.variance_sum
-        return scalars, variance_sums
+        return constants, rounding, variance_sums
 
     def find_moments(self, first: int, last: int, gaussians: Gaussians) -> None:
         """Write ``moments`` of the numbers of z in some rows, which have these distributions."""
@@ -208,14 +214,15 @@ class RowPass:
             check_time()
             end = min(begin + ROWS_PER_CHUNK, last)
             gaussians = self.gaussians(begin, end)
-            scalars, variance_sums = self.refresh(begin, end, gaussians)
+            constants, rounding, variance_sums = self.refresh(begin, end, gaussians)
             products = gaussians.outer_products
             numbers = (*self.places, self.values, self.precisions)
             loops.add_by_columns(begin, end, *numbers, gaussians.means, products, *equations)
             sums.outer_products[:] += np.sum(products, axis=0)
             sums.variance_sums[:] += variance_sums
-            sums.scalars[:] += scalars
-            sums.scalars[1] += float(np.sum(gaussians.log_determinants))
+            sums.constants[...] += constants
+            sums.log_determinants[...] += float(np.sum(gaussians.log_determinants))
+            sums.rounding[...] += rounding
         return sums
 
     def all_sums(self) -> RowSums:
