@@ -37,8 +37,9 @@ MAX_OPERATIONS_PER_ENTRY = 10_000
 # change. It goes on if twice as many again would suffice. All backends together then make only a
 # few times the iterations of the best one.
 ITERATIONS_PER_TURN = 500
-# The most seconds, as estimated, of a reference that is asked where others make little progress.
-MAX_REFERENCE_SECONDS = 20.0
+# The most seconds, as estimated, of a reference that is asked where others make little progress;
+# and of one that is asked where the first of them does, before the others have a turn.
+MAX_REFERENCE_SECONDS, QUICK_REFERENCE_SECONDS = 20.0, 1.0
 # The smallest gap that iterations are extrapolated to.
 MIN_TOL = 1e-12
 
@@ -275,26 +276,26 @@ def solve_in_turn(
 ) -> tuple[Outcome, str]:
     """The outcome of the first backend, or of another that goes on from its point and bound.
 
-    If all of them make little progress, the reference is asked where a table is tiny. If it does
-    not certify either, they continue.
+    If all of them make little progress, the reference is asked where a table is small; where it is
+    tiny, as soon as the first one does. If it does not certify either, they continue.
     """
     queue, changes = [first], ""
     reference: Reference | None = None
+    turns_before_reference = 0
     records: tuple[Record, ...] = ()
 
     def has_next() -> bool:
-        nonlocal reference
+        nonlocal reference, turns_before_reference
         if n_changes:
             return len(queue) > 1
         # On a problem that proximal can run, splitting makes the same steps.
         equivalent = {"splitting"} if "proximal" in [b.name for b in (first, *others())] else set()
         queue.extend(b for b in others() if b.start_refusal is None and b.name not in equivalent)
         reference = next((b for b in others() if isinstance(b, Reference)), None)
-        if (
-            reference
-            and estimate(compiled.problem, reference.max_iters).most > MAX_REFERENCE_SECONDS
-        ):
-            reference = None
+        if reference is not None:
+            seconds = estimate(compiled.problem, reference.max_iters).most
+            turns_before_reference = 1 if seconds <= QUICK_REFERENCE_SECONDS else len(queue)
+            reference = reference if seconds <= MAX_REFERENCE_SECONDS else None
         return len(queue) > 1 or reference is not None
 
     for n_changes in count():
@@ -310,7 +311,7 @@ def solve_in_turn(
             f"; {queue[0].name}, slower than expected, handed over after {iterations_made}"
             " iterations"
         )
-        if reference is not None and n_changes + 1 == len(queue):
+        if reference is not None and n_changes + 1 == turns_before_reference:
             outcome, ends = with_reference(reference, compiled, outcome, iterations_made, settings)
             records += outcome.history.records
             iterations_made = records[-1].iteration
@@ -350,7 +351,7 @@ def with_reference(
     outcome = attrs.evolve(outcome, history=History(()))
     current().begin("the reference is asked", announced=True)
     try:
-        exact = reference.solve(compiled, attrs.evolve(settings, start=None, callback=None))
+        exact = reference.answer(compiled, attrs.evolve(settings, start=None, callback=None))
     except BackendError:
         return outcome, False
     except KeyboardInterrupt:

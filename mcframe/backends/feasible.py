@@ -26,8 +26,9 @@ MAX_PROJECTION_ROUNDS = 200
 PROJECTION_STEP = 1e-300
 # Where the prox of an indicator leads from here is an end of its interval, if that is finite.
 FAR_PREDICTOR = 1e100
-# Scales of a ball inside of which a point deeper inside is sought.
-BALL_SCALES = (0.9, 0.995, 0.9995, 0.99999)
+# The share of a ball's radius by which a point deeper inside is first sought inside of it, the
+# factor by which it shrinks where there is none, and the least one.
+FIRST_SPARE, SPARE_RATIO, MIN_SPARE = 0.1, 0.1, 1e-6
 # The most halfspaces that are added.
 MAX_HALFSPACES = 40
 # The share of its rows' sums in a direction's square length from which a bias meets its equation.
@@ -139,27 +140,33 @@ def deeper_inside(program: Program, point: Joint, value: Callable[[Array], float
     main = program.main
     if not isinstance(main, Constraint) or np.isfinite(value(INTERIOR_FACTOR * anchor.dense)):
         return anchor
-    linear, scales = linear_sets(program), list(BALL_SCALES)
+    linear, spare = linear_sets(program), FIRST_SPARE
+    best, least_excess = anchor, np.inf
     gradients: list[Array] = []
     for _ in range(MAX_HALFSPACES):
         halfspace = main.halfspace(anchor.dense)
         if linear is None or halfspace is None:
             break
-        gradients.append(halfspace[0].ravel())
-        vector = linear.vector(anchor)
+        gradient, radius = halfspace
+        gradients.append(gradient.ravel())
+        excess = float(np.vdot(gradient, anchor.dense)) / radius - 1.0
+        if excess < least_excess:
+            best, least_excess = anchor, excess
+        spare = min(spare, max(excess, MIN_SPARE))
+        vector = linear.vector(best)
         start = np.concatenate([vector, np.zeros(len(gradients))])
-        while scales:
-            cut = linear.polyhedron.with_halfspaces(gradients, scales[0] * halfspace[1])
+        while spare >= MIN_SPARE:
+            cut = linear.polyhedron.with_halfspaces(gradients, (1.0 - spare) * radius)
             met = cut.near(start)
             if cut.meets(met):
                 break
-            scales.pop(0)
-        if not scales:
+            spare *= SPARE_RATIO
+        else:
             break
         anchor = linear.joint(met[: vector.size], anchor)
         if np.isfinite(value(INTERIOR_FACTOR * anchor.dense)):
-            break
-    return anchor
+            return anchor
+    return best
 
 
 def with_fixed_columns(program: Program, latent: LowRank) -> LowRank:

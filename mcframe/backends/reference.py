@@ -19,13 +19,18 @@ from mcframe.backends.certificate import (
     uncertified,
 )
 from mcframe.backends.feasible import made_feasible
-from mcframe.backends.loop import UNBOUNDED_BELOW, certified_to, out_of_time
+from mcframe.backends.loop import (
+    UNBOUNDED_BELOW,
+    certified_to,
+    no_feasible_point,
+    out_of_time,
+)
 from mcframe.backends.recession import falls_along
 from mcframe.backends.statement import Statement, cp
 from mcframe.compile import CompiledProblem, Program
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.endings import Ending, Status, StopReason
-from mcframe.contracts.errors import BackendError
+from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.likelihood import Approximated
 from mcframe.contracts.validators import one_of, positive
 from mcframe.model import Problem
@@ -187,12 +192,19 @@ class Reference(Backend):
         )
 
     def solve(self, compiled: CompiledProblem, settings: Settings) -> Outcome:
-        """The conic solver's answer, made feasible and certified.
+        """The conic solver's answer, made feasible and certified; an error if that is not finite.
 
         ``max_iter`` and ``random_state`` mean nothing to it, ``max_seconds`` limits the conic
         solvers, what was spent before counted in, and the callback sees the one record that there
         is. Ctrl-C is passed on: there is no point before the end.
         """
+        outcome = self.answer(compiled, settings)
+        if not np.isfinite(outcome.history[-1].objective):
+            raise NothingFeasible(no_feasible_point(compiled.program))
+        return outcome
+
+    def answer(self, compiled: CompiledProblem, settings: Settings) -> Outcome:
+        """The same, though its point may not be feasible: its bound holds for that of another."""
         began = settings.clock()
         cp.load()  # before BLAS is held to one thread: SCS brings one of its own
         budget = settings.budget
