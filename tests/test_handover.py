@@ -2,12 +2,15 @@
 
 import warnings
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
 import mcframe as mc
 from mcframe.backends import Certificate, choice
 from mcframe.backends.choice import iterations_ahead
+
+from .strategies import least_radius
 
 RNG = np.random.default_rng(2)
 X = RNG.standard_normal((90, 60)) + RNG.standard_normal((90, 3)) @ RNG.standard_normal((3, 60))
@@ -107,7 +110,7 @@ def test_a_good_choice_is_kept():
     assert "handed over" not in kept.message
 
 
-def test_a_stuck_backend_hands_over_on_a_small_table():
+def test_a_stuck_backend_hands_over_on_a_small_table(monkeypatch):
     """Counts beside a heavier block: proximal makes no headway, alternating is soon done."""
     counts = np.zeros((7, 5))
     counts[0, 4], counts[1, 1], counts[3, 1], counts[6, 1:] = 2.0, 5.0, 3.0, [38.0, 5.0, 4.0, 10.0]
@@ -119,6 +122,10 @@ def test_a_stuck_backend_hands_over_on_a_small_table():
     other = mc.Block("b", mc.Gaussian(0.45), weight=200.0)
     data = {"a": mc.Observations(counts, offset=away), "b": mc.Observations(x, weights=weights)}
     model = mc.Model([block, other], [mc.NuclearNorm(0.01)])
+    tiny = mc.fit(model, data)
+    assert (tiny.backend, tiny.status) == ("reference", "certified")
+    assert tiny.history[-1].iteration <= 600
+    monkeypatch.setattr(choice, "QUICK_REFERENCE_SECONDS", 0.0)
     found = mc.fit(model, data)
     assert found.status == "certified"
     assert found.backend == "alternating"
@@ -211,11 +218,31 @@ def test_the_reference_is_asked_where_no_solver_makes_headway(capsys):
     assert found.objective < alone.objective
 
 
+def test_the_reference_soon_finds_a_point_of_a_tight_ball():
+    """The ball is larger than the least one by a millionth; searches find nothing in it."""
+    rng = np.random.default_rng(1)
+    planted = rng.standard_normal((6, 3)) @ rng.standard_normal((3, 5))
+    sums, seen = rng.standard_normal((2, 6)), rng.random(planted.shape) < 0.4
+    z = cp.Variable(planted.shape)
+    asked = [z[seen] == planted[seen], sums @ z == sums @ planted]
+    ball = mc.NuclearBall((1.0 + 1e-6) * least_radius(z, False, asked))
+    model = mc.Model(
+        [mc.Block("x", mc.Equality())], [ball, mc.Calibration("x", sums, sums @ planted)]
+    )
+    data, records = {"x": np.where(seen, planted, np.nan)}, []
+    with pytest.raises(mc.BackendError, match="no Z was found"):
+        mc.fit(model, data, backend="splitting")
+    fit = mc.fit(model, data, callback=records.append)
+    assert fit.status == "certified"
+    assert fit.backend == "reference"
+    assert len(records) <= 3
+
+
 def test_solvers_go_on_where_the_reference_fails(monkeypatch):
     def fails(*_):
         raise mc.BackendError("no conic solver has an answer")
 
-    monkeypatch.setattr(choice.Reference, "solve", fails)
+    monkeypatch.setattr(choice.Reference, "answer", fails)
     found = fit_hard(max_iter=3000)
     assert found.status == "iteration_limit"
     assert found.history[-1].iteration == 3000
@@ -234,7 +261,7 @@ def test_ctrl_c_in_the_reference_keeps_the_best_point(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(choice.Reference, "solve", interrupted)
+    monkeypatch.setattr(choice.Reference, "answer", interrupted)
     found = fit_hard()
     assert found.status == "interrupted"
     assert np.isfinite(found.objective)

@@ -40,6 +40,8 @@ ITERATIONS_PER_TURN = 500
 # The most seconds, as estimated, of a reference that is asked where others make little progress;
 # and of one that is asked where the first of them does, before the others have a turn.
 MAX_REFERENCE_SECONDS, QUICK_REFERENCE_SECONDS = 20.0, 1.0
+# Certificates without a feasible point after which such a reference is asked.
+MAX_INFEASIBLE_CERTIFICATES = 2
 # The smallest gap that iterations are extrapolated to.
 MIN_TOL = 1e-12
 
@@ -254,7 +256,10 @@ def solve_by_choice(compiled: CompiledProblem, settings: Settings) -> tuple[Outc
     try:
         return solve_in_turn(compiled, chosen, others, settings)
     except NothingFeasible as error:
-        for backend in others() if settings.start is None else ():
+        backends = others() if settings.start is None else []
+        if reference_seconds(compiled, backends) <= QUICK_REFERENCE_SECONDS:
+            backends = sorted(backends, key=lambda backend: not isinstance(backend, Reference))
+        for backend in backends:
             with suppress(BackendError):
                 return backend.solve(compiled, settings), backend.name
         raise error
@@ -291,16 +296,20 @@ def solve_in_turn(
         # On a problem that proximal can run, splitting makes the same steps.
         equivalent = {"splitting"} if "proximal" in [b.name for b in (first, *others())] else set()
         queue.extend(b for b in others() if b.start_refusal is None and b.name not in equivalent)
-        reference = next((b for b in others() if isinstance(b, Reference)), None)
-        if reference is not None:
-            seconds = estimate(compiled.problem, reference.max_iters).most
+        seconds = reference_seconds(compiled, others())
+        if seconds <= MAX_REFERENCE_SECONDS:
+            reference = next(b for b in others() if isinstance(b, Reference))
             turns_before_reference = 1 if seconds <= QUICK_REFERENCE_SECONDS else len(queue)
-            reference = reference if seconds <= MAX_REFERENCE_SECONDS else None
         return len(queue) > 1 or reference is not None
+
+    def has_quick_reference() -> bool:
+        return reference_seconds(compiled, others()) <= QUICK_REFERENCE_SECONDS
 
     for n_changes in count():
         patience = ITERATIONS_PER_TURN * 2.0**n_changes
-        monitor = StallMonitor(settings.callback, settings.budget.tol, patience, has_next)
+        monitor = StallMonitor(
+            settings.callback, settings.budget.tol, patience, has_next, has_quick_reference
+        )
         outcome = solve_by(queue[0], compiled, attrs.evolve(settings, callback=monitor))
         # The first record of a later backend is the last one of the one before.
         records += outcome.history.records[min(n_changes, 1) :]
@@ -326,6 +335,14 @@ def solve_in_turn(
         current().begin(f"{queue[-1].name} hands over to {queue[0].name}", announced=True)
     message, history = outcome.message + changes, History(records)
     return attrs.evolve(outcome, message=message, history=history), queue[0].name
+
+
+def reference_seconds(compiled: CompiledProblem, backends: Sequence[Backend]) -> float:
+    """The most seconds, as estimated, of the reference; infinite if it is none of these."""
+    references = (backend for backend in backends if isinstance(backend, Reference))
+    return min(
+        (estimate(compiled.problem, r.max_iters).most for r in references), default=math.inf
+    )
 
 
 def certificate_of(compiled: CompiledProblem, outcome: Outcome) -> Certificate:
@@ -394,6 +411,7 @@ class StallMonitor:
     tol: float
     patience: float  # iterations that are made in any case
     has_next: Callable[[], bool]  # whether another backend can go on
+    has_quick_reference: Callable[[], bool]  # whether the reference takes next to no time
     records: list[Record] = attrs.field(factory=list)
     is_poor: bool = False
 
@@ -405,7 +423,14 @@ class StallMonitor:
         if not stopped and made >= self.patience and record.gap > tol:
             slow = iterations_ahead(self.records, tol) >= 2.0 * self.patience
             self.is_poor = slow and self.has_next()
-        return stopped or self.is_poor
+        return stopped or self.is_poor or self.is_infeasible
+
+    @property
+    def is_infeasible(self) -> bool:
+        """True if no point was feasible so far, and the reference would soon have one."""
+        tried = len(self.records) >= MAX_INFEASIBLE_CERTIFICATES
+        nothing = tried and all(record.objective == math.inf for record in self.records)
+        return nothing and self.has_quick_reference()
 
 
 def iterations_ahead(records: Sequence[Record], tol: float) -> float:
