@@ -523,7 +523,7 @@ def tight_balls(draw):
     ball = draw(st.sampled_from([mc.NuclearBall, mc.MaxNormBall]))
     radius = size * least_radius(whole, ball is mc.MaxNormBall, asked)
     slack = draw(st.sampled_from([0.0, 1e-6, 1e-4, 1e-3]))
-    assume(radius > 1e-3 * size)
+    assume(1e-3 * size < radius < np.inf)
     word, values = mc.Gaussian(size**2), size * rng.standard_normal(shape)
     if "values" in kinds:
         word, values = mc.Equality(), np.where(seen, size * planted, np.nan)
@@ -532,7 +532,7 @@ def tight_balls(draw):
 
 
 def least_radius(z, of_rows, asked):
-    """The least nuclear or max norm of an expression of CVXPY under constraints."""
+    """The least nuclear or max norm of an expression of CVXPY under constraints; else infinite."""
     least = cp.normNuc(z)
     if of_rows:
         n_rows, order, least = z.shape[0], sum(z.shape), cp.Variable()
@@ -542,8 +542,7 @@ def least_radius(z, of_rows, asked):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of an answer that is not exact
         problem.solve(cp.CLARABEL)
-    assume(problem.status == cp.OPTIMAL)
-    return float(problem.value)
+    return float(problem.value) if problem.status == cp.OPTIMAL else np.inf
 
 
 @st.composite

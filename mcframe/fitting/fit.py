@@ -149,8 +149,9 @@ def fit(
 
     If a backend has made 500 iterations and would take 1,000 more at the rate of its gap, the next
     one that can run continues from its point and bound. After each change the next one makes twice
-    as many iterations. ``Fit.message`` records it. Clock times are not used: equal tables are
-    fitted by equal steps.
+    as many iterations. ``Fit.message`` records it. Where the reference is estimated to take less
+    than a second it is asked first; it is, too, where two certificates have found no feasible
+    point. Clock times are not used: equal tables are fitted by equal steps.
 
     Examples
     --------
