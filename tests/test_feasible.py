@@ -82,6 +82,17 @@ def test_a_tight_box_beside_known_sums_and_ones_is_solved(backend):
     assert np.isfinite(fit.objective)
 
 
+def test_a_point_that_meets_all_constraints_stays_as_it_is():
+    """Else an optimum near 0 would be a share of the data away from it."""
+    x = np.outer([1.0, -2.0, 3.0], [1e6, 2e6])
+    terms = [mc.MaxNorm(1e-12), mc.Box(-1e7, 1e7)]
+    data = {"x": x}
+    program = program_of(mc.Model([mc.Block("x", mc.Quantile(0.3))], terms), data)
+    latent = LowRank(np.array([[1.0], [-2.0], [3.0]]), np.array([[1e6], [2e6]]))
+    moved, _ = made_feasible(program, latent, (None,))
+    assert np.array_equal(moved.dense(), x)
+
+
 @pytest.mark.parametrize("state", range(200))
 def test_points_of_polyhedra_meet_bounds_and_equations(state):
     """From anywhere; where the bounds allow the shortest move to the equations, by that one."""

@@ -562,8 +562,8 @@ def scaled_factors(program: Program, latent: LowRank, effects: Given) -> LowRank
     scale = largest_scale(
         lambda c: sum(term.value(c * submatrix, effects) for term, submatrix in sets)
     )
-    if scale == 0.0:
-        return None
+    if scale in (0.0, 1.0):
+        return latent if scale else None
     scale /= INTERIOR_FACTOR
     return LowRank(np.sqrt(scale) * latent.left, np.sqrt(scale) * latent.right)
 
