@@ -315,26 +315,9 @@ def of_python(text):
     return PYTHON.findall(re.sub(r"'[^']*'", "", text.replace("mc.Huber()", "")))
 
 
-def test_messages_are_in_the_words_of_files():
-    for message, said in (
-        ("types={'visits': 'count'} says so", "--types visits=count says so"),
-        (
-            "bounds are ['number', 1]; give None (in JSON null)",
-            "bounds are ['number', 1]; give null",
-        ),
-        ("Ordinal(levels=3, thresholds=None)", '{"is": "Ordinal", "levels": 3}'),
-        (
-            "Bernoulli(link='probit', scale=1.0)",
-            '{"is": "Bernoulli", "link": "probit", "scale": 1.0}',
-        ),
-        ("add mc.Ridge(weight)", 'add {"is": "Ridge", "weight": ...}'),
-        ("NuclearNorm(0.5) has the least loss", "NuclearNorm(0.5) has the least loss"),
-        ("{'a': True} was given", '{"a": true} was given'),
-        ("column 'None' of True", "column 'None' of true"),
-        ("it is None", "it is null"),
-    ):
-        assert in_one_line(message) == said
-        assert not of_python(in_one_line(message))
+def test_a_list_of_warnings_stays_a_list():
+    message = "two\n lines  in one\n\n- a list\n- of lines"
+    assert in_one_line(message) == "two lines in one\n\n- a list\n- of lines"
 
 
 @pytest.mark.parametrize("model", [[], ["--model", "model.toml", "--method", "posterior"]])

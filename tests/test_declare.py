@@ -295,8 +295,8 @@ ANOTHER_TYPE = "Declare another type, or convert its values first"
         (
             [1, 2.5, 3],
             "count",
-            "'count', but holds the value 2.5 in row 1; counts are 0, 1, 2, .... Correct it, or"
-            " mark it as missing, or declare another type",
+            "'count', but holds the value 2.5 in row 1; counts are whole numbers from 0. Correct"
+            " it, or mark it as missing, or declare another type",
         ),
         (
             [1, 2, 3],

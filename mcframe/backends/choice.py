@@ -24,6 +24,7 @@ from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, ModelError, NothingFeasible
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import as_given, is_word
+from mcframe.contracts.wording import wording
 from mcframe.runtime.progress import current
 
 # What ``backend=`` takes: a name, an options object, or a solver of one's own.
@@ -219,7 +220,7 @@ def backend_from(backend: object, compiled: CompiledProblem) -> Backend:
     names = ", ".join(repr(name) for name in ("auto", *BACKENDS))
     raise ModelError(
         f"backend={as_given(backend)} was given; one of {names}, or an options"
-        " object such as mc.FPC(), is needed"
+        f" object such as {wording().word('FPC')}, is needed"
     )
 
 

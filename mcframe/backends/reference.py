@@ -33,6 +33,7 @@ from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, NothingFeasible
 from mcframe.contracts.likelihood import Approximated
 from mcframe.contracts.validators import one_of, positive
+from mcframe.contracts.wording import wording
 from mcframe.model import Problem
 from mcframe.numerics.operators import LowRank
 from mcframe.runtime.machine import blas_alone
@@ -188,7 +189,7 @@ class Reference(Backend):
         return Cost(
             str(size),
             f"it would take {size}, where {MAX_SECONDS:g} s and {MAX_GIGABYTES:g} GB are allowed;"
-            " Reference(force=True) does it all the same",
+            f" {wording().word('Reference', force=True)} does it all the same",
         )
 
     def solve(self, compiled: CompiledProblem, settings: Settings) -> Outcome:
@@ -464,12 +465,13 @@ def no_answer_message(program: Program, silent: list[Silent], late: bool) -> str
 
     That nothing is feasible is said where all of them agree on it and no point was found either.
     """
+    verb = wording().either(python="mc.explain", command="mcframe explain")
     asked = list(dict.fromkeys(error.solver for error in silent))
     names, statuses = " and ".join(asked), {error.status for error in silent}
     if late:
         return (
             "max_seconds were spent before a conic solver had an answer; allow more, or take"
-            " another backend, see mc.explain"
+            f" another backend, see {verb}"
         )
     agreed = len(asked) > 1 and statuses == {"infeasible"}
     if agreed and not np.isfinite(feasible_point(program)[1].objective):
@@ -478,7 +480,7 @@ def no_answer_message(program: Program, silent: list[Silent], late: bool) -> str
     return (
         f"{names} returned no answer ({replies}), which is no proof of"
         " anything: on columns of very different scales conic solvers err. Another backend may"
-        " run, see mc.explain"
+        f" run, see {verb}"
     )
 
 

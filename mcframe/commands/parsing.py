@@ -1,24 +1,22 @@
 """What all commands share: arguments, exit codes, and errors of one line."""
 
 import argparse
-import ast
 import io
 import json
 import math
 import os
-import re
-import shlex
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NoReturn
 
 import numpy as np
 
 from mcframe.commands.plugins import import_plugins
+from mcframe.commands.wording import InFiles
 from mcframe.contracts.errors import McframeError
 from mcframe.contracts.validators import meant
+from mcframe.contracts.wording import worded
 
 DONE, UNFINISHED, MISTAKE, INTERRUPTED = 0, 1, 2, 130
 LAYOUT = argparse.RawDescriptionHelpFormatter
@@ -122,61 +120,9 @@ def reporting(work: Callable[[argparse.Namespace], Report]) -> Callable[[Any], i
 
 
 def in_one_line(message: object) -> str:
-    """Return a message in one line, as of files and ``--types``; a list stays one.
-
-    Python's words for types, likelihoods and values are turned into those of files, and rows are
-    said to be counted, since a file has lines.
-    """
+    """Return a message in one line; a list behind an empty line stays one."""
     text, *others = str(message).split("\n\n", 1)
-    text = re.sub(r"types=\{'?(.+?)'?: '?(.+?)'?\}", r"--types \1=\2", " ".join(text.split()))
-    text = re.sub(r"missing=(\{.*?\]\})", missing_in_words, text)
-    text = re.sub(r"\btypes\['?(.+?)'?\] is '?(.+?)'?;", r"--types \1=\2:", text)
-    text = re.sub(r"^types names", "--types names", text)
-    text = text.replace("make it None (on the command line --missing TEXT)", "give --missing TEXT")
-    text = text.replace("give None (in JSON null)", "give null")
-    text = text.replace("convert it first, as by pandas.to_datetime", "see --dates")
-    text = text.replace("as by pandas.to_numeric(column.str.replace(...))", "or see --decimal")
-    text = re.sub(r"(?<!['=\w.])(?:mc\.)?([A-Z]\w+)\(([^()]*)\)(?!')", word_of_file, text)
-    text = re.sub(r"\{'[^{}]*\}", value_of_file, text)
-    for word, written in (("None", "null"), ("True", "true"), ("False", "false")):
-        text = re.sub(rf"(?<!['\w]){word}(?!['\w])", written, text)
-    text = re.sub(r"(in row \d+)\b", r"\1 (counted from 0, without the header)", text, count=1)
-    return "\n\n".join([text, *others])
-
-
-def word_of_file(match: re.Match[str]) -> str:
-    """A word of a model with its arguments, as Python writes it, in the way of files.
-
-    Arguments without a value are left out, and names of arguments alone stay names.
-    """
-    parts = [f'"is": "{match[1]}"']
-    for part in filter(None, match[2].split(", ")):
-        name, is_given, value = part.partition("=")
-        if is_given and value != "None":
-            parts.append(f'"{name}": {value_of_file(re.fullmatch(".*", value))}')
-        elif not is_given and not name.isidentifier():
-            return match[0]  # a formula, such as NuclearNorm(0.5)
-        elif not is_given:
-            parts.append(f'"{name}": ...')
-    return f"{{{', '.join(parts)}}}"
-
-
-def value_of_file(match: re.Match[str] | None) -> str:
-    """A value as Python writes it in the way of JSON; what is none stays as it is."""
-    text = match[0] if match else ""
-    with suppress(ValueError, SyntaxError, TypeError):
-        return json.dumps(ast.literal_eval(text))
-    return text
-
-
-def missing_in_words(match: re.Match[str]) -> str:
-    """Arguments ``--missing`` for a dict from column to values, as Python writes it."""
-    try:
-        gaps = ast.literal_eval(match[1])
-        pairs = [(name, value) for name, values in gaps.items() for value in values or [""]]
-    except (ValueError, SyntaxError, AttributeError, TypeError):
-        return match[0]
-    return " ".join(f"--missing {shlex.quote(f'{name}={value}')}" for name, value in pairs)
+    return "\n\n".join([" ".join(text.split()), *others])
 
 
 def as_json(value: Any) -> Any:
@@ -204,7 +150,8 @@ def run_command(commands: Parser, arguments: Sequence[str] | None = None) -> int
         commands.print_help()
         return DONE
     try:
-        code: int = parsed.run(parsed)
+        with worded(InFiles()):
+            code: int = parsed.run(parsed)
         sys.stdout.flush()
         return code
     except McframeError as error:

@@ -25,6 +25,7 @@ from mcframe.compile.solving import (
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.wording import wording
 from mcframe.model import Block, Layout, Problem
 
 # In units of the length scale: exp(-x) underflows to 0 well before.
@@ -677,7 +678,7 @@ def note_on_infinite(problem: Problem, block: Block, places: IntArray) -> str | 
         f"block {block.name!r}: {effect}{others} no finite"
         " optimum: the losses of all observations fall in one direction (complete separation), as"
         " those of labels that are all the same; what is predicted there"
-        " is as good as certain. mc.Block(..., effects_weight=...) keeps effects finite"
+        f" is as good as certain. {wording().block(effects_weight=...)} keeps effects finite"
     )
 
 

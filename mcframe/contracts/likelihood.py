@@ -640,7 +640,7 @@ class CountLoss(Likelihood):
 
     kind = ValueKind.COUNT
     z_name = "the log of the mean"
-    needs = "counts 0, 1, 2, ..."
+    needs = "counts, which are whole numbers from 0"
     remedy = "Round to whole counts, and mark a missing count as NaN."
     curvature = np.inf
 

@@ -21,6 +21,7 @@ from mcframe.contracts.arrays import Array, Mask, class_offers
 from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.stored_classes import is_inside
+from mcframe.contracts.wording import wording
 
 Arguments = ParamSpec("Arguments")
 ResultT = TypeVar("ResultT")
@@ -121,14 +122,17 @@ MOST_CHARACTERS = 120
 
 def as_given(value: object) -> str:
     """A given value as messages write it: on one line, and the start where it is long."""
-    text = " ".join(repr(plain(value)).split())
+    text = " ".join(wording().value(plain(value)).split())
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
 
 
 def instead_of_class(value: object, base: type) -> str:
     """The remedy where a class was given and one of its instances is needed; "" elsewhere."""
     if isinstance(value, type) and issubclass(value, base):
-        return f"write {value.__name__}() with parentheses"
+        name = value.__name__
+        return wording().either(
+            python=f"write {name}() with parentheses", command=f"give {wording().word(name)}"
+        )
     return ""
 
 
@@ -224,7 +228,8 @@ def one_of(value: object, what: str, words: Sequence[str]) -> str:
 def switch(value: object, what: str) -> bool:
     """True or False, or a ``ModelError``."""
     if not isinstance(value, bool | np.bool_):
-        raise ModelError(f"{what}={as_given(value)} was given; True or False is needed")
+        either = " or ".join(map(wording().value, (True, False)))
+        raise ModelError(f"{what}={as_given(value)} was given; {either} is needed")
     return bool(value)
 
 

@@ -28,6 +28,7 @@ from mcframe.contracts.former import FIT
 from mcframe.contracts.row_stores import store_of
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import Options, RandomState, is_word, without_former_options
+from mcframe.contracts.wording import wording
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.fitting.fit_answer import Fit, checked_start
 from mcframe.fitting.fitting_store import FittingStore
@@ -304,8 +305,8 @@ def hint_of_scales(answer: Fit) -> str:
         if spread.size and np.max(spread) > MAX_DEVIATION_RATIO * np.min(spread):
             return (
                 f". The columns of block {block.name!r} have standard deviations of"
-                f" {np.min(spread):.1e} to {np.max(spread):.1e}; Block(..., standardize=True)"
-                " gives them one scale"
+                f" {np.min(spread):.1e} to {np.max(spread):.1e};"
+                f" {wording().block(standardize=True)} gives them one scale"
             )
     return ""
 

@@ -34,6 +34,7 @@ from mcframe.contracts.showing import (
     text_as_html,
 )
 from mcframe.contracts.validators import suggests_options, without_former_options
+from mcframe.contracts.wording import wording
 from mcframe.fitting.fit import fit_problem
 from mcframe.fitting.fit_answer import Fit
 from mcframe.fitting.fitting_store import FittingStore, StoreExplanation
@@ -278,9 +279,12 @@ class Verification:
         if self.fast.rank or self.reference.rank:
             return None
         compared = "effects alone were compared" if self.fast.effects else "nothing was compared"
+        tenth = wording().either(
+            python="as of a tenth of mc.weight_max", command="as of a tenth of this one"
+        )
         return (
-            f"both answers have Z = 0, so that {compared}; verify with a smaller weight, as of a"
-            " tenth of mc.weight_max, or a larger radius, at which Z is not 0"
+            f"both answers have Z = 0, so that {compared}; verify with a smaller weight, {tenth},"
+            " or a larger radius, at which Z is not 0"
         )
 
     @property

@@ -20,6 +20,7 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import takes, with_finite_square
+from mcframe.contracts.wording import wording
 
 
 @stored
@@ -65,9 +66,10 @@ class Gaussian(
         """The variance, where it is to be learned."""
         if self.variance is not None:
             return None
+        verb = wording().either(python="mc.posterior", command="--method posterior")
         return (
-            "Gaussian(variance=None) learns its variance, which mc.posterior does; an optimum"
-            " needs a number, such as Gaussian(variance=1.0)"
+            f"{wording().value(self)} learns its variance, which {verb} does; an optimum"
+            f" needs a number, such as {wording().value(Gaussian(variance=1.0))}"
         )
 
     @property

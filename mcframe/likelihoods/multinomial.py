@@ -19,6 +19,7 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import takes, whole
+from mcframe.contracts.wording import wording
 from mcframe.numerics.gaussian_bounds import (
     expected_softplus,
     increasing_root,
@@ -104,12 +105,13 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
             or complete.sum() < LEAST_ONE_HOT_ROWS
         ):
             return None
+        conversion = wording().either(python=", as by numpy.argmax(values, axis=1)", command="")
         return (
             f"every row of its {shape[1]} columns has one 1 and else 0: that reads as one variable"
             f" with a column for each class, not as {shape[1]} variables of {self.classes} classes"
-            " each. Give codes in one column, as by numpy.argmax(values, axis=1), with NaN where"
+            f" each. Give codes in one column{conversion}, with NaN where"
             " they are missing; for variables of which no class above 1 is ever observed take"
-            " mc.Multinomial(2)"
+            f" {wording().word('Multinomial', classes=2)}"
         )
 
     @property

@@ -17,6 +17,7 @@ from mcframe.contracts.likelihood import (
 )
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import moderate
+from mcframe.contracts.wording import wording
 from mcframe.likelihoods.poisson import least_count, poisson_counts
 from mcframe.numerics.gaussian_bounds import logistic_bound
 
@@ -159,8 +160,9 @@ class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, 
             return None
         return (
             f"half of the counts are at least {middle:g}, where a posterior by NegativeBinomial is"
-            " too sure and its intervals are too short; take Gamma(1 / dispersion) of the counts"
-            " + 1/2, or Gaussian(variance=None) of log(counts + 1)"
+            " too sure and its intervals are too short; take Gamma of shape"
+            f" 1 / dispersion of the counts + 1/2, or {wording().word('Gaussian', variance=None)}"
+            " of log(counts + 1)"
         )
 
     def expression(self, cp: Any, z: Any, y: Array) -> Any:

@@ -29,6 +29,7 @@ from mcframe.contracts.validators import (
     number,
     positive,
 )
+from mcframe.contracts.wording import wording
 from mcframe.model.formulas import as_html, as_latex, name_in_formula
 from mcframe.storage.serializing import from_text, to_text
 
@@ -115,8 +116,7 @@ def is_likelihood(instance: "Block", attribute: "attrs.Attribute[Any]", value: o
     if not isinstance(value, Likelihood):
         raise ModelError(
             f"block {instance.name!r}: likelihood={as_given(value)} was given; a likelihood such"
-            " as"
-            " mc.Gaussian() or mc.Bernoulli() is needed"
+            f" as {wording().word('Gaussian')} or {wording().word('Bernoulli')} is needed"
         )
 
 
@@ -125,7 +125,7 @@ def one_of(*allowed: object) -> Any:
 
     def check(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
         if not any(type(value) is type(option) and value == option for option in allowed):
-            *first, last = map(repr, allowed)
+            *first, last = map(wording().value, allowed)
             raise ModelError(
                 f"block {instance.name!r}: {attribute.name}={as_given(value)} was given;"
                 f" {', '.join(first)} or {last} is needed"
@@ -136,7 +136,10 @@ def one_of(*allowed: object) -> Any:
 
 def bounds_of(bounds: Any) -> tuple[float | None, float | None]:
     """The least and the largest value of a block, or a ``ModelError``; None is no end."""
-    needed = "the least and the largest value are needed, such as (1, 5), or None for one of them"
+    pair, no_end = wording().value((1, 5)), wording().value(None)
+    needed = (
+        f"the least and the largest value are needed, such as {pair}, or {no_end} for one of them"
+    )
     if not isinstance(bounds, list | tuple) or len(bounds) != 2 or bounds[0] is bounds[1] is None:
         raise ModelError(f"bounds={as_given(bounds)} were given; {needed}")
     lower, upper = (end if end is None else number(end, "bounds", needed) for end in bounds)
@@ -258,7 +261,8 @@ class Block:
         if self.effects_weight is not None and not (self.bias or self.row_effects):
             raise ModelError(
                 f"block {self.name!r}: effects_weight={self.effects_weight:g} was given, but the"
-                " block has no effects; declare bias=True or row_effects=True, or drop it"
+                f" block has no effects; declare {wording().argument('bias', True)} or"
+                f" {wording().argument('row_effects', True)}, or drop it"
             )
         if self.standardize:
             self.check_standard(word)
@@ -272,8 +276,8 @@ class Block:
         if self.standardize is not True and not likelihood.location:
             raise ModelError(
                 f"block {self.name!r}: {setting}, which is about values, and the predictors of"
-                f" {word} have a unit of their own; standardize=True scales the loss of each"
-                " column"
+                f" {word} have a unit of their own; {wording().argument('standardize', True)}"
+                " scales the loss of each column"
             )
         if likelihood.reads_unlabeled:
             raise ModelError(
@@ -415,10 +419,20 @@ def are_blocks(instance: object, attribute: object, value: tuple[object, ...]) -
     seen: set[str] = set()
     for block in value:
         if not isinstance(block, Block):
-            raise ModelError(f"Model: blocks holds {block!r}; mc.Block(...) is needed")
+            raise ModelError(f"Model: blocks holds {as_given(block)}; mc.Block(...) is needed")
         if block.name in seen:
             raise ModelError(f"Model: two blocks are named {block.name!r}; rename one of them")
         seen.add(block.name)
+
+
+# Terms over all of Z that a message proposes, each with its argument.
+TERMS_OVER_ALL = {
+    "NuclearNorm": "weight",
+    "NuclearBall": "radius",
+    "MaxNorm": "weight",
+    "MaxNormBall": "radius",
+    "Ridge": "weight",
+}
 
 
 def are_terms(instance: object, attribute: object, value: tuple[Any, ...]) -> None:
@@ -431,8 +445,8 @@ def are_terms(instance: object, attribute: object, value: tuple[Any, ...]) -> No
             )
         if not isinstance(term, Term):
             raise ModelError(
-                f"Model: terms holds {term!r}; a regularizer or constraint such as"
-                " mc.NuclearNorm(0.1) is needed"
+                f"Model: terms holds {as_given(term)}; a regularizer or constraint such as"
+                f" {wording().word('NuclearNorm', weight=0.1)} is needed"
             )
         if (type(term), term.block) in kinds:
             raise ModelError(
@@ -445,7 +459,8 @@ def are_terms(instance: object, attribute: object, value: tuple[Any, ...]) -> No
         raise ModelError(
             f"Model: {' and '.join(alone)} were given, which have neither a prox nor a gradient,"
             " so that no solver takes them together; keep one of them, or put a nuclear norm in"
-            " the place of the other: mc.NuclearNorm(weight) or mc.NuclearBall(radius)"
+            f" the place of the other: {wording().word('NuclearNorm', 'weight')} or"
+            f" {wording().word('NuclearBall', 'radius')}"
         )
     shares = count_shares(value)
     if len(shares) > 1:
@@ -455,10 +470,12 @@ def are_terms(instance: object, attribute: object, value: tuple[Any, ...]) -> No
         )
     over_all = Spectral | Factored | RowQuadratic
     if not any(isinstance(t, over_all) and t.block is None for t in value):
+        *others, last = (
+            wording().word(name, argument) for name, argument in TERMS_OVER_ALL.items()
+        )
         raise ModelError(
             "Model: no term over all of Z was given, so nothing determines the missing entries;"
-            " add mc.NuclearNorm(weight), mc.NuclearBall(radius), mc.MaxNorm(weight),"
-            " mc.MaxNormBall(radius) or mc.Ridge(weight) to terms"
+            f" add {', '.join(others)} or {last} to terms"
         )
 
 
@@ -485,16 +502,22 @@ def check_sums(term: Sums, block: Block) -> None:
     if block.standardize == "ranks":
         raise ModelError(
             f"Model: {term.word} states sums of block {block.name!r}, which do not follow from"
-            " the ranks of standardize='ranks'; take standardize=True or 'robust'"
+            f" the ranks of {wording().argument('standardize', 'ranks')}; take"
+            f" {wording().argument('standardize', True)} or 'robust'"
         )
     z_name = block.likelihood.z_name
     if z_name is not None and not term.sums_predictors:
+        of_predictors = wording().argument("of", "predictors")
+        about_predictors = wording().either(
+            python=f"{term.word}(..., {of_predictors})", command=of_predictors
+        )
         raise ModelError(
             f"Model: {term.word} states sums of means of block {block.name!r}, whose likelihood"
             f" {type(block.likelihood).__name__} has a predictor that is not the mean but"
             f" {z_name}: sums of means are no linear equations in it. If A and B are about sums of"
-            f" the predictor, declare them by {term.word}(..., of='predictors'); for totals of the"
-            " values themselves take a likelihood whose predictor is the mean, as mc.Gaussian()"
+            f" the predictor, declare them by {about_predictors}; for totals of the"
+            " values themselves take a likelihood whose predictor is the mean, as"
+            f" {wording().word('Gaussian')}"
         )
 
 

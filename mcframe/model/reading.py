@@ -13,6 +13,7 @@ from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.validators import NotANumber, exact, floats_of
+from mcframe.contracts.wording import wording
 from mcframe.model.forms import (
     LARGEST_VALUE,
     check_values,
@@ -76,7 +77,8 @@ def written_out(block: Block, table: Table) -> Table:
             f"block {block.name!r}: {type(block.likelihood).__name__} reads the unlabeled entries"
             f" too, and all {table.n_cells} cells take about {gigabytes:.3g} GB, more than"
             f" {MEMORY_SHARE:.0%} of the machine's {memory:.3g} GB. They stay unwritten with the"
-            " squared and the logistic loss, mc.Gaussian() and mc.Bernoulli(), where the"
+            f" squared and the logistic loss, {wording().word('Gaussian')} and"
+            f" {wording().word('Bernoulli')}, where the"
             " block has neither bias nor row_effects, its data no weights and no offset, and the"
             " model a NuclearNorm as its only term; or take pn=1, which reads labels alone"
         )

@@ -16,6 +16,7 @@ from mcframe.contracts.row_stores import RowStore, store_of
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfFactors, PriorOfRows, Term
 from mcframe.contracts.validators import Options, is_word
+from mcframe.contracts.wording import wording
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import check_model
@@ -334,11 +335,12 @@ def refusal(model: Model, terms: tuple[Term, ...]) -> str | None:
             return f"block {block.name!r}: {reason}"
     priors = [term for term in terms if term.prior is not None]
     if len(priors) != 1:
-        return "one prior of Z is needed, NuclearNorm() or GaussianRows()"
+        priors_of_all = f"{wording().word('NuclearNorm')} or {wording().word('GaussianRows')}"
+        return f"one prior of Z is needed, {priors_of_all}"
     [prior] = priors
     for term in terms:
         if term is not prior:
-            return f"{term.word} is no part of a density; drop it, or take mc.fit"
+            return f"{term.word} is no part of a density; drop it, or {take_the_optimum()}"
     if not isinstance(prior, PriorOfFactors | PriorOfRows):
         return (
             f"{prior.word} declares a prior without its parameters; derive it from PriorOfFactors"
@@ -354,7 +356,8 @@ def refusal(model: Model, terms: tuple[Term, ...]) -> str | None:
             )
         if isinstance(block.likelihood, ExpectedLogLikelihood):
             word = type(block.likelihood).__name__
-            return f"block {block.name!r}: {word} has none with {prior.word}; take NuclearNorm()"
+            remedy = f"take {wording().word('NuclearNorm')}"
+            return f"block {block.name!r}: {word} has none with {prior.word}; {remedy}"
     return None
 
 
@@ -367,5 +370,10 @@ def refusal_of_block(block: Block) -> str | None:
         )
     if not isinstance(block.likelihood, GaussianBound | ExpectedLogLikelihood):
         word = type(block.likelihood).__name__
-        return f"{word} is a loss without a distribution of data; take mc.fit"
+        return f"{word} is a loss without a distribution of data; {take_the_optimum()}"
     return None
+
+
+def take_the_optimum() -> str:
+    """The remedy where a model has an optimum, and no posterior."""
+    return wording().either(python="take mc.fit", command="leave --method posterior out")

@@ -12,6 +12,7 @@ from mcframe.contracts.rounding import EPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows, Prox, Regularizer, RowQuadratic, SmoothTerm
 from mcframe.contracts.validators import is_word, number, positive, read_only_matrix, refuse_where
+from mcframe.contracts.wording import wording
 from mcframe.numerics.row_squares import RowSquares
 
 # Entries across the diagonal may differ by this share of the product of the standard deviations.
@@ -118,17 +119,17 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
     def why_no_optimum(self) -> str | None:  # type: ignore[override]
         """The number of components or the covariance, where they are to be estimated."""
         if self.components != 1:
-            return (
-                f"GaussianRows(components={self.components!r}) is a mixture, which is not convex:"
-                " mc.posterior estimates it, and an optimum needs one Gaussian, such as"
-                " GaussianRows(covariance)"
-            )
+            mixture = wording().word(self.word, components=self.components)
+            return f"{mixture} is a mixture, which is not convex: {self.remedy('one Gaussian')}"
         if self.covariance is None:
-            return (
-                "GaussianRows() has no covariance: mc.posterior estimates it, and an optimum needs"
-                " one, such as GaussianRows(covariance)"
-            )
+            return f"{wording().word(self.word)} has no covariance: {self.remedy('one')}"
         return None
+
+    def remedy(self, needed: str) -> str:
+        """What estimates the rows, and what an optimum needs of them, as a clause."""
+        verb = wording().either(python="mc.posterior", command="--method posterior")
+        given = wording().word(self.word, "covariance")
+        return f"{verb} estimates it, and an optimum needs {needed}, such as {given}"
 
     @property
     def moments(self) -> tuple[Array, Array]:
@@ -229,7 +230,7 @@ def check_components(components: object, covariance: object) -> None:
     if components != 1 and covariance is not None:
         raise ModelError(
             f"GaussianRows: components={components!r} beside a covariance was given; a covariance"
-            " is that of one Gaussian. Leave out the covariance, and mc.posterior estimates one of"
+            " is that of one Gaussian. Leave out the covariance, and a posterior estimates one of"
             " each component"
         )
 

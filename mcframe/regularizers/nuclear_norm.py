@@ -12,6 +12,7 @@ from mcframe.contracts.rounding import DUAL_ROUNDING
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored, Norm, PriorOfFactors, Regularizer, Spectral
 from mcframe.contracts.validators import positive, share
+from mcframe.contracts.wording import wording
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.norms import spectral_bound
 
@@ -64,9 +65,13 @@ class NuclearNorm(Regularizer, Spectral, Factored, Norm, PriorOfFactors):
         """The weight, where it is to be learned."""
         if self.is_given:
             return None
+        verb = wording().either(python="mc.posterior", command="--method posterior")
+        others = wording().either(
+            python=", from which mc.path and mc.cross_validate find others", command=""
+        )
         return (
-            "NuclearNorm() has no weight: mc.posterior learns it, and an optimum needs one, such"
-            " as NuclearNorm(1.0), from which mc.path and mc.cross_validate find others"
+            f"{wording().word(self.word)} has no weight: {verb} learns it, and an optimum needs"
+            f" one, such as {wording().word(self.word, weight=1.0)}{others}"
         )
 
     @property

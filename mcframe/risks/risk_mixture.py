@@ -29,6 +29,7 @@ from mcframe.contracts.validators import (
     takes,
     within,
 )
+from mcframe.contracts.wording import wording
 
 
 def takes_labels(instance: object, attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -43,8 +44,7 @@ def takes_labels(instance: object, attribute: "attrs.Attribute[Any]", value: obj
     if not fits:
         raise ModelError(
             f"RiskMixture: likelihood={as_given(value)} was given; a loss for labels 0 and 1 is"
-            " needed,"
-            " such as mc.Bernoulli() or mc.Gaussian()"
+            f" needed, such as {wording().word('Bernoulli')} or {wording().word('Gaussian')}"
         )
 
 
@@ -52,24 +52,24 @@ def why_not_convex(pu: float, missing_rate: float | None, likelihood: Likelihood
     """The sentence that refuses PU and NU of a loss whose d is no line."""
     label, coefficient, other = ("positive", "pu", 0) if pu > 0.0 else ("negative", "nu", 1)
     reason = (
-        f"RiskMixture: with {likelihood!r} the mixture is not convex: l(z, 1) - l(z, 0) is not a"
-        f" line in z, and a {label} entry carries l(z, {other}) with the negative coefficient"
-        f" -{coefficient} * missing_rate / (1 - missing_rate)"
+        f"RiskMixture: with {as_given(likelihood)} the mixture is not convex: l(z, 1) - l(z, 0) is"
+        f" not a line in z, and a {label} entry carries l(z, {other}) with the negative"
+        f" coefficient -{coefficient} * missing_rate / (1 - missing_rate)"
     )
     if missing_rate == 0.0:
         reason = (
             "RiskMixture: missing_rate=0 says that no entry is unlabeled, where PU and NU are"
-            f" PN; with {likelihood!r} only pn=1 is taken as convex"
+            f" PN; with {as_given(likelihood)} only pn=1 is taken as convex"
         )
     return (
-        f"{reason}; take likelihood=mc.Bernoulli('logit') or pn=1, or write nonconvex=True to"
-        " minimise it without a certificate"
+        f"{reason}; take likelihood={wording().word('Bernoulli', link='logit')} or pn=1, or write"
+        f" {wording().argument('nonconvex', True)} to minimise it without a certificate"
     )
 
 
 SUM_TOLERANCE = 1e-9
 IS_RATE = satisfies(
-    lambda rate: 0.0 <= rate < 1.0, "0 <= missing_rate < 1 is needed, or None to estimate it"
+    lambda rate: 0.0 <= rate < 1.0, "0 <= missing_rate < 1 is needed; leave it out to estimate it"
 )
 
 
@@ -328,8 +328,8 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
             return 0.0
         if self.missing_rate is None:
             raise ModelError(
-                "RiskMixture: missing_rate=None has not been estimated yet; give a number, or"
-                " bind the mixture to data with bound_to"
+                f"RiskMixture: {wording().argument('missing_rate', None)} has not been estimated"
+                " yet; give a number, or bind the mixture to data with bound_to"
             )
         return self.missing_rate / (1.0 - self.missing_rate)
 
@@ -363,9 +363,10 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         n_positive, n_negative = map(int, sums)
         if min(n_positive, n_negative) == 0:
             raise DataError(
-                f"RiskMixture: missing_rate=None cannot be estimated from {n_positive} labels 1"
-                f" and {n_negative} labels 0: if one kind of label is never recorded, the share of"
-                " unlabeled entries is not the rate at which labels are missing; give missing_rate"
+                f"RiskMixture: {wording().argument('missing_rate', None)} cannot be estimated from"
+                f" {n_positive} labels 1 and {n_negative} labels 0: if one kind of label is never"
+                " recorded, the share of unlabeled entries is not the rate at which labels are"
+                " missing; give missing_rate"
             )
         rate = 1.0 - (n_positive + n_negative) / (shape[0] * shape[1])
         return attrs.evolve(self, missing_rate=rate)
@@ -453,9 +454,10 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
         """The loss, with d written as the line that it is."""
         if self.likelihood.label_difference is None:
             raise BackendError(
-                f"RiskMixture: with {self.likelihood!r} there is no exact program, as l(z, 1) -"
-                " l(z, 0) is not a line in z; take mc.Bernoulli('logit'), or in place of pn=1"
-                " the likelihood itself"
+                f"RiskMixture: with {as_given(self.likelihood)} there is no exact program, as"
+                " l(z, 1) - l(z, 0) is not a line in z; take"
+                f" {wording().word('Bernoulli', link='logit')}, or in place of pn=1 the likelihood"
+                " itself"
             )
         return self.entries(y).statement(cp, z)
 

@@ -18,6 +18,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, DataError, ModelError
 from mcframe.contracts.validators import a_type, as_given
+from mcframe.contracts.wording import wording
 from mcframe.runtime.machine import held
 from mcframe.storage.serializing import (
     FORMAT,
@@ -230,10 +231,10 @@ class Archive:
         self.refuse_no_file()
         remedy = "delete the file to begin afresh"
         if self.word != "checkpoint":
-            remedy = (
-                "save the answer again; this reads what save has written (on the command line"
-                " fit, or impute --save), no tables"
+            tables = wording().either(
+                python=", no tables", command=" (fit, or impute --save), no tables"
             )
+            remedy = f"save the answer again; this reads what save has written{tables}"
         try:
             with self.path.open("rb") as file:
                 status = os.fstat(file.fileno())

@@ -27,6 +27,7 @@ from mcframe.contracts.stored_classes import (
     full_name_of,
 )
 from mcframe.contracts.validators import a_type, meant
+from mcframe.contracts.wording import wording
 from mcframe.storage import stored_frames
 
 # The format of files that are written, and all that are read.
@@ -357,7 +358,10 @@ def declared_as(name: object, parts: Mapping[str, Any]) -> Declaration:
     classes from outside have to be declared already.
     """
     if name is None:
-        raise DataError(f"{dict(parts)} does not say what it is; add is = ..., a word of mcframe")
+        raise DataError(
+            f"{wording().value(dict(parts))} does not say what it is; add is = ..., a word of"
+            " mcframe"
+        )
     text = str(name)
     declaration = find_declaration(text)
     if declaration is not None:
@@ -368,11 +372,12 @@ def declared_as(name: object, parts: Mapping[str, Any]) -> Declaration:
             " version that wrote it"
         )
     if "." in text:
-        raise DataError(
-            f"is = {text!r} is a class from outside of mcframe; import its module, where"
-            " @mcframe.contracts.stored declares it, before the file is read (on the command"
-            " line: --plugin MODULE)"
+        declared = "where @mcframe.contracts.stored declares it"
+        remedy = wording().either(
+            python=f"import its module, {declared}, before the file is read",
+            command=f"give --plugin MODULE, the module {declared}",
         )
+        raise DataError(f"is = {text!r} is a class from outside of mcframe; {remedy}")
     words = [word for package in WORDS for word in import_module(f"{PACKAGE}.{package}").__all__]
     words += [declaration.kind.__name__ for declaration in from_outside()]
     raise DataError(f"is = {text!r} is no word of mcframe; {meant(text, words, 'words')}")

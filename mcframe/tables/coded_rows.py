@@ -25,9 +25,9 @@ from mcframe.tables.columns import (
     with_categories,
 )
 from mcframe.tables.declared_column import (
-    CONVERT_DATES,
     DeclaredColumn,
     contradiction,
+    conversion_of_dates,
     predicted_codes,
     refuse_numbers,
     what,
@@ -198,7 +198,7 @@ def codes_of(declared: DeclaredColumn, column: Column) -> Array:
     if isinstance(coding, Choice):
         wanted = {"boolean", "number", "text", "category", "ordered"}
     if column.form not in wanted:
-        hint = CONVERT_DATES if isinstance(coding, Dates) else ""
+        hint = f"; {conversion_of_dates()}" * isinstance(coding, Dates)
         raise contradiction(
             column, declared.kind, column.trouble or f"its values are {what(column)}{hint}"
         )

@@ -257,7 +257,7 @@ class Numbers(BaseCoding):
 class Counts(Numbers):
     """Counts; the loss is half the deviance of Poisson, ``y log(y / mean) - y + mean``."""
 
-    rule = "; counts are 0, 1, 2, ..."
+    rule = "; counts are whole numbers from 0"
 
     @property
     def is_whole(self) -> bool:

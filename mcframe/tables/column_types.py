@@ -11,6 +11,7 @@ import numpy as np
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import a_type, counted, instead_of_class, is_word, plain
+from mcframe.contracts.wording import wording
 from mcframe.model.long_lists import list_of_entries
 from mcframe.tables.coding import Choice
 from mcframe.tables.columns import Bounds, read_columns, read_frame, read_text, warn_of_text
@@ -84,7 +85,7 @@ def read_table(
         )
         raise DataError(
             f"no column is left for a model ({reasons}); give a column with observed values, or"
-            " declare what a column holds by types={name: kind}"
+            f" declare what a column holds by {wording().types_of_any()}"
         )
     warn_of_text(columns, declared_types)
     warn_of_words(
@@ -123,9 +124,11 @@ def checked_gaps(
         levels = kind if isinstance(kind, list | tuple) else ()
         both = np.flatnonzero(stand_for_gaps(levels, gaps.get(name, ())))
         if both.size:
+            declared = wording().either(python=f"types[{name!r}]", command=f"--types {name}")
+            taker = wording().either(python=option, command="--missing")
             raise ModelError(
-                f"types[{name!r}] has the level {plain(levels[both[0]])!r}, which {option} takes"
-                " for a missing value; leave it out of one of them"
+                f"{declared} has the level {plain(levels[both[0]])!r}, which {taker} takes for a"
+                " missing value; leave it out of one of them"
             )
     return gaps
 
@@ -159,7 +162,7 @@ def warn_of_words(columns: Iterable[DeclaredColumn], option: str) -> None:
     if words:
         warn_caller(
             f"text that usually stands for missing entries is taken for a value: {listed(words)};"
-            f" {option}={gaps!r} makes it a gap"
+            f" {wording().gaps(option, gaps)} makes it a gap"
         )
 
 
@@ -188,7 +191,7 @@ def warn_of_list(table: Any, declared: Iterable[Any], target: str | None = None)
     if entries is not None and not {entries.row, entries.column} & {*declared}:
         warn_caller(
             f"the DataFrame {entries}; its own {counted(table.shape[1], 'column')} are read as a"
-            f" table. {entries.remedy}; types={{{entries.row!r}: 'category'}} says that this"
+            f" table. {entries.remedy}; {wording().types(entries.row, 'category')} says that this"
             " column is meant"
         )
 
@@ -206,23 +209,27 @@ def checked_types(types: Any, names: Sequence[Any]) -> dict[Any, Any]:
     for name, declared in types.items():
         if name not in names:
             hint = meant_column(name, names)
-            raise ModelError(f"types names {plain(name)!r}, which is no column; {hint}")
+            option = wording().either(python="types", command="--types")
+            raise ModelError(f"{option} names {plain(name)!r}, which is no column; {hint}")
         checked[name] = Bounds.of(declared) or declared
         needed = needed_instead(checked[name])
         if needed:
-            raise ModelError(f"types[{name!r}] is {declared!r}; {needed}")
+            raise ModelError(f"{wording().refused_type(name, declared)} {needed}")
     return checked
 
 
 def needed_instead(declared: Any) -> str:
     """The types that a column can have instead; "" where the declared type is right."""
     if isinstance(declared, Likelihood) and declared.reads_unlabeled:
+        remedy = wording().either(
+            python="declare it in a model: mc.declare(frame, model=mc.Model([mc.Block('labels',"
+            " likelihood, weight=1.0, bias=True), ...], terms), columns={'labels': [name], ...}),"
+            " and fill the table by declared.table(mc.fit(*declared))",
+            command="declare it in a block of a model, and give --model FILE",
+        )
         return (
             "its loss at unlabeled entries has no standard unit, so that its block needs a weight"
-            " of your choice; declare it in a model: mc.declare(frame, model=mc.Model("
-            "[mc.Block('labels', likelihood, weight=1.0, bias=True), ...], terms),"
-            " columns={'labels': [name], ...}), and fill the table by"
-            " declared.table(mc.fit(*declared))"
+            f" of your choice; {remedy}"
         )
     if isinstance(declared, Likelihood | Bounds) or is_word(declared, *KINDS):
         return ""
@@ -232,8 +239,8 @@ def needed_instead(declared: Any) -> str:
     if isinstance(declared, list | tuple) and len(declared) > 1:
         if declared[0] in KINDS and not all(isinstance(value, str) for value in declared):
             return (
-                'bounds are ["number", lower, upper], with lower below upper; give None (in JSON'
-                " null) where there is none"
+                'bounds are ["number", lower, upper], with lower below upper; give'
+                f" {wording().value(None)} where there is none"
             )
         twice = [value for k, value in enumerate(declared) if value in declared[:k]]
         if twice:
@@ -243,7 +250,7 @@ def needed_instead(declared: Any) -> str:
     near = difflib.get_close_matches(declared, KINDS, n=1) if isinstance(declared, str) else []
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return (
-        f'one of {", ".join(map(repr, KINDS))}, bounds of a number such as ["number", 0, 100], a'
-        " list of different levels from the lowest to the highest, or a likelihood such as"
-        f" mc.Huber() is needed{hint}"
+        f"one of {', '.join(map(repr, KINDS))}, bounds of a number such as"
+        f' ["number", 0, 100], a list of different levels from the lowest to'
+        f" the highest, or a likelihood such as {wording().word('Huber')} is needed{hint}"
     )

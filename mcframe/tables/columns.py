@@ -31,6 +31,7 @@ from mcframe.contracts.validators import (
     is_missing,
     plain,
 )
+from mcframe.contracts.wording import wording
 from mcframe.model.labels import absent, numbers_of_column
 from mcframe.model.triples import Triples
 from mcframe.tables.gaps import (
@@ -62,6 +63,8 @@ REMEDIES = {
     "Python dates": "convert it by pandas.to_datetime",
     "an Arrow dictionary": "convert it by .astype('category')",
 }
+# How commands read numbers and dates that are text.
+BY_OPTIONS = " (--dates FORMAT reads dates, and --decimal CHAR numbers)"
 
 
 @stored
@@ -212,7 +215,8 @@ class Column:
         if infinite.size:
             row = int(infinite[0])
             raise DataError(
-                f"column {plain(self.name)!r}: value {exact(self.numbers[row])} in row {row};"
+                f"column {plain(self.name)!r}: value {exact(self.numbers[row])} in"
+                f" {wording().row(row)};"
                 " every observed value must be finite. Replace infinities by NaN if they stand for"
                 " missing values"
             )
@@ -355,7 +359,7 @@ def column_of_objects(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
             first.setdefault(sort_of(value), f"({plain(value)!r} in row {row})")
     if len(first) > 1:
         examples = " and ".join(f"{what} {example}" for what, example in first.items())
-        trouble = f"it mixes {examples}; give it one type"
+        trouble = f"it mixes {examples}{wording().how_rows_count()}; give it one type"
         return Column(series.name, series, "other", trouble, gaps)
     sort = next(iter(first), "text")
     forms: dict[str, Form] = {"text": "text", "numbers": "number", "truth values": "boolean"}
@@ -763,8 +767,8 @@ def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
     if unread:
         warn_caller(
             f"columns of text hold quantities that are not read as such: {listed(unread)}; convert"
-            " them to numbers or dates (on the command line, --dates FORMAT reads dates), or"
-            " confirm by types={name: 'category'} or 'skip'"
+            f" them to numbers or dates{wording().either(python='', command=BY_OPTIONS)}, or"
+            f" confirm by {wording().types_of_any('category')} or 'skip'"
         )
     converted = []
     for column in columns:
@@ -778,6 +782,6 @@ def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
                 )
     if converted:
         warn_caller(
-            f"columns of text are read as numbers: {listed(converted)}; types={{name: 'number'}}"
-            " confirms this, 'category' or 'skip' prevents it",
+            f"columns of text are read as numbers: {listed(converted)};"
+            f" {wording().types_of_any('number')} confirms this, 'category' or 'skip' prevents it",
         )

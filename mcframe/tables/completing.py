@@ -14,6 +14,7 @@ from mcframe.contracts.validators import (
     plain,
     suggests_options,
 )
+from mcframe.contracts.wording import wording
 from mcframe.runtime.progress import stage
 from mcframe.tables.by_optimum import complete_by_optimum
 from mcframe.tables.coding import Numbers
@@ -120,9 +121,12 @@ def complete(
             plain(name) for name, kind in types.items() if isinstance(kind, Likelihood)
         ]
     if method == "posterior" and with_likelihood:
+        name = with_likelihood[0]
+        declared = wording().either(python=f"types[{name!r}]", command=f"--types {name}")
         raise ModelError(
-            f"types[{with_likelihood[0]!r}] is a likelihood, which method='posterior' has no"
-            " use for; take method='optimum', or declare a kind such as 'number'"
+            f"{declared} is a likelihood, which {wording().argument('method', method)} has no"
+            f" use for; take {wording().argument('method', 'optimum')}, or declare a kind such as"
+            " 'number'"
         )
     seed = Options.random_state(random_state)
     with stage("complete", Options.progress(progress)):
@@ -179,6 +183,7 @@ def warn_of_constants_and_outliers(columns: Sequence[DeclaredColumn]) -> None:
     if outliers:
         warn_caller(
             f"numbers more than {OUTLIER_RANGES:g} interquartile ranges beyond the quartiles of"
-            f" the other values dominate means and correlations: {listed(outliers)}; correct them,"
+            f" the other values dominate means and correlations: {listed(outliers)}"
+            f"{wording().how_rows_count()}; correct them,"
             " make them missing, or transform the column, as by a logarithm",
         )

@@ -16,6 +16,7 @@ from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood, ValueKind, fits_parameters
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import counted, exact, plain
+from mcframe.contracts.wording import wording
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
 from mcframe.model import Block
 from mcframe.model.held_out import places_by_content
@@ -149,8 +150,9 @@ def warn_of_columns_set_aside(
     named = [f"{plain(column.name)!r} ({column.why})" for column in columns]
     if named:
         warn_caller(
-            f"{message}: {listed(named)}; types={{name: kind}} declares them,"
-            f" types={{name: 'skip'}} confirms this{remedy_for_numbers(columns, option)}",
+            f"{message}: {listed(named)}; {wording().types_of_any()} declares them,"
+            f" {wording().types_of_any('skip')} confirms"
+            f" this{remedy_for_numbers(columns, option)}",
         )
 
 
@@ -161,8 +163,8 @@ def remedy_for_numbers(columns: Iterable[DeclaredColumn], option: str) -> str:
     if not gaps:
         return ""
     return (
-        f"; {option}={gaps!r} makes these texts gaps, and types={{{next(iter(gaps))!r}: 'number'}}"
-        " reads the numbers"
+        f"; {wording().gaps(option, gaps)} makes these texts gaps, and"
+        f" {wording().types(next(iter(gaps)), 'number')} reads the numbers"
     )
 
 
@@ -343,8 +345,6 @@ def codes_of_intervals(
     return lower, upper
 
 
-# The remedy where numbers are text.
-CONVERSION_REMEDY = "convert it, as by pandas.to_numeric(column.str.replace(...))"
 # What ``types`` may say of a column, beside a list of levels and a likelihood.
 KINDS = ("number", "count", "label", "category", "ordinal", "date", "skip")
 # Classes of a column that the model has at most. A table tells little of rarer ones, and each is a
@@ -427,7 +427,7 @@ def detected_kind(column: Column) -> DeclaredColumn:
     if column.n_observed == 0:
         return set_aside(column, "not one of its values is observed")
     if column.form == "date":
-        hint = f"types={{{plain(column.name)!r}: 'date'}} takes them as days"
+        hint = f"{wording().types(plain(column.name), 'date')} takes them as days"
         return set_aside(column, f"dates; {hint}")
     if column.form == "number":
         column.refuse_infinite()
@@ -491,8 +491,8 @@ def kind_of_text(column: Column) -> DeclaredColumn:
         return label(column, "text")
     if row is not None:
         why = (
-            f" of numbers with commas ({column.values[row]!r} in row {row}), which may stand"
-            f" before thousands or decimals; {CONVERSION_REMEDY}"
+            f" of numbers with commas ({column.values[row]!r} in {wording().row(row)}), which may"
+            f" stand before thousands or decimals; {conversion_of_text()}"
         )
     elif n_distinct == n_observed:
         why = f", and all {n_observed} values differ, as of an identifier"
@@ -528,13 +528,12 @@ def kind_of_categories(column: Column) -> DeclaredColumn:
 
 # What to do about a value that is none of a declared type; new rows, too, have such values.
 CORRECT = "Correct it, or mark it as missing"
-CONVERT_DATES = "; convert it first, as by pandas.to_datetime"
 
 
 def contradiction(column: Column, declared: Any, why: str, remedy: str = "") -> DataError:
     """The error of a column whose values do not match its declared type."""
-    quoted = repr(declared) if isinstance(declared, str) else str(declared)
-    sentence = f"column {plain(column.name)!r} was declared {quoted}, but {why}"
+    written = str(declared) if isinstance(declared, Bounds) else wording().value(declared)
+    sentence = f"column {plain(column.name)!r} was declared {written}, but {why}"
     return DataError(f"{sentence}. {remedy}" if remedy else sentence)
 
 
@@ -559,7 +558,7 @@ def declared_kind(column: Column, declared: Any, source: str = "declared") -> De
     if not isinstance(declared, str):
         for row, value in enumerate(column.values):
             if value is not None and value not in declared:
-                why = f"holds the value {plain(value)!r} in row {row}"
+                why = f"holds the value {plain(value)!r} in {wording().row(row)}"
                 remedy = f"{CORRECT}, or add it to the levels"
                 if str(plain(value)) in map(str, declared):
                     why += "; text and numbers differ, so write levels as the column has them"
@@ -592,7 +591,7 @@ def declared_kind(column: Column, declared: Any, source: str = "declared") -> De
 
 def leave_out(column: Column) -> str:
     """The sentence on how to leave a column out."""
-    return f"Leave it out by types={{{plain(column.name)!r}: 'skip'}}"
+    return f"Leave it out by {wording().types(plain(column.name), 'skip')}"
 
 
 def declared_ordinal(column: Column, source: str) -> DeclaredColumn:
@@ -602,7 +601,7 @@ def declared_ordinal(column: Column, source: str) -> DeclaredColumn:
             column,
             "ordinal",
             f"holds {column.n_distinct} different values; more than {MOST_CLASSES} levels are a"
-            " number: types={name: 'number'}, or codes of the levels as numbers",
+            f" number: {wording().types_of_any('number')}, or codes of the levels as numbers",
         )
     check_order(column, "ordinal")
     return ordinal(column, column.distinct, source)
@@ -611,11 +610,16 @@ def declared_ordinal(column: Column, source: str) -> DeclaredColumn:
 def check_order(column: Column, declared: Any) -> None:
     """A ``DataError`` where text or categories have no order."""
     if column.form in ("text", "category"):
+        name = plain(column.name)
+        declaration = wording().either(
+            python=f"types={{{name!r}: [lowest, ..., highest]}}",
+            command=f'--types \'{name}=["lowest", ..., "highest"]\'',
+        )
         raise contradiction(
             column,
             declared,
             f"the order of its {column.n_distinct} values is not known; give them from the lowest"
-            f" to the highest: types={{{plain(column.name)!r}: [lowest, ..., highest]}}",
+            f" to the highest: {declaration}",
         )
 
 
@@ -634,13 +638,28 @@ def check_form(column: Column, declared: Any) -> None:
     if isinstance(declared, Likelihood):
         needs_numbers = not is_choice(column, declared)
     if (needs_numbers and column.form != "number") or (column.form == "date") != (word == "date"):
-        hint, remedy = CONVERT_DATES * (word == "date"), ""
+        hint, remedy = f"; {conversion_of_dates()}" * (word == "date"), ""
         if needs_numbers and column.form == "text" and with_comma(column.values) is not None:
-            hint = f"; {CONVERSION_REMEDY}"
+            hint = f"; {conversion_of_text()}"
         if not hint:
             remedy = "Declare another type, or convert its values first"
         named = list(word) if isinstance(word, tuple) else word
         raise contradiction(column, named, f"its values are {what(column)}{hint}", remedy)
+
+
+def conversion_of_text() -> str:
+    """The remedy where numbers are text."""
+    return wording().either(
+        python="convert it, as by pandas.to_numeric(column.str.replace(...))",
+        command="convert it, or see --decimal",
+    )
+
+
+def conversion_of_dates() -> str:
+    """The remedy where dates are text."""
+    return wording().either(
+        python="convert it first, as by pandas.to_datetime", command="see --dates"
+    )
 
 
 def is_choice(column: Column, likelihood: Likelihood) -> bool:
@@ -686,7 +705,8 @@ def in_block(column: Column, declared: Any, block: Block) -> DeclaredColumn:
     else:
         suits = declared_column.coding is not None and likelihood.width == 1 and not are_levels
     if isinstance(declared_column.coding, Levels) != are_levels or not suits:
-        why = f"it stands in block {block.name!r}, which has the likelihood {likelihood}"
+        in_words = wording().value(likelihood)
+        why = f"it stands in block {block.name!r}, which has the likelihood {in_words}"
         raise contradiction(column, likelihood if declared is None else declared, why)
     return attrs.evolve(declared_column, block=block.name)
 
@@ -718,7 +738,8 @@ def refuse_numbers(column: Column, declared: Any, wrong: Mask, rule: str = "") -
     """A ``DataError`` that names the first wrong number, and what numbers are allowed."""
     rows = np.flatnonzero(wrong & ~column.missing)
     if rows.size:
-        why = f"holds the value {exact(column.numbers[rows[0]])} in row {rows[0]}{rule}"
+        place = wording().row(int(rows[0]))
+        why = f"holds the value {exact(column.numbers[rows[0]])} in {place}{rule}"
         wider = "wider bounds" if isinstance(declared, Bounds) else "another type"
         raise contradiction(column, declared, why, f"{CORRECT}, or declare {wider}")
 
@@ -735,4 +756,4 @@ def what(column: Column) -> str:
     }
     row, value = next((row, v) for row, v in enumerate(column.values) if v is not None)
     shown = plain(value) if column.form != "date" else str(value)
-    return f"{forms[column.form]} ({shown!r} in row {row})"
+    return f"{forms[column.form]} ({shown!r} in {wording().row(row)})"

@@ -15,6 +15,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError, warn_caller
 from mcframe.contracts.validators import a_type, as_float, is_missing, meant, plain
+from mcframe.contracts.wording import wording
 
 # A value that may be declared to stand for a missing one, and how such values are declared: one,
 # several, or one or several by column.
@@ -256,8 +257,8 @@ def warn_of_suspects(codes_by_column: Mapping[Any, Sequence["Code"]], option: st
         name = next(iter(gaps))
         warn_caller(
             f"numbers that are probably codes for missing values: {listed(suspects)};"
-            f" {option}={gaps!r} makes them gaps, {option}={{{name!r}: []}} says that they are"
-            " values"
+            f" {wording().gaps(option, gaps)} makes them gaps,"
+            f" {wording().gaps(option, {name: []})} says that they are values"
         )
 
 
