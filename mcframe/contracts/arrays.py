@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
 Array: TypeAlias = NDArray[np.floating[Any]]
@@ -13,6 +13,12 @@ Mask: TypeAlias = NDArray[np.bool_]
 #: A whole block as an answer: a DataFrame with the labels of the data if they were one, else an
 #: array. Which of them it is depends on the data, which type checkers do not follow.
 InFormOfData: TypeAlias = Any
+#: Positions of rows or of columns, counted from 0: a list, an array or a Series of integers; None
+#: of both are all.
+Positions: TypeAlias = ArrayLike | None
+#: Pairs of labels: a list of tuples, an array (n x 2), or a frame with a column of each side; what
+#: is none of these is refused where they are read.
+Pairs: TypeAlias = object
 #: The numbers of rows and columns.
 Shape: TypeAlias = tuple[int, int]
 #: A matrix by its products, ``A @ V`` and ``A.T @ U``, and its multiples: an array, or SciPy's

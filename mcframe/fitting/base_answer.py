@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, overload
 
 import attrs
+from numpy.typing import ArrayLike
 
-from mcframe.contracts.arrays import Array, InFormOfData, IntArray
+from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Pairs, Positions
 from mcframe.contracts.pictures import Pictured, PicturesT
 from mcframe.contracts.showing import card, remarks, table_as_html
 from mcframe.fitting.prediction import Axes, Cells, check_ranked
@@ -120,7 +121,7 @@ class BlockAnswer(Answer[PicturesT]):
         return self.problem.tables
 
     @abstractmethod
-    def _means_at(self, block: str, rows: Any, columns: Any) -> Array:
+    def _means_at(self, block: str, rows: Positions, columns: Positions) -> Array:
         """The mean response at positions, also beyond the bounds of the block."""
 
     @abstractmethod
@@ -136,7 +137,12 @@ class BlockAnswer(Answer[PicturesT]):
         """The numbers that are printed, by name."""
 
     def _cells(
-        self, block: str, rows: Any, columns: Any, pairs: Any = None, unknown: str = "refuse"
+        self,
+        block: str,
+        rows: Positions,
+        columns: Positions,
+        pairs: Pairs = None,
+        unknown: str = "refuse",
     ) -> Cells:
         """The cells that are asked for: all, at positions, or at pairs of labels."""
         return Cells.of(self.problem, self._tables, block, rows, columns, pairs, unknown)
@@ -144,8 +150,8 @@ class BlockAnswer(Answer[PicturesT]):
     @overload
     def predict(self, block: str) -> InFormOfData: ...
     @overload
-    def predict(self, block: str, rows: Any, columns: Any) -> Array: ...
-    def predict(self, block: str, rows: Any = None, columns: Any = None) -> Any:
+    def predict(self, block: str, rows: ArrayLike, columns: ArrayLike) -> Array: ...
+    def predict(self, block: str, rows: Positions = None, columns: Positions = None) -> Any:
         """The mean response of a block: probabilities for labels and classes.
 
         Of a fit it is the mean at the optimum, of a posterior E[y], the mean of a new observation;
@@ -171,7 +177,7 @@ class BlockAnswer(Answer[PicturesT]):
             return self._means(block)
         return self.model.block(block).limited(self._means_at(block, rows, columns))
 
-    def predict_pairs(self, block: str, pairs: Any, *, unknown: str = "refuse") -> Array:
+    def predict_pairs(self, block: str, pairs: Pairs, *, unknown: str = "refuse") -> Array:
         """The mean response of a block at pairs (row label, column label).
 
         What ``predict`` gives there; the whole block is not formed. Labels are those of triples
@@ -211,7 +217,7 @@ class BlockAnswer(Answer[PicturesT]):
         cells = Cells.of_pairs(self._tables[block], block, pairs, unknown)
         return cells.array(self.predict(block, cells.rows, cells.columns))
 
-    def top(self, block: str, row: Any, n: int = 10, *, observed: bool = False) -> Any:
+    def top(self, block: str, row: object, n: int = 10, *, observed: bool = False) -> InFormOfData:
         """The n columns of a row with the largest mean response, best first, by label.
 
         Only the requested rows are formed. Of equal predictions the column further left comes

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import attrs
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mcframe.backends import (
     Certificate,
@@ -20,7 +21,7 @@ from mcframe.backends import (
 )
 from mcframe.backends.row_space import RowSpace, refuse_rows
 from mcframe.compile import notes_on_effects
-from mcframe.contracts.arrays import Array, InFormOfData
+from mcframe.contracts.arrays import Array, InFormOfData, Positions
 from mcframe.contracts.endings import Status, StopReason
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Distribution, Likelihood
@@ -203,8 +204,10 @@ class Fit(BlockAnswer["FitPictures"]):
     @overload
     def natural(self, block: str) -> InFormOfData: ...
     @overload
-    def natural(self, block: str, rows: Any, columns: Any) -> Array: ...
-    def natural(self, block: str, rows: Any = None, columns: Any = None) -> Any:
+    def natural(self, block: str, rows: ArrayLike, columns: ArrayLike) -> Array: ...
+    def natural(
+        self, block: str, rows: Positions = None, columns: Positions = None
+    ) -> InFormOfData:
         """The linear predictor of a block: Z plus its biases, row effects and offset.
 
         (n_items x its columns); for classes one column for each class of each. For a standardised
@@ -216,7 +219,7 @@ class Fit(BlockAnswer["FitPictures"]):
         width = self.model.block(block).likelihood.width
         return self.problem.tables[block].wrap(self._rows.predictor(block), width)
 
-    def predict_rows(self, block: str, data: Mapping[str, Any]) -> Any:
+    def predict_rows(self, block: str, data: Mapping[str, object]) -> InFormOfData:
         """The mean response of a block for new items, which were not in the fit.
 
         ``latent_rows`` explains their rows of Z. Biases, thresholds and the scales of losses are
@@ -263,7 +266,7 @@ class Fit(BlockAnswer["FitPictures"]):
         self.model.block(block)  # which names the blocks there are
         return new_rows(self, data).predicted(block)
 
-    def impute_rows(self, block: str, data: Mapping[str, Any]) -> Any:
+    def impute_rows(self, block: str, data: Mapping[str, object]) -> InFormOfData:
         """A block of new items with observed entries kept and missing ones filled.
 
         As ``impute`` for the rows of the fit: numbers and counts are filled with ``predict_rows``;
@@ -296,7 +299,7 @@ class Fit(BlockAnswer["FitPictures"]):
         self.model.block(block)
         return new_rows(self, data).imputed(block)
 
-    def latent_rows(self, data: Mapping[str, Any]) -> LowRank:
+    def latent_rows(self, data: Mapping[str, object]) -> LowRank:
         """The rows of Z of new items, which were not in the fit.
 
         Let Z = U V' in balanced factors with singular values s. The row u of a new item minimises
@@ -340,13 +343,13 @@ class Fit(BlockAnswer["FitPictures"]):
         """
         return new_rows(self, data).latent
 
-    def _means_at(self, block: str, rows: Any, columns: Any) -> Array:
+    def _means_at(self, block: str, rows: Positions, columns: Positions) -> Array:
         return self._rows.mean_at(block, rows, columns)
 
     def _means(self, block: str) -> InFormOfData:
         return self._rows.predicted(block)
 
-    def impute(self, block: str) -> Any:
+    def impute(self, block: str) -> InFormOfData:
         """The block with observed entries kept and missing ones filled.
 
         Numbers and counts are filled with their mean; labels, levels and classes with the most
@@ -364,8 +367,8 @@ class Fit(BlockAnswer["FitPictures"]):
         return self._rows.imputed(block)
 
     def top_rows(
-        self, block: str, data: Mapping[str, Any], n: int = 10, *, observed: bool = False
-    ) -> Any:
+        self, block: str, data: Mapping[str, object], n: int = 10, *, observed: bool = False
+    ) -> InFormOfData:
         """The n columns of each new row with the largest mean response, best first.
 
         As ``top`` for rows of the fit, with the predictions of ``predict_rows``.
@@ -452,7 +455,7 @@ class Fit(BlockAnswer["FitPictures"]):
             kept=kept,
         )
 
-    def bias(self, block: str) -> Any:
+    def bias(self, block: str) -> InFormOfData:
         """The fitted biases of columns, one for each; a Series if the data were a DataFrame.
 
         For classes an array (columns x classes). If all observed labels of a column are equal the
@@ -472,7 +475,7 @@ class Fit(BlockAnswer["FitPictures"]):
         first_row = np.zeros(1, dtype=np.intp)  # units are those of columns
         return table.wrap_row(table.units.invert(biases, first_row, np.arange(biases.size)))
 
-    def row_effects(self, block: str) -> Any:
+    def row_effects(self, block: str) -> InFormOfData:
         """The fitted effects of rows, one for each item; a Series if the data were a DataFrame.
 
         For a standardised location they are in standard units, which all of its columns share.
@@ -493,7 +496,7 @@ class Fit(BlockAnswer["FitPictures"]):
         self.model.block(block)
         return self.problem.likelihood(block, self.effects)
 
-    def log_likelihood(self, block: str) -> Any:
+    def log_likelihood(self, block: str) -> InFormOfData:
         """log p(y | z) of each observed entry with all constants, NaN at missing entries.
 
         For a standardised block it is the density in the units of the data; ranks have none.
@@ -516,7 +519,9 @@ class Fit(BlockAnswer["FitPictures"]):
         entries[table.rows, table.columns] = densities
         return table.wrap(entries)
 
-    def losses_at(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
+    def losses_at(
+        self, block: str, rows: Positions, columns: Positions, values: ArrayLike
+    ) -> Array:
         """The losses l of values at some entries of a block, without any weight.
 
         For a standardised block they are in standard units, as in the objective: the parameters of
@@ -590,7 +595,7 @@ def row_space(fit: Fit) -> RowSpace:
     return fit._row_space if kept is None else kept
 
 
-def new_rows(fit: Fit, data: Mapping[str, Any]) -> NewRows:
+def new_rows(fit: Fit, data: Mapping[str, object]) -> NewRows:
     """New items for the predictions of a fit: ``predicted``, ``imputed``, ``latent``."""
     return NewRows.of(fit.problem, fit.effects, row_space(fit), data)
 

@@ -9,7 +9,7 @@ import numpy as np
 from mcframe.backends.row_space import RowSpace, best_rows
 from mcframe.backends.rowwise import batches
 from mcframe.compile import BlockLoss
-from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import (
     DataError,
     NotCertifiedWarning,
@@ -58,7 +58,7 @@ class NewRows(Rows):
         problem: Problem,
         effects: Mapping[str, Array],
         space: RowSpace,
-        data: Mapping[str, Any],
+        data: Mapping[str, object],
     ) -> "NewRows":
         """The rows of new items with these data, some or all blocks of the problem.
 
@@ -109,12 +109,12 @@ class NewRows(Rows):
         transforms = Chain.of(*self.table(name).transforms, origin_of_biases(self.problem, name))
         return transforms.invert(z, *np.ogrid[: z.shape[0], : z.shape[1]])
 
-    def natural(self, name: str, rows: Any, columns: Any) -> Array:
+    def natural(self, name: str, rows: IntArray, columns: IntArray) -> Array:
         """The linear predictor at some entries: one number each, or one for each class."""
         z, width = self.predictor(name), self.likelihood(name).width
         return (z if width == 1 else z.reshape(len(z), -1, width))[rows, columns]
 
-    def predict(self, name: str, rows: Any, columns: Any) -> Array:
+    def predict(self, name: str, rows: IntArray, columns: IntArray) -> Array:
         """The mean response at some entries, as ``Fit.predict`` gives it."""
         means = self.likelihood(name).mean(self.natural(name, rows, columns))
         return self.problem.model.block(name).limited(means)
@@ -253,7 +253,7 @@ def origin_of_biases(problem: Problem, name: str) -> Origin | None:
     return Origin(Layout(n_biases=n_biases), problem.origins[name][:n_biases])
 
 
-def tables_of_new_rows(problem: Problem, data: Mapping[str, Any]) -> dict[str, Table]:
+def tables_of_new_rows(problem: Problem, data: Mapping[str, object]) -> dict[str, Table]:
     """The new data of each block that is given, in the order of the fit, columns as in the fit.
 
     A block may hold nothing but missing entries, as the labels of new items do.

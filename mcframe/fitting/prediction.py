@@ -1,13 +1,23 @@
 """Predictions of a fit, in the units and in the form of its data."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
+from numpy.typing import ArrayLike
 
-from mcframe.contracts.arrays import Array, IntArray, Mask, Shape, class_offers
+from mcframe.contracts.arrays import (
+    Array,
+    InFormOfData,
+    IntArray,
+    Mask,
+    Pairs,
+    Positions,
+    Shape,
+    class_offers,
+)
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import NotANumber, Options, floats_of
@@ -47,12 +57,12 @@ class Rows(ABC):
         """The mean response of a block (rows x its latent columns)."""
         return mean_response(self.likelihood(name), self.predictor(name))
 
-    def predicted(self, name: str) -> Any:
+    def predicted(self, name: str) -> InFormOfData:
         """The mean response of a block, in the form that its data came in."""
         mean = self.problem.model.block(name).limited(self.mean(name))
         return self.table(name).wrap(mean, self.likelihood(name).width)
 
-    def imputed(self, name: str) -> Any:
+    def imputed(self, name: str) -> InFormOfData:
         """The observed entries of a block, elsewhere what its likelihood fills with."""
         likelihood, z = self.likelihood(name), self.predictor(name)
         table = self.table(name).observed_entries()
@@ -88,23 +98,25 @@ class FittedRows(Rows):
             z = z + problem.layout(name).at(rows, columns, self.effects[name])
         return problem.transforms(name).invert(z, rows, columns)
 
-    def places(self, name: str, rows: Any, columns: Any) -> tuple[IntArray, IntArray]:
+    def places(self, name: str, rows: Positions, columns: Positions) -> tuple[IntArray, IntArray]:
         """Positions of entries of a block as integers, or an error."""
         self.problem.model.block(name)  # which names the blocks there are
         return checked_places(name, self.problem.tables[name].shape, rows, columns)
 
-    def predictor_at(self, name: str, rows: Any, columns: Any) -> Array:
+    def predictor_at(self, name: str, rows: Positions, columns: Positions) -> Array:
         """The linear predictor at some entries: one number each, or one a class."""
         problem, (rows, columns) = self.problem, self.places(name, rows, columns)
         z = problem.fitted_at(name, self.latent, self.effects, rows, columns)
         places = problem.latent_places(name, rows, columns)
         return problem.transforms(name).invert(z, *places)
 
-    def mean_at(self, name: str, rows: Any, columns: Any) -> Array:
+    def mean_at(self, name: str, rows: Positions, columns: Positions) -> Array:
         """The mean response at some entries."""
         return self.likelihood(name).mean(self.predictor_at(name, rows, columns))
 
-    def losses_at(self, name: str, rows: Any, columns: Any, values: Any) -> Array:
+    def losses_at(
+        self, name: str, rows: Positions, columns: Positions, values: ArrayLike
+    ) -> Array:
         """The losses of values, as the data have them, at some entries; no weight counts."""
         problem, (rows, columns) = self.problem, self.places(name, rows, columns)
         block, fitted = problem.model.block(name), problem.tables[name]
@@ -126,7 +138,9 @@ def check_size(name: str, n_rows: int, width: int) -> None:
         )
 
 
-def checked_places(name: str, shape: Shape, rows: Any, columns: Any) -> tuple[IntArray, IntArray]:
+def checked_places(
+    name: str, shape: Shape, rows: Positions, columns: Positions
+) -> tuple[IntArray, IntArray]:
     """Positions of entries of a block of this shape as integers, or a ``DataError``."""
     n_rows, n_columns = shape
     if rows is None or columns is None:
@@ -142,7 +156,7 @@ def checked_places(name: str, shape: Shape, rows: Any, columns: Any) -> tuple[In
     return row_places, column_places
 
 
-def checked_positions(name: str, what: str, data: Any, count: int) -> IntArray:
+def checked_positions(name: str, what: str, data: Positions, count: int) -> IntArray:
     """Positions of rows or columns as integers from 0, or a ``DataError`` with the first wrong."""
     try:
         positions = np.asarray(data)
@@ -165,7 +179,7 @@ def checked_positions(name: str, what: str, data: Any, count: int) -> IntArray:
 
 
 def table_of_values(
-    block: Block, fitted: Table, rows: IntArray, columns: IntArray, numbers: Any
+    block: Block, fitted: Table, rows: IntArray, columns: IntArray, numbers: ArrayLike
 ) -> Table:
     """Values at entries of a block in the units of its fitted table, or a ``DataError``."""
     try:
@@ -221,7 +235,7 @@ class Axes:
             rows, columns = attrs.evolve(rows, name="row"), attrs.evolve(columns, name="column")
         return cls(block, rows, columns)
 
-    def places_of_pairs(self, pairs: Any, unknown: str) -> tuple[IntArray, IntArray]:
+    def places_of_pairs(self, pairs: Pairs, unknown: str) -> tuple[IntArray, IntArray]:
         """Return the places of rows and columns by pairs of labels, -1 where one is unknown.
 
         Raises
@@ -268,12 +282,12 @@ class Axes:
             If one is unknown.
         """
         several = isinstance(row, list | np.ndarray) or class_offers(row, "to_list")
-        row_labels = list(row) if several else [row]
+        row_labels: list[Any] = list(row) if several else [row]
         at = self.rows.find(row_labels)
         self.check_known(self.rows, row_labels, at)
         return at
 
-    def check_known(self, labels: AxisLabels, requested: Any, at: IntArray) -> None:
+    def check_known(self, labels: AxisLabels, requested: Sequence[Any], at: IntArray) -> None:
         """Raise a ``DataError`` that names labels which the fit does not know."""
         unknown = np.flatnonzero(at < 0)[:MAX_COMPARED_LABELS]
         if unknown.size:
@@ -290,7 +304,12 @@ class Axes:
             )
 
     def best(
-        self, table: Table, predict: Callable[..., Any], row: Any, n: int, observed: bool
+        self,
+        table: Table,
+        predict: Callable[[IntArray, IntArray], Array],
+        row: object,
+        n: int,
+        observed: bool,
     ) -> tuple[IntArray, IntArray, Array]:
         """Return the n best columns of rows by ``predict(rows, columns)``, best first."""
 
@@ -301,7 +320,7 @@ class Axes:
 
         return best_columns(table, self.places_of_rows(row), predictions, n, observed)
 
-    def as_list(self, rows: IntArray, columns: IntArray, *numbers: Array) -> Any:
+    def as_list(self, rows: IntArray, columns: IntArray, *numbers: Array) -> InFormOfData:
         """Return predictions, and their deviations or not, with the labels of their entries.
 
         In a frame of the library of the data, whose columns have the names of both axes,
@@ -344,9 +363,9 @@ class Cells:
         problem: Problem,
         tables: Mapping[str, Table],
         block: str,
-        rows: Any,
-        columns: Any,
-        pairs: Any = None,
+        rows: Positions,
+        columns: Positions,
+        pairs: Pairs = None,
         unknown: str = "refuse",
     ) -> "Cells":
         """Return the cells of a block by positions or by pairs; without any of these all cells.
@@ -375,7 +394,7 @@ class Cells:
         return cls(table, row, column, table.shape, problem.model.block(block).likelihood.width)
 
     @classmethod
-    def of_pairs(cls, table: Table, block: str, pairs: Any, unknown: str) -> "Cells":
+    def of_pairs(cls, table: Table, block: str, pairs: Pairs, unknown: str) -> "Cells":
         """Return the cells at pairs of labels; with ``unknown="nan"`` those that are known."""
         rows, columns = Axes.of(block, table).places_of_pairs(pairs, unknown)
         answered = (rows >= 0) & (columns >= 0)
@@ -394,7 +413,7 @@ class Cells:
         filled[self.answered] = numbers
         return filled
 
-    def form(self, numbers: Array) -> Any:
+    def form(self, numbers: Array) -> InFormOfData:
         """Return an answer for each cell: of all cells in the form of the data, else an array."""
         if len(self.shape) == 1:
             return self.array(numbers)

@@ -1,6 +1,5 @@
 """``posterior`` of data whose rows come in partitions."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -18,7 +17,8 @@ from mcframe.partitions.posterior_rows import (
     observed_of_part,
     without_entries,
 )
-from mcframe.posterior.estimation import CoordinateAscent, run_on_factors
+from mcframe.posterior.estimation import CoordinateAscent, PosteriorOptions, run_on_factors
+from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.observed import Observed
 
 
@@ -47,7 +47,7 @@ def estimate_partitions(
     model: Model,
     data: Any,
     seed: int,
-    options: Mapping[str, Any],
+    options: PosteriorOptions,
     *,
     checkpoint: object,
 ) -> None:
@@ -63,6 +63,7 @@ def estimate_partitions(
         run_on_factors(ascent, bound, seed, options, checkpoint, RowsInParts(parts))
         # Parts, and what a cluster was sent, are not kept for as long as the answer.
         alone = parts.alone()
+        assert isinstance(ascent.engine, FactorPosterior)  # of rows in partitions
         ascent.engine = attrs.evolve(ascent.engine, rows=PartitionedPosteriorRows(alone))
         ascent.problem = attrs.evolve(bound, partitions=alone)
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import attrs
 import numpy as np
+from numpy.typing import ArrayLike
 
-from mcframe.contracts.arrays import Array, InFormOfData, IntArray
+from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Pairs, Positions
 from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import ModelError, NotConvergedWarning, warn_caller
 from mcframe.contracts.former import POSTERIOR
@@ -23,11 +24,13 @@ from mcframe.fitting.new_rows import table_without_entries, tables_of_new_rows
 from mcframe.fitting.prediction import Cells, checked_places, table_of_values
 from mcframe.model import Model
 from mcframe.model.table import Table
-from mcframe.posterior.conformal import ConformalPredictions, conformalized
-from mcframe.posterior.estimation import Sweep, estimate
+from mcframe.posterior.conformal import ConformalPredictions, Groups, Missingness, conformalized
+from mcframe.posterior.engine import Engine
+from mcframe.posterior.estimation import PosteriorOptions, Sweep, estimate
 from mcframe.posterior.observed import Observed
 from mcframe.posterior.predictive import (
     Predictive,
+    as_distribution,
     noise_of,
     predictive_at,
     smallest_sets_on_average,
@@ -51,7 +54,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     ----------
     problem : Problem
         The model with its data.
-    engine : FactorPosterior or JointPosterior
+    engine : Engine
         The distributions of z after the last sweep.
     evidence : float
         A lower bound on the log evidence of the data, with all constants; it never falls from one
@@ -72,13 +75,13 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         The tables of the rows that are predicted: those of the data, or of new rows.
     """
 
-    engine: Any
+    engine: Engine
     evidence: float
     status: Status = attrs.field(converter=Status)
     message: str
     history: tuple[Sweep, ...]
     random_state: int
-    options: Mapping[str, Any]
+    options: PosteriorOptions
     tables: Mapping[str, Table]
 
     @property
@@ -88,18 +91,18 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     @overload
     def sd(self, block: str) -> InFormOfData: ...
     @overload
-    def sd(self, block: str, rows: Any, columns: Any) -> Array: ...
+    def sd(self, block: str, rows: ArrayLike, columns: ArrayLike) -> Array: ...
     @overload
-    def sd(self, block: str, *, pairs: Any, unknown: str = "refuse") -> Array: ...
+    def sd(self, block: str, *, pairs: Pairs, unknown: str = "refuse") -> Array: ...
     def sd(
         self,
         block: str,
-        rows: Any = None,
-        columns: Any = None,
+        rows: Positions = None,
+        columns: Positions = None,
         *,
-        pairs: Any = None,
+        pairs: Pairs = None,
         unknown: str = "refuse",
-    ) -> Any:
+    ) -> InFormOfData:
         """The standard deviation of a new observation with its noise; for classes of indicators.
 
         In the shape of ``predict``, for every entry or at positions; at ``pairs`` of labels in the
@@ -130,26 +133,26 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     def interval(self, block: str, level: float = 0.9) -> tuple[InFormOfData, InFormOfData]: ...
     @overload
     def interval(
-        self, block: str, level: float = 0.9, *, rows: Any, columns: Any
+        self, block: str, level: float = 0.9, *, rows: ArrayLike, columns: ArrayLike
     ) -> tuple[Array, Array]: ...
     @overload
     def interval(
-        self, block: str, level: float, rows: Any, columns: Any
+        self, block: str, level: float, rows: ArrayLike, columns: ArrayLike
     ) -> tuple[Array, Array]: ...
     @overload
     def interval(
-        self, block: str, level: float = 0.9, *, pairs: Any, unknown: str = "refuse"
+        self, block: str, level: float = 0.9, *, pairs: Pairs, unknown: str = "refuse"
     ) -> tuple[Array, Array]: ...
     def interval(
         self,
         block: str,
         level: float = 0.9,
-        rows: Any = None,
-        columns: Any = None,
+        rows: Positions = None,
+        columns: Positions = None,
         *,
-        pairs: Any = None,
+        pairs: Pairs = None,
         unknown: str = "refuse",
-    ) -> tuple[Any, Any]:
+    ) -> tuple[InFormOfData, InFormOfData]:
         """Lower and upper bounds between which a new observation lies with this probability.
 
         The quantiles (1 - level) / 2 and (1 + level) / 2, each in the shape of ``predict``; at
@@ -187,11 +190,11 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         self,
         block: str,
         level: float = 0.9,
-        rows: Any = None,
-        columns: Any = None,
+        rows: Positions = None,
+        columns: Positions = None,
         *,
         on_average: bool = False,
-        pairs: Any = None,
+        pairs: Pairs = None,
     ) -> Array:
         """The smallest sets of labels, levels or classes with at least this probability.
 
@@ -217,10 +220,10 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     def probabilities(
         self,
         block: str,
-        rows: Any = None,
-        columns: Any = None,
+        rows: Positions = None,
+        columns: Positions = None,
         *,
-        pairs: Any = None,
+        pairs: Pairs = None,
         unknown: str = "refuse",
     ) -> Array:
         """The probability of each label, level or class, in the shape of ``set``.
@@ -230,7 +233,9 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         cells = self._cells(block, rows, columns, pairs, unknown)
         return cells.array(self._evaluated(cells, block, lambda part: part.probabilities()[1]))
 
-    def log_predictive_density(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
+    def log_predictive_density(
+        self, block: str, rows: Positions, columns: Positions, values: ArrayLike
+    ) -> Array:
         """log p(value | data) of new observations at some entries.
 
         For a standardised block it is the density in the units of the data, or in standard units
@@ -255,7 +260,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         log_densities = np.concatenate([np.zeros(0), *densities])
         return np.asarray(log_densities + table.units.log_derivative(table.columns))
 
-    def sample(self, block: str, m: int, rows: Any = None) -> Array:
+    def sample(self, block: str, m: int, rows: Positions = None) -> Array:
         """m draws of new observations of a block, (m x rows x columns), for all rows or for some.
 
         Rows are drawn jointly, so a statistic computed from each draw has the right spread. The
@@ -283,12 +288,12 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         if noise is not None:
             z = z + np.sqrt(noise) * rng.standard_normal(z.shape)
         z = table.pending.invert(z, *self.problem.latent_places(block, *cells))
-        drawn = likelihood.sample(z, rng) if noise is None else z
+        drawn = as_distribution(likelihood).sample(z, rng) if noise is None else z
         drawn = table.applied.invert(drawn, *cells)
         limited = self.model.block(block).limited(np.asarray(drawn))
         return np.asarray(limited).reshape(m, chosen.size, n_columns)
 
-    def impute(self, block: str) -> Any:
+    def impute(self, block: str) -> InFormOfData:
         """The block with observed entries kept and missing ones filled.
 
         Numbers and counts are filled with their mean; labels, levels and classes with the most
@@ -305,7 +310,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
 
         return table.filled_with(self._evaluated(self._cells(block, None, None), block, filling))
 
-    def condition(self, data: Mapping[str, Any]) -> "Posterior":
+    def condition(self, data: Mapping[str, object]) -> "Posterior":
         """The posterior of new rows given their data, with columns and priors unchanged.
 
         ``predict``, ``interval``, ``sample`` and the other methods then apply to the new rows.
@@ -334,12 +339,12 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         observed = entries.with_summaries(self.engine.observed.summaries)
         return attrs.evolve(self, engine=self.engine.condition(observed), tables=tables)
 
-    def predict_rows(self, block: str, data: Mapping[str, Any]) -> Any:
+    def predict_rows(self, block: str, data: Mapping[str, object]) -> InFormOfData:
         """E[y] of a block for new rows: ``condition(data).predict(block)``."""
         self.model.block(block)
         return self.condition(data).predict(block)
 
-    def noise(self, block: str) -> Any:
+    def noise(self, block: str) -> InFormOfData:
         """The noise variance of each column of a Gaussian block, in squared units of the data.
 
         A Series if the data were a DataFrame. For a block standardised by ranks it is in units of
@@ -386,9 +391,9 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     def conformalize(
         self,
         confidence_level: float = 0.9,
-        missingness: Any = "uniform",
+        missingness: Missingness = "uniform",
         *,
-        by: Any = "block",
+        by: Groups = "block",
         share: float = 0.2,
         random_state: RandomState = 0,
         progress: bool | None = None,
@@ -474,7 +479,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
             answers = [function(part)[:0] for part in self._predictives(block, first, first)]
         return np.concatenate(answers) if answers else np.zeros(0)
 
-    def _means_at(self, block: str, rows: Any, columns: Any) -> Array:
+    def _means_at(self, block: str, rows: Positions, columns: Positions) -> Array:
         return self._evaluated(self._cells(block, rows, columns), block, Predictive.mean)
 
     def _means(self, block: str) -> InFormOfData:
@@ -496,7 +501,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
 
 
 def posterior_of(
-    model: Model, data: Any, seed: int, options: Mapping[str, Any], **run_options: Any
+    model: Model, data: Any, seed: int, options: PosteriorOptions, **run_options: Any
 ) -> Posterior:
     """The posterior of a model, given the arguments of ``mc.posterior``.
 
@@ -504,6 +509,8 @@ def posterior_of(
     """
     ascent = estimate(model, data, seed, options, **run_options)
     assert ascent.ending is not None
+    assert ascent.problem is not None
+    assert ascent.engine is not None
     return Posterior(
         problem=ascent.problem,
         engine=ascent.engine,
@@ -633,8 +640,9 @@ def posterior(
     >>> bool(lower[0] < hidden < upper[0])
     True
     """
-    options: dict[str, Any] = {"factors": factors, "tol": tol, "max_iter": max_iter}
-    options |= {"max_seconds": max_seconds, "n_jobs": n_jobs}
+    options = PosteriorOptions(
+        factors=factors, tol=tol, max_iter=max_iter, max_seconds=max_seconds, n_jobs=n_jobs
+    )
     run_options = {"progress": progress, "checkpoint": checkpoint}
     answer = posterior_of(model, data, Options.random_state(random_state), options, **run_options)
     if answer.status is not Status.CONVERGED:

@@ -2,12 +2,13 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 import numpy as np
+from numpy.typing import ArrayLike
 
-from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Mask
+from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Mask, Pairs, Positions
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import ValueKind, has_probabilities
 from mcframe.contracts.pictures import Pictured
@@ -18,20 +19,27 @@ from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model
 from mcframe.model.held_out import Held, HeldOut, data_of, observed_entries
 from mcframe.model.table import Table
+from mcframe.posterior.estimation import PosteriorOptions
 from mcframe.regularizers import NuclearNorm
 from mcframe.runtime.progress import stage
 
 if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import ConformalPictures
+    from mcframe.posterior.answer import Posterior
 
 Odds = Callable[[IntArray, IntArray], Array]
+#: A posterior of a model, data, seed and options.
+PosteriorOf = Callable[[Model, Mapping[str, object], int, PosteriorOptions], "Posterior"]
+#: "uniform", "rank1", "bernoulli" or probabilities of being missing; or these by block.
+Missingness: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
+#: "block", "column" or a label of each column; or these by block.
+Groups: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
 
 # Estimated probabilities of being observed are at most this: odds of being missing would otherwise
 # be 0, by the error of their estimate alone.
 LARGEST_OBSERVED_PROBABILITY = 0.995
-# Factors of the logistic model of which cells are observed, and the options of its posterior.
+# Factors of the logistic model of which cells are observed.
 MISSINGNESS_FACTORS = 2
-MISSINGNESS_OPTIONS = {"tol": None, "max_iter": 500, "max_seconds": np.inf, "n_jobs": None}
 # The values of blocks that have no intervals, and of those that have no sets.
 VALUES_WITHOUT = {"interval": "labels or classes", "set": "numbers"}
 # By how much rounding may move sums of odds, relative to them.
@@ -111,7 +119,7 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         Of the posterior of all entries.
     """
 
-    posterior: Any
+    posterior: "Posterior"
     confidence_level: float
     blocks: Mapping[str, CalibratedBlock]
     tables: Mapping[str, Table]
@@ -120,10 +128,10 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         self,
         block: str,
         level: float | None = None,
-        rows: Any = None,
-        columns: Any = None,
+        rows: Positions = None,
+        columns: Positions = None,
         *,
-        pairs: Any = None,
+        pairs: Pairs = None,
     ) -> tuple[InFormOfData, InFormOfData]:
         """Lower and upper ends: of every entry, at positions from 0, or at ``pairs`` of labels.
 
@@ -150,10 +158,10 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         self,
         block: str,
         level: float | None = None,
-        rows: Any = None,
-        columns: Any = None,
+        rows: Positions = None,
+        columns: Positions = None,
         *,
-        pairs: Any = None,
+        pairs: Pairs = None,
     ) -> Mask:
         """Sets of labels, levels or classes: of every entry, at positions, or at ``pairs``.
 
@@ -169,10 +177,16 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         probabilities = self.posterior.probabilities(block, cells.rows, cells.columns)
         chosen = 1.0 - probabilities <= most[:, None]
         chosen[np.arange(len(chosen)), np.argmax(probabilities, axis=1)] = True
-        return np.asarray(cells.array(chosen), dtype=bool)
+        return np.asarray(cells.array(chosen.astype(np.float64)) > 0.0)
 
     def _quantiles(
-        self, block: str, what: str, level: float | None, rows: Any, columns: Any, pairs: Any
+        self,
+        block: str,
+        what: str,
+        level: float | None,
+        rows: Positions,
+        columns: Positions,
+        pairs: Pairs,
     ) -> tuple[Cells, Array]:
         """The cells that are asked for, and the quantiles of scores there."""
         problem = self.posterior.problem
@@ -201,11 +215,11 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
 
 
 def conformalized(
-    posterior: Any,
-    posterior_of: Callable[..., Any],
+    posterior: "Posterior",
+    posterior_of: PosteriorOf,
     confidence_level: float,
-    missingness: Any,
-    by: Any,
+    missingness: Missingness,
+    by: Groups,
     share: float,
     random_state: RandomState,
     progress: bool | None,
@@ -261,10 +275,10 @@ def check_held_out(tables: Mapping[str, Table]) -> None:
 
 
 def calibrated(
-    posterior: Any, name: str, held: Held, groups: IntArray, odds: Odds
+    posterior: "Posterior", name: str, held: Held, groups: IntArray, odds: Odds
 ) -> CalibratedBlock:
     """Return a block with the scores of its held-out entries."""
-    likelihood: Any = posterior.model.block(name).likelihood
+    likelihood = posterior.model.block(name).likelihood
     weights, group_of = odds(held.rows, held.columns), groups[held.columns]
 
     def by_groups(scores: Array) -> tuple[WeightedScores, ...]:
@@ -278,19 +292,23 @@ def calibrated(
         with np.errstate(divide="ignore", invalid="ignore"):
             distances = np.where(distances_from_mean > 0.0, distances_from_mean / sd, 0.0)
         scores["interval"] = by_groups(np.where(np.isnan(distances), np.inf, distances))
-    if has_probabilities(likelihood):
+    if likelihood.values is not None and has_probabilities(likelihood):
         value = np.searchsorted(likelihood.values, held.values)
         probabilities = posterior.probabilities(name, held.rows, held.columns)
         scores["set"] = by_groups(1.0 - probabilities[np.arange(value.size), value])
     return CalibratedBlock(groups, scores, odds)
 
 
-def moments(posterior: Any, block: str, rows: IntArray, columns: IntArray) -> tuple[Array, Array]:
+def moments(
+    posterior: "Posterior", block: str, rows: IntArray, columns: IntArray
+) -> tuple[Array, Array]:
     """Mean and standard deviation of a new observation at cells."""
     return posterior.predict(block, rows, columns), posterior.sd(block, rows, columns)
 
 
-def option_of_block(option: Any, name: str, option_name: str) -> Any:
+def option_of_block(
+    option: ArrayLike | Mapping[str, ArrayLike], name: str, option_name: str
+) -> ArrayLike:
     """The value of an option for a block, which is given by itself or in a dict by block name."""
     if not isinstance(option, Mapping):
         return option
@@ -301,14 +319,14 @@ def option_of_block(option: Any, name: str, option_name: str) -> Any:
     return option[name]
 
 
-def groups_of(name: str, by: Any, n_columns: int) -> IntArray:
+def groups_of(name: str, by: ArrayLike, n_columns: int) -> IntArray:
     """The group of each column, from 0, or an error that names what was given."""
     if isinstance(by, str) and by in ("block", "column"):
         return np.arange(n_columns) * (by == "column")
     try:
         labels = np.asarray(by)
     except ValueError:  # lists of several lengths
-        labels = np.asarray([str(label) for label in by])[None]
+        labels = np.asarray(by, dtype=object)[None]
     if labels.shape == (n_columns,):
         return np.unique(labels, return_inverse=True)[1].ravel()
     shown = by if isinstance(by, str) else f"an array of shape {labels.shape}"
@@ -320,10 +338,10 @@ def groups_of(name: str, by: Any, n_columns: int) -> IntArray:
 
 def odds_of(
     name: str,
-    missingness: Any,
-    posterior: Any,
+    missingness: ArrayLike,
+    posterior: "Posterior",
     n_held: int,
-    posterior_of: Callable[..., Any],
+    posterior_of: PosteriorOf,
     seed: int,
 ) -> Odds:
     """The odds of being missing as a function of cells.
@@ -367,7 +385,7 @@ def odds_of(
     return odds
 
 
-def given_odds(name: str, probabilities: Any, shape: tuple[int, int]) -> Odds:
+def given_odds(name: str, probabilities: ArrayLike, shape: tuple[int, int]) -> Odds:
     """The odds of given probabilities of being missing."""
     try:
         missing = np.broadcast_to(np.asarray(probabilities, dtype=np.float64), shape)
@@ -407,7 +425,7 @@ def shares_of(counts: IntArray, n: int) -> Array:
     return np.asarray((counts + strength * mean) / (n + strength))
 
 
-def logistic(table: Table, posterior_of: Callable[..., Any], seed: int) -> Odds:
+def logistic(table: Table, posterior_of: PosteriorOf, seed: int) -> Odds:
     """Probabilities by effects of rows and columns and few factors, of a posterior."""
     mask = np.zeros(table.shape)
     mask[table.rows, table.columns] = 1.0
@@ -416,6 +434,12 @@ def logistic(table: Table, posterior_of: Callable[..., Any], seed: int) -> Odds:
         Model([block], [NuclearNorm()]),
         {"observed": mask},
         seed,
-        {"factors": min(MISSINGNESS_FACTORS, *table.shape), **MISSINGNESS_OPTIONS},
+        PosteriorOptions(
+            factors=min(MISSINGNESS_FACTORS, *table.shape),
+            tol=None,
+            max_iter=500,
+            max_seconds=np.inf,
+            n_jobs=None,
+        ),
     )
     return lambda rows, columns: np.asarray(posterior.predict("observed", rows, columns))

@@ -1,8 +1,8 @@
 """Coordinate ascent of a posterior: its sweeps, when they end, and which models have one."""
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterator
+from typing import Any, Protocol, TypedDict, runtime_checkable  # X Protocol, runtime_checkable
 
 import attrs
 import numpy as np
@@ -20,6 +20,7 @@ from mcframe.contracts.wording import wording
 from mcframe.fitting.checkpoints import Checkpoint
 from mcframe.model import Block, Model, Problem
 from mcframe.model.binding import check_model
+from mcframe.posterior.engine import Engine
 from mcframe.posterior.factor_state import SINGULAR_MESSAGE, initial_state
 from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, factor_sweeps
 from mcframe.posterior.joint import joint_sweeps
@@ -63,6 +64,16 @@ class Sweep:
     seconds: float
 
 
+class PosteriorOptions(TypedDict):
+    """The options of ``mc.posterior`` on which its numbers depend."""
+
+    factors: int | str
+    tol: float | None
+    max_iter: int
+    max_seconds: float
+    n_jobs: int | None
+
+
 @attrs.define(eq=False)
 class CoordinateAscent:
     """Coordinate ascent of the bound on the log evidence: its sweeps so far, and its ending.
@@ -73,7 +84,7 @@ class CoordinateAscent:
     began : float
         ``time.perf_counter()`` when the posterior was asked for.
     problem : Problem
-    engine : FactorPosterior or JointPosterior
+    engine : Engine
         The distributions of z after the last whole sweep.
     history : list of Sweep
     ending : Ending or None
@@ -83,13 +94,13 @@ class CoordinateAscent:
 
     budget: Budget
     began: float
-    problem: Any = None
-    engine: Any = None
+    problem: Problem | None = None
+    engine: Engine | None = None
     history: list[Sweep] = attrs.field(factory=list)
     ending: Ending | None = None
     checkpoint: Checkpoint | None = None
 
-    def run(self, observed: Observed, sweeps: Iterator[Any]) -> None:
+    def run(self, observed: Observed, sweeps: Iterator[Engine]) -> None:
         """Take sweeps until one of them raises the bound by little, or the budget ends."""
         with stop_at(self.began + self.budget.max_seconds):
             self.ending = self.sweep_until_end(observed, sweeps)
@@ -98,11 +109,12 @@ class CoordinateAscent:
 
     def write_state(self, checkpoint: Checkpoint) -> None:
         """Write the state without the bounds of entries, which are computed again from it."""
+        assert isinstance(self.engine, FactorPosterior)  # which alone have checkpoints
         summaries, history = self.engine.observed.summaries, tuple(self.history)
         state = {"state": self.engine.state, "summaries": summaries, "history": history}
         checkpoint.write(state)
 
-    def sweep_until_end(self, observed: Observed, sweeps: Iterator[Any]) -> Ending:
+    def sweep_until_end(self, observed: Observed, sweeps: Iterator[Engine]) -> Ending:
         """Take sweeps until one of them is the last; the reason why it is."""
         budget, history = self.budget, self.history
         n_numbers = int(np.sum(observed.counts))
@@ -171,7 +183,7 @@ class EstimatingStore(RowStore, Protocol):
         model: Model,
         data: object,
         seed: int,
-        options: Mapping[str, Any],
+        options: PosteriorOptions,
         *,
         checkpoint: object,
     ) -> None:
@@ -183,7 +195,7 @@ def estimate(
     model: Model,
     data: Any,
     seed: int,
-    options: Mapping[str, Any],
+    options: PosteriorOptions,
     *,
     progress: bool | None = None,
     checkpoint: object = None,
@@ -238,11 +250,11 @@ class FactorSource(Protocol):
         """The text by which a checkpoint of this computation is recognised."""
         ...
 
-    def observed(self, problem: Any) -> Observed:
+    def observed(self, problem: Problem) -> Observed:
         """The entries with the summaries of all rows, and thresholds at z = 0."""
         ...
 
-    def without_summaries(self, problem: Any) -> Observed:
+    def without_summaries(self, problem: Problem) -> Observed:
         """The entries before anything is summed over all rows."""
         ...
 
@@ -271,9 +283,9 @@ class AllRows:
 
 def run_on_factors(
     ascent: CoordinateAscent,
-    problem: Any,
+    problem: Problem,
     seed: int,
-    options: Mapping[str, Any],
+    options: PosteriorOptions,
     checkpoint: object,
     source: "FactorSource | None" = None,
 ) -> None:
@@ -300,8 +312,9 @@ def run_on_factors(
         state = saved["state"]
     else:
         observed = source.observed(problem)
-        weight, rng = problem.terms[0].weight, np.random.default_rng(seed)
-        state = initial_state(observed, n_factors, weight, rng)
+        prior, rng = problem.terms[0], np.random.default_rng(seed)
+        assert isinstance(prior, PriorOfFactors)  # as ``estimate`` has found
+        state = initial_state(observed, n_factors, prior.weight, rng)
     is_small = observed.n_entries <= SMALL_TABLE_ENTRIES and 2 * n_factors > min(problem.shape)
     if options["tol"] is None and not is_small:
         ascent.budget = attrs.evolve(ascent.budget, tol=FACTORS_TOL)

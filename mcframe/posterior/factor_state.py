@@ -1,7 +1,6 @@
 """The state of Gaussian factors: the numbers of rows and columns, their Gaussians, and priors."""
 
 from functools import cached_property
-from typing import Any
 
 import attrs
 import numpy as np
@@ -284,7 +283,7 @@ class FactorState(Broadcast):
 
 
 def initial_state(
-    observed: Observed, n_factors: int, weight: float | None, rng: Any
+    observed: Observed, n_factors: int, weight: float | None, rng: np.random.Generator
 ) -> FactorState:
     """A state to begin with: effects of columns 0, factors random and large, little noise.
 

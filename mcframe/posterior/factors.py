@@ -85,6 +85,11 @@ class FactorPosterior:
         """The number of factors."""
         return self.state.design.n_factors
 
+    @property
+    def n_steps(self) -> int:
+        """0: factors take sweeps."""
+        return 0
+
     def __str__(self) -> str:
         return f"factors    {self.n_factors}"
 

@@ -1,7 +1,6 @@
 """Rows that are draws of one Gaussian or of a mixture: declared blocks as pseudo-observations."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import attrs
 import numpy as np
@@ -57,7 +56,7 @@ class JointPosterior:
     def condition(self, observed: Observed) -> "JointPosterior":
         """The posterior of new rows with these entries."""
         moments: tuple[Array, Array] | None = None
-        last_means: Any = np.inf
+        last_means: Array | float = np.inf
         for _ in range(MOST_ROUNDS):
             dense = dense_observations(observed, self.noise, moments)
             rows = self.rows.condition(dense.values, dense.precisions)

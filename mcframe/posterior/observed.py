@@ -9,7 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianNoise, Likelihood
+from mcframe.contracts.likelihood import (
+    ExpectedLogLikelihood,
+    GaussianBound,
+    GaussianNoise,
+    Likelihood,
+    Parametric,
+)
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.sent import Broadcast
 from mcframe.contracts.stored_classes import stored
@@ -87,11 +93,13 @@ class ObservedBlock:
         return self.summary
 
     @cached_property
-    def likelihood(self) -> Any:
+    def likelihood(self) -> Likelihood:
         """The likelihood with its fitted parameters, if it has any."""
-        parametric: Any = self.unfitted
         parameters = None if self.summary is None else self.summary.parameters
-        return parametric if parameters is None else parametric.with_parameters(parameters)
+        if parameters is None:
+            return self.unfitted
+        assert isinstance(self.unfitted, Parametric)  # which alone has parameters
+        return self.unfitted.with_parameters(parameters)
 
     @property
     def n_columns(self) -> int:
@@ -99,7 +107,7 @@ class ObservedBlock:
         return (self.columns.stop - self.columns.start) // self.unfitted.width
 
     @property
-    def z(self) -> Any:
+    def z(self) -> Array:
         """Values in the units of z, those of locations; 0 where z has no unit."""
         return self.y if self.unfitted.location else np.zeros(self.y.size)
 
@@ -140,7 +148,8 @@ class ObservedBlock:
         """
         if not self.layout.n_parameters:
             return self
-        parametric: Any = self.unfitted
+        parametric = self.unfitted
+        assert isinstance(parametric, Parametric)  # as the layout says
         start, z = self.required_summary.parameters, mean + self.offset
         weights = np.broadcast_to(self.weights, self.y.shape)
         fitted = self.with_parameters(parametric.best_parameters(z, self.y, weights, start, sd=sd))
@@ -152,6 +161,7 @@ class ObservedBlock:
     def expected_bound(self, mean: Array, sd: Array) -> float:
         """The sum over entries of the expected Gaussian bounds where z has these moments."""
         likelihood, z = self.likelihood, mean + self.offset
+        assert isinstance(likelihood, GaussianBound)  # or there is no posterior
         value, precision, constants = likelihood.gaussian_bound(z, np.square(sd), self.y)
         expected = constants - 0.5 * precision * (np.square(z - value) + np.square(sd))
         return float(np.sum(self.weights * expected))
@@ -179,7 +189,7 @@ class ObservedBlock:
             return PseudoObservations(y, np.broadcast_to(weight, y.shape))
         z_shape = (-1, likelihood.width) if likelihood.width > 1 else (-1,)
         mean, variance = mean.reshape(z_shape), variance.reshape(z_shape)
-        if self.learned_noise == "block":
+        if isinstance(likelihood, ExpectedLogLikelihood):
             noisy_mean, noisy_variance = best_gaussian(
                 likelihood, mean + offset, np.asarray(noise), y, weights=weight
             )
@@ -195,8 +205,10 @@ class ObservedBlock:
                 float(np.sum(noisy_variance)),
                 rounding,
             )
+        assert isinstance(likelihood, GaussianBound)  # or there is no posterior
         value, precision, constants = likelihood.gaussian_bound(mean + offset, variance, y)
-        shaped_weight = weight[:, None] if np.ndim(weight) and value.ndim > 1 else weight
+        by_entry = isinstance(weight, np.ndarray) and value.ndim > 1
+        shaped_weight = np.asarray(weight)[:, None] if by_entry else weight
         constant = float(np.sum(weight * constants))
         value, precision = value - offset, shaped_weight * precision
         rounding = rounding_of(offset, precision * (value - mean))
@@ -310,7 +322,7 @@ class Observed:
         ]
         return attrs.evolve(self, blocks=tuple(blocks))
 
-    def likelihood(self, name: str) -> Any:
+    def likelihood(self, name: str) -> Likelihood:
         """The likelihood of a block with its fitted parameters, but for the noise."""
         return next(block.likelihood for block in self.blocks if block.block.name == name)
 
@@ -361,9 +373,9 @@ class Observed:
         return self.blocks[-1].part.stop
 
 
-def at_entries(numbers: Any, entries: slice) -> Any:
+def at_entries(numbers: Array | float, entries: slice) -> Array | float:
     """The numbers of some entries; one that is that of all entries as it is."""
-    return numbers[entries] if np.ndim(numbers) else numbers
+    return numbers[entries] if isinstance(numbers, np.ndarray) else numbers
 
 
 def rounding_of(offset: Array | float, slopes: Array) -> float:

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
-from typing import Any
 
 import attrs
 import numpy as np
 import scipy
 from scipy.special import logsumexp, ndtr, ndtri
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import (
     Distribution,
@@ -24,6 +23,7 @@ from mcframe.likelihoods.cumulative import LARGEST_EXPONENT
 from mcframe.model import Problem
 from mcframe.model.table import Table
 from mcframe.model.transforms import latent_places
+from mcframe.posterior.engine import Engine
 
 # Numbers of z that are worked on at a time.
 NODES_PER_BATCH = 100_000
@@ -47,6 +47,13 @@ def normal_nodes(count: int) -> tuple[Array, Array]:
         points = np.linspace(-NODE_RANGE, NODE_RANGE, count)
         shares = np.exp(-0.5 * np.square(points))
     return points, shares / np.sum(shares)
+
+
+def as_distribution(likelihood: Likelihood) -> Distribution:
+    """A likelihood as a distribution of observations, or a ``ModelError``."""
+    if not isinstance(likelihood, Distribution):
+        raise ModelError(f"{type(likelihood).__name__} is a loss without a distribution")
+    return likelihood
 
 
 @attrs.frozen(eq=False)
@@ -73,9 +80,20 @@ class Predictive:
     weights: Array
     means: Array
     variances: Array
-    noise: Any
+    noise: Array | float | None
     to_data_units: Callable[[Array], Array]
-    units: Any = 1.0
+    units: Array | float | None = 1.0
+
+    @property
+    def distribution(self) -> Distribution:
+        """The likelihood as a distribution of observations, or a ``ModelError``."""
+        return as_distribution(self.likelihood)
+
+    @property
+    def observation_variances(self) -> Array:
+        """The variances of normal observations: those of z and of the noise (C x N)."""
+        assert self.noise is not None  # of ``is_normal``
+        return self.variances + self.noise
 
     @property
     def is_normal(self) -> bool:
@@ -122,7 +140,7 @@ class Predictive:
         for k, count in enumerate(distinct):
             points[:count, k], shares[:count, k] = normal_nodes(int(count))
         step = max(NODES_PER_BATCH // max(n_cells, 1), 1)
-        cells: Any = place if distinct.size > 1 else slice(None)
+        cells: IntArray | slice = place if distinct.size > 1 else slice(None)
         for start in range(0, most, step):
             part = slice(start, start + step)
             yield points[part][:, cells], shares[part][:, cells]
@@ -130,9 +148,9 @@ class Predictive:
     @property
     def spread_in_widths(self) -> Array:
         """The standard deviation of z over the width of the likelihood as a function of z."""
-        likelihood: Any = self.likelihood
+        likelihood = self.likelihood
         spread = np.sqrt(self.variances)
-        curvature = likelihood.curvature
+        curvature: Array | float = likelihood.curvature
         if np.isinf(curvature) and isinstance(likelihood, TwiceDifferentiable):
             z = np.minimum(self.means + 2.0 * spread, LARGEST_EXPONENT)  # where counts are large
             curvature = likelihood.second_derivative(z, self.likelihood.mean(z))
@@ -143,7 +161,7 @@ class Predictive:
 
         The function is asked for arrays (n x N), or (N x K) of K classes.
         """
-        total: Any = 0.0
+        total: Array = np.zeros(())
         for z, share in self.node_blocks():
             values = function(z)
             if self.has_classes:
@@ -155,7 +173,7 @@ class Predictive:
 
     def mean(self) -> Array:
         """E[y] in the data's own units; of classes their probabilities."""
-        likelihood: Any = self.likelihood
+        likelihood = self.likelihood
         if self.is_normal and self.units is not None:
             return self.to_data_units(np.sum(self.weights * self.means, axis=0))
         if self.units is None and likelihood.predicts_mean:
@@ -164,7 +182,7 @@ class Predictive:
 
     def sd(self) -> Array:
         """The standard deviation of y, in the data's own units."""
-        likelihood: Any = self.likelihood
+        likelihood = self.likelihood
         if self.units is None:
             centre = self.mean()
             return np.sqrt(
@@ -172,12 +190,12 @@ class Predictive:
             )
         if self.is_normal:
             centre = np.sum(self.weights * self.means, axis=0)
-            squares = self.variances + self.noise + np.square(self.means - centre)
+            squares = self.observation_variances + np.square(self.means - centre)
             return np.asarray(self.units * np.sqrt(np.sum(self.weights * squares, axis=0)))
-        centre = self.expected(likelihood.mean)
+        distribution, centre = self.distribution, self.expected(likelihood.mean)
 
         def squares_at(z: Array) -> Array:
-            return np.square(likelihood.mean(z) - centre) + likelihood.response_variance(z)
+            return np.square(likelihood.mean(z) - centre) + distribution.response_variance(z)
 
         with np.errstate(over="ignore", invalid="ignore"):  # exponentials of a wide z
             squares = self.expected(squares_at)
@@ -186,23 +204,23 @@ class Predictive:
     def expected_of_observations(self, function: Callable[[Array], Array]) -> Array:
         """The expectation of a function of new observations of a location, in standard units."""
         if self.is_normal:
-            return attrs.evolve(self, variances=self.variances + self.noise).expected(function)
-        likelihood: Any = self.likelihood
+            return attrs.evolve(self, variances=self.observation_variances).expected(function)
+        likelihood = self.distribution
         levels = [np.array(level) for level in QUANTILE_LEVELS]
         return self.expected(
-            lambda z: np.mean([function(likelihood.quantile(z, u)) for u in levels], axis=0)
+            lambda z: np.asarray(
+                np.mean([function(likelihood.quantile(z, u)) for u in levels], axis=0)
+            )
         )
 
     def log_density(self, y: Array) -> Array:
         """log p(y), in standard units."""
         if self.is_normal:
-            variance = self.variances + self.noise
+            variance = self.observation_variances
             terms = -0.5 * (np.square(y - self.means) / variance + np.log(2.0 * np.pi * variance))
             with np.errstate(divide="ignore"):
                 return np.asarray(logsumexp(terms + np.log(self.weights), axis=0))
-        likelihood = self.likelihood
-        if not isinstance(likelihood, Distribution):
-            raise ModelError(f"{type(likelihood).__name__} is a loss without a distribution")
+        likelihood = self.distribution
         total = np.full(y.shape, -np.inf)
         for z, share in self.node_blocks():
             shape = y.shape if self.has_classes else z.shape
@@ -214,7 +232,7 @@ class Predictive:
         return total
 
     @cached_property
-    def is_wide(self) -> Any:
+    def is_wide(self) -> Mask | bool:
         """True if z of a location is spread over more widths than nodes resolve."""
         if not self.likelihood.location or self.is_normal:
             return False
@@ -223,7 +241,7 @@ class Predictive:
     @cached_property
     def as_normal(self) -> "Predictive":
         """Observations with the moments of this one's, as a mixture of Gaussians."""
-        likelihood: Any = self.likelihood
+        likelihood = self.distribution
         zeros = np.zeros(self.means.shape[1])
         shift = np.mean([likelihood.quantile(zeros, np.array(u)) for u in QUANTILE_LEVELS], axis=0)
         noise = likelihood.response_variance(zeros)
@@ -232,9 +250,9 @@ class Predictive:
     def cdf(self, y: Array) -> Array:
         """P(Y <= y), y in standard units."""
         if self.is_normal:
-            standardised = (y - self.means) / np.sqrt(self.variances + self.noise)
+            standardised = (y - self.means) / np.sqrt(self.observation_variances)
             return np.asarray(np.sum(self.weights * ndtr(standardised), axis=0))
-        likelihood: Any = self.likelihood
+        likelihood = self.distribution
         probability = self.expected(lambda z: likelihood.cdf(z, np.broadcast_to(y, z.shape)))
         if np.any(self.is_wide):
             probability = np.where(self.is_wide, self.as_normal.cdf(y), probability)
@@ -285,20 +303,19 @@ class Predictive:
     def quantile_bracket(self, level: float | Array) -> tuple[Array, Array]:
         """The least and the largest quantile of the distributions that are mixed."""
         if self.is_normal:
-            component_quantiles = self.means + np.sqrt(self.variances + self.noise) * ndtri(level)
+            component_quantiles = self.means + np.sqrt(self.observation_variances) * ndtri(level)
         else:
             spread = np.sqrt(self.variances)
             node_range = max(NODE_RANGE, float(normal_nodes(QUADRATURE_NODES)[0][-1]))
             z = np.concatenate([self.means + end * spread for end in (-node_range, node_range)])
-            likelihood: Any = self.likelihood
-            component_quantiles = likelihood.quantile(z, np.array(level))
+            component_quantiles = self.distribution.quantile(z, np.array(level))
         return np.min(component_quantiles, axis=0), np.max(component_quantiles, axis=0)
 
     def probabilities(self) -> tuple[Array, Array]:
         """The values that there are, (V,), and the probability of each, (N x V)."""
-        likelihood: Any = self.likelihood
+        likelihood = self.likelihood
         values = likelihood.values
-        if not has_probabilities(likelihood):
+        if values is None or not has_probabilities(likelihood):
             raise ModelError(
                 f"{type(likelihood).__name__} has no list of values that each have a probability;"
                 " ask for an interval"
@@ -311,7 +328,7 @@ class Predictive:
 
         def density(value: float) -> Array:
             return self.expected(
-                lambda z: np.exp(likelihood.log_likelihood(z, np.full(z.shape, value)))
+                lambda z: np.exp(self.distribution.log_likelihood(z, np.full(z.shape, value)))
             )
 
         return values, np.stack([density(value) for value in values], axis=1)
@@ -346,7 +363,7 @@ def smallest_sets_on_average(probabilities: Array, level: float) -> Array:
 
 
 def predictive_at(
-    engine: Any,
+    engine: Engine,
     problem: Problem,
     name: str,
     rows: IntArray,
@@ -388,7 +405,7 @@ def latent_positions(
     return np.broadcast_to(rows, columns.shape), problem.columns(name).start + columns
 
 
-def noise_of(engine: Any, problem: Problem, name: str, columns: IntArray) -> Array | None:
+def noise_of(engine: Engine, problem: Problem, name: str, columns: IntArray) -> Array | None:
     """The variances of observations of a Gaussian given z, in standard units; else None."""
     likelihood = problem.model.block(name).likelihood
     if not isinstance(likelihood, GaussianNoise):

@@ -1,18 +1,20 @@
 """Principal axes of the posterior of Z: scores of rows, loadings of columns, and deviations."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, svd
+from mcframe.contracts.arrays import Array, InFormOfData, svd
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.rounding import EPS
 from mcframe.model import Problem
 from mcframe.model.table import Table
+from mcframe.posterior.engine import Engine
 from mcframe.posterior.factor_state import Gaussians
 from mcframe.posterior.factors import FactorPosterior
+from mcframe.posterior.joint import JointPosterior
+from mcframe.posterior.rows import RowsPosterior
 
 # Axes whose singular values are at most this share of the largest are those of removed factors.
 NEGLIGIBLE_AXIS = 1e-6
@@ -36,10 +38,10 @@ class Factors:
         The share of each axis in the mean square of Z. The shares sum up to 1.
     """
 
-    scores: Any
-    score_sds: Any
-    loadings: Mapping[str, Any]
-    loading_sds: Mapping[str, Any]
+    scores: InFormOfData
+    score_sds: InFormOfData
+    loadings: Mapping[str, InFormOfData]
+    loading_sds: Mapping[str, InFormOfData]
     shares: Array
 
     def __repr__(self) -> str:
@@ -51,7 +53,7 @@ class Factors:
 AxisMoments = tuple[Array, Array, Array, Array]
 
 
-def factors_of(engine: Any, problem: Problem, tables: Mapping[str, Any]) -> Factors:
+def factors_of(engine: Engine, problem: Problem, tables: Mapping[str, Table]) -> Factors:
     """The factors of a posterior, as ``Posterior.factors`` says."""
     if isinstance(engine, FactorPosterior):
         if tables is not problem.tables:
@@ -68,20 +70,21 @@ def factors_of(engine: Any, problem: Problem, tables: Mapping[str, Any]) -> Fact
             " its own; declare GaussianRows() with one component, or NuclearNorm()"
         )
     else:
+        assert isinstance(engine, JointPosterior)  # which Gaussian rows have
         scores, score_sds, loadings, loading_sds = axes_of_rows(engine.rows)
     squares = np.sum(np.square(loadings), axis=0)
     order = np.argsort(-squares, kind="stable")
     largest = np.argmax(np.abs(loadings), axis=0) if len(loadings) else order
     signs = np.sign(loadings[largest, np.arange(squares.size)])
 
-    def labelled(numbers: Array, index: Any, width: int = 1) -> Any:
+    def labelled(numbers: Array, index: object, width: int = 1) -> InFormOfData:
         """Numbers by axis (n x r, or n K x r of K classes) in a DataFrame if there are labels."""
         n, nowhere = len(numbers) // width, np.zeros(0, dtype=np.intp)
         table = Table((n, order.size), nowhere, nowhere, np.zeros(0), index=index)
         by_axis = numbers[:, order].reshape(n, width, order.size).transpose(0, 2, 1)
         return table.wrap(by_axis.reshape(n, order.size * width), width)
 
-    def of_columns(numbers: Array) -> dict[str, Any]:
+    def of_columns(numbers: Array) -> dict[str, InFormOfData]:
         return {
             block.name: labelled(
                 numbers[problem.columns(block.name)],
@@ -122,7 +125,7 @@ def axes_of_factors(rows: Gaussians, columns: Gaussians, k: int) -> AxisMoments:
     return np.sqrt(n) * p, score_sds, q * (sizes / np.sqrt(n)), loading_sds
 
 
-def axes_of_rows(posterior: Any) -> AxisMoments:
+def axes_of_rows(posterior: RowsPosterior) -> AxisMoments:
     """The axes of the covariance S = A diag(l) A' of one Gaussian, of a ``RowsPosterior``.
 
     With L = A diag(l)^1/2 a row is ``mean + L s`` with s ~ N(0, I): s are its scores, L are the

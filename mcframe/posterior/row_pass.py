@@ -258,7 +258,7 @@ class RowPass:
 
         Both together maximise the same bound.
         """
-        last_means: Any = np.inf
+        last_means: Array | float = np.inf
         for _ in range(MOST_ROUNDS):
             check_time()
             gaussians = self.gaussians(first, last)

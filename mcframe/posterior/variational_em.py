@@ -40,6 +40,11 @@ class EMParameters(ABC, Generic[MomentsT]):
     def predictive(self) -> RowMixture | LowRankRows:
         """The moments of a new row."""
 
+    @property
+    @abstractmethod
+    def degrees(self) -> Array:
+        """The degrees of freedom of the covariance of each component (C,)."""
+
     @abstractmethod
     def expectation(self, table: Incomplete) -> MomentsT:
         """The expectations over rows of which the next step follows."""

@@ -443,7 +443,7 @@ class PosteriorVerification:
 @suggests_options
 def verify_posterior(
     model: Model,
-    data: Any,
+    data: object,
     *,
     factors: int | str = "auto",
     n_draws: int = 4000,

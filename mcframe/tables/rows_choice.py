@@ -14,7 +14,7 @@ from mcframe.model import Block, Model
 from mcframe.model.held_out import HeldOut
 from mcframe.model.transforms import AffineUnits
 from mcframe.posterior.answer import Posterior, posterior
-from mcframe.posterior.joint import NOISE_SHARE
+from mcframe.posterior.joint import NOISE_SHARE, JointPosterior
 from mcframe.posterior.rows import RowsPosterior, student_variance_inflation, variance_exponents_of
 from mcframe.regularizers import GaussianRows
 from mcframe.runtime.machine import limits_blas
@@ -110,7 +110,9 @@ class RowsChoice:
         if self.components is None:
             return posterior(model, data, **options), None
         fitted = posterior(model, data, tol=FINAL_TOLERANCE, **options)
-        rows, exponents, final_moments = fitted.engine.rows, None, None
+        engine, exponents, final_moments = fitted.engine, None, None
+        assert isinstance(engine, JointPosterior)  # of Gaussian rows
+        rows = engine.rows
         if moments:
             # The folds may hold a part of the rows, whose units are others.
             numbers = [np.asarray(data[block.name], dtype=np.float64) for block in model.blocks]
@@ -125,7 +127,7 @@ class RowsChoice:
             variances = final_moments.variances - NOISE_SHARE
             variances = np.square(rows.scales(variances)) * variances + NOISE_SHARE
             final_moments = attrs.evolve(final_moments, variances=variances)
-        return attrs.evolve(fitted, engine=attrs.evolve(fitted.engine, rows=rows)), final_moments
+        return attrs.evolve(fitted, engine=attrs.evolve(engine, rows=rows)), final_moments
 
     def predict_held_out(
         self, rows: RowsPosterior, folds: Sequence[RowsFold], units: AffineUnits
