@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
-from mcframe.posterior.verifying import effective_sizes, sampled, verify_posterior
+from mcframe.posterior.verifying import effective_sizes, gibbs_draws, verify_posterior
 
 
 def fitted(blocks, data, weight=1.0, factors=0):
@@ -21,7 +21,7 @@ def fitted(blocks, data, weight=1.0, factors=0):
 def draws_at(posterior, rows, columns, n_chains=60, seed=0):
     """Draws of z at cells, of many short chains, which cost hardly more than one."""
     rng, cells = np.random.default_rng(seed), (np.asarray(rows), np.asarray(columns))
-    return sampled(posterior.engine, *cells, 150, rng, n_chains, burn_in=80)
+    return gibbs_draws(posterior.engine, *cells, 150, rng, n_chains, burn_in=80)
 
 
 def assert_moments(draws, means, sds, errors=4.5):
@@ -216,7 +216,7 @@ def ranks(seed, sweeps=300):
         model = mc.Model(blocks, [mc.NuclearNorm(1.0)])
         posterior = mc.posterior(model, data, factors=2)
     rows, columns = rng.integers(0, 8, 4), rng.integers(0, 7, 4)
-    ends = sampled(posterior.engine, rows, columns, 1, rng, n_chains=63, burn_in=sweeps)
+    ends = gibbs_draws(posterior.engine, rows, columns, 1, rng, n_chains=63, burn_in=sweeps)
     return np.sum(ends[:, 0] < z[rows, columns], axis=0)
 
 

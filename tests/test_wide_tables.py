@@ -114,7 +114,7 @@ def test_numbers_left_out_of_rows_with_few_gaps_come_from_one_inverse(seed, monk
     mixture = RowMixture(shares, rng.normal(size=(2, owners.size)), covariances)
     by_one = mixture.leave_one_out(values, 0.01, owners)
     monkeypatch.setattr(row_mixtures, "LARGEST_PRECISION_RATIO", 0.0)
-    monkeypatch.delattr(row_mixtures.WholeInverse, "of_observed")
+    monkeypatch.delattr(row_mixtures.FullInverse, "of_observed")
     by_row = mixture.leave_one_out(values, 0.01, owners)
     np.testing.assert_allclose(by_one, by_row, rtol=1e-6, atol=1e-8)
 

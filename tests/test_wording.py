@@ -31,7 +31,7 @@ OF_PYTHON_ALONE = {
         "datasets/multilabel.py",
     ),
     *("datasets/readers.py", "fitting/fit_answer.py", "fitting/prediction.py", "loading.py"),
-    *("model/forms.py", "model/labels.py", "model/long_lists.py", "model/table.py"),
+    *("model/forms.py", "model/labels.py", "model/table.py"),
     *("model/triples.py", "regularizers/residual_nuclear_norm.py"),
 }
 # Messages of other files that no command can show, each with the reason.

@@ -13,7 +13,15 @@ import attrs
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mcframe.commands.parsing import DONE, LAYOUT, UNFINISHED, natural, tolerance, whole
+from mcframe.commands.parsing import (
+    DONE,
+    LAYOUT,
+    UNFINISHED,
+    Subparsers,
+    natural,
+    tolerance,
+    whole,
+)
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import DataError, NotCertifiedWarning
@@ -56,7 +64,7 @@ what was given; 130 interrupted
 """
 
 
-def add_demo(commands: Any) -> None:
+def add_demo(commands: Subparsers) -> None:
     """Declare the command among the others."""
     demo = commands.add_parser(
         "demo",

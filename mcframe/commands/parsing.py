@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -76,7 +76,9 @@ def tolerance(text: str) -> float:
     return number_from(text, float, lambda value: 0.0 < value < 1.0, "number between 0 and 1")
 
 
-def number_from(text: str, kind: Any, is_right: Callable[[float], bool], needed: str) -> float:
+def number_from(
+    text: str, kind: Callable[[str], float], is_right: Callable[[float], bool], needed: str
+) -> float:
     """Read a number, or raise the error that says which one is needed."""
     try:
         value: float = kind(text)
@@ -87,12 +89,15 @@ def number_from(text: str, kind: Any, is_right: Callable[[float], bool], needed:
     return value
 
 
+Subparsers: TypeAlias = "argparse._SubParsersAction[Parser]"
 # What a command has to say: the exit code, text for a person, and the same as the object that
 # ``--json`` prints.
-Report = tuple[int, str, Mapping[str, Any]]
+Report = tuple[int, str, Mapping[str, object]]
+# What JSON holds, of which type checkers do not follow the parts.
+Json: TypeAlias = dict[str, Any] | list[Any] | str | float | bool | None
 
 
-def reporting(work: Callable[[argparse.Namespace], Report]) -> Callable[[Any], int]:
+def reporting(work: Callable[[argparse.Namespace], Report]) -> Callable[[argparse.Namespace], int]:
     """Return a command that prints a report, and warnings as lines on standard error."""
 
     def run(arguments: argparse.Namespace) -> int:
@@ -125,7 +130,7 @@ def in_one_line(message: object) -> str:
     return "\n\n".join([" ".join(text.split()), *others])
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> Json:
     """A value without what JSON does not have: NaN and infinities are null."""
     if isinstance(value, Mapping):
         return {str(key): as_json(part) for key, part in value.items()}

@@ -24,7 +24,9 @@ from mcframe.commands.parsing import (
     DONE,
     LAYOUT,
     UNFINISHED,
+    Parser,
     Report,
+    Subparsers,
     natural,
     positive,
     reporting,
@@ -71,7 +73,7 @@ Ctrl-C during a fit ends it with the best answer so far, which is written.
 """
 
 
-def add_verbs(commands: Any) -> None:
+def add_verbs(commands: Subparsers) -> None:
     """Declare the commands among the others."""
     command = added(commands, impute, "fill the missing entries of a table")
     add_table(command)
@@ -145,7 +147,9 @@ def add_verbs(commands: Any) -> None:
     add_identifiers(command)
 
 
-def added(commands: Any, work: Callable[[argparse.Namespace], Report], summary: str) -> Any:
+def added(
+    commands: Subparsers, work: Callable[[argparse.Namespace], Report], summary: str
+) -> Parser:
     """The parser of a command, which is described by its docstring."""
     name = work.__name__.removesuffix("_table")
     parser = commands.add_parser(
@@ -164,7 +168,7 @@ def added(commands: Any, work: Callable[[argparse.Namespace], Report], summary: 
     return parser
 
 
-def add_table(command: Any) -> None:
+def add_table(command: Parser) -> None:
     """Declare the arguments of a table that is read."""
     command.add_argument("table", help="the table")
     command.add_argument(
@@ -177,7 +181,7 @@ def add_table(command: Any) -> None:
     add_csv(command)
 
 
-def add_csv(command: Any) -> None:
+def add_csv(command: Parser) -> None:
     """Declare how CSV is read."""
     command.add_argument(
         "--delimiter", metavar="C", type=one_character, default=",", help="of CSV (default: ,)"
@@ -200,7 +204,7 @@ def add_csv(command: Any) -> None:
     )
 
 
-def add_model(command: Any, tol: float | None = None) -> None:
+def add_model(command: Parser, tol: float | None = None) -> None:
     """Declare the model, and the limits of its fit where there is one."""
     summary = "a model (default: a likelihood for each type of column, and one nuclear norm)"
     command.add_argument("--model", metavar="FILE", help=summary)
@@ -218,7 +222,7 @@ def add_model(command: Any, tol: float | None = None) -> None:
         )
 
 
-def add_backend(command: Any) -> None:
+def add_backend(command: Parser) -> None:
     """Declare the solver."""
     command.add_argument(
         "--backend",
@@ -229,7 +233,7 @@ def add_backend(command: Any) -> None:
     )
 
 
-def add_output(command: Any, summary: str) -> None:
+def add_output(command: Parser, summary: str) -> None:
     """Declare where the answer is written."""
     command.add_argument("--out", metavar="FILE", required=True, help=summary)
     command.add_argument(
@@ -237,7 +241,7 @@ def add_output(command: Any, summary: str) -> None:
     )
 
 
-def add_identifiers(command: Any) -> None:
+def add_identifiers(command: Parser) -> None:
     """Declare the columns that name rows."""
     command.add_argument(
         "--id",
@@ -249,7 +253,7 @@ def add_identifiers(command: Any) -> None:
     )
 
 
-def add_seed(command: Any) -> None:
+def add_seed(command: Parser) -> None:
     """Declare the seed."""
     command.add_argument(
         "--seed", metavar="N", type=whole, default=0, help="of all that is random (default: 0)"
@@ -453,7 +457,7 @@ def verify_table(arguments: argparse.Namespace) -> Report:
 def explain_table(arguments: argparse.Namespace) -> Report:
     """Check a table against a model, and list the solvers that can run it, without solving."""
     declared = declared_of(arguments)
-    explanation: Any = explain(declared.model, declared.data)
+    explanation = explain(declared.model, declared.data)
     facts = {
         "status": "can run" if explanation.chosen else "cannot run",
         "columns": columns_of(declared),
@@ -467,7 +471,9 @@ def explain_table(arguments: argparse.Namespace) -> Report:
     return DONE if explanation.chosen else UNFINISHED, f"{declared}\n\n{explanation}", facts
 
 
-def output(arguments: argparse.Namespace, path: Any, endings: Iterable[str] = KINDS) -> Path:
+def output(
+    arguments: argparse.Namespace, path: str | Path, endings: Iterable[str] = KINDS
+) -> Path:
     """The path of an output, checked: none of the files that the command reads."""
     named = [vars(arguments).get(name) for name in ("table", "model", "fit", "rows")]
     named += [text for text in vars(arguments).get("types", ()) if is_document(text)]

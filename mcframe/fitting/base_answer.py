@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Pairs, Positions
 from mcframe.contracts.pictures import Pictured, PicturesT
 from mcframe.contracts.showing import card, remarks, table_as_html
-from mcframe.fitting.prediction import Axes, Cells, check_ranked
+from mcframe.fitting.prediction import BlockLabels, Cells, check_ranked
 from mcframe.model import Model, Problem
 from mcframe.model.table import Table
 from mcframe.storage.archive import save
@@ -261,7 +261,7 @@ class BlockAnswer(Answer[PicturesT]):
         declared = self.model.block(block)
         check_ranked(declared)
         table = self._tables[block]
-        axes = Axes.of(block, table)
+        axes = BlockLabels.of(block, table)
         means_at = partial(self._means_at, block)
         rows, columns, means = axes.best(table, means_at, row, n, observed)
         deviations = self._deviations(block, rows, columns)

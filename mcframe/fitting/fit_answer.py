@@ -30,7 +30,13 @@ from mcframe.contracts.term import Sums
 from mcframe.contracts.validators import a_type
 from mcframe.fitting.base_answer import BlockAnswer
 from mcframe.fitting.new_rows import NewRows
-from mcframe.fitting.prediction import Axes, FittedRows, best_columns, check_ranked, check_size
+from mcframe.fitting.prediction import (
+    BlockLabels,
+    FittedRows,
+    best_columns,
+    check_ranked,
+    check_size,
+)
 from mcframe.model import Problem
 from mcframe.model.table import TableWithoutData
 from mcframe.numerics.operators import LowRank
@@ -408,7 +414,7 @@ class Fit(BlockAnswer["FitPictures"]):
             table, np.arange(len(mean)), mean.__getitem__, n, observed
         )
         limited = self.model.block(block).limited(means)
-        return Axes.of(block, table).as_list(rows, columns, limited)
+        return BlockLabels.of(block, table).as_list(rows, columns, limited)
 
     def _stored(self) -> "Fit":
         """The fit; without its data if these are in partitions, where they stay."""

@@ -212,7 +212,7 @@ MAX_COMPARED_LABELS = 1_000
 
 
 @attrs.frozen(eq=False)
-class Axes:
+class BlockLabels:
     """The labels of the rows and of the columns of a block, positions where it has none.
 
     Attributes
@@ -227,7 +227,7 @@ class Axes:
     columns: AxisLabels
 
     @classmethod
-    def of(cls, block: str, table: Table) -> "Axes":
+    def of(cls, block: str, table: Table) -> "BlockLabels":
         """Return the axes of a block's table, with names that a frame can have side by side."""
         rows = AxisLabels.of(table.index, table.shape[0], "row")
         columns = AxisLabels.of(table.names, table.shape[1], "column")
@@ -396,7 +396,7 @@ class Cells:
     @classmethod
     def of_pairs(cls, table: Table, block: str, pairs: Pairs, unknown: str) -> "Cells":
         """Return the cells at pairs of labels; with ``unknown="nan"`` those that are known."""
-        rows, columns = Axes.of(block, table).places_of_pairs(pairs, unknown)
+        rows, columns = BlockLabels.of(block, table).places_of_pairs(pairs, unknown)
         answered = (rows >= 0) & (columns >= 0)
         return cls(table, rows[answered], columns[answered], rows.shape, answered=answered)
 

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import IntArray
+from mcframe.contracts.wording import wording
 from mcframe.model.labels import code_labels, nw
 
 # How many columns a list of entries has: two keys, a value, perhaps the time.
@@ -66,9 +67,14 @@ class ListOfEntries:
         arguments = f"frame, row={self.row!r}, column={self.column!r}, value={self.value!r}"
         if self.target is not None:
             arguments = f"row=X[{self.row!r}], column=X[{self.column!r}], value={self.target}"
+        remedy = wording().either(
+            python=f"fit mc.from_triples({arguments}{duplicates})",
+            command=f"give it with a row for each {self.row!r} and a column for each"
+            f" {self.column!r}",
+        )
         return (
             f"To complete the table of {self.shape[0]} x {self.shape[1]} entries that it lists,"
-            f" fit mc.from_triples({arguments}{duplicates})"
+            f" {remedy}"
         )
 
 

@@ -194,23 +194,28 @@ class Incomplete:
             0 where missing.
         variances : array (d,)
         """
-        seen = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
-        observed_precisions = np.where(seen, precisions, 0.0)
-        logs = np.log(np.where(seen, observed_precisions / (2.0 * np.pi), 1.0))
-        most = np.max(observed_precisions, axis=0, initial=0.0)
-        by_missing = np.count_nonzero(observed_precisions != most, axis=1) < np.count_nonzero(
-            seen, axis=1
+        observed = ~np.isnan(values) & (np.broadcast_to(precisions, values.shape) > 0.0)
+        observed_precisions = np.where(observed, precisions, 0.0)
+        logs = np.log(np.where(observed, observed_precisions / (2.0 * np.pi), 1.0))
+        largest_precisions = np.max(observed_precisions, axis=0, initial=0.0)
+        differ_at_missing = np.count_nonzero(
+            observed_precisions != largest_precisions, axis=1
+        ) < np.count_nonzero(observed, axis=1)
+        differ_at_missing &= (
+            np.max(largest_precisions * variances, initial=0.0) <= LARGEST_PRECISION_RATIO
         )
-        by_missing &= np.max(most * variances, initial=0.0) <= LARGEST_PRECISION_RATIO
-        bases = (1.0, np.zeros_like(most), ~by_missing), (-1.0, most, by_missing)
+        forms_of_rows = (
+            (1.0, np.zeros_like(largest_precisions), ~differ_at_missing),
+            (-1.0, largest_precisions, differ_at_missing),
+        )
         forms = tuple(
             Form.of(sign, base, observed_precisions, np.flatnonzero(rows))
-            for sign, base, rows in bases
+            for sign, base, rows in forms_of_rows
             if rows.any()
         )
         constants = 0.5 * np.sum(logs, axis=1)
         return cls(
-            np.where(seen, values, 0.0),
+            np.where(observed, values, 0.0),
             observed_precisions,
             np.asarray(variances),
             constants,
@@ -578,21 +583,21 @@ class ObservedInverse:
     places : array of integers (b x m)
     base : array (b x m x m), or (d x d) of all numbers
         A.
-    half : array (b x g x m)
-        H.
+    correction_root : array (b x g x m)
+        H, of g rows: one for each missing number that was eliminated.
     log_determinant : array (b,)
         Of the inverses.
     """
 
     places: IntArray
     base: Array
-    half: Array
+    correction_root: Array
     log_determinant: Array
 
     @classmethod
-    def of(cls, total: Array, places: IntArray) -> "ObservedInverse":
+    def of(cls, covariance: Array, places: IntArray) -> "ObservedInverse":
         """Inverses for some of the numbers of a covariance (d x d)."""
-        inverse = np.linalg.inv(total[places[:, :, None], places[:, None, :]])
+        inverse = np.linalg.inv(covariance[places[:, :, None], places[:, None, :]])
         return cls(places, inverse, inverse[:, :0], np.linalg.slogdet(inverse)[1])
 
     @property
@@ -600,9 +605,11 @@ class ObservedInverse:
         """The diagonals (b x m)."""
         if self.base.ndim == 3:
             return np.einsum("ijj->ij", self.base)
-        return np.diag(self.base)[self.places] - np.einsum("igj,igj->ij", self.half, self.half)
+        return np.diag(self.base)[self.places] - np.einsum(
+            "igj,igj->ij", self.correction_root, self.correction_root
+        )
 
-    def times(self, deviations: Array) -> Array:
+    def multiply(self, deviations: Array) -> Array:
         """The products with vectors (n x m), one for each inverse unless there is one alone."""
         if self.base.ndim == 3:
             return np.asarray((self.base @ deviations[:, :, None])[:, :, 0])
@@ -611,7 +618,9 @@ class ObservedInverse:
             filled, np.broadcast_to(self.places, deviations.shape), deviations, axis=1
         )
         images = np.take_along_axis(filled @ self.base, self.places, axis=1)
-        correction = self.half.transpose(0, 2, 1) @ (self.half @ deviations[:, :, None])
+        correction = self.correction_root.transpose(0, 2, 1) @ (
+            self.correction_root @ deviations[:, :, None]
+        )
         return np.asarray(images - correction[:, :, 0])
 
     def blocks(self, rows: IntArray, positions: IntArray) -> Array:
@@ -619,13 +628,13 @@ class ObservedInverse:
         if self.base.ndim == 3:
             return self.base[rows[:, None, None], positions[:, :, None], positions[:, None, :]]
         places = np.take_along_axis(self.places[rows], positions, axis=1)
-        parts = self.half[rows[:, None], :, positions]  # r x s x g
+        parts = self.correction_root[rows[:, None], :, positions]  # r x s x g
         blocks = self.base[places[:, :, None], places[:, None, :]]
         return np.asarray(blocks - parts @ parts.transpose(0, 2, 1))
 
 
 @attrs.frozen(eq=False)
-class WholeInverse:
+class FullInverse:
     """The inverse Q of a covariance (d x d), from which those of parts follow.
 
     The covariance of the observed numbers O has the inverse ``Q_OO - Q_OM Q_MM^-1 Q_MO`` with the
@@ -642,21 +651,27 @@ class WholeInverse:
     log_determinant: float
 
     @classmethod
-    def of(cls, total: Array) -> "WholeInverse":
+    def of(cls, covariance: Array) -> "FullInverse":
         """The inverse of a covariance, made symmetric."""
-        inverse = np.linalg.inv(total)
+        inverse = np.linalg.inv(covariance)
         inverse = 0.5 * (inverse + inverse.T)
-        return cls(inverse, -float(np.linalg.slogdet(total)[1]))
+        return cls(inverse, -float(np.linalg.slogdet(covariance)[1]))
 
     def of_observed(self, places: IntArray) -> ObservedInverse:
         """The inverses of the covariances at some numbers (b x m)."""
         missing = np.ones((len(places), len(self.inverse)), dtype=np.bool_)
         np.put_along_axis(missing, places, False, axis=1)
-        gaps = np.nonzero(missing)[1].reshape(len(places), -1)
-        root = np.linalg.cholesky(self.inverse[gaps[:, :, None], gaps[:, None, :]])
-        half = np.linalg.solve(root, self.inverse[gaps[:, :, None], places[:, None, :]])
+        missing_places = np.nonzero(missing)[1].reshape(len(places), -1)
+        root = np.linalg.cholesky(
+            self.inverse[missing_places[:, :, None], missing_places[:, None, :]]
+        )
+        correction_root = np.linalg.solve(
+            root, self.inverse[missing_places[:, :, None], places[:, None, :]]
+        )
         logs = np.sum(np.log(np.einsum("ijj->ij", root)), axis=1)
-        return ObservedInverse(places, self.inverse, half, self.log_determinant - 2.0 * logs)
+        return ObservedInverse(
+            places, self.inverse, correction_root, self.log_determinant - 2.0 * logs
+        )
 
 
 @limits_blas
@@ -689,26 +704,26 @@ def leave_one_out(
     wide_sources = [
         (w, starts[source_widths == w]) for w in np.unique(source_widths[source_widths > 1])
     ]
-    noisy = rows.covariances + noise * np.eye(values.shape[1])
-    whole_inverses = [WholeInverse.of(total) for total in noisy]
-    by_missing = bool(
-        np.all(np.diagonal(noisy, axis1=1, axis2=2) <= LARGEST_PRECISION_RATIO * noise)
+    noisy_covariances = rows.covariances + noise * np.eye(values.shape[1])
+    full_inverses = [FullInverse.of(covariance) for covariance in noisy_covariances]
+    missing_form_is_exact = bool(
+        np.all(np.diagonal(noisy_covariances, axis1=1, axis2=2) <= LARGEST_PRECISION_RATIO * noise)
     )
     for members, places in rows_by_pattern(observed):
         check_time()
-        updates_whole = by_missing and 2 * places.shape[1] > values.shape[1]
+        updates_whole = missing_form_is_exact and 2 * places.shape[1] > values.shape[1]
         shares_pattern = len(places) == 1
         pattern = observed[members[: len(places)]]
         n_observed_before = np.cumsum(pattern, axis=1) - pattern
-        for c, total in enumerate(noisy):
+        for c, covariance in enumerate(noisy_covariances):
             inverse = (
-                whole_inverses[c].of_observed(places)
+                full_inverses[c].of_observed(places)
                 if updates_whole
-                else ObservedInverse.of(total, places)
+                else ObservedInverse.of(covariance, places)
             )
             x = values[members[:, None], places]
             deviations = x - rows.means[c, places]
-            weighted = inverse.times(deviations)
+            weighted = inverse.multiply(deviations)
             precisions = inverse.diagonal
             density = inverse.log_determinant - np.sum(weighted * deviations, axis=1)
             cells = members[:, None], places
@@ -717,22 +732,27 @@ def leave_one_out(
             logs[c][cells] = density[:, None] - np.log(precisions) + weighted**2 / precisions
             for width, first_columns in wide_sources:
                 # Pairs of a row and a source column; one row for all that are observed alike.
-                lines, which = np.nonzero(pattern[:, first_columns])
-                positions = n_observed_before[lines, first_columns[which]][:, None] + np.arange(
-                    width
-                )
-                precision_blocks = inverse.blocks(lines, positions)
+                row_of_pair, source_of_pair = np.nonzero(pattern[:, first_columns])
+                positions = n_observed_before[row_of_pair, first_columns[source_of_pair]][
+                    :, None
+                ] + np.arange(width)
+                precision_blocks = inverse.blocks(row_of_pair, positions)
                 covariances = np.linalg.inv(precision_blocks)
-                line = np.arange(members.size)[:, None] if shares_pattern else lines
-                weighted_blocks = weighted[line[..., None], positions]
+                row_of_block = np.arange(members.size)[:, None] if shares_pattern else row_of_pair
+                weighted_blocks = weighted[row_of_block[..., None], positions]
                 correction = (covariances @ weighted_blocks[..., None])[..., 0]
-                others = density[line] - np.linalg.slogdet(precision_blocks)[1]
-                cells = members[line][..., None], first_columns[which][:, None] + np.arange(width)
-                means[c][cells] = x[line[..., None], positions] - correction
+                log_densities_of_others = (
+                    density[row_of_block] - np.linalg.slogdet(precision_blocks)[1]
+                )
+                cells = (
+                    members[row_of_block][..., None],
+                    first_columns[source_of_pair][:, None] + np.arange(width),
+                )
+                means[c][cells] = x[row_of_block[..., None], positions] - correction
                 variances[c][cells] = np.einsum("ijj->ij", covariances)
-                logs[c][cells] = (others + np.sum(correction * weighted_blocks, axis=-1))[
-                    ..., None
-                ]
+                logs[c][cells] = (
+                    log_densities_of_others + np.sum(correction * weighted_blocks, axis=-1)
+                )[..., None]
     logs = 0.5 * logs + rows.log_shares[:, None, None]
     weights = np.exp(logs - np.max(logs, axis=0))
     predicted, covariances = moments_of(weights / np.sum(weights, axis=0), means, variances)

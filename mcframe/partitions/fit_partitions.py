@@ -181,7 +181,10 @@ class PartitionsExplanation:
     @property
     def why(self) -> str:
         """The sentence that says why this backend is taken, or what it cannot do."""
-        return self.refusal or "rows in partitions are fitted by 'alternating' alone"
+        return self.refusal or (
+            "'alternating' needs sums over rows, which partitions add up; other backends hold all"
+            " of Z, or a number for each entry, in one place"
+        )
 
     @property
     def eligibilities(self) -> tuple[Eligibility, ...]:

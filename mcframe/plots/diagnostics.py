@@ -1,12 +1,13 @@
 """Pictures of how an answer was found: gaps, evidence, spectra, and scores of cross-validation."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import ModelError
+from mcframe.fitting.fit_answer import Fit
 from mcframe.plots.drawing import (
     BLUE,
     GREY,
@@ -20,6 +21,9 @@ from mcframe.plots.drawing import (
 )
 from mcframe.risks import RiskMixture
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 # Singular values along a path that have a line each.
 MOST_PATHS = 30
 # The corners of a triangle whose sides have length 1, for shares of PN, PU and NU.
@@ -27,7 +31,7 @@ CORNERS = np.array([[0.5, np.sqrt(0.75)], [0.0, 0.0], [1.0, 0.0]])
 
 
 @picture_of("Fit")
-def gap(fit: Any, *, ax: Any = None) -> Any:
+def gap(fit: Fit, *, ax: Any = None) -> "Axes":
     """Draw the relative gap of a fit against time, on a logarithmic axis.
 
     One point for each certificate: the gap of the best point and the best lower bound until then.
@@ -70,7 +74,7 @@ def gap(fit: Any, *, ax: Any = None) -> Any:
 
 
 @picture_of("Posterior")
-def evidence(posterior: Any, *, ax: Any = None) -> Any:
+def evidence(posterior: Any, *, ax: Any = None) -> "Axes":
     """Draw the lower bound on the log evidence against the sweeps.
 
     The axis begins at the bound after the second sweep, since the first one is far below. One
@@ -114,7 +118,7 @@ def evidence(posterior: Any, *, ax: Any = None) -> Any:
 
 
 @picture_of("Fit", "Path")
-def singular_values(answer: Any, *, ax: Any = None) -> Any:
+def singular_values(answer: Any, *, ax: Any = None) -> "Axes":
     """Draw the singular values of Z: of a fit in descending order, of a path against the weight.
 
     Along a path each singular value has a line, the 30 largest of them. The weight falls from
@@ -171,7 +175,7 @@ def singular_values(answer: Any, *, ax: Any = None) -> Any:
 
 
 @picture_of("Posterior")
-def precisions(posterior: Any, *, ax: Any = None) -> Any:
+def precisions(posterior: Any, *, ax: Any = None) -> "Axes":
     """Draw the prior precision of each factor, on a logarithmic axis.
 
     A learned precision grows without limit for a factor that is not needed. Factors are sorted,
@@ -218,7 +222,7 @@ def precisions(posterior: Any, *, ax: Any = None) -> Any:
 
 
 @picture_of("CrossValidation")
-def scores(chosen: Any, *, ax: Any = None) -> Any:
+def scores(chosen: Any, *, ax: Any = None) -> "Axes":
     """Draw the mean score of each model against the weight, with standard errors.
 
     The weight falls from left to right, on a logarithmic axis. A circle marks the lowest mean. A
@@ -280,14 +284,14 @@ def scores(chosen: Any, *, ax: Any = None) -> Any:
     return ax
 
 
-def falling_weights(ax: Any, term: str) -> None:
+def falling_weights(ax: "Axes", term: str) -> None:
     """Label the axis of weights, logarithmic and falling from left to right."""
     ax.set(xscale="log", xlabel=f"weight of the {in_words(term)}")
     ax.invert_xaxis()
 
 
 @picture_of("CrossValidation", "dict")
-def ternary(values: Any, *, label: str | None = None, ax: Any = None) -> Any:
+def ternary(values: Any, *, label: str | None = None, ax: Any = None) -> "Axes":
     """Draw a number for each mixture of risks as a map over the triangle of PN, PU and NU.
 
     Each point is a triple (pn, pu, nu) with sum 1. PN is the corner on top, PU the left one, NU

@@ -67,7 +67,7 @@ def picture_of(
     return decorate
 
 
-def axes_for(name: str, ax: Any, size: tuple[float, float]) -> Any:
+def axes_for(name: str, ax: object, size: tuple[float, float]) -> "Axes":
     """Return the given axes, or those of a new figure of pyplot, which notebooks show."""
     try:
         from matplotlib import pyplot as plt
@@ -166,7 +166,7 @@ def cells_of_groups(shape: Shape) -> Array:
     return np.outer(*sides).astype(float)
 
 
-def draw_map(ax: Any, shape: Shape, pixels: Array, **options: Any) -> Any:
+def draw_map(ax: "Axes", shape: Shape, pixels: Array, **options: Any) -> Any:
     """Draw pixels as an image over the positions of the rows and columns of a table."""
     extent = (-0.5, shape[1] - 0.5, shape[0] - 0.5, -0.5)
     return ax.imshow(pixels, aspect="auto", interpolation="nearest", extent=extent, **options)

@@ -1,6 +1,6 @@
 """Pictures of predictions and observations, and of scores and loadings."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -13,7 +13,7 @@ from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import ValueKind, has_probabilities
 from mcframe.contracts.validators import Options, whole
 from mcframe.fitting.new_rows import tables_of_new_rows
-from mcframe.fitting.prediction import Axes
+from mcframe.fitting.prediction import BlockLabels
 from mcframe.model.held_out import Held
 from mcframe.numerics.operators import orthogonal_factors
 from mcframe.plots.drawing import (
@@ -30,6 +30,9 @@ from mcframe.plots.drawing import (
     tables_of,
 )
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 # Levels of intervals whose coverage is counted, and the most entries that it is counted of.
 LEVELS = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
 MOST_COUNTED = 20_000
@@ -42,7 +45,7 @@ MOST_NAMES, LARGEST_SHARE = 25, 0.3
 @picture_of("Fit", "Posterior")
 def predictions(
     answer: Any, block: str | None = None, truth: Any = None, *, ax: Any = None
-) -> Any:
+) -> "Axes":
     """Draw observed values against predicted ones, with the line on which both are equal.
 
     Without ``truth`` the values are those that the answer was computed from, and look better than
@@ -111,7 +114,7 @@ def calibration(
     *,
     bins: int = 10,
     ax: Any = None,
-) -> Any:
+) -> "Axes":
     """Draw how often labels, levels or classes occur against their predicted probability.
 
     The predictions are sorted and cut into ``bins`` groups of about the same size. A point is the
@@ -171,7 +174,9 @@ def calibration(
 
 
 @picture_of("Posterior", "ConformalPredictions")
-def coverage(answer: Any, block: str | None = None, truth: Any = None, *, ax: Any = None) -> Any:
+def coverage(
+    answer: Any, block: str | None = None, truth: Any = None, *, ax: Any = None
+) -> "Axes":
     """Draw the share of values inside their intervals or sets against the level of these.
 
     At levels from 10 % to 99 %, with a bar of 90 % probability for each share (under the prior of
@@ -231,7 +236,7 @@ def coverage(answer: Any, block: str | None = None, truth: Any = None, *, ax: An
     return ax
 
 
-def draw_shares(ax: Any, expected: Array, counts: IntArray, sizes: IntArray) -> None:
+def draw_shares(ax: "Axes", expected: Array, counts: IntArray, sizes: IntArray) -> None:
     """Draw shares of counts among sizes against what was expected, with bars and the diagonal."""
     tail = 0.5 * (1.0 - CONFIDENCE)
     lower = betaincinv(counts + 0.5, sizes - counts + 0.5, tail)
@@ -244,7 +249,7 @@ def draw_shares(ax: Any, expected: Array, counts: IntArray, sizes: IntArray) -> 
 
 
 @picture_of("Fit", "Posterior", "Factors")
-def biplot(answer: Any, axes: tuple[int, int] = (0, 1), *, ax: Any = None) -> Any:
+def biplot(answer: Any, axes: tuple[int, int] = (0, 1), *, ax: Any = None) -> "Axes":
     """Draw rows as points and columns as arrows along two principal axes of Z.
 
     Points are scores and arrows loadings, so that a row's number in Z, along these axes, is the
@@ -323,7 +328,7 @@ def biplot(answer: Any, axes: tuple[int, int] = (0, 1), *, ax: Any = None) -> An
     return ax
 
 
-def name_tips(ax: Any, names: list[Any], tips: Array) -> None:
+def name_tips(ax: "Axes", names: list[Any], tips: Array) -> None:
     """Write names beside the tips of arrows, moved up or down so that none covers another.
 
     The x axis becomes long enough for them.
@@ -463,7 +468,7 @@ def in_rows_of(fitted: Any, block: str, entries: Any) -> Any:
                 " values, (rows, columns, values)"
             )
         return entries
-    axes = Axes.of(block, fitted)
+    axes = BlockLabels.of(block, fitted)
     if axes.rows.equals(entries.index):
         return entries
     places = axes.places_of_rows(list(entries.index))

@@ -1,6 +1,6 @@
 """Pictures of a table: which cells are missing, and how they were filled."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -24,6 +24,9 @@ from mcframe.plots.drawing import (
     sums_of_groups,
     tables_of,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # The look of keys.
 KEY: dict[str, Any] = {"frameon": False, "fontsize": "small"}
@@ -117,7 +120,7 @@ def observed_cells(data: Any, block: str | None) -> tuple[Shape, IntArray, IntAr
 
 
 @picture_of("Completion", size=SIZE_OF_MAP)
-def filled(completed: Any, column: Any = None, *, ax: Any = None) -> Any:
+def filled(completed: Any, column: Any = None, *, ax: Any = None) -> "Axes":
     """Draw the filled cells of a completed table, or of one column, with their uncertainty.
 
     Of the whole table: a map whose colour is the expected error of each filled cell. For numbers,
@@ -202,7 +205,7 @@ def observed_spread(declared_column: Any) -> float:
     return spread if spread > 0.0 else 1.0
 
 
-def filled_column(declared_column: Any, completed: Any, sds: Any, ax: Any) -> Any:
+def filled_column(declared_column: Any, completed: Any, sds: Any, ax: "Axes") -> Any:
     """Draw the filled values of a column with their standard deviations."""
     name = plain(declared_column.name)
     if declared_column.name not in sds or declared_column.coding.places is not None:

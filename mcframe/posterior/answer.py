@@ -24,7 +24,7 @@ from mcframe.fitting.new_rows import table_without_entries, tables_of_new_rows
 from mcframe.fitting.prediction import Cells, checked_places, table_of_values
 from mcframe.model import Model
 from mcframe.model.table import Table
-from mcframe.posterior.conformal import ConformalPredictions, Groups, Missingness, conformalized
+from mcframe.posterior.conformal import ConformalPredictions, Groups, Missingness, split_conformal
 from mcframe.posterior.engine import Engine
 from mcframe.posterior.estimation import PosteriorOptions, Sweep, estimate
 from mcframe.posterior.observed import Observed
@@ -460,7 +460,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         >>> bool(np.mean((lower <= x)[~np.isnan(x)] & (x <= upper)[~np.isnan(x)]) > 0.7)
         True
         """
-        return conformalized(
+        return split_conformal(
             self, posterior_of, confidence_level, missingness, by, share, random_state, progress
         )
 

@@ -41,7 +41,7 @@ LARGEST_OBSERVED_PROBABILITY = 0.995
 # Factors of the logistic model of which cells are observed.
 MISSINGNESS_FACTORS = 2
 # The values of blocks that have no intervals, and of those that have no sets.
-VALUES_WITHOUT = {"interval": "labels or classes", "set": "numbers"}
+VALUES_THAT_LACK = {"interval": "labels or classes", "set": "numbers"}
 # By how much rounding may move sums of odds, relative to them.
 ODDS_ROUNDING = 1e-12
 
@@ -94,13 +94,13 @@ class CalibratedBlock:
     scores: Mapping[str, tuple[WeightedScores, ...]]
     odds: Odds
 
-    def quantiles(self, what: str, level: float, rows: IntArray, columns: IntArray) -> Array:
+    def quantiles(self, kind: str, level: float, rows: IntArray, columns: IntArray) -> Array:
         """The quantile of the scores of intervals or of sets at each cell (N,)."""
         odds, groups = self.odds(rows, columns), self.groups[columns]
         quantiles = np.empty(rows.size)
         for group in np.unique(groups):
             in_group = groups == group
-            quantiles[in_group] = self.scores[what][group].quantile(level, odds[in_group])
+            quantiles[in_group] = self.scores[kind][group].quantile(level, odds[in_group])
         return quantiles
 
 
@@ -144,13 +144,13 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         ModelError
             If the block has labels or classes.
         """
-        cells, factor = self._quantiles(block, "interval", level, rows, columns, pairs)
+        cells, quantiles = self._quantiles(block, "interval", level, rows, columns, pairs)
         mean, sd = moments(self.posterior, block, cells.rows, cells.columns)
         with np.errstate(invalid="ignore"):
-            half = np.where(np.isinf(factor), np.inf, factor * sd)
-            least, most = self.posterior.problem.likelihoods[block].limits
+            half_width = np.where(np.isinf(quantiles), np.inf, quantiles * sd)
+            lowest, highest = self.posterior.problem.likelihoods[block].limits
             # Where a mean or a deviation overflows, every value is in the interval.
-            lower, upper = np.fmax(mean - half, least), np.fmin(mean + half, most)
+            lower, upper = np.fmax(mean - half_width, lowest), np.fmin(mean + half_width, highest)
         limited = self.posterior.model.block(block).limited
         return cells.form(limited(lower)), cells.form(limited(upper))
 
@@ -173,16 +173,16 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         ModelError
             If the block has numbers or counts.
         """
-        cells, most = self._quantiles(block, "set", level, rows, columns, pairs)
+        cells, quantiles = self._quantiles(block, "set", level, rows, columns, pairs)
         probabilities = self.posterior.probabilities(block, cells.rows, cells.columns)
-        chosen = 1.0 - probabilities <= most[:, None]
+        chosen = 1.0 - probabilities <= quantiles[:, None]
         chosen[np.arange(len(chosen)), np.argmax(probabilities, axis=1)] = True
         return np.asarray(cells.array(chosen.astype(np.float64)) > 0.0)
 
     def _quantiles(
         self,
         block: str,
-        what: str,
+        kind: str,
         level: float | None,
         rows: Positions,
         columns: Positions,
@@ -192,14 +192,14 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         problem = self.posterior.problem
         problem.model.block(block)
         calibrated = self.blocks[block]
-        if what not in calibrated.scores:
-            values, [method] = VALUES_WITHOUT[what], calibrated.scores
+        if kind not in calibrated.scores:
+            values, [method] = VALUES_THAT_LACK[kind], calibrated.scores
             raise ModelError(
-                f"block {block!r} has {values} and no conformal {what}; take .{method}({block!r})"
+                f"block {block!r} has {values} and no conformal {kind}; take .{method}({block!r})"
             )
         level = self.confidence_level if level is None else Options.level(level)
         cells = Cells.of(problem, self.tables, block, rows, columns, pairs)
-        return cells, calibrated.quantiles(what, level, cells.rows, cells.columns)
+        return cells, calibrated.quantiles(kind, level, cells.rows, cells.columns)
 
     def __repr__(self) -> str:
         lines = [f"ConformalPredictions: level {self.confidence_level:g}"]
@@ -214,7 +214,7 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         return "\n".join(lines)
 
 
-def conformalized(
+def split_conformal(
     posterior: "Posterior",
     posterior_of: PosteriorOf,
     confidence_level: float,
@@ -240,8 +240,8 @@ def conformalized(
             "this posterior is one of new rows, of which no entries can be held out; ask the"
             " posterior that it was conditioned from"
         )
-    blocks, shown = {}, Options.progress(progress)
-    with stage("conformalize", shown), warnings.catch_warnings():
+    blocks, shows_progress = {}, Options.progress(progress)
+    with stage("conformalize", shows_progress), warnings.catch_warnings():
         warnings.simplefilter("ignore", UnobservedWarning)
         tables = observed_entries(problem)
         check_held_out(tables)
@@ -260,7 +260,7 @@ def conformalized(
                 name, block_missingness, remaining_posterior, held.values.size, posterior_of, seed
             )
             groups = groups_of(name, option_of_block(by, name, "by"), tables[name].shape[1])
-            blocks[name] = calibrated(remaining_posterior, name, held, groups, odds)
+            blocks[name] = calibrated_block(remaining_posterior, name, held, groups, odds)
     return ConformalPredictions(remaining_posterior, level, blocks, problem.tables)
 
 
@@ -274,7 +274,7 @@ def check_held_out(tables: Mapping[str, Table]) -> None:
             )
 
 
-def calibrated(
+def calibrated_block(
     posterior: "Posterior", name: str, held: Held, groups: IntArray, odds: Odds
 ) -> CalibratedBlock:
     """Return a block with the scores of its held-out entries."""
@@ -329,10 +329,10 @@ def groups_of(name: str, by: ArrayLike, n_columns: int) -> IntArray:
         labels = np.asarray(by, dtype=object)[None]
     if labels.shape == (n_columns,):
         return np.unique(labels, return_inverse=True)[1].ravel()
-    shown = by if isinstance(by, str) else f"an array of shape {labels.shape}"
+    described = by if isinstance(by, str) else f"an array of shape {labels.shape}"
     raise ModelError(
-        f"by={shown!r} was given for block {name!r}; 'block', 'column' or a label for each of its"
-        f" {n_columns} columns is needed"
+        f"by={described!r} was given for block {name!r}; 'block', 'column' or a label for each of"
+        f" its {n_columns} columns is needed"
     )
 
 
@@ -355,7 +355,7 @@ def odds_of(
         held-out and missing entries may not differ in what is known of them.
     n_held : int
     posterior_of : function
-        As ``conformalized`` takes one.
+        As ``split_conformal`` takes one.
     seed : int
     """
     table = posterior.problem.tables[name]
@@ -367,7 +367,7 @@ def odds_of(
         probability_of = product_of_shares(table)
     elif missingness == "bernoulli":
         check_size(name, table.shape[0], posterior.problem.n_latent(name))
-        probability_of = logistic(table, posterior_of, seed)
+        probability_of = logistic_probabilities(table, posterior_of, seed)
     else:
         raise ModelError(
             f"missingness={missingness!r} was given for block {name!r}; 'uniform', 'rank1',"
@@ -413,19 +413,19 @@ def product_of_shares(table: Table) -> Odds:
 
 
 def shares_of(counts: IntArray, n: int) -> Array:
-    """Shares of n as means under a beta prior of their mean and their spread beyond chance.
+    """Shares of n as means under a beta prior of their mean and their variance beyond chance.
 
     The prior counts as one observation at least. A row of few columns that has few entries by
     chance would have a large weight otherwise.
     """
     mean = float(np.mean(counts)) / n
-    chance = mean * (1.0 - mean)
-    spread = (float(np.var(counts / n)) - chance / n) * n / max(n - 1, 1)
-    strength = max(chance / max(spread, EPS) - 1.0, 1.0)
-    return np.asarray((counts + strength * mean) / (n + strength))
+    binomial_variance = mean * (1.0 - mean)
+    excess_variance = (float(np.var(counts / n)) - binomial_variance / n) * n / max(n - 1, 1)
+    prior_count = max(binomial_variance / max(excess_variance, EPS) - 1.0, 1.0)
+    return np.asarray((counts + prior_count * mean) / (n + prior_count))
 
 
-def logistic(table: Table, posterior_of: PosteriorOf, seed: int) -> Odds:
+def logistic_probabilities(table: Table, posterior_of: PosteriorOf, seed: int) -> Odds:
     """Probabilities by effects of rows and columns and few factors, of a posterior."""
     mask = np.zeros(table.shape)
     mask[table.rows, table.columns] = 1.0

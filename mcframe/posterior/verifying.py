@@ -48,16 +48,16 @@ MOST_SHRINKINGS = 200
 
 
 @attrs.frozen(eq=False)
-class HalfSweep:
-    """Rows, or columns, of all chains: which numbers of z are theirs, and their priors.
+class FactorSide:
+    """The factors of all rows, or of all columns, of all chains: their entries and their priors.
 
-    ``numbers`` has them by rows (or columns). All rows (or columns) of one unit, (n,), move by one
-    angle: of K classes the K columns of Z, since an observation ties these together. ``groups``
-    are those with the same free numbers.
+    ``entries`` has the numbers of z by rows (or columns). All rows (or columns) with the same
+    ``angle_index``, (n,), move by one angle: of K classes the K columns of Z, since an observation
+    ties these together. ``groups`` are those with the same free factors.
     """
 
-    numbers: Compressed
-    units: IntArray
+    entries: Compressed
+    angle_index: IntArray
     precisions: Array
     means: Array
     fixed_values: Array
@@ -68,12 +68,23 @@ class HalfSweep:
         n, width = self.means.shape
         matrices = np.zeros((n, loops.packed_size(width)))
         vectors = np.zeros((n, width))
-        rows = self.numbers
-        numbers = rows.starts, rows.across, rows.places, values, precisions
+        entries = self.entries
+        observations = entries.starts, entries.across, entries.places, values, precisions
         moments = np.ones(len(others)), others, loops.packed_squares(others)
-        loops.add_by_rows(0, n, *numbers, *moments, matrices, vectors)
+        loops.add_by_rows(0, n, *observations, *moments, matrices, vectors)
         priors = self.fixed_values, self.precisions, self.means
         return gaussians_of_groups(matrices, vectors, self.groups, *priors)
+
+
+@attrs.frozen(eq=False)
+class NonGaussianBlock:
+    """The entries of a block in all chains: y, weights, offsets; and the noise of predictors."""
+
+    block: ObservedBlock
+    y: Array
+    weights: Array
+    offset: Array
+    noise: float
 
 
 @attrs.frozen(eq=False)
@@ -92,7 +103,7 @@ class Sampler:
         return rows, columns
 
     @cached_property
-    def sides(self) -> tuple[HalfSweep, HalfSweep]:
+    def sides(self) -> tuple[FactorSide, FactorSide]:
         """The rows and the columns."""
         observed, state, m = self.posterior.observed, self.posterior.state, self.n_chains
         design, (n_rows, n_columns) = state.design, observed.shape
@@ -100,18 +111,20 @@ class Sampler:
         of_rows = np.repeat(state.priors.of_rows(design), n, axis=0)
         fixed = np.repeat(design.row_fixed_values, n, axis=0)
         groups = ((np.arange(n), design.row_free),)
-        rows = HalfSweep(self.by(0), np.arange(n), of_rows, np.zeros_like(of_rows), fixed, groups)
+        rows = FactorSide(
+            self.entries_by(0), np.arange(n), of_rows, np.zeros_like(of_rows), fixed, groups
+        )
         # The first one of the columns of Z that a number shares an observation with.
-        units = [
+        first_columns = [
             block.columns.start + np.repeat(width * np.arange(block.n_columns), width)
             for block in observed.blocks
             for width in [block.likelihood.width]
         ]
         shifts = n_columns * np.arange(m)[:, None]
         precisions, means = state.priors.of_columns(observed, design)
-        columns = HalfSweep(
-            self.by(1),
-            (np.concatenate(units) + shifts).ravel(),
+        columns = FactorSide(
+            self.entries_by(1),
+            (np.concatenate(first_columns) + shifts).ravel(),
             np.tile(precisions, (m, 1)),
             np.tile(means, (m, 1)),
             np.tile(design.fixed_values, (m, 1)),
@@ -119,7 +132,7 @@ class Sampler:
         )
         return rows, columns
 
-    def by(self, side: int) -> Compressed:
+    def entries_by(self, side: int) -> Compressed:
         """All numbers by rows (0) or columns (1)."""
         order = (self.positions[side], self.positions[1 - side])
         shape = [self.n_chains * n for n in self.posterior.observed.shape]
@@ -139,9 +152,9 @@ class Sampler:
         return np.tile(rows.values, self.n_chains), np.tile(precisions, self.n_chains)
 
     @cached_property
-    def other_blocks(self) -> list[tuple[ObservedBlock, Array, Array, Array, float]]:
-        """Blocks that are not Gaussian: y, weights, offsets of all chains, noise of predictors."""
-        others: list[tuple[ObservedBlock, Array, Array, Array, float]] = []
+    def non_gaussian_blocks(self) -> list["NonGaussianBlock"]:
+        """The blocks with observations that are not Gaussian."""
+        non_gaussian = list[NonGaussianBlock]()
         m = self.n_chains
         for block in self.posterior.observed.blocks:
             if not isinstance(block.likelihood, GaussianNoise) and block.y.size:
@@ -151,67 +164,84 @@ class Sampler:
                     of_chain = np.reshape(block.offset, (-1, block.likelihood.width))
                     offset = np.tile(of_chain, (m, 1))
                 noise = float(self.posterior.predictor_noise[block.columns][0])
-                others.append((block, np.tile(block.y, m), weights, offset, noise))
-        return others
+                y = np.tile(block.y, m)
+                non_gaussian.append(NonGaussianBlock(block, y, weights, offset, noise))
+        return non_gaussian
 
-    def log_likelihoods(self, z: Array, units: IntArray, n: int) -> Array:
-        """The sums over units, (n,), of log likelihoods that are not Gaussian, up to constants."""
+    def log_likelihoods(self, z: Array, angle_index: IntArray, n: int) -> Array:
+        """Sums of log likelihoods that are not Gaussian over entries of one angle, (n,).
+
+        Up to constants.
+        """
         m, total = self.n_chains, np.zeros(n)
-        for block, y, weights, offset, noise in self.other_blocks:
+        for chains in self.non_gaussian_blocks:
+            block, y, weights = chains.block, chains.y, chains.weights
             width, value = block.likelihood.width, block.likelihood.value
-            predictors = z.reshape(m, -1)[:, block.part].reshape(-1, width) + offset
+            predictors = z.reshape(m, -1)[:, block.part].reshape(-1, width) + chains.offset
             predictors = predictors if width > 1 else predictors[:, 0]
-            unit = units.reshape(m, -1)[:, block.part].reshape(-1, width)[:, 0]
-            if noise:  # of the predictors, integrated
+            angles = angle_index.reshape(m, -1)[:, block.part].reshape(-1, width)[:, 0]
+            if chains.noise:  # of the predictors, integrated
                 points, shares = NOISE_NODES
-                nodes = [predictors + np.sqrt(noise) * point for point in points]
+                nodes = [predictors + np.sqrt(chains.noise) * point for point in points]
                 terms = np.array([-weights * value(node, y) for node in nodes])
                 log_terms = logsumexp(terms, axis=0, b=shares[:, None])
             else:
                 log_terms = -weights * value(predictors, y)
-            total += np.bincount(unit, log_terms, n)
+            total += np.bincount(angles, log_terms, n)
         return total
 
-    def step(self, side: int, numbers: list[Array], rng: np.random.Generator) -> None:
+    def step(self, side: int, factors: list[Array], rng: np.random.Generator) -> None:
         """Draw rows (0) or columns (1) given the others."""
-        moving, others = self.sides[side], numbers[1 - side]
+        moving, others = self.sides[side], factors[1 - side]
         gaussians = moving.gaussians(others, *self.gaussian_entries)
-        if not self.other_blocks:
-            numbers[side] = gaussians.draws(rng, 1)[0]
+        if not self.non_gaussian_blocks:
+            factors[side] = gaussians.draws(rng, 1)[0]
             return
-        for drawn in gaussians.draws(rng, SLICES_PER_HALF_SWEEP):
-            numbers[side] = self.on_slice(side, numbers, gaussians.means, drawn, rng)
+        for auxiliary in gaussians.draws(rng, SLICES_PER_HALF_SWEEP):
+            factors[side] = self.on_slice(side, factors, gaussians.means, auxiliary, rng)
 
     def on_slice(
-        self, side: int, values: list[Array], mean: Array, drawn: Array, rng: np.random.Generator
+        self,
+        side: int,
+        factors: list[Array],
+        mean: Array,
+        auxiliary: Array,
+        rng: np.random.Generator,
     ) -> Array:
-        """Rows (0) or columns (1) moved along the ellipse through these and drawn ones."""
-        moving, others = self.sides[side], values[1 - side]
+        """Rows (0) or columns (1) moved along the ellipse through these and auxiliary draws.
+
+        ``log_level`` is the logarithm of the likelihood above which the slice lies.
+        """
+        moving, others = self.sides[side], factors[1 - side]
         moving_places, other_places = self.positions[side], self.positions[1 - side]
-        units, n = moving.units[moving_places], len(moving.units)
+        angle_index, n = moving.angle_index[moving_places], len(moving.angle_index)
 
         def predictors(numbers: Array) -> Array:
             return np.asarray(np.einsum("nk,nk->n", numbers[moving_places], others[other_places]))
 
-        centre, now = predictors(mean), predictors(values[side])
-        along, across = now - centre, predictors(drawn) - centre
-        floor = self.log_likelihoods(now, units, n) - rng.exponential(size=n)
+        mean_z, z_before = predictors(mean), predictors(factors[side])
+        deviation, auxiliary_deviation = z_before - mean_z, predictors(auxiliary) - mean_z
+        log_level = self.log_likelihoods(z_before, angle_index, n) - rng.exponential(size=n)
         angles = rng.uniform(0.0, 2.0 * np.pi, n)
         low, high = angles - 2.0 * np.pi, angles.copy()
         for _ in range(MOST_SHRINKINGS):
-            z = centre + along * np.cos(angles)[units] + across * np.sin(angles)[units]
-            outside = self.log_likelihoods(z, units, n) < floor
-            if not outside.any():
+            z = (
+                mean_z
+                + deviation * np.cos(angles)[angle_index]
+                + auxiliary_deviation * np.sin(angles)[angle_index]
+            )
+            below_level = self.log_likelihoods(z, angle_index, n) < log_level
+            if not below_level.any():
                 break
-            low = np.where(outside & (angles < 0.0), angles, low)
-            high = np.where(outside & (angles >= 0.0), angles, high)
-            angles = np.where(outside, rng.uniform(low, high), angles)
+            low = np.where(below_level & (angles < 0.0), angles, low)
+            high = np.where(below_level & (angles >= 0.0), angles, high)
+            angles = np.where(below_level, rng.uniform(low, high), angles)
         else:
             raise BackendError("the sampler found no point on a slice: a likelihood is not finite")
-        angle = angles[moving.units][:, None]
-        return mean + (values[side] - mean) * np.cos(angle) + (drawn - mean) * np.sin(angle)
+        angle = angles[moving.angle_index][:, None]
+        return mean + (factors[side] - mean) * np.cos(angle) + (auxiliary - mean) * np.sin(angle)
 
-    def rescale(self, values: list[Array], rng: np.random.Generator) -> None:
+    def rescale(self, factors: list[Array], rng: np.random.Generator) -> None:
         """Draw the scale of each factor of each chain: rows times exp(t), columns over it.
 
         z does not change, so that only the priors and the volume count: t has the log density
@@ -226,7 +256,7 @@ class Sampler:
                 ),
                 1,
             )
-            for side, numbers in zip(self.sides, values, strict=True)
+            for side, numbers in zip(self.sides, factors, strict=True)
         ]
         of_rows, of_columns = (sums[:, :k] for sums in squares)
         n_rows, n_columns = self.posterior.observed.shape
@@ -236,22 +266,22 @@ class Sampler:
             quadratic = of_rows * np.expm1(2.0 * t) + of_columns * np.expm1(-2.0 * t)
             return np.asarray(excess_rows * t - 0.5 * quadratic)
 
-        floor = -rng.exponential(size=of_rows.shape)
+        log_level = -rng.exponential(size=of_rows.shape)
         low = -LOG_SCALE_WIDTH * rng.random(of_rows.shape)
         high = low + LOG_SCALE_WIDTH
         t = rng.uniform(low, high)
-        while np.any(outside := log_density(t) < floor):
-            low = np.where(outside & (t < 0.0), t, low)
-            high = np.where(outside & (t > 0.0), t, high)
-            t = np.where(outside, rng.uniform(low, high), t)
+        while np.any(below_level := log_density(t) < log_level):
+            low = np.where(below_level & (t < 0.0), t, low)
+            high = np.where(below_level & (t > 0.0), t, high)
+            t = np.where(below_level, rng.uniform(low, high), t)
         for side, sign in enumerate((1.0, -1.0)):
-            numbers = values[side].reshape(self.n_chains, -1, values[side].shape[1])
+            numbers = factors[side].reshape(self.n_chains, -1, factors[side].shape[1])
             numbers[:, :, :k] *= np.exp(sign * t)[:, None]
 
-    def begin(self, rng: np.random.Generator) -> list[Array]:
+    def initial_factors(self, rng: np.random.Generator) -> list[Array]:
         """Every other chain from the variational posterior, the others from the prior."""
         rows = self.posterior.rows_given(np.arange(self.posterior.observed.shape[0]))
-        values = []
+        factors = []
         for side, gaussians in zip(self.sides, (rows, self.posterior.state.columns), strict=True):
             drawn = gaussians.draws(rng, self.n_chains).reshape(side.means.shape)
             prior = np.array(side.fixed_values)
@@ -260,20 +290,20 @@ class Sampler:
                 noise = rng.standard_normal(side.means[numbers].shape)
                 prior[numbers] = side.means[numbers] + noise / np.sqrt(side.precisions[numbers])
             chains = np.repeat(np.arange(self.n_chains) % 2 == 1, len(drawn) // self.n_chains)
-            values.append(np.where(chains[:, None], prior, drawn))
-        return values
+            factors.append(np.where(chains[:, None], prior, drawn))
+        return factors
 
     def sweeps(self, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
         """Rows (chains x n_rows x K) and columns after each sweep, without end."""
-        values = self.begin(rng)
+        factors = self.initial_factors(rng)
         while True:
             for side in (0, 1):
-                self.step(side, values, rng)
-            self.rescale(values, rng)
-            yield tuple(array.reshape(self.n_chains, -1, array.shape[1]) for array in values)  # type: ignore[misc]
+                self.step(side, factors, rng)
+            self.rescale(factors, rng)
+            yield tuple(array.reshape(self.n_chains, -1, array.shape[1]) for array in factors)  # type: ignore[misc]
 
 
-def sampled(
+def gibbs_draws(
     posterior: FactorPosterior,
     rows: IntArray,
     columns: IntArray,
@@ -419,7 +449,7 @@ class PosteriorVerification:
     def __getitem__(self, block: str) -> CellComparison:
         """The comparison of a block."""
         self.posterior.model.block(block)
-        return next(one for one in self.comparisons if one.block == block)
+        return next(comparison for comparison in self.comparisons if comparison.block == block)
 
     def __repr__(self) -> str:
         head = ("means off, in sd", "variance / exact", "log density lost", "effective")
@@ -430,12 +460,13 @@ class PosteriorVerification:
             f"{'block':14}{'median   largest':>20}{'least  median  largest':>24}"
             f"{'nats a cell':>20}{'draws':>11}",
         ]
-        for one in self.comparisons:
-            off, factors = one.distances, one.variance_factors
+        for comparison in self.comparisons:
+            distances, factors = comparison.distances, comparison.variance_factors
             lines.append(
-                f"{one.block[:13]:14}{np.median(off):11.3f}{np.max(off):9.3f}"
+                f"{comparison.block[:13]:14}{np.median(distances):11.3f}{np.max(distances):9.3f}"
                 f"{np.min(factors):10.2f}{np.median(factors):7.2f}{np.max(factors):7.2f}"
-                f"{one.lost:11.4f} ± {one.lost_error:.4f}{np.min(one.sizes):11.0f}"
+                f"{comparison.lost:11.4f} ± {comparison.lost_error:.4f}"
+                f"{np.min(comparison.sizes):11.0f}"
             )
         return "\n".join(lines)
 
@@ -489,7 +520,7 @@ def verify_posterior(
     >>> bool(found["x"].distances[0] < 1.0)
     True
     """
-    kept = whole(n_draws, "n_draws", least=8 * CHAINS) // CHAINS
+    n_kept = whole(n_draws, "n_draws", least=8 * CHAINS) // CHAINS
     shown = Options.progress(progress)
     seed = Options.random_state(random_state)
     options: Any = {"factors": factors, "random_state": seed, "progress": shown}
@@ -508,23 +539,23 @@ def verify_posterior(
     rng = np.random.default_rng(seed)
     names = [block.name for block in fitted.model.blocks]
     cells = [missing_cells(fitted, name, rng) for name in names]
-    numbers = [
+    z_places = [
         latent_positions(problem, name, *positions)
         for name, positions in zip(names, cells, strict=True)
     ]
     rows, columns = (
-        np.concatenate([positions[k].ravel() for positions in numbers]) for k in (0, 1)
+        np.concatenate([positions[k].ravel() for positions in z_places]) for k in (0, 1)
     )
     with stage("verify_posterior", shown):
-        draws = sampled(engine, rows, columns, kept, rng, CHAINS)
-    ends = np.cumsum([positions[0].size for positions in numbers])[:-1]
+        draws = gibbs_draws(engine, rows, columns, n_kept, rng, CHAINS)
+    ends = np.cumsum([positions[0].size for positions in z_places])[:-1]
     comparisons = []
     for name, positions, places, z in zip(
-        names, cells, numbers, np.split(draws, ends, 2), strict=True
+        names, cells, z_places, np.split(draws, ends, 2), strict=True
     ):
-        of_block = z.reshape(CHAINS, kept, *places[0].shape)
-        comparisons.append(compared(fitted, name, positions, of_block, rng))
-    return PosteriorVerification(fitted, kept * CHAINS, tuple(comparisons))
+        of_block = z.reshape(CHAINS, n_kept, *places[0].shape)
+        comparisons.append(compare_block(fitted, name, positions, of_block, rng))
+    return PosteriorVerification(fitted, n_kept * CHAINS, tuple(comparisons))
 
 
 def missing_cells(
@@ -535,14 +566,14 @@ def missing_cells(
     seen = np.zeros(table.shape, dtype=bool)
     seen[table.rows, table.columns] = True
     rows, columns = np.nonzero(~seen if not seen.all() else seen)
-    most = max(MOST_COMPARED_NUMBERS // fitted.model.block(name).likelihood.width, 1)
-    if rows.size > most:
-        chosen = np.sort(rng.choice(rows.size, most, replace=False))
+    max_cells = max(MOST_COMPARED_NUMBERS // fitted.model.block(name).likelihood.width, 1)
+    if rows.size > max_cells:
+        chosen = np.sort(rng.choice(rows.size, max_cells, replace=False))
         rows, columns = rows[chosen], columns[chosen]
     return rows, columns
 
 
-def compared(
+def compare_block(
     fitted: Posterior,
     name: str,
     cells: tuple[IntArray, IntArray],
@@ -596,23 +627,25 @@ def log_densities(
         return flat[np.linspace(0, len(flat) - 1, count).astype(int)]
 
     half = len(draws) // 2
-    first, second = (
+    for_observations, for_densities = (
         thinned(draws[:half], OBSERVATIONS_PER_CELL),
         thinned(draws[half:], DRAWS_PER_DENSITY),
     )
     if noise is None:
-        y = likelihood.sample(first.reshape(-1, *shape[1:]), rng).reshape(
+        y = likelihood.sample(for_observations.reshape(-1, *shape[1:]), rng).reshape(
             OBSERVATIONS_PER_CELL, -1
         )
     else:
-        y = first + np.sqrt(noise) * rng.standard_normal(first.shape)
+        y = for_observations + np.sqrt(noise) * rng.standard_normal(for_observations.shape)
     exact, approximate = np.empty(y.shape), np.empty(y.shape)
     for k, values in enumerate(y):
         approximate[k] = variational.log_density(values)
         if noise is None:
-            repeated = second.reshape(-1, *shape[1:]), np.tile(values, DRAWS_PER_DENSITY)
+            repeated = for_densities.reshape(-1, *shape[1:]), np.tile(values, DRAWS_PER_DENSITY)
             log_terms = likelihood.log_likelihood(*repeated).reshape(DRAWS_PER_DENSITY, -1)
         else:
-            log_terms = -0.5 * (np.square(values - second) / noise + np.log(2.0 * np.pi * noise))
+            log_terms = -0.5 * (
+                np.square(values - for_densities) / noise + np.log(2.0 * np.pi * noise)
+            )
         exact[k] = logsumexp(log_terms, axis=0) - np.log(DRAWS_PER_DENSITY)
     return exact, approximate
