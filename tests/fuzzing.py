@@ -31,6 +31,7 @@ from mcframe.partitions.partitioned_data import RowsInMemory
 
 from .fuzzing_commands import command_lines
 from .strategies import (
+    SCALES,
     everything,
     extreme_models,
     far_models,
@@ -538,7 +539,8 @@ COLUMNS_TO_SPOIL = {
     "mixed": lambda n: ([1, "a", None, 2.5, dt.date(2020, 1, 1)] * n)[:n],
 }
 KINDS = ["number", "count", "label", "category", "ordinal", "date", "skip", "float", 3, None]
-KINDS += [("number", 0, 1), ("number", 1, 0), ["a", "b"], mc.Gaussian(), mc.Poisson(), mc.Gaussian]
+KINDS += [("number", 0, 1), ("number", 1, 0), ["a", "b"], [1.0, 2.0, 3.0], [0.5, 1, 1.5, 2.0]]
+KINDS += [mc.Gaussian(), mc.Poisson(), mc.Gaussian]
 
 
 def any_types(draw, table):
@@ -547,7 +549,8 @@ def any_types(draw, table):
         return None
     names = [*(table.column_names if isinstance(table, pa.Table) else table.columns), "other"]
     kinds = st.dictionaries(st.sampled_from(names), st.sampled_from(KINDS), max_size=2)
-    return draw(st.one_of(kinds, kinds, NONSENSE))
+    scales = {name: levels for name, levels in SCALES.items() if name in names}
+    return draw(st.one_of(kinds, st.just(scales), kinds, NONSENSE))
 
 
 # Values that may be declared to stand for missing ones, of which some are none.

@@ -31,12 +31,28 @@ COMMANDS = {
     "fit": ["fit", "{table}", "--out", "fit.npz", "--max-seconds", "2"],
     "verify": ["verify", "{table}", "--rows", "6", "--max-seconds", "2"],
     "explain": ["explain", "{table}"],
+    "predict": ["predict", "saved.npz", "--out", "done.csv"],
 }
+# What is predicted by, and the options of ``predict``.
+SAVED = [
+    ["impute", "{table}", "--out", "first.csv", "--save", "saved.npz"],
+    ["impute", "{table}", "--out", "first.csv", "--save", "saved.npz", "--id", "numbers"],
+    ["impute", "{table}", "--out", "first.csv", "--save", "saved.npz", "--model", "model.toml"],
+    ["fit", "{table}", "--out", "saved.npz", "--max-seconds", "2"],
+]
+OF_PREDICT = [
+    *(["--intervals", "0.9"], ["--intervals", "0.5"], ["--intervals", "2"], ["--id", "numbers"]),
+    *(["--id", "no"], ["--column", "numbers"], ["--column", "numbrs"], ["--column", "kinds"]),
+    *(["--column", "town"], ["--json"], ["{table}"], ["{table}"], ["rows.csv"], ["no.csv"]),
+    *(["--missing", "6"], ["--missing", "no=1"], ["--delimiter", "|"], ["--decimal", ","]),
+    *(["--overwrite"], ["--out", "{table}"], ["--out", "first.csv"], ["--nonsense"]),
+]
 MORE = [
     *(["--id", "numbers"], ["--id", "no"], ["--intervall", "1"], ["--tpyes", "a=number"]),
     *(["--intervals", "0.9"], ["--draws", "2"], ["--method", "optimum"], ["--save", "saved.npz"]),
     *(["--json"], ["--seed", "3"], ["--types", "numbers=number"], ["--types", "whole=count"]),
     *(["--types", "kinds=skip"], ["--types", "town=number"], ["--types", "no=number"]),
+    *(["--types", "halves=[0.5,1.0,1.5,2.0]"], ["--types", "scale=[1.0,2.0,3.0,4.0,5.0,9.0]"]),
     *(["--delimiter", "|"], ["--decimal", ","], ["--encoding", "utf-8"], ["--missing", "6"]),
     *(["--missing", "numbers=0"], ["--missing", "ND"], ["--missing", "coded=-99"]),
     *(["--dates", "%Y-%m-%d"], ["--dates", "%H:%M"], ["--model", "model.toml"], ["--tol", "0.1"]),
@@ -56,11 +72,15 @@ def command_lines(draw):
     frame, ending = draw(frames())[0], draw(st.sampled_from(["csv", "csv", "parquet", "arrow"]))
     dialect = draw(st.sampled_from(DIALECTS)) if ending == "csv" else {}
     name, told = draw(st.sampled_from(list(COMMANDS))), draw(st.integers(0, 3)) > 0
-    more = draw(st.lists(st.sampled_from(MORE), max_size=3))
-    if told:
+    saved = draw(st.sampled_from(SAVED))
+    more = draw(st.lists(st.sampled_from(OF_PREDICT if name == "predict" else MORE), max_size=3))
+    if told and name != "predict":
         more += [[ARGUMENTS.get(key, f"--{key}"), value] for key, value in dialect.items()]
     table = f"table.{ending}"
-    given = [text.format(table=table) for text in [*COMMANDS[name], *chain(*more)]]
+    given, first = (
+        [text.format(table=table) for text in arguments]
+        for arguments in ([*COMMANDS[name], *chain(*more)], saved)
+    )
 
     def call():
         for file in os.scandir():
@@ -72,6 +92,13 @@ def command_lines(draw):
             write[ending](table)
         except (pa.ArrowException, OverflowError):  # no column of these formats
             return "no such file"
+        if name == "predict":
+            frame.head(3).iloc[:, ::-1].to_csv("rows.csv", index=False)
+            with contextlib.redirect_stderr(io.StringIO()) as told_to_users:
+                code = main(first)
+            assert not of_python(told_to_users.getvalue()), told_to_users.getvalue()
+            if code == 2:
+                return "nothing saved"
         before = Path(table).read_bytes()
         with contextlib.redirect_stderr(io.StringIO()) as told_to_users:
             try:
@@ -87,14 +114,31 @@ def command_lines(draw):
         changed = [option for option in more if option[0] in ("--types", "--dates", "--missing")]
         if code != 2 and given[0] == "impute" and "done.csv" in given and told and not changed:
             check_cells(frame, dialect)
-        if code != 2 and "saved.npz" in given:
+        if code == 0 and name == "predict":
+            check_ends("--intervals" in given, "--column" in given)
+        elif code != 2 and "saved.npz" in given:
             assert main(["predict", "saved.npz", "--out", "again.csv"]) in (0, 1)
             whole = "--intervals" in given
             asked = ["--intervals", "0.5", "--overwrite", "--out", "again.csv"]
             assert main(["predict", "saved.npz", *asked]) in ((0, 1) if whole else (0, 1, 2))
         return f"exit code {code}"
 
-    return f"{' '.join(given)} {dialect} {frame.to_dict('list')!r}", call
+    given_first = f"{' '.join(first)}; " * (name == "predict")
+    return f"{given_first}{' '.join(given)} {dialect} {frame.to_dict('list')!r}", call
+
+
+def check_ends(has_intervals, is_one_column):
+    """Numbers lie between the ends of their intervals, which are columns or files of their own."""
+    if not has_intervals:
+        return
+    if is_one_column:
+        done = pd.read_csv("done.csv")
+        assert not (done["lower"] > done["upper"]).any()
+        return
+    lower, done, upper = (pd.read_csv(f"done{end}.csv") for end in (".lower", "", ".upper"))
+    for name in set(lower.select_dtypes("number")) & set(upper.select_dtypes("number")):
+        assert not (lower[name] > upper[name]).any(), name
+    assert len(lower) == len(done) == len(upper)
 
 
 def check_cells(frame, dialect):

@@ -1272,6 +1272,7 @@ COLUMNS = {
     ),
     "coded": lambda rng, n: np.where(rng.random(n) < 0.2, -99.0, rng.integers(18, 90, n)),
     "scale": lambda rng, n: np.where(rng.random(n) < 0.1, 9, rng.integers(1, 6, n)),
+    "halves": lambda rng, n: rng.choice([0.5, 1.0, 1.5, 2.0], n),
     "decimals": of_decimals,
     "other bytes": lambda rng, n: rng.standard_normal(n).astype(">f8"),
     "mostly numbers": of_mostly_numbers,
@@ -1300,11 +1301,38 @@ LIBRARIES = {
 }
 
 
+# Scales by the names of columns that have them, as lists of whole numbers and of floats.
+SCALES = {
+    "scale": [1, 2, 3, 4, 5, 9],
+    "small": [0.0, 1.0, 2.0],
+    "halves": [0.5, 1.0, 1.5, 2.0],
+    "levels": ["a", "b", "c"],
+}
+
+
+def list_of_entries(draw, rng):
+    """A table that lists numbers of users and items, each pair of them once or not."""
+    n_users, n_items = draw(st.integers(2, 12)), draw(st.integers(2, 8))
+    cells = np.flatnonzero(rng.random(n_users * n_items) < draw(st.sampled_from([0.4, 1.0])))
+    cells = rng.permutation(cells if cells.size else np.zeros(1, dtype=int))
+    if draw(st.booleans()):
+        cells = np.append(cells, cells[:1])
+    users, items = np.divmod(cells, n_items)
+    names = draw(st.sampled_from([("user", "item"), ("user_id", "film_id"), ("row", "column")]))
+    keys = {names[0]: users, names[1]: np.array([f"item {k}" for k in items], dtype=object)}
+    return pd.DataFrame({**keys, "numbers": rng.integers(1, 6, cells.size).astype(float)})
+
+
 @st.composite
 def frames(draw):
-    """A table of pandas with columns of any kind, holes in each, and a function to its library."""
+    """A table of pandas with columns of any kind, holes in each, and a function to its library.
+
+    One in eight lists entries.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     form = draw(st.sampled_from(list(LIBRARIES)))
+    if draw(st.integers(0, 7)) == 0:
+        return list_of_entries(draw, rng), LIBRARIES[form]
     names = draw(st.lists(st.sampled_from(list(COLUMNS)), min_size=1, max_size=5, unique=True))
     n_rows = draw(st.one_of(st.integers(1, 24), st.just(80)))
     columns = dict.fromkeys(["numbers", *names])
@@ -1485,3 +1513,34 @@ def wide_frames(draw):
         words = np.array(["low", "middle", "high"][: rng.integers(2, 4)], dtype=object)
         frame[f"x{j}"] = words[np.clip(np.rint(numbers[:, j]) + 1, 0, words.size - 1).astype(int)]
     return frame.mask(rng.random(frame.shape) < draw(st.sampled_from([0.05, 0.3])))
+
+
+# What becomes of a field in the next version of a stored class, and values of fields.
+FATES = ("kept", "renamed", "dropped", "dropped None", "recomputed")
+FIELD_VALUES = [3, 0.5, "text", True, None, (1, 2.5), {"a": 1}, mc.Huber(0.5)]
+
+
+@st.composite
+def versions_of_a_class(draw):
+    """Fields of a stored class with values, what becomes of each, and the options that say so.
+
+    Returns the values by the names of the earlier version, those by the names of the later one,
+    and the options of ``stored`` for that one.
+    """
+    fates = draw(st.lists(st.sampled_from(FATES), min_size=1, max_size=6))
+    earlier, later = {}, {}
+    options = {"renamed_fields": {}, "former_fields": (), "formerly_none": (), "recomputed": ()}
+    for k, fate in enumerate(fates):
+        name, value = f"field_{k}", draw(st.sampled_from(FIELD_VALUES))
+        earlier[name] = None if fate == "dropped None" else value
+        if fate == "kept":
+            later[name] = value
+        elif fate == "renamed":
+            options["renamed_fields"][name] = f"new_{name}"
+            later[f"new_{name}"] = value
+        elif fate == "recomputed":
+            options["recomputed"] += (name,)
+            later[name] = "computed"
+        else:
+            options["former_fields" if fate == "dropped" else "formerly_none"] += (name,)
+    return earlier, later, options

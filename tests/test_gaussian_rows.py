@@ -1,7 +1,6 @@
 """A Gaussian of the rows: its formulas, its answers row by row, and what is refused."""
 
 import pickle
-import warnings
 from collections import Counter
 from fractions import Fraction
 
@@ -21,6 +20,7 @@ from mcframe.model import Problem
 from mcframe.numerics.row_squares import RowSquares, residual_of
 from mcframe.selection import HeldOutLoss
 
+from .helpers import of_any_status
 from .strategies import rows_with_effects, scaled_rows, weighty_rows
 
 # A row and a column without an entry are among what is tried.
@@ -376,13 +376,6 @@ def exact_optimum(fit):
     return total / 2
 
 
-def quiet(model, data, **options):
-    """A fit, whatever its status."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
-        return mc.fit(model, data, **options)
-
-
 def hold_against_exact_optimum(fit, tol):
     """No bound above the optimum, no certificate that is not true, by rational arithmetic."""
     optimum = exact_optimum(fit)
@@ -416,7 +409,9 @@ def test_nearly_dependent_columns(off):
     fit = gaussian(rng.standard_normal((1, 4)), covariance, np.zeros(4), 3.0 * off, tol=1e-9)
     assert fit.status == "certified"
     hold_against_exact_optimum(fit, 1e-9)
-    limited = quiet(fit.model, {"x": fit.problem.tables["x"].values[None]}, tol=1e-14)
+    limited = of_any_status(
+        mc.fit, fit.model, {"x": fit.problem.tables["x"].values[None]}, tol=1e-14
+    )
     assert limited.status == "limited_by_rounding"
 
 
@@ -452,7 +447,8 @@ def test_a_start_of_huge_losses_beside_classes():
 def test_small_losses_far_from_0_are_not_nothing():
     """Beside y^2 the losses at the mean are nothing, beside the optimum they are everything."""
     x = np.array([[1e9 + 2.0, 1e9 - 1.0]])
-    fit = quiet(
+    fit = of_any_status(
+        mc.fit,
         mc.Model([block_of(mc.Gaussian(1e-4))], [mc.GaussianRows(np.eye(2), [1e9, 1e9])]),
         {"x": x},
         tol=1e-9,
@@ -476,7 +472,7 @@ def run_scaled(n_examples, part, tol, record_property):
     @settings(max_examples=n_examples, phases=[Phase.generate])
     @given(scaled_rows())
     def holds(example):
-        fit = quiet(*example, tol=tol)
+        fit = of_any_status(mc.fit, *example, tol=tol)
         statuses[fit.status] += 1
         hold_against_exact_optimum(fit, tol)
 
@@ -514,7 +510,7 @@ def test_rows_whose_mean_is_far_beyond_what_a_loss_can_be(word):
     values = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, np.nan]])
     rows = mc.GaussianRows(1e14 * covariance_of(2), [1e8, 3e8])
     model = mc.Model([block_of(word, weight=1e6)], [rows, mc.Ridge(1e-9)])
-    fit = quiet(model, {"x": values})
+    fit = of_any_status(mc.fit, model, {"x": values})
     assert fit.status == "certified"
 
 
@@ -525,7 +521,7 @@ def run_weighty(n_examples, part, record_property):
     @settings(max_examples=n_examples, phases=[Phase.generate])
     @given(weighty_rows())
     def holds(example):
-        fit = quiet(*example, max_seconds=20.0)
+        fit = of_any_status(mc.fit, *example, max_seconds=20.0)
         statuses[fit.status] += 1
         assert fit.bound <= fit.objective + fit.rounding.total
 
@@ -582,7 +578,7 @@ def test_effects_beside_a_wide_gaussian_are_certified_by_the_reference(power, va
     x = unit * (x + 0.3 * rng.standard_t(2, (8, 3)))
     rows = mc.GaussianRows(variance * unit**2 * np.eye(3), np.zeros(3))
     block = mc.Block("x", mc.Huber(0.1 * unit), weight=1.0 / unit**2, **effects)
-    fit = quiet(mc.Model([block], [rows]), {"x": x})
+    fit = of_any_status(mc.fit, mc.Model([block], [rows]), {"x": x})
     assert fit.status == "certified"
 
 
@@ -594,7 +590,7 @@ def run_rows_with_effects(n_examples, part, record_property):
     @given(rows_with_effects())
     def holds(example):
         try:
-            fit = quiet(*example, max_seconds=20.0)
+            fit = of_any_status(mc.fit, *example, max_seconds=20.0)
         except mc.BackendError:  # no conic solver answers
             statuses["no answer"] += 1
             return

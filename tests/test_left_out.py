@@ -10,7 +10,7 @@ from mcframe.estimators.base import folds_of_numbers
 from mcframe.model.held_out import NEVER_HELD_OUT, dealt_cells
 from mcframe.numerics import row_mixtures
 from mcframe.numerics.row_mixtures import (
-    Incomplete,
+    IncompleteRows,
     RowMixture,
     conditionals,
     leave_one_out,
@@ -62,7 +62,7 @@ def test_numbers_left_out_are_predicted_as_if_they_were_missing(n_components, ba
         own = np.flatnonzero(owners == owner)
         less = values.copy()
         less[:, own] = np.nan
-        table = Incomplete.of(less, np.full(5, 1.0 / NOISE), np.ones(5))
+        table = IncompleteRows.of(less, np.full(5, 1.0 / NOISE), np.ones(5))
         cells = conditionals(table, rows)
         weights = cells.responsibilities.T[:, :, None]
         expected, spread = moments_of(weights, cells.means, cells.variances)

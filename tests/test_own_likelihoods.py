@@ -20,18 +20,9 @@ from mcframe.contracts import stored
 from mcframe.contracts.stored_classes import STORED, full_name_of
 from mcframe.selection import HeldOutLoss, LabelError, OrdinalDistance, RelativeError
 
+from .helpers import members_of
+
 mpl.use("Agg")
-
-
-def members_of(abilities):
-    """The members of abilities that a likelihood may define, by name."""
-    found = {}
-    for ability in abilities:
-        for name, member in vars(ability).items():
-            if not name.startswith("_"):
-                found.setdefault(name, member)
-        found.update(dict.fromkeys(getattr(ability, "__annotations__", {})))
-    return found
 
 
 def from_outside(kind):

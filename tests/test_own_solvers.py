@@ -5,8 +5,6 @@ state have the members of the contract and no others, so an answer that differs,
 from code that asks for a class or for a member that the contract does not name.
 """
 
-import warnings
-
 import attrs
 import matplotlib as mpl
 import numpy as np
@@ -19,6 +17,8 @@ from mcframe.contracts import stored
 from mcframe.contracts.solver import Solver
 from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.selection import Grid
+
+from .helpers import check_equal_fits, of_any_status, table_of_rank_two
 
 mpl.use("Agg")
 
@@ -106,16 +106,7 @@ def test_it_stands_in_for_every_member_of_the_contract():
     assert members | {"name"} <= set(vars(OwnSolver))
 
 
-def table(seed=0, shape=(14, 5)):
-    """Numbers of rank two and noise; a quarter is missing, and no row is empty."""
-    rng = np.random.default_rng(seed)
-    values = rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1]))
-    values += 0.3 * rng.standard_normal(shape)
-    missing = rng.random(shape) < 0.25
-    missing[:, 0] = False
-    return np.where(missing, np.nan, values)
-
-
+SHAPE = (14, 5)
 NORM = mc.NuclearNorm(1.5)
 CASES = {
     "proximal": (Proximal(), mc.Gaussian(), [NORM]),
@@ -129,46 +120,33 @@ CASES = {
 }
 
 
-def quiet(verb, *arguments, **options):
-    """An answer, whatever its status."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
-        return verb(*arguments, **options)
-
-
-def equal(ours, theirs):
-    """Both fits are the same to the bit."""
-    assert ours.status == theirs.status
-    assert ours.backend == f"my {theirs.backend}"
-    assert (ours.objective, ours.bound) == (theirs.objective, theirs.bound)
-    assert [r.objective for r in ours.history] == [r.objective for r in theirs.history]
-    np.testing.assert_array_equal(ours.latent.dense(), theirs.latent.dense())
-
-
 @pytest.mark.parametrize(("solver", "likelihood", "terms"), CASES.values(), ids=CASES)
 def test_every_verb_takes_it(solver, likelihood, terms, tmp_path):
-    model, data = mc.Model([mc.Block("y", likelihood, bias=True)], terms), {"y": table()}
+    model, data = (
+        mc.Model([mc.Block("y", likelihood, bias=True)], terms),
+        {"y": table_of_rank_two(0, SHAPE)},
+    )
     if isinstance(solver, Rowwise):
         model = mc.Model([mc.Block("y", likelihood)], terms)
     own = OwnSolver(solver)
     options = {"tol": 1e-5, "max_seconds": 20.0}
-    theirs = quiet(mc.fit, model, data, backend=solver, **options)
-    ours = quiet(mc.fit, model, data, backend=own, **options)
-    equal(ours, theirs)
+    theirs = of_any_status(mc.fit, model, data, backend=solver, **options)
+    ours = of_any_status(mc.fit, model, data, backend=own, **options)
+    check_equal_fits(ours, theirs, f"my {theirs.backend}")
     compared = mc.verify(model, data, backend=own, max_seconds=20.0)
     assert compared.agrees
     assert own.name in str(compared)
     ours.plot.gap()
 
-    short = quiet(mc.fit, model, data, backend=own, tol=1e-5, max_iter=6)
+    short = of_any_status(mc.fit, model, data, backend=own, tol=1e-5, max_iter=6)
     short.save(tmp_path / "short.mcf")
     file = tmp_path / "checkpoint"
     for iterations in (6, 20_000):
-        resumed = quiet(
+        resumed = of_any_status(
             mc.fit, model, data, backend=own, max_iter=iterations, checkpoint=file, **options
         )
     loaded = mc.load(tmp_path / "short.mcf")
-    continued = quiet(mc.fit, model, data, backend=own, start=loaded, **options)
+    continued = of_any_status(mc.fit, model, data, backend=own, start=loaded, **options)
     for fit in (resumed, continued):
         assert fit.backend == own.name
         assert fit.objective <= short.objective
@@ -176,11 +154,16 @@ def test_every_verb_takes_it(solver, likelihood, terms, tmp_path):
 
     weighted = [term for term in terms if hasattr(term, "weight")]
     grid = Grid(values=[3.0, 1.5], term=type(weighted[0]))
-    paths = [quiet(mc.path, model, data, weights=grid, backend=b, tol=1e-4) for b in (own, solver)]
+    paths = [
+        of_any_status(mc.path, model, data, weights=grid, backend=b, tol=1e-4)
+        for b in (own, solver)
+    ]
     for our_fit, their_fit in zip(*(path.fits for path in paths), strict=True):
-        equal(our_fit, their_fit)
+        check_equal_fits(our_fit, their_fit, f"my {their_fit.backend}")
     scores = [
-        quiet(mc.cross_validate, model, data, weights=grid, cv=2, backend=b, tol=1e-4).table
+        of_any_status(
+            mc.cross_validate, model, data, weights=grid, cv=2, backend=b, tol=1e-4
+        ).table
         for b in (own, solver)
     ]
     pd.testing.assert_frame_equal(*scores)
@@ -188,10 +171,10 @@ def test_every_verb_takes_it(solver, likelihood, terms, tmp_path):
 
 def test_rows_in_partitions_take_it_or_say_which_they_take():
     model = mc.Model([mc.Block("y", mc.Gaussian())], [NORM])
-    parts = RowsInMemory({"y": table()}, n_partitions=3)
+    parts = RowsInMemory({"y": table_of_rank_two(0, SHAPE)}, n_partitions=3)
     theirs = mc.fit(model, parts, backend=Alternating())
     ours = mc.fit(model, parts, backend=OwnSolver(Alternating()))
-    equal(ours, theirs)
+    check_equal_fits(ours, theirs, f"my {theirs.backend}")
     with pytest.raises(mc.BackendError, match=r"OwnSolver.*'alternating' alone, or"):
         mc.fit(model, parts, backend=OwnSolver(Proximal()))
 
@@ -201,4 +184,4 @@ def test_it_is_refused_in_its_own_words():
     for solver in (Alternating(), OwnSolver(Alternating())):
         said = f"backend '{solver.name}' cannot run this problem: the loss Quantile has no"
         with pytest.raises(mc.BackendError, match=said):
-            mc.fit(model, {"y": table()}, backend=solver)
+            mc.fit(model, {"y": table_of_rank_two(0, SHAPE)}, backend=solver)

@@ -21,16 +21,9 @@ from mcframe.estimators import MatrixCompletionImputer
 from mcframe.partitions.partitioned_data import RowsInMemory
 from mcframe.selection import Grid
 
+from .helpers import check_equal_fits, members_of, table_of_rank_two
+
 mpl.use("Agg")
-
-
-def members_of(abilities):
-    """The names of the members of abilities that a term may define."""
-    names = {}
-    for ability in abilities:
-        names |= {name: None for name in vars(ability) if not name.startswith("_")}
-        names |= dict.fromkeys(getattr(ability, "__annotations__", {}))
-    return list(names)
 
 
 def from_outside(kind):
@@ -87,17 +80,7 @@ def own(term):
     return OWN[kind](**dict(zip(names, values, strict=True)))
 
 
-N_ROWS, N_COLUMNS = 12, 4
-
-
-def table(seed=0, shape=(N_ROWS, N_COLUMNS)):
-    """Numbers of rank two and noise; a quarter is missing, and no row is empty."""
-    rng = np.random.default_rng(seed)
-    values = rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1]))
-    values += 0.3 * rng.standard_normal(shape)
-    missing = rng.random(shape) < 0.25
-    missing[:, 0] = False
-    return np.where(missing, np.nan, values)
+SHAPE = N_ROWS, N_COLUMNS = 12, 4
 
 
 COVARIANCE = 0.4 * np.eye(N_COLUMNS) + 0.6
@@ -130,20 +113,9 @@ def models(terms, **options):
     ]
 
 
-def equal(ours, theirs):
-    """Both fits are the same to the bit."""
-    assert ours.status == theirs.status
-    assert (ours.backend, ours.objective, ours.bound) == (
-        theirs.backend,
-        theirs.objective,
-        theirs.bound,
-    )
-    np.testing.assert_array_equal(ours.latent.dense(), theirs.latent.dense())
-
-
 @pytest.mark.parametrize("terms", CASES.values(), ids=CASES)
 def test_fits_of_every_backend_and_their_certificates_are_the_same(terms):
-    data = {"y": table()}
+    data = {"y": table_of_rank_two(0, SHAPE)}
     theirs, ours = models(terms)
     explanations = [mc.explain(model, data) for model in (theirs, ours)]
     assert str(explanations[0]) == str(explanations[1])
@@ -153,22 +125,22 @@ def test_fits_of_every_backend_and_their_certificates_are_the_same(terms):
         options = {"backend": backend, "tol": 1e-5, "max_seconds": 20.0, "max_iter": 400}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", mc.NotCertifiedWarning)
-            equal(*(mc.fit(model, data, **options) for model in (ours, theirs)))
+            check_equal_fits(*(mc.fit(model, data, **options) for model in (ours, theirs)))
     if len(runnable) > 1:
         assert mc.verify(ours, data, max_seconds=20.0).agrees
 
 
 @pytest.mark.parametrize("terms", CASES.values(), ids=CASES)
 def test_files_new_rows_and_pictures_take_them(terms, tmp_path):
-    data = {"y": table()}
+    data = {"y": table_of_rank_two(0, SHAPE)}
     theirs, ours = (mc.fit(model, data, tol=1e-5) for model in models(terms))
     assert mc.Model.from_json(ours.model.to_json()) == ours.model
     ours.save(tmp_path / "fit.mcf")
-    equal(mc.load(tmp_path / "fit.mcf"), ours)
+    check_equal_fits(mc.load(tmp_path / "fit.mcf"), ours)
     answers = []
     for fit in (theirs, ours):
         try:
-            answers.append(fit.predict_rows("y", {"y": table(1)}))
+            answers.append(fit.predict_rows("y", {"y": table_of_rank_two(1, SHAPE)}))
         except (mc.ModelError, mc.BackendError) as error:
             answers.append(str(error))
     assert type(answers[0]) is type(answers[1])
@@ -187,7 +159,7 @@ WEIGHTED = {name: terms for name, terms in CASES.items() if weighted(terms[0])}
 
 @pytest.mark.parametrize("terms", WEIGHTED.values(), ids=WEIGHTED)
 def test_paths_and_folds_take_them(terms, tmp_path):
-    data = {"y": table()}
+    data = {"y": table_of_rank_two(0, SHAPE)}
     has_start = not isinstance(terms[0], mc.GaussianRows)
     answers = []
     for model, chosen in zip(models(terms), (terms, list(map(own, terms))), strict=True):
@@ -208,7 +180,7 @@ def test_paths_and_folds_take_them(terms, tmp_path):
     assert our_start == their_start
     pd.testing.assert_frame_equal(our_table, their_table)
     for our_fit, their_fit in zip(ours.fits, theirs.fits, strict=True):
-        equal(our_fit, their_fit)
+        check_equal_fits(our_fit, their_fit)
 
 
 PRIORS = {
@@ -222,7 +194,7 @@ PRIORS = {
 
 @pytest.mark.parametrize("term", PRIORS.values(), ids=PRIORS)
 def test_posteriors_are_the_same(term, tmp_path):
-    data = {"y": table(2, (24, N_COLUMNS))}
+    data = {"y": table_of_rank_two(2, (24, N_COLUMNS))}
     answers = []
     for prior in (term, own(term)):
         model = mc.Model([mc.Block("y", mc.Gaussian(variance=0.2))], [prior])
@@ -233,7 +205,7 @@ def test_posteriors_are_the_same(term, tmp_path):
     assert ours.evidence == theirs.evidence
     np.testing.assert_array_equal(ours.predict("y"), theirs.predict("y"))
     np.testing.assert_array_equal(ours.sample("y", 2), theirs.sample("y", 2))
-    new = {"y": table(3)}
+    new = {"y": table_of_rank_two(3, SHAPE)}
     np.testing.assert_array_equal(
         ours.condition(new).predict("y"), theirs.condition(new).predict("y")
     )
@@ -250,7 +222,7 @@ def test_models_without_a_posterior_are_refused_alike(terms):
     for chosen in (terms, list(map(own, terms))):
         model = mc.Model([mc.Block("y", mc.Gaussian())], chosen)
         with pytest.raises(mc.BackendError, match="no posterior: ") as refused:
-            mc.posterior(model, {"y": table()})
+            mc.posterior(model, {"y": table_of_rank_two(0, SHAPE)})
         said.append(str(refused.value))
     assert said[0] == said[1]
 
@@ -265,12 +237,12 @@ class OnlyDeclaresAPrior(mc.Ridge):
 def test_a_prior_without_parameters_is_refused_with_the_remedy():
     model = mc.Model([mc.Block("y", mc.Gaussian())], [OnlyDeclaresAPrior(1.0)])
     with pytest.raises(mc.BackendError, match=r"OnlyDeclaresAPrior declares .* PriorOfRows"):
-        mc.posterior(model, {"y": table()})
+        mc.posterior(model, {"y": table_of_rank_two(0, SHAPE)})
 
 
 @pytest.mark.parametrize("terms", CASES.values(), ids=CASES)
 def test_tables_are_declared_and_filled_with_them(terms):
-    frame = pd.DataFrame(table(), columns=list("abcd"))
+    frame = pd.DataFrame(table_of_rank_two(0, SHAPE), columns=list("abcd"))
     filled = []
     for model in models(terms, standardize=not isinstance(terms[-1], mc.ResidualNuclearNorm)):
         declared = mc.declare(frame, model=model, columns={"y": list("abcd")})
@@ -286,7 +258,7 @@ ESTIMATED = ["nuclear norm", "max norm", "rows", "nuclear norm and box", "nuclea
 def test_estimators_take_them(name):
     terms = CASES[name]
     weight = None if isinstance(terms[0], mc.GaussianRows | mc.NuclearBall) else "cv"
-    x = table()
+    x = table_of_rank_two(0, SHAPE)
     filled = []
     for chosen in (terms, list(map(own, terms))):
         imputer = MatrixCompletionImputer(terms=chosen, weight=weight, n_weights=3, cv=2)
@@ -301,7 +273,7 @@ IN_PARTITIONS = ["nuclear norm", "nuclear norm by counts", "max norm", "nuclear 
 def test_partitions_take_or_refuse_them_alike(name):
     answers = []
     for model in models(CASES[name]):
-        parts = RowsInMemory({"y": table()}, n_partitions=3)
+        parts = RowsInMemory({"y": table_of_rank_two(0, SHAPE)}, n_partitions=3)
         try:
             answers.append(mc.fit(model, parts, tol=1e-5).predict("y"))
         except mc.BackendError as error:

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 import mcframe as mc
 from mcframe.contracts import BackendError
 from mcframe.numerics import row_mixtures
-from mcframe.numerics.row_mixtures import Incomplete, RowMixture, conditionals, expectation
+from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture, conditionals, expectation
 from mcframe.posterior import rows as posterior_rows
 from mcframe.posterior import variational_em
 from mcframe.posterior.rows import fit_rows, rows_of_gaussian
@@ -72,7 +72,7 @@ def test_rows_have_the_posterior_of_the_textbook(share, own, monkeypatch):
     evidence, weights, means, covariances = by_definition(values, precisions, rows)
     for most_precise in (1e7, 0.0):  # both forms, and that of the observed numbers alone
         monkeypatch.setattr(row_mixtures, "LARGEST_PRECISION_RATIO", most_precise)
-        table = Incomplete.of(values, precisions, np.ones(6))
+        table = IncompleteRows.of(values, precisions, np.ones(6))
         found = conditionals(table, rows)
         np.testing.assert_allclose(found.evidence, evidence, atol=1e-11)
         np.testing.assert_allclose(found.responsibilities, weights, atol=1e-11)

@@ -1,12 +1,12 @@
 """A fit that goes on from another one: never above it, and about as far as one long run."""
 
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
+
+from .helpers import of_any_status
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((60, 4)) @ RNG.standard_normal((4, 40)) + 0.5 * RNG.standard_normal(
@@ -25,12 +25,6 @@ CASES = {
 }
 
 
-def quiet(*arguments, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
-        return mc.fit(*arguments, **options)
-
-
 def data_of(blocks):
     return {block.name: {"x": X, "y": Y}[block.name] for block in blocks}
 
@@ -39,15 +33,17 @@ def data_of(blocks):
 def test_short_runs_get_as_far_as_a_long_one(backend):
     blocks, terms = CASES[backend]
     model, data = mc.Model(blocks, terms), data_of(blocks)
-    once = quiet(model, data, backend=backend, tol=1e-9, max_iter=40)
+    once = of_any_status(mc.fit, model, data, backend=backend, tol=1e-9, max_iter=40)
     parts = None
     for _ in range(5):
         before = np.inf if parts is None else parts.objective
         bound = -np.inf if parts is None else parts.bound
-        parts = quiet(model, data, backend=backend, tol=1e-9, max_iter=8, start=parts)
+        parts = of_any_status(
+            mc.fit, model, data, backend=backend, tol=1e-9, max_iter=8, start=parts
+        )
         assert parts.objective <= before
         assert parts.bound >= bound
-    begin = quiet(model, data, backend=backend, tol=1e-9, max_iter=8).objective
+    begin = of_any_status(mc.fit, model, data, backend=backend, tol=1e-9, max_iter=8).objective
     assert begin - parts.objective >= 0.9 * (begin - once.objective)
 
 
@@ -55,8 +51,8 @@ def test_short_runs_get_as_far_as_a_long_one(backend):
 def test_a_certified_fit_has_nothing_left_to_do(backend):
     blocks, terms = CASES[backend]
     model, data = mc.Model(blocks, terms), data_of(blocks)
-    fit = quiet(model, data, backend=backend, tol=1e-3, max_iter=3000)
-    again = quiet(model, data, backend=backend, tol=1e-3, max_iter=3000, start=fit)
+    fit = of_any_status(mc.fit, model, data, backend=backend, tol=1e-3, max_iter=3000)
+    again = of_any_status(mc.fit, model, data, backend=backend, tol=1e-3, max_iter=3000, start=fit)
     assert again.status == fit.status == "certified"
     assert again.objective == fit.objective
     assert again.history[-1].iteration == 0
@@ -94,7 +90,9 @@ def test_a_large_sparse_table_goes_on():
     once = mc.fit(model, data, backend="alternating", tol=1e-4)
     parts, steps = None, 0
     while parts is None or (parts.status != "certified" and steps < 200):
-        parts = quiet(model, data, backend="alternating", tol=1e-4, max_iter=7, start=parts)
+        parts = of_any_status(
+            mc.fit, model, data, backend="alternating", tol=1e-4, max_iter=7, start=parts
+        )
         steps += parts.history[-1].iteration
     assert parts.status == "certified"
     assert steps <= 1.5 * once.history[-1].iteration + 7
@@ -118,7 +116,10 @@ def test_a_warm_start_takes_about_as_many_iterations_as_one_run(backend, tmp_pat
 def test_auto_goes_on_with_the_backend_of_its_start():
     model, data = mc.Model([GAUSSIAN], [mc.NuclearNorm(2.0)]), {"x": X}
     assert mc.fit(model, data, tol=1e-3).backend == "proximal"
-    start = quiet(model, data, backend="alternating", max_iter=8, tol=1e-9)
-    assert quiet(model, data, start=start, max_iter=1, tol=1e-9).backend == "alternating"
+    start = of_any_status(mc.fit, model, data, backend="alternating", max_iter=8, tol=1e-9)
+    assert (
+        of_any_status(mc.fit, model, data, start=start, max_iter=1, tol=1e-9).backend
+        == "alternating"
+    )
     heavier = mc.Model([GAUSSIAN], [mc.NuclearNorm(4.0)])
     assert mc.fit(heavier, data, start=start, tol=1e-3).backend == "proximal"

@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
 
 import mcframe as mc
 from mcframe.contracts import stored
@@ -25,6 +26,7 @@ from mcframe.tables.coding import Constant
 
 from .catalogue import LIKELIHOODS, SHAPED_TERMS, TERMS
 from .data import write_files
+from .strategies import versions_of_a_class
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::{k}") for k in ("UserWarning", "RuntimeWarning")
@@ -200,6 +202,44 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
     for value in [*answers, *held]:
         there_and_back(value)
     assert {kind.__name__ for kind in DECLARED if kind not in kinds} == {"Calibration"}
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(versions_of_a_class())
+def test_a_later_version_reads_files_of_an_earlier_one(versions):
+    """With fields that were renamed, dropped, and recomputed, in any combination."""
+    earlier, later, options = versions
+    before = dict(STORED)
+
+    def version(name, values, **declared):
+        recomputed = declared.get("recomputed", ())
+        fields = {
+            field: attrs.field(type=object, default="computed")
+            if field in recomputed
+            else attrs.field(type=object)
+            for field in sorted(values, key=lambda field: field in recomputed)
+        }
+        return stored(**declared)(attrs.make_class(name, fields, frozen=True))
+
+    try:
+        first = version("Earlier", earlier)
+        arrays, facts = serialize(first(**earlier))
+        others = {
+            name: serialize(first(**earlier | {name: 1})) for name in options["formerly_none"]
+        }
+        second = version("Later", later, formerly=(full_name_of(first),), **options)
+        again = deserialize(arrays, json.loads(json.dumps(facts)))
+        assert type(again) is second
+        assert again == second(**later)
+        arrays, facts = serialize(again)
+        assert not {*facts} & {*options["recomputed"], *options["former_fields"]}
+        assert deserialize(arrays, json.loads(json.dumps(facts))) == again
+        for name, another in others.items():
+            with pytest.raises(mc.DataError, match=f"has no '{name}'"):
+                deserialize(*another)
+    finally:
+        STORED.clear()
+        STORED.update(before)
 
 
 # --- Solvers' states ----------------------------------------------------------------------------

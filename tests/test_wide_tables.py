@@ -12,7 +12,7 @@ from hypothesis import given, settings
 import mcframe as mc
 from mcframe.numerics import row_mixtures
 from mcframe.numerics.low_rank_rows import LowRankRows
-from mcframe.numerics.row_mixtures import Incomplete, RowMixture
+from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
 from mcframe.posterior.rows import PRIOR_ROWS_GRID, RowsParameters, RowsPrior, fit_rows
 from mcframe.posterior.wide_rows import WideParameters, WidePrior, is_wide
 from mcframe.tables import rows_folds
@@ -85,7 +85,7 @@ def test_rows_with_loadings_are_those_with_their_covariance(seed: int) -> None:
     rows, values, precisions, owners = drawn_rows(rng)
     full = RowMixture(np.zeros(1), rows.means, rows.covariances)
     np.testing.assert_allclose(rows.variances, full.variances)
-    table = Incomplete.of(values, precisions, rows.variances[0])
+    table = IncompleteRows.of(values, precisions, rows.variances[0])
     for one, other in zip(rows.evidence(table), full.evidence(table), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-7)
     one, other = rows.conditionals(table), full.conditionals(table)
@@ -147,7 +147,7 @@ def test_steps_in_loadings_are_those_of_a_mean_field(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, values, precisions, _ = drawn_rows(rng)
     n, d = values.shape
-    table = Incomplete.of(values, precisions, rows.variances[0])
+    table = IncompleteRows.of(values, precisions, rows.variances[0])
     prior = WidePrior(
         rows.mean, rows.diagonal, float(rng.uniform(0.1, 30.0)), False, 0.1, PRIOR_ROWS_GRID
     )

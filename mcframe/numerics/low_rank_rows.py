@@ -19,7 +19,7 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.stored_classes import stored
-from mcframe.numerics.row_mixtures import Conditionals, Incomplete
+from mcframe.numerics.row_mixtures import Conditionals, IncompleteRows
 from mcframe.runtime.machine import check_time, limits_blas
 
 
@@ -101,7 +101,7 @@ class LowRankRows:
         return LowRankRows(np.zeros_like(self.mean), self.diagonal, self.loadings)
 
     @limits_blas
-    def evidence(self, table: Incomplete) -> tuple[Array, Array]:
+    def evidence(self, table: IncompleteRows) -> tuple[Array, Array]:
         """The log density of each row's observed numbers (n,), and responsibilities (n x 1)."""
         evidence = np.empty(len(table.values))
         for i, row in self.rows_given(table):
@@ -109,7 +109,7 @@ class LowRankRows:
         return evidence + table.constants + self.log_share, np.ones((evidence.size, 1))
 
     @limits_blas
-    def conditionals(self, table: Incomplete) -> Conditionals:
+    def conditionals(self, table: IncompleteRows) -> Conditionals:
         """The distribution of z in each row given what is observed."""
         n, d = table.values.shape
         evidence, means, variances = np.empty(n), np.empty((n, d)), np.empty((n, d))
@@ -118,16 +118,16 @@ class LowRankRows:
         evidence += table.constants + self.log_share
         return Conditionals(evidence, np.ones((n, 1)), means[None], variances[None])
 
-    def rows_given(self, table: Incomplete) -> Iterator[tuple[int, "RowGiven"]]:
+    def rows_given(self, table: IncompleteRows) -> Iterator[tuple[int, "RowGiven"]]:
         """Yield the number of each row, and the row given what is observed of it."""
         precisions, identity = table.precisions, np.eye(self.loadings.shape[1])
         shares = precisions / (1.0 + precisions * self.diagonal)
-        for form in table.forms:
-            base = form.base / (1.0 + form.base * self.diagonal)
+        for group in table.groups:
+            base = group.base_precisions / (1.0 + group.base_precisions * self.diagonal)
             base_system = identity + (self.loadings.T * base) @ self.loadings
-            for i, start, stop in zip(form.rows, form.starts, form.starts[1:], strict=False):
+            for i, start, stop in zip(group.rows, group.starts, group.starts[1:], strict=False):
                 check_time()
-                places = form.places[start:stop]
+                places = group.places[start:stop]
                 differing = self.loadings[places]
                 system = base_system + (differing.T * (shares[i] - base)[places]) @ differing
                 deviations = np.where(precisions[i] > 0.0, table.values[i] - self.mean, 0.0)
@@ -143,7 +143,7 @@ class LowRankRows:
         With A = G + noise of the observed numbers the inverse of their covariance is
         ``A^-1 - A^-1 U M^-1 U' A^-1``.
         """
-        table = Incomplete.of(values, np.full(values.shape[1], 1.0 / noise), self.variances[0])
+        table = IncompleteRows.of(values, np.full(values.shape[1], 1.0 / noise), self.variances[0])
         predicted, variances = np.full((2, *values.shape), np.nan)
         source_widths = np.bincount(column_of_number)[column_of_number]
         first = np.flatnonzero(np.diff(column_of_number, prepend=-1))

@@ -69,11 +69,11 @@ class RowMixture:
         one = slice(component, component + 1)
         return RowMixture(np.zeros(1), np.zeros_like(self.means[one]), self.covariances[one])
 
-    def evidence(self, table: "Incomplete") -> tuple[Array, Array]:
+    def evidence(self, table: "IncompleteRows") -> tuple[Array, Array]:
         """The log density of each row's observed numbers (n,), and responsibilities (n x C)."""
         return evidence_of(table, self)
 
-    def conditionals(self, table: "Incomplete") -> "Conditionals":
+    def conditionals(self, table: "IncompleteRows") -> "Conditionals":
         """The distribution of z in each row given what is observed, by component."""
         return conditionals(table, self)
 
@@ -97,15 +97,24 @@ def root_of(covariance: Array) -> Array:
             step *= 4.0
 
 
-@stored(renamed_fields={"fresh": "differs_from_previous"})
+@stored(
+    formerly=("Form", "mcframe.numerics.row_mixtures.Form"),
+    renamed_fields={
+        "fresh": "differs_from_previous",
+        "base": "base_precisions",
+        "roots": "root_differences",
+    },
+)
 @attrs.frozen(eq=False)
-class Form:
-    """Rows that are solved by the same Q, those with equal precisions next to each other.
+class WoodburyRows:
+    """Rows that are solved by the same Q (see above), by the identity of Woodbury.
+
+    Rows with equal precisions are next to each other.
 
     Attributes
     ----------
     sign : float
-    base : array (d,)
+    base_precisions : array (d,)
         Q.
     rows : array of integers (b,)
     differs_from_previous : mask (b,)
@@ -113,42 +122,50 @@ class Form:
     starts : array of integers (b + 1,)
         Where the places of each row begin.
     places : array of integers
-    roots : array
+    root_differences : array
         r at the places.
     """
 
     sign: float
-    base: Array
+    base_precisions: Array
     rows: IntArray
     differs_from_previous: Mask
     starts: IntArray
     places: IntArray
-    roots: Array
+    root_differences: Array
 
     @classmethod
-    def of(cls, sign: float, base: Array, precisions: Array, rows: IntArray) -> "Form":
-        """The form of some rows of the precisions (n x d)."""
+    def of(
+        cls, sign: float, base_precisions: Array, precisions: Array, rows: IntArray
+    ) -> "WoodburyRows":
+        """Some rows of the precisions (n x d)."""
         chosen = precisions[rows]
         order = np.argsort(
-            chosen @ (0.5 + np.random.default_rng(0).random(base.size)), kind="stable"
+            chosen @ (0.5 + np.random.default_rng(0).random(base_precisions.size)), kind="stable"
         )
         chosen, rows = chosen[order], rows[order]
         differs = np.ones(rows.size, dtype=np.bool_)
         differs[1:] = np.any(chosen[1:] != chosen[:-1], axis=1)
-        differences = np.abs(chosen - base)
+        differences = np.abs(chosen - base_precisions)
         row_numbers, places = np.nonzero(differences)
         starts = np.concatenate([[0], np.cumsum(np.bincount(row_numbers, minlength=rows.size))])
         return cls(
-            sign, base, rows, differs, starts, places, np.sqrt(differences[row_numbers, places])
+            sign,
+            base_precisions,
+            rows,
+            differs,
+            starts,
+            places,
+            np.sqrt(differences[row_numbers, places]),
         )
 
-    def solved(self, rows: RowMixture) -> tuple[Array, Array]:
+    def base_covariances(self, rows: RowMixture) -> tuple[Array, Array]:
         """W of each component (C x d x d), and the log determinants of I + Q S (C,)."""
-        if not self.base.any():
+        if not self.base_precisions.any():
             return rows.covariances, np.zeros(len(rows.means))
         conditional, logs = np.empty_like(rows.covariances), np.empty(len(rows.means))
         for c, root in enumerate(rows.roots):
-            system = (root.T * self.base) @ root
+            system = (root.T * self.base_precisions) @ root
             system[np.diag_indices(len(root))] += 1.0
             factor = np.linalg.cholesky(system)
             half = solve_triangular(factor, root.T, lower=True, check_finite=False)
@@ -157,9 +174,12 @@ class Form:
         return conditional, logs
 
 
-@stored
+@stored(
+    formerly=("Incomplete", "mcframe.numerics.row_mixtures.Incomplete"),
+    renamed_fields={"forms": "groups"},
+)
 @attrs.frozen(eq=False)
-class Incomplete:
+class IncompleteRows:
     """Rows with the precision of each number, prepared for expectations.
 
     Attributes
@@ -173,7 +193,7 @@ class Incomplete:
         enough.
     constants : array (n,)
         The part of the log evidence of a row that depends on its precisions alone.
-    forms : tuple of Form
+    groups : tuple of WoodburyRows
         Together they have all rows.
     """
 
@@ -181,10 +201,10 @@ class Incomplete:
     precisions: Array
     variances: Array
     constants: Array
-    forms: tuple[Form, ...]
+    groups: tuple[WoodburyRows, ...]
 
     @classmethod
-    def of(cls, values: Array, precisions: Array, variances: Array) -> "Incomplete":
+    def of(cls, values: Array, precisions: Array, variances: Array) -> "IncompleteRows":
         """Rows (n x d) that are NaN where missing.
 
         Parameters
@@ -204,13 +224,13 @@ class Incomplete:
         differ_at_missing &= (
             np.max(largest_precisions * variances, initial=0.0) <= LARGEST_PRECISION_RATIO
         )
-        forms_of_rows = (
+        bases = (
             (1.0, np.zeros_like(largest_precisions), ~differ_at_missing),
             (-1.0, largest_precisions, differ_at_missing),
         )
-        forms = tuple(
-            Form.of(sign, base, observed_precisions, np.flatnonzero(rows))
-            for sign, base, rows in forms_of_rows
+        groups = tuple(
+            WoodburyRows.of(sign, base, observed_precisions, np.flatnonzero(rows))
+            for sign, base, rows in bases
             if rows.any()
         )
         constants = 0.5 * np.sum(logs, axis=1)
@@ -219,12 +239,12 @@ class Incomplete:
             observed_precisions,
             np.asarray(variances),
             constants,
-            forms,
+            groups,
         )
 
-    def take(self, rows: IntArray) -> "Incomplete":
+    def take(self, rows: IntArray) -> "IncompleteRows":
         """Some of the rows."""
-        return Incomplete.of(self.values[rows], self.precisions[rows], self.variances)
+        return IncompleteRows.of(self.values[rows], self.precisions[rows], self.variances)
 
     @property
     def noise(self) -> Array:
@@ -279,15 +299,15 @@ class Conditionals:
     variances: Array
 
 
-def expectation(table: Incomplete, rows: RowMixture) -> Expectation:
+def expectation(table: IncompleteRows, rows: RowMixture) -> Expectation:
     """Return the E step: the evidence of each row, and sums of posterior moments of z."""
     n, n_components = len(table.values), len(rows.means)
     evidence, weights = np.empty(n), np.empty((n, n_components))
     shifts, scatters = np.zeros_like(rows.means), np.zeros_like(rows.covariances)
-    for form in table.forms:
+    for group in table.groups:
 
         def sums_of(
-            block: IntArray, base_covariances: Array, solve: Solve, sign: float = form.sign
+            block: IntArray, base_covariances: Array, solve: Solve, sign: float = group.sign
         ) -> tuple[Array, Array]:
             f_sums = np.zeros_like(base_covariances)
             solutions, evidence[block], weights[block] = solve(f_sums, f_sums[:0])
@@ -296,9 +316,9 @@ def expectation(table: Incomplete, rows: RowMixture) -> Expectation:
             square = weighted.transpose(0, 2, 1) @ solutions - sign * f_sums
             return np.sum(weighted, axis=1), square
 
-        base_covariances, sums = map_blocks(table, form, rows, sums_of)
+        base_covariances, sums = map_blocks(table, group, rows, sums_of)
         linear, square = (sum(parts) for parts in zip(*sums, strict=True))
-        total = np.sum(weights[form.rows], axis=0)
+        total = np.sum(weights[group.rows], axis=0)
         shifts += np.einsum("ck,ckj->cj", linear, base_covariances)
         scatters += (
             base_covariances @ square @ base_covariances + total[:, None, None] * base_covariances
@@ -307,7 +327,7 @@ def expectation(table: Incomplete, rows: RowMixture) -> Expectation:
     return Expectation(evidence + table.constants, weights, summed, shifts, scatters)
 
 
-def evidence_of(table: Incomplete, rows: RowMixture) -> tuple[Array, Array]:
+def evidence_of(table: IncompleteRows, rows: RowMixture) -> tuple[Array, Array]:
     """Return the log density of each row's observed numbers, and responsibilities (n x C)."""
     evidence, weights = np.empty(len(table.values)), np.empty((len(table.values), len(rows.means)))
 
@@ -316,12 +336,12 @@ def evidence_of(table: Incomplete, rows: RowMixture) -> tuple[Array, Array]:
         not_needed = np.empty_like(base_covariances[:0])
         _, evidence[block], weights[block] = solve(not_needed, not_needed)
 
-    for form in table.forms:
-        map_blocks(table, form, rows, find_evidence)
+    for group in table.groups:
+        map_blocks(table, group, rows, find_evidence)
     return evidence + table.constants, weights
 
 
-def conditionals(table: Incomplete, rows: RowMixture) -> Conditionals:
+def conditionals(table: IncompleteRows, rows: RowMixture) -> Conditionals:
     """Return the distribution of z in each row, by component."""
     n, n_components = len(table.values), len(rows.means)
     evidence, weights = np.empty(n), np.empty((n, n_components))
@@ -333,19 +353,19 @@ def conditionals(table: Incomplete, rows: RowMixture) -> Conditionals:
         means[:, block] = rows.means[:, None] + solutions @ base_covariances
         variances[:, block] = block_variances
 
-    for form in table.forms:
-        map_blocks(table, form, rows, find_moments)
+    for group in table.groups:
+        map_blocks(table, group, rows, find_moments)
     return Conditionals(evidence + table.constants, weights, means, variances)
 
 
 @limits_blas
 def map_blocks(
-    table: Incomplete,
-    form: Form,
+    table: IncompleteRows,
+    group: WoodburyRows,
     rows: RowMixture,
     function: Callable[[IntArray, Array, Solve], Any],
 ) -> tuple[Array, list[Any]]:
-    """Return W by component, and ``function(block, W, solve)`` of blocks of a form's rows.
+    """Return W by component, and ``function(block, W, solve)`` of blocks of a group's rows.
 
     ``solve(f_sums, variances)`` returns g with ``E(z) = mean + W g`` (C x b x d), the log evidence
     of rows but for constants (b,) and responsibilities (b x C). It adds the sums of F by
@@ -353,23 +373,23 @@ def map_blocks(
     of z (C x b x d). An array without components means that these are not needed.
     """
     n_components = len(rows.means)
-    base_covariances, logs = form.solved(rows)
+    base_covariances, logs = group.base_covariances(rows)
     log_weights = rows.log_shares - 0.5 * logs
     size = max(
-        16, NUMBERS_PER_BLOCK // (n_components * form.base.size)
+        16, NUMBERS_PER_BLOCK // (n_components * group.base_precisions.size)
     )  # by the size of the table alone
-    firsts = range(0, form.rows.size, size)
+    firsts = range(0, group.rows.size, size)
     results: list[Any] = [None] * len(firsts)
 
     def solve_block(k: int) -> Any:
         first = firsts[k]
-        block = form.rows[first : first + size]
-        starts = form.starts[first : first + block.size + 1]
+        block = group.rows[first : first + size]
+        starts = group.starts[first : first + block.size + 1]
 
         def solve(f_sums: Array, variances: Array) -> tuple[Array, Array, Array]:
             deviations = table.values[block] - rows.means[:, None]
             gradients = table.precisions[block] * deviations
-            if form.sign > 0.0:
+            if group.sign > 0.0:
                 right_sides, solutions = deviations, np.zeros_like(gradients)
                 squares = np.zeros(gradients.shape[:2])
             else:
@@ -379,9 +399,9 @@ def map_blocks(
             longest = int(np.max(np.diff(starts), initial=0))
             work = np.empty((n_components, longest**2))
             solve_rows(
-                starts, form.places, form.roots,
-                form.differs_from_previous[first : first + block.size],
-                form.sign, base_covariances, log_weights, squares, right_sides, solutions, work,
+                starts, group.places, group.root_differences,
+                group.differs_from_previous[first : first + block.size],
+                group.sign, base_covariances, log_weights, squares, right_sides, solutions, work,
                 evidence, weights, f_sums, variances,
             )  # fmt: skip
             return solutions, evidence, weights

@@ -67,7 +67,7 @@ def picture_of(
     return decorate
 
 
-def axes_for(name: str, ax: object, size: tuple[float, float]) -> "Axes":
+def axes_for(name: str, ax: Any, size: tuple[float, float]) -> Any:
     """Return the given axes, or those of a new figure of pyplot, which notebooks show."""
     try:
         from matplotlib import pyplot as plt

@@ -27,7 +27,7 @@ from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import (
     Conditionals,
     Expectation,
-    Incomplete,
+    IncompleteRows,
     RowMixture,
     expectation,
     moments_of,
@@ -167,7 +167,7 @@ class RowsParameters(EMParameters[Expectation]):
         with np.errstate(divide="ignore"):
             return np.log(self.shares)
 
-    def expectation(self, table: Incomplete) -> Expectation:
+    def expectation(self, table: IncompleteRows) -> Expectation:
         """The expectations over rows of which the next step follows."""
         return expectation(table, self.expected)
 
@@ -175,7 +175,7 @@ class RowsParameters(EMParameters[Expectation]):
         """The parameters after a step."""
         return self.prior.m_step(moments, self.means)
 
-    def moments(self, table: Incomplete) -> tuple[Array, Array]:
+    def moments(self, table: IncompleteRows) -> tuple[Array, Array]:
         """Mean and variance of z (n x d) on which the evidence lower bound rests."""
         cells = self.expected.conditionals(table)
         return moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
@@ -257,7 +257,7 @@ class RowsPosterior:
     ----------
     components : RowMixture or LowRankRows
         The distribution of a new row.
-    table : Incomplete
+    table : IncompleteRows
         The observed numbers and their precisions.
     responsibilities : array (n x C)
         The probability that a row is of a component.
@@ -276,7 +276,7 @@ class RowsPosterior:
     """
 
     components: RowMixture | LowRankRows
-    table: Incomplete
+    table: IncompleteRows
     responsibilities: Array
     evidence: float
     history: tuple[float, ...] = ()
@@ -362,7 +362,7 @@ class RowsPosterior:
                 continue
             z = mixture.draws(c, row.size, rng)
             x = z + noise_deviations[row] * rng.standard_normal((row.size, d))
-            drawn_table = Incomplete.of(x, table.precisions[row], table.variances)
+            drawn_table = IncompleteRows.of(x, table.precisions[row], table.variances)
             means = mixture.centred(c).conditionals(drawn_table).means[0]
             drawn[draw, row] = cells.means[c, row] + z - means
         if self.variance_exponents is None and self.variance_inflation is None:
@@ -381,7 +381,7 @@ class RowsPosterior:
         precisions : array (n x d) or (d,)
             One over the variance of the noise; 0 where missing.
         """
-        table = Incomplete.of(values, precisions, self.table.variances)
+        table = IncompleteRows.of(values, precisions, self.table.variances)
         _, responsibilities = self.components.evidence(table)
         return attrs.evolve(self, table=table, responsibilities=responsibilities)
 
@@ -391,7 +391,7 @@ class RowsPosterior:
         For pseudo-observations, which change with the posterior of z. ``evidence`` is that of the
         parameters before the step.
         """
-        table = Incomplete.of(values, precisions, self.table.variances)
+        table = IncompleteRows.of(values, precisions, self.table.variances)
         if self.parameters is None:
             return posterior_given(table, self.components)
         after, evidence = self.parameters.step(table)
@@ -477,7 +477,7 @@ def variance_exponents_of(squares: Array, variances: Array) -> Array:
 
 
 def posterior_given(
-    table: Incomplete,
+    table: IncompleteRows,
     components: RowMixture | LowRankRows,
     parameters: EMParameters[Any] | None = None,
     history: tuple[float, ...] = (),
@@ -503,7 +503,7 @@ def rows_of_gaussian(
     covariance : array (d x d)
         Positive definite.
     """
-    table = Incomplete.of(values, precisions, np.diag(covariance))
+    table = IncompleteRows.of(values, precisions, np.diag(covariance))
     return posterior_given(table, RowMixture(np.zeros(1), mean[None], covariance[None]))
 
 
@@ -553,7 +553,7 @@ def fit_rows(
     means, variances = first_moments(values, precisions)
     initial_rows = INITIAL_PRIOR_ROWS if prior_rows is None else prior_rows
     strength = initial_rows, prior_rows is None
-    all_rows = Incomplete.of(values, precisions, variances)
+    all_rows = IncompleteRows.of(values, precisions, variances)
     table = all_rows.take(observed)
     start_parameters = None if start is None else start.parameters
     wide_table = is_wide(observed.size, values.shape[1])
@@ -590,13 +590,13 @@ def fit_rows(
 
 
 def best_n_components(
-    table: Incomplete, prior: RowsPrior, tol: float, max_steps: int, seed: int
+    table: IncompleteRows, prior: RowsPrior, tol: float, max_steps: int, seed: int
 ) -> int:
     """The number of components by the log density of numbers that are held out."""
     numbers = np.where(table.precisions > 0.0, table.values, np.nan)
     held_out, tol = drawn_from_columns(numbers, seed), TRIAL_TOL_RATIO * tol
     remaining = held_out.remaining({BLOCK_NAME: numbers})[BLOCK_NAME]
-    training = Incomplete.of(remaining, table.precisions, table.variances)
+    training = IncompleteRows.of(remaining, table.precisions, table.variances)
     held = held_out.values[BLOCK_NAME]
     single, _ = fit_one_component(training, prior.without_rows, tol, max_steps)
     best, highest, n_worse = 1, log_density(table, held, training, single), 0
@@ -630,7 +630,7 @@ def drawn_from_columns(numbers: Array, seed: int) -> HeldOut:
 
 
 def log_density(
-    table: Incomplete, held: Held, training: Incomplete, parameters: RowsParameters
+    table: IncompleteRows, held: Held, training: IncompleteRows, parameters: RowsParameters
 ) -> float:
     """The log density of held-out numbers given what else is observed of their rows, summed."""
     rows, columns = held.rows, held.columns
@@ -644,7 +644,7 @@ def log_density(
 
 
 def fit_one_component(
-    table: Incomplete, begin: ParametersT, tol: float, max_steps: int
+    table: IncompleteRows, begin: ParametersT, tol: float, max_steps: int
 ) -> tuple[ParametersT, tuple[float, ...]]:
     """The parameters of one component by variational EM, and the history of the evidence bound.
 
@@ -676,7 +676,7 @@ def first_moments(values: Array, precisions: Array) -> tuple[Array, Array]:
 
 
 def parameters_of_clusters(
-    table: Incomplete, single: RowsParameters, number: int, seed: int
+    table: IncompleteRows, single: RowsParameters, number: int, seed: int
 ) -> RowsParameters:
     """Several components at the clusters of the rows that one Gaussian fills."""
     from sklearn.cluster import KMeans  # only here: importing it is slow

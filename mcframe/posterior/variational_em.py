@@ -10,7 +10,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError
 from mcframe.numerics.low_rank_rows import LowRankRows
-from mcframe.numerics.row_mixtures import Incomplete, RowMixture
+from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
 from mcframe.runtime.progress import current
 
 # How many times longer an extrapolation is than the last one, until one lowers the evidence.
@@ -46,7 +46,7 @@ class EMParameters(ABC, Generic[MomentsT]):
         """The degrees of freedom of the covariance of each component (C,)."""
 
     @abstractmethod
-    def expectation(self, table: Incomplete) -> MomentsT:
+    def expectation(self, table: IncompleteRows) -> MomentsT:
         """The expectations over rows of which the next step follows."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ class EMParameters(ABC, Generic[MomentsT]):
         """The Kullback-Leibler divergence from the prior."""
 
     @abstractmethod
-    def moments(self, table: Incomplete) -> tuple[Array, Array]:
+    def moments(self, table: IncompleteRows) -> tuple[Array, Array]:
         """Mean and variance of z (n x d) on which the evidence lower bound rests."""
 
     @abstractmethod
@@ -69,7 +69,7 @@ class EMParameters(ABC, Generic[MomentsT]):
         """The evidence lower bound, at the moments of rows under these parameters."""
         return float(np.sum(moments.evidence)) - self.divergence()
 
-    def step(self, table: Incomplete) -> tuple[Self, float]:
+    def step(self, table: IncompleteRows) -> tuple[Self, float]:
         """The parameters after a step, and the evidence lower bound before it."""
         moments = self.expectation(table)
         return self.m_step(moments), self.bound(moments)
@@ -171,7 +171,7 @@ class EvaluatedRows(Generic[MomentsT]):
 
 
 def variational_em(
-    table: Incomplete, parameters: ParametersT, tol: float, max_steps: int
+    table: IncompleteRows, parameters: ParametersT, tol: float, max_steps: int
 ) -> tuple[ParametersT, tuple[float, ...]]:
     """Parameters after the steps of variational EM, and the history of the evidence lower bound.
 

@@ -19,7 +19,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.inverse_wishart import digammas, divergence, log_gammas
 from mcframe.numerics.low_rank_rows import LowRankRows
-from mcframe.numerics.row_mixtures import Incomplete
+from mcframe.numerics.row_mixtures import IncompleteRows
 from mcframe.posterior.variational_em import EMParameters
 
 # Tables of at most so many columns have a full covariance, which is as fast.
@@ -181,7 +181,7 @@ class WideParameters(EMParameters[WideMoments]):
         d, [degrees], [count] = self.prior.mean.size, self.degrees, self.counts
         return self.rows_with(float((1.0 + 1.0 / count) / (degrees - d - 1.0)))
 
-    def expectation(self, table: Incomplete) -> WideMoments:
+    def expectation(self, table: IncompleteRows) -> WideMoments:
         """The posterior of the rows, of independent numbers, and their part of the bound.
 
         The bound is below the evidence by the divergence of independent numbers from the exact
@@ -205,7 +205,7 @@ class WideParameters(EMParameters[WideMoments]):
         """The parameters after a step."""
         return self.prior.m_step(moments)
 
-    def moments(self, table: Incomplete) -> tuple[Array, Array]:
+    def moments(self, table: IncompleteRows) -> tuple[Array, Array]:
         """Mean and variance of z (n x d) on which the evidence lower bound rests."""
         means = self.expectation(table).means
         return means, 1.0 / (self.expected.precisions + table.precisions)

@@ -12,7 +12,7 @@ from mcframe.contracts.errors import UnobservedWarning
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import HeldOut
 from mcframe.model.transforms import AffineUnits
-from mcframe.numerics.row_mixtures import Incomplete, moments_of
+from mcframe.numerics.row_mixtures import IncompleteRows, moments_of
 from mcframe.posterior.answer import posterior
 from mcframe.posterior.joint import NOISE_SHARE
 from mcframe.posterior.rows import RowsPosterior, fit_rows, student_variance_inflation
@@ -218,7 +218,7 @@ class RowsFold:
             values = standard[places]
             held_out = self.co_masked(values, columns[first : first + size], rows[places])
             seen = held_out.remaining({NUMBERS_BLOCK: values})[NUMBERS_BLOCK]
-            table = Incomplete.of(seen, self.precisions(), posterior.table.variances)
+            table = IncompleteRows.of(seen, self.precisions(), posterior.table.variances)
             conditional = posterior.components.conditionals(table)
             moments = moments_of(
                 conditional.responsibilities.T[:, :, None],
