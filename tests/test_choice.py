@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.backends import BACKENDS, CANDIDATES, FirstOrder, able, choose
+from mcframe.backends import BACKENDS, CANDIDATES, FirstOrder, able, choose, reference
 from mcframe.backends.choice import MAX_OPERATIONS_PER_ENTRY
 from mcframe.backends.reference import in_words
 from mcframe.compile import CompiledProblem, compiling
@@ -300,3 +300,27 @@ def test_a_class_is_called_as_the_user_writes_it():
     classes = {name: type(word).__name__.lower() for name, word in adapted.items()}
     assert classes.pop("factored") == "factoreddescent"
     assert all(name == cls for name, cls in classes.items())
+
+
+def test_the_estimate_of_a_reference_counts_all_its_answers(monkeypatch):
+    """Where none meets the tolerance: SCS briefly and at length, Clarabel in several units."""
+    x = np.random.default_rng(0).standard_normal((4, 3))
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)])
+    compiled, asked = CompiledProblem(mc.Problem.bind(model, {"x": x})), []
+    opinion = reference.Reference.opinion
+
+    def inexact(solver, compiled, name, *arguments):
+        point, certificate, _ = opinion(solver, compiled, name, *arguments)
+        asked.append((name, solver.max_iters))
+        return point, attrs.evolve(certificate, bound=certificate.bound - 1.0), True
+
+    monkeypatch.setattr(reference.Reference, "opinion", inexact)
+    solver = mc.Reference()
+    solver.opinions(compiled, 1e-6, np.inf)
+    by_clarabel = sum(name == "CLARABEL" for name, _ in asked)
+    assert by_clarabel == 1 + len(reference.POWERS_OF_OBJECTIVE)
+    few, many = (reference.estimate(compiled.problem, n) for n in (1e-9, 1e4))
+    assert few.most == pytest.approx(by_clarabel * 1e-9 * sum(x.shape) ** 6, rel=1e-3)
+    by_scs = [n for name, n in asked if name == "SCS"]
+    longer = (many.most - few.most) / (many.first - few.first)
+    assert longer == pytest.approx(sum(by_scs) / by_scs[0])

@@ -62,6 +62,74 @@ def test_a_fit_says_how_and_why_it_ended(options, status, reason, model, data, t
         assert again.reason is reason
 
 
+def quietly(*arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        return mc.fit(*arguments, **options)
+
+
+def ending_of(fit):
+    return fit.status, fit.reason
+
+
+def test_an_objective_that_falls_without_end_is_a_reason():
+    labels = np.where(np.random.default_rng(0).random((20, 8)) < 0.2, 1.0, np.nan)
+    risk = mc.RiskMixture(pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli())
+    falling = mc.Model([mc.Block("y", risk)], [mc.NuclearNorm(0.3)])
+    fit = quietly(falling, {"y": labels}, backend="factored")
+    assert ending_of(fit) == (Status.UNBOUNDED, StopReason.FALLS_WITHOUT_END)
+
+
+def test_a_stationary_point_is_a_reason():
+    labels = np.where(np.random.default_rng(0).random((20, 8)) < 0.3, 1.0, np.nan)
+    risk = mc.RiskMixture(
+        pu=1.0, missing_rate=0.5, likelihood=mc.Bernoulli("probit"), nonconvex=True
+    )
+    nonconvex = mc.Model([mc.Block("y", risk)], [mc.NuclearBall(3.0)])
+    fit = quietly(nonconvex, {"y": labels})
+    assert ending_of(fit) == (Status.LOCAL, StopReason.STATIONARY)
+
+
+def test_time_is_a_reason(model, data):
+    fit = quietly(model, data, backend="proximal", tol=1e-13, max_seconds=1e-9)
+    assert ending_of(fit) == (Status.TIME_LIMIT, StopReason.TIME)
+
+
+def test_a_rule_of_the_solver_is_a_reason(model, data):
+    fit = quietly(model, data, backend=mc.FPC(stopping="published"), tol=0.0)
+    assert ending_of(fit) == (Status.INTERRUPTED, StopReason.OWN_RULE)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (FloatingPointError("overflow"), StopReason.ARITHMETIC),
+        (np.linalg.LinAlgError("SVD did not converge"), StopReason.ARITHMETIC),
+        (MemoryError("64 GB"), StopReason.MEMORY),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_breaks_after_an_answer_is_a_reason(error, reason, model, data, monkeypatch):
+    step, steps = mc.Proximal.step, []
+
+    def breaks(solver, program, state):
+        steps.append(state)
+        if len(steps) > 12:  # the first certificate comes before
+            raise error
+        step(solver, program, state)
+
+    monkeypatch.setattr(mc.Proximal, "step", breaks)
+    fit = quietly(model, data, backend="proximal", tol=1e-15)
+    assert ending_of(fit) == (Status.INTERRUPTED, reason)
+
+
+def test_a_certificate_that_the_objective_contradicts_is_a_reason(model, data, monkeypatch):
+    objective = mc.Problem.objective
+    monkeypatch.setattr(mc.Problem, "objective", lambda *point: 2.0 * objective(*point))
+    fit = quietly(model, data, backend="proximal")
+    assert ending_of(fit) == (Status.INTERRUPTED, StopReason.CONTRADICTION)
+
+
 def test_files_without_a_reason_have_the_usual_one(model, data):
     fit = mc.fit(model, data)
     arrays, facts = serialize(fit, "fit")

@@ -17,7 +17,7 @@ from mcframe.compile.factor_rows import FactorRows
 from mcframe.contracts.likelihood import Parametric
 from mcframe.fitting.prediction import FittedRows
 from mcframe.numerics.operators import LowRank
-from mcframe.partitions import alternating_rows
+from mcframe.partitions import alternating_rows, partitioned_effects
 from mcframe.partitions.binding_rounds import bind_partitions
 from mcframe.partitions.executor import (
     OneByOne,
@@ -997,3 +997,26 @@ def test_the_answer_to_a_slab_fits(n_columns, width, n_slabs):
     assert sizes.max() - sizes.min() <= 1
     each = 8 * (width * (width + 1) // 2 + width)
     assert sizes.max() * each <= alternating_rows.EQUATION_BYTES or sizes.max() == 1
+
+
+def test_second_derivatives_are_asked_for_where_they_are_used(monkeypatch):
+    """Newton's steps of a loss that may be flat have the curvatures of its chords."""
+    asked = []
+    plain = partitioned_effects.second_derivatives
+
+    def counted(entries, effects, chord_share):
+        asked.append(chord_share)
+        return plain(entries, effects, chord_share)
+
+    monkeypatch.setattr(partitioned_effects, "second_derivatives", counted)
+    rng = np.random.default_rng(0)
+    for likelihood, with_chords in ((mc.Bernoulli(), True), (mc.Poisson(), False)):
+        block = mc.Block("x", likelihood, bias=True, row_effects=True, effects_weight=0.3)
+        model = mc.Model([block], [mc.NuclearNorm(1.0)])
+        labels = (rng.random((12, 5)) < 0.5).astype(float)
+        asked.clear()
+        in_parts = mc.fit(model, RowsInMemory({"x": labels}, 3))
+        assert asked
+        assert all(share > 0.0 for share in asked) == with_chords
+        together = mc.fit(model, {"x": labels})
+        assert in_parts.objective == pytest.approx(together.objective, rel=1e-5)

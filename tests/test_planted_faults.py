@@ -393,6 +393,14 @@ class KeepsItsWeight(mc.Ridge):
 
 
 @attrs.frozen
+class HalvesItsWeight(mc.Ridge):
+    """A path would fit at half of each weight that it says."""
+
+    def with_weight(self, weight):
+        return attrs.evolve(self, weight=weight / 2)
+
+
+@attrs.frozen
 class OtherPrior(mc.NuclearNorm):
     """Declares a prior whose parameters it does not have."""
 
@@ -444,6 +452,7 @@ def test_term_fault_is_caught(term):
         (CheapMaxNorm(0.5), "the expression is the definition"),
         (OptimisticMultipliers(2.0), "multipliers bound the conjugate"),
         (KeepsItsWeight(2.0), "the strength counts"),
+        (HalvesItsWeight(2.0), "the strength counts"),
         (OtherPrior(2.0), "a prior has its parameters"),
         (GaussianWithoutWeight(np.eye(4), weight=2.0), "a prior has its parameters"),
         (TwiceTheMultipliers(0.5), "the best factors reach the conjugate"),

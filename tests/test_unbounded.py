@@ -11,6 +11,8 @@ import mcframe as mc
 from mcframe.backends import Reference, eligibilities
 from mcframe.backends.reference import Silent
 from mcframe.compile import CompiledProblem
+from mcframe.compile.penalty import NoPenalty
+from mcframe.numerics.operators import LowRank
 
 from .strategies import ROUGH, SMOOTH, falling_models, planted_sets
 
@@ -156,3 +158,8 @@ def test_what_conic_solvers_agree_on_is_not_believed_against_a_proof(status, mon
         assert "which is no proof of anything" in str(raised.value)
 
     holds()
+
+
+def test_no_penalty_grows_along_no_direction():
+    direction = LowRank(np.ones((4, 1)), np.ones((3, 1)))
+    assert NoPenalty().recession(direction) == 0.0

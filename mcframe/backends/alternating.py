@@ -324,8 +324,8 @@ def parabola_minimiser(before: float, current: float, after: float) -> float:
 # Sweeps of the large columns have converged where one lowers the objective by less than this,
 # relatively, or after so many: columns with small singular values converge slowly from there on.
 SWEEP_TOLERANCE, MAX_SWEEPS = 2e-5, 10
-# The gap over the remaining decrease of the objective, both relative. The error of the gradient
-# goes with the root of that decrease: 23 to 29 were measured on 100,000 x 10,000 with 5e6 entries.
+# The gap over the remaining decrease of the objective, both relative: the error of the gradient
+# goes with the root of that decrease.
 GAP_PER_DECREASE = 30.0
 # The stages of an iteration, by the names that checkpoints hold.
 STAGES: dict[str, Callable[[Program, AlternatingState], None]] = {

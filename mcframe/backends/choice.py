@@ -31,15 +31,14 @@ from mcframe.runtime.progress import current
 BackendLike = str | Backend | Solver[Program, Any]
 
 # Operations of decomposing a Z written out, n d min(n, d) for n x d, for each observed entry:
-# above so many the solvers that work on factors and entries come first. Anything from 8,000 to
-# 20,000 chose as well on the problems of ``examples/benchmarks/choosing.py``.
+# above so many the solvers that work on factors and entries come first.
 MAX_OPERATIONS_PER_ENTRY = 10_000
 # A backend makes so many iterations before the next one may replace it, twice as many after each
 # change. It goes on if twice as many again would suffice. All backends together then make only a
 # few times the iterations of the best one.
 ITERATIONS_PER_TURN = 500
-# The most seconds, as estimated, of a reference that is asked where others make little progress;
-# and of one that is asked where the first of them does, before the others have a turn.
+# The most seconds, as estimated, until the first answers of a reference that is asked where others
+# make little progress, and of one that is asked where the first of them does, before the others.
 MAX_REFERENCE_SECONDS, QUICK_REFERENCE_SECONDS = 20.0, 1.0
 # Certificates without a feasible point after which such a reference is asked.
 MAX_INFEASIBLE_CERTIFICATES = 2
@@ -339,10 +338,10 @@ def solve_in_turn(
 
 
 def reference_seconds(compiled: CompiledProblem, backends: Sequence[Backend]) -> float:
-    """The most seconds, as estimated, of the reference; infinite if it is none of these."""
+    """Seconds, as estimated, until the reference answers; infinite if it is none of these."""
     references = (backend for backend in backends if isinstance(backend, Reference))
     return min(
-        (estimate(compiled.problem, r.max_iters).most for r in references), default=math.inf
+        (estimate(compiled.problem, r.max_iters).first for r in references), default=math.inf
     )
 
 

@@ -38,9 +38,7 @@ MAX_DENSE_ORDER, LANCZOS_STEPS = 300, 200
 FIRST_STEP_RATIO = 0.1
 # Moves that a pause keeps of those that a direction is made of.
 SAVED_PAIRS = 5
-# Rows turn as if their multipliers were at least this share of the mean. Steps of a mixture of
-# risks on MovieLens to a gap of 1e-3: 52 with 1, 55 with 0.4, 85 with rows alike; with 0.005 the
-# objective after 80 is no closer than with rows alike.
+# Rows turn as if their multipliers were at least this share of the mean.
 MIN_ROTATION_MULTIPLIER = 1.0
 # A multiplier that scales its row counts as at least this share of the mean.
 MIN_SCALING_MULTIPLIER = 1e-3

@@ -24,9 +24,7 @@ from mcframe.runtime.machine import check_time, matmul
 # ends them: a proximal step then gains more than further conjugate gradient steps.
 MAX_CG_STEPS, CG_TOLERANCE = 10, 0.1
 # The least singular value, in units of the weight, of pairs of singular vectors of the gradient in
-# the complement of Z that the preconditioner has. On 1,000 x 600 at rank 276 steps for a gap of
-# 2e-7 were as many with 0.3 (all) as with 0.93; without any the gap was 100 times as large after
-# so many.
+# the complement of Z that the preconditioner has.
 MIN_PAIR_LENGTH = 0.9
 # The curvature of a pair counts as at least this share of that of one of its vectors alone.
 MIN_PAIR_CURVATURE = 0.02
@@ -244,13 +242,12 @@ CURVATURE_WINDOW = 10
 # The trial never falls below this fraction of the proven bound.
 MIN_CURVATURE_SHARE = 1e-6
 # A Newton step is tried once the rank has changed by no more than this share in each of so many
-# steps; after one that failed, in twice as many. On 1,000 x 600 at rank 276 Newton steps after two
-# such steps led no further than the next proximal step did.
+# steps; after one that failed, in twice as many.
 MAX_RANK_CHANGE, STEPS_BEFORE_NEWTON = 0.03, 4
 # A Newton step that is longer than so many times Z is not tried: no optimum is nearby.
 MAX_NEWTON_LENGTH = 10.0
 # The gap over the residual times the nuclear norm over the objective: the ratio of the spectral to
-# the Frobenius norm of the gradient's residual. On 1,000 x 600 it was 0.02 to 0.2, 0.05 mostly.
+# the Frobenius norm of the gradient's residual.
 GAP_PER_RESIDUAL = 0.05
 
 

@@ -74,11 +74,13 @@ FALSE_RAY_MESSAGE = "unbounded, though the objective does not fall along its dir
 class Estimate:
     """Size of a reference: the order of the semidefinite cone, seconds, gigabytes.
 
-    ``seconds`` are those of most problems, ``most`` those up to the limit on iterations.
+    ``seconds`` are those of most problems, ``first`` those of the first answers, up to the first
+    limit on iterations, and ``most`` those of all answers where none meets the tolerance.
     """
 
     order: int
     seconds: float
+    first: float
     most: float
     gigabytes: float
 
@@ -107,12 +109,16 @@ def estimate(problem: Problem, max_iters: float) -> Estimate:
     an_iteration = 5e-5 + 2e-7 * order**2 + 1e-9 * order**3 + 1e-6 * numbers
     wide = any(block.likelihood.width > 1 for block in problem.model.blocks)
     iterations = TYPICAL_ITERATIONS_WIDE if wide else TYPICAL_ITERATIONS
+    first_run, whole_run = FIRST_RUN_SHARE * max_iters * an_iteration, max_iters * an_iteration
+    first, most = first_run, first_run + whole_run
     if order <= MAX_CLARABEL_ORDER:
-        most = FIRST_RUN_SHARE * max_iters * an_iteration + 1e-9 * order**6
+        by_clarabel = 1e-9 * order**6
+        first += by_clarabel
+        most += (1 + len(POWERS_OF_OBJECTIVE)) * by_clarabel
     else:
-        most = (1.0 + FIRST_RUN_SHARE) * max_iters * an_iteration
+        first = most
     gigabytes = (60.0 * order**2 + 400.0 * numbers) * 8 / 1e9
-    return Estimate(order, 0.05 + iterations * an_iteration, most, gigabytes)
+    return Estimate(order, 0.05 + iterations * an_iteration, first, most, gigabytes)
 
 
 def in_words(seconds: float) -> str:

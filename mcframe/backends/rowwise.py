@@ -297,6 +297,7 @@ def batches(n_rows: int, numbers: float) -> Iterator[slice]:
         yield slice(first, min(first + size, n_rows))
 
 
+# Newton steps of a batch of rows, at most.
 MAX_STEPS = 300
 # A row has settled where a step is shorter than this relative to its scores.
 STEP_TOLERANCE = 1e-13

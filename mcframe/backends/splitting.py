@@ -32,19 +32,17 @@ MIN_STEPS_TO_DOUBLE, MIN_STEPS_SHARE = 20, 0.25
 # A part whose multiplier makes so small a share of the update is not slow: the rest of its
 # violation is due to the inner problem, which was not solved exactly.
 MINOR_UPDATE_SHARE = 0.1
-# A smooth loss counts as stiff if its curvature is so many times the stiffness of a balanced copy.
-# On five Gaussian tables of 240 to 20,000 cells proximal gradients took fewer iterations up to 80
-# times, and more from 240 times on: 4 times as many at 1,000 times, and hundreds of times at 1e5.
+# A smooth loss counts as stiff if its curvature is so many times the stiffness of a balanced copy:
+# proximal gradients take more iterations from there on.
 STIFF_CURVATURE_RATIO = 500.0
 # The first stiffness relative to the curvature of the smooth part, and the largest one relative to
 # the first.
 INITIAL_STIFFNESS_RATIO, MAX_STIFFNESS_GROWTH = 0.3, 1e6
 # What a first-order solver holds at its peak, certificate included, in numbers of 8 bytes: per
-# entry of Z, and per observed entry. Measured on 2000 x 500 with 2 % and 30 % observed.
+# entry of Z, and per observed entry.
 NUMBERS_PER_CELL = 7.5
 NUMBERS_PER_ENTRY = 10.0
-# The same for one that holds no dense matrix, per observed entry: 16 were measured on
-# 100,000 x 10,000 with 0.5 % observed.
+# The same for one that holds no dense matrix, per observed entry.
 SPARSE_NUMBERS_PER_ENTRY = 20.0
 # The state of an inner solver.
 InnerState = RetargetedState[Program, Evaluation]

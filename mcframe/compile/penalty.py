@@ -239,6 +239,10 @@ class NoPenalty(Penalty):
         """0."""
         return 0.0
 
+    def recession(self, moved: LowRank) -> float:
+        """0: R does not grow along any direction."""
+        return 0.0
+
     def factors_of(self, dense: Array) -> LowRank:
         """Z in the factors of its singular value decomposition."""
         return LowRank.of(dense)

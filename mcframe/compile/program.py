@@ -25,11 +25,8 @@ from mcframe.numerics.unlabeled import ImplicitLoss, ImplicitLossAt
 
 # Z is kept in factors if at most this share of its cells is observed, and if the table is large:
 # for solvers that work on factors from so many rows plus columns, for others from so many cells.
-# Measured: alternation is faster with gradients at the entries at any share (2 times on 950 x 900
-# with 3 % observed, 2.5 times on 2,500 x 2,000 with 15 %, 1.1 times on 1,000 x 600 with 30 %).
-# Proximal gradients are up to 1.8 times as fast dense up to a million cells. Their Newton steps
-# need a dense Z: on 1,500 x 900 with a tenth observed they reach 1e-6 in 0.4 of the time of
-# alternation, which is ahead on 2,000 x 1,500.
+# Alternation is faster with gradients at the entries at any size, proximal gradients, whose Newton
+# steps need a dense Z, from some million cells on.
 SPARSE_SHARE, SMALL_TABLE_ORDER, SMALL_TABLE_CELLS = 0.1, 400, 2_000_000
 # Above so many cells Z is never written out; above so many operations for a Gram matrix, factors
 # and certificates do without it.

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from mcframe.compile.equations import EffectSquares, SquaresAt
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.rounding import EPS
 from mcframe.runtime.machine import check_time
 
@@ -255,8 +256,7 @@ CHORD_SHARE = 0.1
 # Up to so many effects that equations tie to each other their system is written out: beside heavy
 # equations conjugate gradients leave much of it.
 MAX_DENSE_EFFECTS = 1_500
-# Up to so many classes Newton's systems, one for each column, are written out and solved: K
-# products make them, while conjugate gradients took six in the mean for K = 4.
+# Up to so many classes Newton's systems, one for each column, are written out and solved.
 MAX_DENSE_CLASSES = 12
 # Steps of conjugate gradients, at most. A residual that has grown by ``DIVERGED_RATIO`` is
 # amplified rounding.
@@ -426,10 +426,15 @@ def line_search(
     return trial, tried
 
 
+def takes_chords(likelihood: Likelihood) -> bool:
+    """True for a loss that may be flat: Newton's steps count the curvature of its chords."""
+    return bool(np.isfinite(likelihood.curvature)) and not likelihood.quadratic
+
+
 def newton_step(objective: ObjectiveAt, likelihood: Any) -> Array:
     """The step to where the gradient vanishes to first order, shorter where a loss may be flat."""
     design = objective.design
-    if np.isfinite(likelihood.curvature) and not likelihood.quadratic:
+    if takes_chords(likelihood):
         share = CHORD_SHARE * objective.relative_gradient
         curvature = objective.sums.find_curvature(chord_share=share)
     else:

@@ -147,31 +147,41 @@ def expression_is_definition(term: Term, points: list[Array]) -> None:
 
 @law_of(TERM_LAWS, "the strength counts")
 def strength_counts(term: Term, points: list[Array]) -> None:
-    """Twice the weight is twice the value; twice the radius is the same set, twice as large."""
-    ball: Any = term
-    single: Term | None = term
-    double: Term | None = None
-    size, power = 1.0, 2.0
+    """Twice the weight is twice the value; twice the radius is the same set, twice as large.
+
+    And the term itself has the weight that it says.
+    """
+    itself: Any = term
+    fields = [field.name for field in attrs.fields(type(itself))]
     if isinstance(term, Regularizer):
         single, double = term.with_weight(1.0), term.with_weight(2.0)
-    elif "radius" in [field.name for field in attrs.fields(type(ball))]:
-        double, size, power = attrs.evolve(ball, radius=2 * ball.radius), 2.0, 1.0
-    if single is None or double is None:
-        return
+        if single is not None and double is not None:
+            stronger_counts(single, double, points, power=2.0)
+            if "weight" in fields and itself.weight is not None:
+                stronger_counts(single, term, points, power=itself.weight)
+    elif "radius" in fields:
+        double = attrs.evolve(itself, radius=2 * itself.radius)
+        stronger_counts(term, double, points, size=2.0)
+
+
+def stronger_counts(
+    single: Term, double: Term, points: list[Array], *, size: float = 1.0, power: float = 1.0
+) -> None:
+    """Values at ``size`` times a point are ``power`` times those of the single strength."""
     for point in points[:-1]:
         wanted = power * single.value(point)
-        close(double.value(size * point), wanted, 1e-9, "value at twice the strength")
+        close(double.value(size * point), wanted, 1e-9, "value at another strength")
         if isinstance(single, Prox) and isinstance(double, Prox):
             once, twice = single.prox(point, 2.0)[0], double.prox(size * point, 2.0 / power)[0]
-            close(twice, size * once, 1e-9, "prox at twice the strength")
+            close(twice, size * once, 1e-9, "prox at another strength")
     if isinstance(single, Factored) and isinstance(double, Factored):
         for stacked in stacked_samples(points):
             wanted = power * single.of_factors(stacked)
             larger = np.sqrt(size) * stacked
-            close(double.of_factors(larger), wanted, 1e-9, "value of factors, twice the strength")
+            close(double.of_factors(larger), wanted, 1e-9, "value of factors at another strength")
             once = single.prox_factors(stacked, 2.0)
             twice = double.prox_factors(larger, 2.0 / power)
-            close(twice, np.sqrt(size) * once, 1e-9, "prox of factors, twice the strength")
+            close(twice, np.sqrt(size) * once, 1e-9, "prox of factors at another strength")
 
 
 @law_of(TERM_LAWS, "a prior has its parameters")

@@ -31,8 +31,8 @@ from mcframe.numerics.gaussian_bounds import (
 PROBABILITY_ROUNDING = 1e-12
 # From so many complete rows on, columns with one 1 a row are taken for one variable.
 LEAST_ONE_HOT_ROWS = 5
-# Up to so many classes sums and maxima over them go class by class: along a short last axis numpy
-# takes four times as long.
+# Up to so many classes sums and maxima over them go class by class, which numpy does faster than
+# along a short last axis.
 LOOPED_CLASSES = 16
 
 

@@ -305,7 +305,7 @@ UNSHIFTED_EXCESS = 1e-5
 # The share of a gap that a first shift of its multipliers costs.
 SHIFT_GAP_SHARE = 0.01
 # Up to this many rows and columns together multipliers are improved to the optimum unasked; up to
-# the second number for a certificate. A step takes 0.1 s for 600, 0.5 s for 1000 of them.
+# the second number for a certificate.
 POLISHED_ORDER, LARGEST_POLISHED = 400, 1000
 # They are improved where more than this share of the gap is theirs; and where a bound is aimed at
 # that lies at least so far on the way from the final value of the ascent to the bound without.

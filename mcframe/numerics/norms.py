@@ -93,8 +93,8 @@ LEAST_EXCESS = 1e-9
 # How far above it at most, and by which ratio less from one place to the next; and the terms of
 # Taylor's series that bound a function in between.
 LARGEST_EXCESS, EXCESS_RATIO, TAYLOR_TERMS = 10.0, 0.8, 24
-# Steps before the first bound, between two bounds, and at most.
-FIRST_STEPS, STEPS_BETWEEN_BOUNDS, MOST_STEPS = 10, 10, 150
+# Steps before the first bound and between two bounds, and at most.
+STEPS_BETWEEN_BOUNDS, MOST_STEPS = 10, 150
 # A bound that further steps would lower by less than this, relatively, is left as it is.
 LEAST_IMPROVEMENT = 1e-7
 # New columns shorter than this relative to their image are rounding: the space is exhausted
@@ -267,7 +267,7 @@ class Lanczos:
         third at most what the upper one exceeds ``aim`` by, but 150 steps at most.
         """
         tol, near = max(tol, LEAST_IMPROVEMENT), aim if np.isfinite(aim) else 0.0
-        self.advance(max(FIRST_STEPS - self.steps, 0))
+        self.advance(max(STEPS_BETWEEN_BOUNDS - self.steps, 0))
         while True:
             least, most = self.bounds()
             close = most <= max((1.0 + tol) * max(least, near), enough)

@@ -262,8 +262,7 @@ def as_operator(matrix: Any) -> Operator:
     return matrix if isinstance(matrix, Operator) else Dense(np.asarray(matrix))
 
 
-# From so many multiplications on the compiled loop pays for being loaded: it takes a tenth of the
-# time, 3 ms less here.
+# From so many multiplications on the compiled loop pays for being loaded.
 COMPILED_MULTIPLICATIONS = 300_000
 # A column whose singular value is below this relative to the largest is dropped.
 NEGLIGIBLE_SINGULAR_VALUE = 1e-10

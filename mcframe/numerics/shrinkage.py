@@ -19,7 +19,7 @@ GRAM_THRESHOLD = 1e-4
 # A Cholesky factor whose diagonal spans less than this leaves a basis orthonormal to 1e-10.
 LEAST_CHOLESKY_RATIO = 1e-3
 # Below this smaller side all eigenvectors of a Gram matrix take less time than the bookkeeping of
-# a block; a singular value decomposition takes 1.1 (square) to 4 times as long as they do.
+# a block, and than a singular value decomposition.
 SMALL_SIDE = 64
 # The degree of a filter is at most this.
 LARGEST_DEGREE = 8

@@ -240,8 +240,7 @@ class ByEffect:
         return ByEffect(sums, self.n_biases, self.n_intercepts)
 
 
-# How many arrays of numbers a partition keeps. With one less a fit finds 1.7 to 2 times as many of
-# them anew, with twice as many 3 to 7 % fewer: of all kinds of losses, with effects or not.
+# How many arrays of numbers a partition keeps; with fewer a fit finds many of them anew.
 ARRAYS_KEPT = 4
 # What a compiled partition holds of an entry: 8 bytes of its row and column, 12 of its two orders
 # besides, 8 of its value, and the numbers above.

@@ -18,7 +18,14 @@ from mcframe.compile.effects import (
     ridge_of,
 )
 from mcframe.compile.loss import EntryLoss
-from mcframe.compile.solving import Curvature, EntriesAt, SumsAt, best_effects, centre_gradients
+from mcframe.compile.solving import (
+    Curvature,
+    EntriesAt,
+    SumsAt,
+    best_effects,
+    centre_gradients,
+    takes_chords,
+)
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Parametric, ParametricBySums
@@ -201,9 +208,12 @@ class EntriesInParts:
         """The sums at some effects."""
         design, sharded = self.effects, self.effects.cut(effects)
         second = None
-        if design.tied:  # whose systems take several rounds
+        # Systems of tied effects take several rounds; those with chords have other curvatures.
+        chords = design.tied and takes_chords(design.likelihood)
+        if design.tied and not chords:
             second = self.z.changed(second_derivatives, self.entries, sharded, 0.0)
-        answers = design.partitions.sum(local_sums, self.entries, sharded, second)
+        arguments = self.entries, sharded, second, not chords
+        answers = design.partitions.sum(local_sums, *arguments)
         value, summands, negated, by_effect = answers
         gradient, sizes, *diagonal = by_effect.sums
 
@@ -289,14 +299,16 @@ def weighted(block_loss: Any, weights: Array) -> Curvature:
     return Curvature(block_loss.effects, lambda: weights)
 
 
-def local_sums(entries: EntriesAt, effects: Any, second: Array | None) -> tuple[Any, ...]:
+def local_sums(
+    entries: EntriesAt, effects: Any, second: Array | None, with_second: bool
+) -> tuple[Any, ...]:
     """Losses, their sizes, and predictors; gradient, sizes, and second derivatives by effect.
 
-    The latter where a number of z is an entry.
+    The latter where they are asked for and a number of z is an entry.
     """
     sums, design = entries.at(effects), entries.effects
     by_effect = [sums.gradient, sums.sizes]
-    if design.width == 1:
+    if with_second and design.width == 1:
         numbers = sums.curvature.numbers if second is None else second
         by_effect.append(design.sum_by_effect(numbers))
     reach = ElementwiseMin(np.asarray(-sums.reach))
