@@ -164,7 +164,9 @@ class Start:
     backend: str = ""
     paused: SolverCheckpoint | None = None
 
-    def state_of(self, solver: Solver[Program, Any], program: Program, rng: Any) -> State:
+    def state_of(
+        self, solver: Solver[Program, Any], program: Program, rng: np.random.Generator
+    ) -> State:
         """The solver's state at the start."""
         paused = self.paused
         if paused is None or paused.solver != solver:

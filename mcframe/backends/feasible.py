@@ -1,7 +1,7 @@
 """Moving an iterate into all hard constraints at once."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -11,6 +11,7 @@ from mcframe.compile import BlockLoss, BlockTerm, FactoredPenalty, Program
 from mcframe.compile.effects import EffectsRidge
 from mcframe.compile.penalty import split_rows
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.likelihood import Proximable
 from mcframe.contracts.term import Constraint, Factored, Sums
 from mcframe.likelihoods import Gaussian
 from mcframe.numerics.max_norm_bounds import factors_of
@@ -273,8 +274,9 @@ def linear_sets(program: Program) -> Linear | None:
     for k, block_loss in enumerate(program.loss.block_losses):
         if not block_loss.likelihood.indicator:
             continue
+        likelihood = cast("Proximable", block_loss.likelihood)
         ends = [
-            block_loss.likelihood.prox(
+            likelihood.prox(
                 np.full(block_loss.y.shape, far),
                 block_loss.y,
                 np.full(block_loss.y.shape, PROJECTION_STEP),
@@ -289,7 +291,7 @@ def linear_sets(program: Program) -> Linear | None:
             upper[cells] = np.minimum(
                 upper[cells], np.where(ends[1] == FAR_PREDICTOR, np.inf, ends[1] / scales)
             )
-        elif np.array_equal(*ends):
+        elif np.array_equal(ends[0], ends[1]):
             equations.add_entries(block_loss, cells, scales, ends[0], int(starts[k]))
         else:
             return None
@@ -503,7 +505,8 @@ def interpolation(program: Program, k: int) -> Projection:
         z = scales * joint.dense.ravel()[places]
         effects, moved = joint.effects[k], joint.dense.copy()
         predictor = block_loss.predictor(z, effects)
-        nearest = block_loss.likelihood.prox(
+        likelihood = cast("Proximable", block_loss.likelihood)
+        nearest = likelihood.prox(
             predictor, block_loss.y, np.full(predictor.shape, PROJECTION_STEP)
         )
         if effects is None:

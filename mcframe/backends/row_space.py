@@ -1,7 +1,7 @@
 """Rows that were not in a fit: what they may be, and the best of these for their own data."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -19,7 +19,7 @@ from mcframe.compile import (
 from mcframe.compile.loss import smoothed_block_loss
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.likelihood import Proximable
+from mcframe.contracts.likelihood import Likelihood, Proximable
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Term
 from mcframe.model import Problem
@@ -372,7 +372,8 @@ def bounds_of(n_rows: int, columns: slice, interval: Interval, start: int) -> Bl
     width = columns.stop - columns.start
     rows, columns_of_cells = np.divmod(np.arange(n_rows * width), width)
     part = slice(start, start + rows.size)
-    return BlockLoss(interval, 1.0, np.zeros(rows.size), rows, columns_of_cells, part)
+    likelihood = cast("Likelihood", interval)
+    return BlockLoss(likelihood, 1.0, np.zeros(rows.size), rows, columns_of_cells, part)
 
 
 def by_multipliers(losses: RowLosses) -> tuple[RowsAt, Mask]:

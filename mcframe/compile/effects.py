@@ -341,9 +341,10 @@ class EntryEffects(Effects):
         """z plus its effects."""
         return z if effects is None or not self.n_added else z + self.at_entries(effects)
 
-    def likelihood(self, likelihood: Any, effects: Array | None) -> Any:
+    def likelihood(self, likelihood: Likelihood, effects: Array | None) -> Likelihood:
         """The likelihood with its parameters, where these are what is solved for."""
-        return likelihood.with_parameters(effects) if self.layout.n_parameters else likelihood
+        parametric: Any = likelihood
+        return parametric.with_parameters(effects) if self.layout.n_parameters else likelihood
 
     @cached_property
     def counts(self) -> Array:

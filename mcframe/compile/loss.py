@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -90,7 +90,7 @@ class BlockLoss(BlockLossSummary):
     location y is the value minus offset and origin.
     """
 
-    likelihood: Any  # or what stands for one: its envelope, or bounds on predictors
+    likelihood: Likelihood  # or what stands for one: its envelope, or bounds on predictors
     scale: Array | float
     y: Array
     rows: IntArray
@@ -218,7 +218,7 @@ class BlockLoss(BlockLossSummary):
         """z (an ``offset_part``) plus the effects."""
         return self.effects.predictor(z, effects)
 
-    def at(self, effects: Array | None) -> Any:
+    def at(self, effects: Array | None) -> Likelihood:
         """The likelihood with its parameters, if it has any."""
         return self.effects.likelihood(self.likelihood, effects)
 
@@ -249,7 +249,7 @@ class BlockLoss(BlockLossSummary):
         """The factors of the losses of some entries, or the one of all."""
         return self.scale[part] if isinstance(self.scale, np.ndarray) else self.scale
 
-    def slices(self, likelihood: Any) -> Iterator[slice]:
+    def slices(self, likelihood: Likelihood) -> Iterator[slice]:
         """All entries in slices; at once for what is no likelihood, and may tie them together."""
         length = SLICE_ENTRIES if isinstance(likelihood, Likelihood) else max(self.y.size, 1)
         for first in range(0, self.y.size, length):
@@ -282,11 +282,12 @@ class BlockLoss(BlockLossSummary):
         """
         likelihood = self.at(effects)
         newton = isinstance(likelihood, TwiceDifferentiable) and self.width == 1
+        twice = cast("TwiceDifferentiable", likelihood)
         alike = isinstance(likelihood, Likelihood) and likelihood.quadratic
         if newton and alike and not (likelihood.reads_unlabeled or np.ndim(self.scale)) and z.size:
-            return np.asarray(self.scale * likelihood.second_derivative(z[:1], self.y[:1]))
+            return np.asarray(self.scale * twice.second_derivative(z[:1], self.y[:1]))
         if newton and not self.layout.n_parameters:
-            second = self.scale * likelihood.second_derivative(self.predictor(z, effects), self.y)
+            second = self.scale * twice.second_derivative(self.predictor(z, effects), self.y)
             bounded = np.isfinite(self.curvature)
             if highest is None:
                 highest = self.curvature if bounded else float(np.max(second, initial=0.0))
@@ -312,12 +313,13 @@ class BlockLoss(BlockLossSummary):
         """
         total = size = 0.0
         gradients, by_entry = self.by_entries(gradient), np.ndim(self.scale)
+        likelihood = cast("Conjugate", self.likelihood)
         for part in self.slices(self.likelihood):
             slice_gradients, factor = (
                 gradients[part],
                 self.stretch[part] if by_entry else self.scale,
             )
-            terms = self.likelihood.conjugate(slice_gradients / factor, self.y[part])
+            terms = likelihood.conjugate(slice_gradients / factor, self.y[part])
             terms = self.scale_of(part) * terms
             if self.offset is not None:
                 terms = terms - (slice_gradients * self.offset[part]).reshape(terms.size, -1).sum(
@@ -336,7 +338,8 @@ class BlockLoss(BlockLossSummary):
         if not self.has_conjugate() or self.width > 1:
             return np.full(2, np.inf if np.any(moved) else 0.0)
         predictor_moves = self.predictor(moved, effects)
-        limits = self.scale * self.likelihood.recession(predictor_moves, self.y)
+        likelihood = cast("Conjugate", self.likelihood)
+        limits = self.scale * likelihood.recession(predictor_moves, self.y)
         return np.array([np.sum(limits), np.sum(np.abs(limits))])
 
     def allowed_excess(self, gradient: Array) -> float:
@@ -425,7 +428,7 @@ class BlockLoss(BlockLossSummary):
     def nearest_gradient(self, gradient: Array) -> Array:
         """The nearest gradients (flat) at which the conjugate is finite."""
         gradients = self.by_entries(gradient)
-        likelihood: Conjugate = self.likelihood
+        likelihood = cast("Conjugate", self.likelihood)
         unscaled = gradients / self.stretch
         nearest = likelihood.nearest_gradient(unscaled, self.y)
         # What stays where it is stays to the last bit.
@@ -805,4 +808,4 @@ def smoothed_block_loss(
     loss = SmoothedLoss(
         block_loss.likelihood, step=scale / stiffness, shift=multiplier / stiffness
     )
-    return attrs.evolve(block_loss, likelihood=loss, scale=scale)
+    return attrs.evolve(block_loss, likelihood=cast("Likelihood", loss), scale=scale)

@@ -5,7 +5,7 @@ Whoever has the entries, in memory or in partitions, answers what ``EntriesAt`` 
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
@@ -14,7 +14,6 @@ import scipy.sparse as sp
 
 from mcframe.compile.equations import EffectSquares, SquaresAt
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.rounding import EPS
 from mcframe.runtime.machine import check_time
 
@@ -189,7 +188,31 @@ class EntriesAt:
         return effects
 
 
-def chord_curvatures(likelihood: Any, losses: Array, gradients: Array) -> Array:
+class LossFacts(Protocol):
+    """What Newton's steps ask of a loss of entries: a likelihood, or what stands for one."""
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether its second derivative is the same everywhere."""
+        ...
+
+    @property
+    def curvature(self) -> float:
+        """The largest second derivative."""
+        ...
+
+    @property
+    def infimum(self) -> float:
+        """The infimum of the loss."""
+        ...
+
+    @property
+    def length_scale(self) -> float:
+        """How far a predictor moves until second derivatives change."""
+        ...
+
+
+def chord_curvatures(likelihood: LossFacts, losses: Array, gradients: Array) -> Array:
     """The curvature of a parabola that rises from a loss's infimum to its value and gradient.
 
     With l the loss above its infimum, g its gradient and c its largest curvature it is ``g^2 / (l
@@ -362,7 +385,7 @@ def best_effects(
 
 
 def solve_coupled(
-    objective_at: Callable[[Array], ObjectiveAt], current: ObjectiveAt, likelihood: Any
+    objective_at: Callable[[Array], ObjectiveAt], current: ObjectiveAt, likelihood: LossFacts
 ) -> ObjectiveAt:
     """Solve for all effects at once, by Newton's method with a line search.
 
@@ -426,12 +449,12 @@ def line_search(
     return trial, tried
 
 
-def takes_chords(likelihood: Likelihood) -> bool:
+def takes_chords(likelihood: LossFacts) -> bool:
     """True for a loss that may be flat: Newton's steps count the curvature of its chords."""
     return bool(np.isfinite(likelihood.curvature)) and not likelihood.quadratic
 
 
-def newton_step(objective: ObjectiveAt, likelihood: Any) -> Array:
+def newton_step(objective: ObjectiveAt, likelihood: LossFacts) -> Array:
     """The step to where the gradient vanishes to first order, shorter where a loss may be flat."""
     design = objective.design
     if takes_chords(likelihood):
@@ -600,7 +623,7 @@ def conjugate_gradients(
 
 
 def solve_separable(
-    objective_at: Callable[[Array], ObjectiveAt], objective: ObjectiveAt, likelihood: Any
+    objective_at: Callable[[Array], ObjectiveAt], objective: ObjectiveAt, likelihood: LossFacts
 ) -> tuple[Array, ObjectiveAt]:
     """Solve for effects that have entries of their own, until gradients vanish up to rounding.
 
@@ -642,7 +665,7 @@ def solve_separable(
     return objective.effects, objective
 
 
-def first_reach(likelihood: Any) -> float:
+def first_reach(likelihood: LossFacts) -> float:
     """The longest first step: on a quadratic Newton's is exact, on others it may overshoot."""
     if likelihood.quadratic:
         return MAX_STEP

@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.errors import DataError, warn_caller
+from mcframe.model.problem import Problem
 from mcframe.storage.archive import Archive
 from mcframe.storage.digest import digest_of
 
@@ -34,7 +35,7 @@ class Checkpoint:
         cls,
         path: object,
         kind: str,
-        problem: Any,
+        problem: Problem,
         identity: Mapping[str, object],
         every: float = 0.0,
         share: float = np.inf,

@@ -221,7 +221,7 @@ class FitCheckpoint:
 def resumed(
     settings: Settings,
     start: Fit | None,
-    problem: Any,
+    problem: Problem,
     fit_of: Callable[[Outcome], Fit],
     path: object,
     kind: str,

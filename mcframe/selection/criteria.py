@@ -50,6 +50,36 @@ RESERVED_NAMES = ("model", "weight", "mean", "standard_error", "folds")
 KINDS_OF_CODES = frozenset({ValueKind.LABEL, ValueKind.CLASS})
 
 
+class ScoredFit(Protocol):
+    """What the criteria here ask of a fit: an element of a path, such as a ``Fit``."""
+
+    @property
+    def model(self) -> Model:
+        """The model that was fitted."""
+        ...
+
+    @property
+    def problem(self) -> Problem:
+        """The model with its data."""
+        ...
+
+    def likelihood(self, block: str) -> Any:
+        """The likelihood of a block, with its fitted parameters."""
+        ...
+
+    def natural(self, block: str, rows: Any, columns: Any) -> Array:
+        """Linear predictors at entries."""
+        ...
+
+    def predict(self, block: str, rows: Any, columns: Any) -> Array:
+        """Mean responses at entries."""
+        ...
+
+    def losses_at(self, block: str, rows: Any, columns: Any, values: Any) -> Array:
+        """Losses of values at entries."""
+        ...
+
+
 class Criterion(Protocol):
     """A function of a fit and of the entries that were held out of it; the lower the better.
 
@@ -138,7 +168,7 @@ def takes(function: object, *arguments: str) -> bool:
     return True
 
 
-def score_of(criterion: Criterion, fit: Any, held: Mapping[str, Held]) -> float:
+def score_of(criterion: Criterion, fit: ScoredFit, held: Mapping[str, Held]) -> float:
     """Return the number that a criterion gives, or raise a ``ModelError`` where it is none."""
     score: Any = criterion(fit, held)
     try:
@@ -164,7 +194,7 @@ class OfBlocks(ABC):
     block: str | None = attrs.field(default=None, validator=attrs.validators.optional(block_name))
 
     @abstractmethod
-    def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
+    def __call__(self, fit: ScoredFit, held: Mapping[str, Held]) -> float:
         """The score of one fit on one fold."""
 
     def check(self, model: Model) -> None:
@@ -189,7 +219,7 @@ class OfBlocks(ABC):
             )
         return list(blocks) if self.block is None else [self.block]
 
-    def entries(self, fit: Any, held: Mapping[str, Held]) -> dict[str, Held]:
+    def entries(self, fit: ScoredFit, held: Mapping[str, Held]) -> dict[str, Held]:
         """Held-out entries of the blocks that are scored."""
         entries = {name: held[name] for name in self.names(held)}
         if isinstance(fit, Fit):
@@ -213,7 +243,7 @@ class OfOneBlock(OfBlocks):
 
     block: str = attrs.field(validator=block_name)
 
-    def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
+    def __call__(self, fit: ScoredFit, held: Mapping[str, Held]) -> float:
         """The score of one fit on one fold."""
         (entries,) = self.entries(fit, held).values()
         if not entries.values.size:
@@ -222,7 +252,7 @@ class OfOneBlock(OfBlocks):
         answers = np.asarray(ask(self.block, entries.rows, entries.columns))
         return float(self.score(fit, answers, entries))
 
-    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
+    def score(self, fit: ScoredFit, answers: Array, entries: Held) -> Any:
         """The score of the answers of a fit at some entries, one at least."""
         raise NotImplementedError
 
@@ -249,7 +279,7 @@ class LabelError(OfOneBlock):
     lacks = "neither labels 0 and 1 nor classes"
     block: str = attrs.field(default="labels", validator=block_name)
 
-    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
+    def score(self, fit: ScoredFit, answers: Array, entries: Held) -> Any:
         """The share on this fold."""
         labels = np.argmax(answers, axis=1) if answers.ndim > 1 else answers > 0.5
         return np.mean(labels != entries.values)
@@ -265,7 +295,7 @@ class RelativeError(OfOneBlock):
     lacks = "classes, whose codes have no size to compare an error with"
     block: str = attrs.field(default="features", validator=block_name)
 
-    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
+    def score(self, fit: ScoredFit, answers: Array, entries: Held) -> Any:
         """The ratio on this fold."""
         squares = np.sum(np.square(entries.values))
         return np.sum(np.square(answers - entries.values)) / squares if squares > 0.0 else np.nan
@@ -283,7 +313,7 @@ class MeanAbsoluteError(OfOneBlock):
     lacks = RelativeError.lacks
     block: str = attrs.field(default="features", validator=block_name)
 
-    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
+    def score(self, fit: ScoredFit, answers: Array, entries: Held) -> Any:
         """The mean on this fold."""
         return np.mean(np.abs(answers - entries.values))
 
@@ -303,7 +333,7 @@ class OrdinalDistance(OfOneBlock):
     reads_z = True
     block: str = attrs.field(default="levels", validator=block_name)
 
-    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
+    def score(self, fit: ScoredFit, answers: Array, entries: Held) -> Any:
         """The mean on this fold."""
         levels = fit.likelihood(self.block).quantile(answers, np.array(0.5))
         return np.mean(np.abs(levels - entries.values))
@@ -324,7 +354,7 @@ class OneMinusAUC(OfOneBlock):
     reads_z = True
     block: str = attrs.field(default="labels", validator=block_name)
 
-    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
+    def score(self, fit: ScoredFit, answers: Array, entries: Held) -> Any:
         """1 minus the mean area on this fold."""
         order = np.argsort(entries.columns, kind="stable")
         ends = np.flatnonzero(np.diff(entries.columns[order])) + 1
@@ -349,7 +379,7 @@ class LogLoss(OfOneBlock):
     reads_z = True
     block: str = attrs.field(default="labels", validator=block_name)
 
-    def score(self, fit: Any, answers: Array, entries: Held) -> Any:
+    def score(self, fit: ScoredFit, answers: Array, entries: Held) -> Any:
         """The mean on this fold."""
         return -np.mean(fit.likelihood(self.block).log_likelihood(answers, entries.values))
 
@@ -379,7 +409,7 @@ class HeldOutLoss(OfBlocks):
     use ``RelativeError``, which is in the units of the data. NaN if a fold holds out no entry.
     """
 
-    def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
+    def __call__(self, fit: ScoredFit, held: Mapping[str, Held]) -> float:
         """The mean loss on this fold."""
         entries = self.entries(fit, held)
         total = sum(float(np.sum(losses_at(fit, name, at))) for name, at in entries.items())
@@ -429,7 +459,7 @@ class RelativeDeviance(OfBlocks):
     0.888
     """
 
-    def __call__(self, fit: Any, held: Mapping[str, Held]) -> float:
+    def __call__(self, fit: ScoredFit, held: Mapping[str, Held]) -> float:
         """The ratio on this fold, of several blocks their mean."""
         if not isinstance(fit, Fit):
             raise ModelError(
@@ -477,7 +507,7 @@ def check_labels(fit: Fit, name: str, entries: Held) -> None:
         )
 
 
-def losses_at(fit: Any, name: str, entries: Held) -> Array:
+def losses_at(fit: ScoredFit, name: str, entries: Held) -> Array:
     """Losses at some entries of a block, in its standard units if it has some."""
     return np.asarray(fit.losses_at(name, entries.rows, entries.columns, entries.values))
 

@@ -174,13 +174,13 @@ def curvature_of(term: Term) -> float:
     return at_one.quadratic_weight if isinstance(at_one, Spectral) else 0.0
 
 
-def norm_weight(program: Program, problem: Problem, term: Any) -> float:
+def norm_weight(program: Program, problem: Problem, term: Norm) -> float:
     """Return the dual norm of the gradient at the trivial answer, less multipliers of others."""
     exact = any(block_loss.likelihood.indicator for block_loss in program.loss.block_losses)
     ones = any(adds_columns(t.term) for t in program.terms)
     nonsmooth = any(t.fixed is None for t in program.terms if not t.smooth)
     # Other norms of all of Z that have no prox: their subgradients at 0 are a dual ball.
-    norms: list[Any] = [
+    norms: list[Norm] = [
         candidate
         for candidate in problem.terms
         if candidate is not term
