@@ -45,16 +45,16 @@ parquet: Any = Deferred("pyarrow.parquet", TABLES)
 # Where a field of Arrow names a type of another package.
 EXTENSION = b"ARROW:extension:name"
 MIDNIGHT = dt.time()
-# What a table is written as, by the ending of its file.
-KINDS = {".csv": "csv", ".parquet": "parquet", ".arrow": "feather", ".feather": "feather"}
+# The formats of tables, by the ending of their files.
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".arrow": "feather", ".feather": "feather"}
 
 
-def kind_of(path: Path) -> str:
-    """Return the kind of a table's file by its ending, or raise a ``DataError``."""
-    if path.suffix.lower() not in KINDS:
+def format_of(path: Path) -> str:
+    """Return the format of a table's file by its ending, or raise a ``DataError``."""
+    if path.suffix.lower() not in FORMATS:
         tabs = r"; rename it to .csv and give --delimiter '\t'" * (path.suffix.lower() == ".tsv")
-        raise DataError(f"{path}: the ending {', '.join(KINDS)} is needed for a table{tabs}")
-    return KINDS[path.suffix.lower()]
+        raise DataError(f"{path}: the ending {', '.join(FORMATS)} is needed for a table{tabs}")
+    return FORMATS[path.suffix.lower()]
 
 
 def read_table(
@@ -65,7 +65,7 @@ def read_table(
     encoding: str = "utf-8",
     missing: Sequence[str] = (),
     dates: str | None = None,
-    like: Mapping[str, Any] | None = None,
+    dtypes: Mapping[str, Any] | None = None,
 ) -> Any:
     """Read a table from a file: of Arrow, or of CSV in the first library that is installed.
 
@@ -78,32 +78,32 @@ def read_table(
         What stands for missing entries, too: TEXT in all columns, NAME=TEXT in one.
     dates : str, optional
         The format of dates in CSV, in the words of ``strptime``, beside that of ISO.
-    like : dict from column name to a dtype of narwhals, optional
-        The columns of a fitted table, which those of new rows in CSV are read like.
+    dtypes : dict from column name to a dtype of narwhals, optional
+        Those of the columns of a fitted table, by which new rows in CSV are read.
 
     Raises
     ------
     DataError
         Where there is no such file, or it is no table of its kind.
     """
-    kind_of(Path(path))
+    format_of(Path(path))
     file = find_file(path)
-    kind = kind_of(file)
+    file_format = format_of(file)
     if dates is not None and "%" not in dates:
         raise DataError(f"--dates {dates!r} is no format; give one such as %d.%m.%Y")
     if delimiter == decimal != ",":  # cells with decimal commas may be quoted
         raise DataError(
             f"{delimiter!r} stands between cells and before decimals; give another one"
         )
-    if kind == "csv":
+    if file_format == "csv":
         dialect = Dialect(delimiter, encoding, lambda name, text: f"--{name} {shlex.quote(text)}")
-        return read_csv(file, dialect, decimal, missing, dates, like or {})
+        return read_csv(file, dialect, decimal, missing, dates, dtypes or {})
     try:
-        table = read_arrow(file, kind)
+        table = read_arrow(file, file_format)
         if any(EXTENSION in (field.metadata or {}) for field in table.schema):
             with suppress(ModuleNotFoundError):  # without pandas its periods are numbers
                 pa.array(import_module("pandas").PeriodIndex([], freq="D"))  # pyarrow meets them
-                table = read_arrow(file, kind)
+                table = read_arrow(file, file_format)
         gaps = gaps_by_name(missing, table.column_names)
         columns = [
             without_gaps(column, gaps.get(name, ()))
@@ -114,7 +114,7 @@ def read_table(
         if isinstance(error, DataError):
             raise
         reason = getattr(error, "strerror", None) or str(error)
-        raise DataError(f"{path} cannot be read as {kind}: {reason}") from None
+        raise DataError(f"{path} cannot be read as {file_format}: {reason}") from None
 
 
 def arrow_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
@@ -161,9 +161,11 @@ def without_gaps(column: Any, gaps: Sequence[str]) -> Any:
         return pa.chunked_array([pa.array(values, type=column.type)])
 
 
-def read_arrow(file: Path, kind: str) -> Any:
+def read_arrow(file: Path, file_format: str) -> Any:
     """Read a table of Parquet or Feather."""
-    return parquet.ParquetFile(file).read() if kind == "parquet" else feather.read_table(file)
+    return (
+        parquet.ParquetFile(file).read() if file_format == "parquet" else feather.read_table(file)
+    )
 
 
 def read_csv(
@@ -172,7 +174,7 @@ def read_csv(
     decimal: str,
     missing: Sequence[str],
     dates: str | None,
-    like: Mapping[str, Any],
+    dtypes: Mapping[str, Any],
 ) -> Any:
     """Read a table whose columns are text, or numbers and dates where all cells are.
 
@@ -192,7 +194,7 @@ def read_csv(
     for name, cells in zip(names, table.columns, strict=True):
         marked = stand_for_gaps(cells, gaps.get(name, ()))
         kept = [None if gap else cell for cell, gap in zip(cells, marked, strict=True)]
-        columns.append(read_text_column(name, kept, like.get(name), decimal, dates))
+        columns.append(read_text_column(name, kept, dtypes.get(name), decimal, dates))
     if dates is not None and not any(column.kind in ("date", "time") for column in columns):
         warn_caller(
             f"--dates {dates} fits no column: a column has dates where all of its cells read as"
@@ -243,7 +245,7 @@ def write_tables(tables: Mapping[Path, Any]) -> None:
                 file = stack.enter_context(held(unfinished[path]))
                 stack.callback(unfinished[path].unlink, missing_ok=True)
                 file.truncate(0)  # a process may have left it that died
-                write_table(nw.from_native(table, eager_only=True), kind_of(path), file)
+                write_table(nw.from_native(table, eager_only=True), format_of(path), file)
                 file.flush()
                 os.fsync(file.fileno())
             for path in tables:
@@ -257,11 +259,11 @@ def write_tables(tables: Mapping[Path, Any]) -> None:
         raise DataError(f"output {path} cannot hold this table ({error})") from None
 
 
-def write_table(table: Any, kind: str, file: IO[bytes]) -> None:
+def write_table(table: Any, file_format: str, file: IO[bytes]) -> None:
     """Write a ``narwhals.DataFrame`` into an open file."""
-    if kind == "parquet":
+    if file_format == "parquet":
         parquet.write_table(table.to_arrow(), file)
-    elif kind == "feather":
+    elif file_format == "feather":
         feather.write_feather(table.to_arrow(), file)
     else:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
@@ -308,7 +310,7 @@ def is_document(text: str) -> bool:
     return "=" not in text and text.lower().endswith((".toml", ".json"))
 
 
-def word(description: Any) -> Any:
+def description_of(description: Any) -> Any:
     """Return what is stored of a word: ``"Huber"`` is ``{"is": "Huber"}``."""
     return {"is": description} if isinstance(description, str) else description
 
@@ -342,7 +344,7 @@ def read_types(texts: Sequence[str]) -> dict[str, Any] | None:
             ) from None
     for name, kind in types.items():
         if isinstance(kind, dict):
-            types[name] = made(f"--types: column {name!r}", kind)
+            types[name] = instance_of(f"--types: column {name!r}", kind)
     return types or None
 
 
@@ -376,9 +378,9 @@ def read_model(path: str) -> tuple[Model, dict[str, Any]]:
                 if not block.get(key):
                     raise DataError(f"block {name!r} has no {key}; add {key} = ...")
             columns[str(name)] = block.pop("columns")
-            likelihood = made(f"block {name!r}", word(block.get("likelihood")))
+            likelihood = instance_of(f"block {name!r}", description_of(block.get("likelihood")))
             block |= {"is": "Block", "likelihood": likelihood}
-        terms = [word(term) for term in facts["terms"]]
+        terms = [description_of(term) for term in facts["terms"]]
         model = deserialize({}, {"is": "Model", "blocks": blocks, "terms": terms})
     except Exception as error:  # whatever other hands have written into it
         raise DataError(f"{path} holds no model: {message_of(error)}") from None
@@ -396,18 +398,18 @@ def read_backend(text: str) -> BackendLike:
     if text == "auto" or text in BACKENDS:
         return text
     try:
-        description = json.loads(text) if text.startswith("{") else word(text)
+        description = json.loads(text) if text.startswith("{") else description_of(text)
     except ValueError as error:
         raise DataError(f"--backend {text!r} is no JSON ({error})") from None
     if not text.startswith("{") and find_declaration(text) is None and "." not in text:
         raise DataError(f"--backend {text!r}: {meant(text, ['auto', *BACKENDS], 'backends')}")
-    backend = made(f"--backend {text}", description)
+    backend = instance_of(f"--backend {text}", description)
     if not isinstance(backend, Backend | Solver):
         raise DataError(f"--backend {text!r} is {a_type(backend)}; a solver is needed")
     return backend
 
 
-def made(what: str, description: Any) -> Any:
+def instance_of(what: str, description: Any) -> Any:
     """Return a value from what a file says of it; errors name what it is of."""
     try:
         return deserialize({}, description)

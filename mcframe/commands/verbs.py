@@ -1,7 +1,7 @@
 """The commands ``impute``, ``fit``, ``predict``, ``verify`` and ``explain``."""
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mcframe.commands.files import (
-    KINDS,
+    FORMATS,
     checked_output,
     gaps_by_name,
     gaps_named,
@@ -472,7 +472,7 @@ def explain_table(arguments: argparse.Namespace) -> Report:
 
 
 def output(
-    arguments: argparse.Namespace, path: str | Path, endings: Iterable[str] = KINDS
+    arguments: argparse.Namespace, path: str | Path, endings: Iterable[str] = FORMATS
 ) -> Path:
     """The path of an output, checked: none of the files that the command reads."""
     named = [vars(arguments).get(name) for name in ("table", "model", "fit", "rows")]
@@ -481,7 +481,9 @@ def output(
     return checked_output(Path(path), endings, inputs, arguments.overwrite)
 
 
-def table_of(arguments: argparse.Namespace, path: str = "", like: Any = None) -> Any:
+def table_of(
+    arguments: argparse.Namespace, path: str = "", dtypes: Mapping[str, Any] | None = None
+) -> Any:
     """The table that a command is about, read from its file."""
     table = read_table(
         path or arguments.table,
@@ -490,9 +492,9 @@ def table_of(arguments: argparse.Namespace, path: str = "", like: Any = None) ->
         encoding=arguments.encoding,
         missing=arguments.missing,
         dates=arguments.dates,
-        like=like,
+        dtypes=dtypes,
     )
-    if like is None:  # new rows may lack columns
+    if dtypes is None:  # new rows may lack columns
         for text in arguments.missing:
             name, equals, _ = text.partition("=")
             if name and equals and gaps_named(text, names_of(table)) is None:

@@ -34,14 +34,14 @@ class Answer(Pictured[PicturesT]):
         start=loaded)`` does what it does from the fit itself: it begins at its Z, with its bound.
 
         A fit takes some 25 bytes for each observed entry (41 in standardised blocks), and about
-        ``8 rank (n_items + n_columns)`` bytes: ten million entries took 247 MB and a third of a
+        ``8 rank (n_items + n_columns)`` bytes: ten million entries took 248 MB and a third of a
         second. The state of the solver is not in the file; ``checkpoint`` of ``fit`` keeps it.
         ``fit.compact().save(path)`` leaves out the entries; so does ``save`` of a fit whose rows
         are in partitions. A posterior takes some 80
         bytes for each observed entry, 8 k^2 bytes for each column of k factors, and with
         ``GaussianRows`` 24 bytes for each cell of the table; distributions of rows are computed
-        again from the entries if possible. A completed table takes about fifteen times its size:
-        one of 100,000 x 20 took 243 MB and a second.
+        again from the entries if possible. A completed table takes about twelve times its size:
+        one of 100,000 x 20 numbers took 184 MB.
 
         An existing file is replaced only when the new one is complete and on the disk. If the
         process dies before, or the disk is full, the existing file stays as it was. The file is a

@@ -227,12 +227,12 @@ class Predictive:
             with np.errstate(divide="ignore"):
                 log_terms = likelihood.log_likelihood(z, np.broadcast_to(y, shape)) + np.log(share)
             total = np.logaddexp(total, logsumexp(log_terms, axis=0))
-        if np.any(self.is_wide):
-            total = np.where(self.is_wide, self.as_normal.log_density(y), total)
+        if np.any(self.too_wide_for_nodes):
+            total = np.where(self.too_wide_for_nodes, self.as_normal.log_density(y), total)
         return total
 
     @cached_property
-    def is_wide(self) -> Mask | bool:
+    def too_wide_for_nodes(self) -> Mask | bool:
         """True if z of a location is spread over more widths than nodes resolve."""
         if not self.likelihood.location or self.is_normal:
             return False
@@ -254,8 +254,8 @@ class Predictive:
             return np.asarray(np.sum(self.weights * ndtr(standardised), axis=0))
         likelihood = self.distribution
         probability = self.expected(lambda z: likelihood.cdf(z, np.broadcast_to(y, z.shape)))
-        if np.any(self.is_wide):
-            probability = np.where(self.is_wide, self.as_normal.cdf(y), probability)
+        if np.any(self.too_wide_for_nodes):
+            probability = np.where(self.too_wide_for_nodes, self.as_normal.cdf(y), probability)
         return probability
 
     def interval(self, level: float) -> Array:
