@@ -43,6 +43,7 @@ UNREACHABLE = {
     "Read the file first": "commands read files",
     "an integer from 0, a generator of numpy": "--seed is checked by the parser",
     "a whole number of threads": "commands take no n_jobs",
+    "True, False or None is needed": "nor progress",
     "reference=": "an argument of mc.verify",
     "blocks holds": "blocks of files are blocks",
     "write w[:, None]": "files have no weights of entries",

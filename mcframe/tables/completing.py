@@ -157,8 +157,8 @@ def warn_of_constants_and_outliers(columns: Sequence[DeclaredColumn]) -> None:
     if constants:
         warn_caller(
             "columns with a single observed value are filled with it, which may say nothing of"
-            f" their missing entries: {listed(constants)}; types={{name: 'skip'}} leaves them as"
-            " they are"
+            f" their missing entries: {listed(constants)}; {wording().types_of_any('skip')} leaves"
+            " them as they are"
         )
     outliers = []
     for column in columns:
