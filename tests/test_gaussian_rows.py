@@ -191,7 +191,7 @@ def test_short_systems_are_those_of_all_columns(mixed):
     squares = program.penalty.squares
     block_loss = program.loss.block_losses[0]
     losses = RowLosses.of(25, (block_loss,), (slice(0, 3),), squares.centre, squares.loadings)
-    assert losses.short
+    assert losses.has_short_rows
     here = losses.at(np.random.default_rng(0).standard_normal((25, 3)))
     curvatures, _ = losses.curvatures(here)
     lines = losses.pattern.by_rows

@@ -46,7 +46,10 @@ MIN_SCALING_MULTIPLIER = 1e-3
 ZERO_COLUMN_LENGTH = 1e-8
 
 
-@stored(recomputed=("stacked", "evaluation", "gradient", "rng"))
+@stored(
+    recomputed=("stacked", "evaluation", "gradient", "rng"),
+    renamed_fields={"mark": "residual_at_search", "waited": "steps_since_search"},
+)
 @attrs.define(eq=False)
 class FactoredState:
     """The free vector of the factors, the objective there, and the memory of L-BFGS."""
@@ -59,8 +62,8 @@ class FactoredState:
     rng: np.random.Generator
     memory: Memory = attrs.field(factory=Memory)
     residual: float = np.inf
-    mark: float = np.inf  # the residual when columns were last sought
-    waited: int = 0
+    residual_at_search: float = np.inf  # when columns were last sought
+    steps_since_search: int = 0
     finished: str | None = None
 
     @property
@@ -75,7 +78,7 @@ class FactoredState:
 
     def increase_accuracy(self) -> None:
         """Seek columns at the next step."""
-        self.waited = MAX_STEPS_BETWEEN_SEARCHES
+        self.steps_since_search = MAX_STEPS_BETWEEN_SEARCHES
 
     def retarget(self, program: Program) -> None:
         """The loss has changed a little: evaluate it anew; its curvature is about as before."""
@@ -91,7 +94,7 @@ class FactoredState:
         smooth_gradient = stacked_gradient(self.evaluation.gradient, self.stacked)
         self.gradient = chart.gradient(vector, order, smooth_gradient)
 
-    def settle(self, program: Program) -> None:
+    def update_residual(self, program: Program) -> None:
         """The residual in units of the gradient of F: that in the factors over their size.
 
         It vanishes together with the factors.
@@ -205,15 +208,15 @@ class FactoredDescent(Solver[Program, FactoredState]):
     def step(self, program: Program, state: FactoredState) -> None:
         """One step of descent, and new columns where descent has converged."""
         moved = self.descend(program, state)
-        state.waited += 1
+        state.steps_since_search += 1
         due = (
-            state.residual <= SEARCH_RESIDUAL_RATIO * state.mark
-            or state.waited >= MAX_STEPS_BETWEEN_SEARCHES
+            state.residual <= SEARCH_RESIDUAL_RATIO * state.residual_at_search
+            or state.steps_since_search >= MAX_STEPS_BETWEEN_SEARCHES
             or not moved
         )
         if due and not self.fixed:
-            state.mark = min(state.mark, state.residual)
-            state.waited = 0
+            state.residual_at_search = min(state.residual_at_search, state.residual)
+            state.steps_since_search = 0
             self.widen(program, state)
             if not state.memory.pairs:
                 self.pace(program, state)
@@ -234,7 +237,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         )
         if moved is None and state.vector is not begin:
             state.move_to(program, begin)
-        state.settle(program)
+        state.update_residual(program)
         return moved is not None
 
     def widen(self, program: Program, state: FactoredState) -> None:
@@ -242,8 +245,8 @@ class FactoredDescent(Solver[Program, FactoredState]):
         term, chart = term_of(program), chart_of(program)
         self.narrow(program, state)
         kept = compress(state.stacked)
-        enough = chart.enough(*program.shape)
-        count = min(max(1, int(MAX_COLUMN_GROWTH * kept.shape[1])), enough - kept.shape[1])
+        max_columns = chart.enough(*program.shape)
+        count = min(max(1, int(MAX_COLUMN_GROWTH * kept.shape[1])), max_columns - kept.shape[1])
         if count <= 0:
             return
         smooth_gradient = state.evaluation.gradient
@@ -251,7 +254,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         fresh = missing_columns(smooth_gradient, multipliers, count, state.rng)
         if fresh.shape[1] == 0 and kept.shape[1] == state.rank:
             return
-        objective, before = state.objective, state.vector
+        objective, vector_before = state.objective, state.vector
         # Factors near 0 do not show the size of the columns that they lack.
         size, unit = float(np.linalg.norm(kept)) / np.sqrt(max(kept.shape[1], 1)), program.unit
         length = max(0.3 * size, np.sqrt(unit))
@@ -265,7 +268,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
                     state.memory.clear()
                     return
             length *= 0.3
-        state.move_to(program, before)
+        state.move_to(program, vector_before)
 
     def pace(self, program: Program, state: FactoredState) -> None:
         """Rescale each row of the free vector by its curvature, which its multiplier estimates.
@@ -286,7 +289,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
 
     def narrow(self, program: Program, state: FactoredState) -> None:
         """Drop columns of small norm where that lowers the objective; descent does so slowly."""
-        objective, before = state.objective, state.vector
+        objective, vector_before = state.objective, state.vector
         for length in SHORT_COLUMN_RATIOS:
             kept = compress(state.stacked, length)
             if kept.shape[1] == state.rank:
@@ -295,7 +298,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
             if state.objective < objective:
                 state.memory.clear()
                 return
-            state.move_to(program, before)
+            state.move_to(program, vector_before)
 
     def candidate(self, program: Program, state: FactoredState) -> Point:
         """The iterate in its factors."""

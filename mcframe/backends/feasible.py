@@ -20,7 +20,7 @@ from mcframe.numerics.polyhedra import Polyhedron
 from mcframe.runtime.machine import check_time
 
 # Effects of each block of the loss.
-Given = tuple[Array | None, ...]
+EffectsByBlock = tuple[Array | None, ...]
 # Rounds of projections; the objective is infinite where the point is not feasible after them.
 MAX_PROJECTION_ROUNDS = 200
 # The step of the prox of an indicator, which any positive one projects by.
@@ -43,9 +43,9 @@ class Joint:
     """Z, dense, and the effects: an exact loss constrains both together."""
 
     dense: Array
-    effects: Given
+    effects: EffectsByBlock
 
-    def towards(self, other: "Joint", share: float) -> "Joint":
+    def mixed_with(self, other: "Joint", share: float) -> "Joint":
         """``share`` of this one and the rest of another."""
         if share == 1.0:
             return self
@@ -59,7 +59,9 @@ class Joint:
 Projection = Callable[[Joint], Joint]
 
 
-def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[LowRank, Given]:
+def made_feasible(
+    program: Program, latent: LowRank, effects: EffectsByBlock
+) -> tuple[LowRank, EffectsByBlock]:
     """The iterate and its effects without hard constraints, else a point close by that meets them.
 
     Projections in turn, of Z and of the effects that an exact loss leaves free together; then,
@@ -75,22 +77,22 @@ def made_feasible(program: Program, latent: LowRank, effects: Given) -> tuple[Lo
     bounded = isinstance(main, Constraint) or exact
     if not (factored or bounded) and all(t.fixed is not None for t in constraints_of(program)):
         return with_fixed_columns(program, latent), effects
-    move = made_feasible_in_factors if factored else made_feasible_written_out
-    moved, moved_effects = move(program, latent, effects)
+    search = made_feasible_in_factors if factored else made_feasible_written_out
+    moved, moved_effects = search(program, latent, effects)
     if latent.width and not meets_all(program, Joint(moved.dense(), moved_effects)):
         origin = LowRank.zeros(program.shape)
-        moved, moved_effects = move(program, origin, without_effects(moved_effects))
+        moved, moved_effects = search(program, origin, without_effects(moved_effects))
     return moved, moved_effects
 
 
-def without_effects(effects: Given) -> Given:
+def without_effects(effects: EffectsByBlock) -> EffectsByBlock:
     """Effects of 0, where there are any."""
     return tuple(None if e is None else np.zeros_like(e) for e in effects)
 
 
 def made_feasible_written_out(
-    program: Program, latent: LowRank, effects: Given
-) -> tuple[LowRank, Given]:
+    program: Program, latent: LowRank, effects: EffectsByBlock
+) -> tuple[LowRank, EffectsByBlock]:
     """A feasible point where the main regularizer has a prox, or is none to be moved into."""
     main: Any = program.main
     is_set = isinstance(main, Constraint)
@@ -99,15 +101,15 @@ def made_feasible_written_out(
     if is_set:
         anchor = deeper_inside(program, point, main.value)
         share = largest_scale(
-            lambda c: main.value(INTERIOR_FACTOR * point.towards(anchor, c).dense)
+            lambda c: main.value(INTERIOR_FACTOR * point.mixed_with(anchor, c).dense)
         )
-        point = point.towards(anchor, share)
+        point = point.mixed_with(anchor, share)
     return with_fixed_columns(program, LowRank.of(point.dense)), point.effects
 
 
 def made_feasible_in_factors(
-    program: Program, latent: LowRank, effects: Given
-) -> tuple[LowRank, Given]:
+    program: Program, latent: LowRank, effects: EffectsByBlock
+) -> tuple[LowRank, EffectsByBlock]:
     """A feasible point where the main regularizer is one of factors: they are shortened, or mixed.
 
     Factors of two points side by side, scaled by the roots of their shares, are factors of the
@@ -121,13 +123,14 @@ def made_feasible_in_factors(
     value = main.of_factors
     point = nearby(program, [], Joint(latent.dense(), effects))
     anchor = deeper_inside(program, point, lambda dense: value(factors_of(dense)))
-    far, near = factors_of(point.dense), factors_of(anchor.dense)
+    at_point, at_anchor = factors_of(point.dense), factors_of(anchor.dense)
 
-    def between(share: float) -> Array:
-        return np.hstack([np.sqrt(share) * far, np.sqrt(1.0 - share) * near])
+    def mixed_factors(share: float) -> Array:
+        return np.hstack([np.sqrt(share) * at_point, np.sqrt(1.0 - share) * at_anchor])
 
-    share = largest_scale(lambda share: value(INTERIOR_FACTOR * between(share)))
-    return split_rows(between(share), program.shape[0]), point.towards(anchor, share).effects
+    share = largest_scale(lambda share: value(INTERIOR_FACTOR * mixed_factors(share)))
+    effects = point.mixed_with(anchor, share).effects
+    return split_rows(mixed_factors(share), program.shape[0]), effects
 
 
 def deeper_inside(program: Program, point: Joint, value: Callable[[Array], float]) -> Joint:
@@ -275,24 +278,26 @@ def linear_sets(program: Program) -> Linear | None:
         if not block_loss.likelihood.indicator:
             continue
         likelihood = cast("Proximable", block_loss.likelihood)
-        ends = [
+        interval_ends = [
             likelihood.prox(
-                np.full(block_loss.y.shape, far),
+                np.full(block_loss.y.shape, predictor),
                 block_loss.y,
                 np.full(block_loss.y.shape, PROJECTION_STEP),
             )
-            for far in (-FAR_PREDICTOR, FAR_PREDICTOR)
+            for predictor in (-FAR_PREDICTOR, FAR_PREDICTOR)
         ]
         cells, scales = program.entries.flat[block_loss.part], z_scales[block_loss.part]
         if not sizes[k]:
             lower[cells] = np.maximum(
-                lower[cells], np.where(ends[0] == -FAR_PREDICTOR, -np.inf, ends[0] / scales)
+                lower[cells],
+                np.where(interval_ends[0] == -FAR_PREDICTOR, -np.inf, interval_ends[0] / scales),
             )
             upper[cells] = np.minimum(
-                upper[cells], np.where(ends[1] == FAR_PREDICTOR, np.inf, ends[1] / scales)
+                upper[cells],
+                np.where(interval_ends[1] == FAR_PREDICTOR, np.inf, interval_ends[1] / scales),
             )
-        elif np.array_equal(ends[0], ends[1]):
-            equations.add_entries(block_loss, cells, scales, ends[0], int(starts[k]))
+        elif np.array_equal(interval_ends[0], interval_ends[1]):
+            equations.add_entries(block_loss, cells, scales, interval_ends[0], int(starts[k]))
         else:
             return None
     polyhedron = Polyhedron.of(lower, upper, *equations.written(len(lower)))
@@ -554,7 +559,7 @@ def within_bounds(
     return np.where(lowest <= highest, np.clip(effects, lowest, highest), effects)
 
 
-def scaled_factors(program: Program, latent: LowRank, effects: Given) -> LowRank | None:
+def scaled_factors(program: Program, latent: LowRank, effects: EffectsByBlock) -> LowRank | None:
     """The factors scaled towards 0 until Z meets every constraint; None if 0 does not.
 
     It keeps the rank and the factors' own bound, and costs no decomposition.

@@ -22,24 +22,32 @@ Biases = tuple[Array | None, ...]
 PUBLISHED_STEP_FRACTION = 0.95
 
 
-@stored(recomputed=("iterate", "before", "evaluation"))
+@stored(
+    recomputed=("iterate", "previous_iterate", "evaluation"),
+    renamed_fields={
+        "factors_before": "previous_factors",
+        "length": "step_length",
+        "weight": "momentum",
+        "last": "last_objective",
+    },
+)
 @attrs.define(eq=False)
 class FPCState:
     """Z and b, the point before them, and the stage of the continuation."""
 
     iterate: Array  # Z
-    before: Array
+    previous_iterate: Array
     biases: Biases
     evaluation: Evaluation
     factors: Shrunk
-    factors_before: Shrunk
+    previous_factors: Shrunk
     penalty: float  # at the weight of the stage
     shrinker: Shrinker
     steps: tuple[float, float]  # tau_Z, tau_b
     stages: list[float]  # what remains of mu_1 / mu > mu_2 / mu > ... > 1
-    length: float = np.inf  # of the last step
-    weight: float = 1.0  # t_k of Nesterov's momentum; 1 is none
-    last: float = np.inf  # the objective before, within the stage
+    step_length: float = np.inf
+    momentum: float = 1.0  # t_k of Nesterov's momentum; 1 is none
+    last_objective: float = np.inf  # within the stage
     residual: float = np.inf
     finished: str | None = None
 
@@ -61,7 +69,7 @@ class FPCState:
         """The loss has changed a little: evaluate it and its step sizes anew."""
         self.evaluation = program.evaluate_at(self.iterate, self.biases)
         self.steps = published_steps(program)
-        self.weight = 1.0
+        self.momentum = 1.0
 
 
 @stored
@@ -135,11 +143,11 @@ class FPC(Solver[Program, FPCState]):
         )
         return FPCState(
             iterate=iterate,
-            before=iterate,
+            previous_iterate=iterate,
             biases=biases,
             evaluation=program.evaluate_at(iterate, biases),
             factors=Shrunk(begin.left, np.ones(begin.width), begin.right),
-            factors_before=Shrunk(begin.left, np.ones(begin.width), begin.right),
+            previous_factors=Shrunk(begin.left, np.ones(begin.width), begin.right),
             penalty=program.spectral.of_singular_values(begin.singular_values()),
             shrinker=Shrinker.near(begin, rng),
             steps=published_steps(program),
@@ -152,7 +160,7 @@ class FPC(Solver[Program, FPCState]):
         return attrs.evolve(
             state,
             iterate=gone,
-            before=gone,
+            previous_iterate=gone,
             evaluation=gone,
             stages=list(state.stages),
             shrinker=state.shrinker.copy(),
@@ -162,13 +170,13 @@ class FPC(Solver[Program, FPCState]):
         """The paused state, its iterates written out again."""
         now, before = (
             LowRank(factors.left * factors.values, factors.right).dense()
-            for factors in (paused.factors, paused.factors_before)
+            for factors in (paused.factors, paused.previous_factors)
         )
         evaluate = program.evaluate if self.solves_biases else program.evaluate_at
         return attrs.evolve(
             paused,
             iterate=now,
-            before=before,
+            previous_iterate=before,
             evaluation=evaluate(now, paused.biases),
             stages=list(paused.stages),
             shrinker=paused.shrinker.copy(rng),
@@ -187,50 +195,53 @@ class FPC(Solver[Program, FPCState]):
     def move(self, program: Program, state: FPCState) -> None:
         """Gradient step in b and Z, shrinkage of Z."""
         step = state.steps[0]
-        weight, ahead, evaluation = 1.0, state.iterate, state.evaluation
+        momentum, ahead, evaluation = 1.0, state.iterate, state.evaluation
         solved = self.solves_biases
         evaluate = program.evaluate if solved else program.evaluate_at
         last_stage = len(state.stages) == 1
         if solved and last_stage:
-            weight = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * state.weight**2)))
-            theta = (state.weight - 1.0) / weight
-            ahead = state.iterate + theta * (state.iterate - state.before)
+            momentum = 0.5 * (1.0 + float(np.sqrt(1.0 + 4.0 * state.momentum**2)))
+            theta = (state.momentum - 1.0) / momentum
+            ahead = state.iterate + theta * (state.iterate - state.previous_iterate)
             evaluation = evaluate(ahead, state.biases)
         if solved:
             state.biases = evaluation.effects
         else:
             state.biases = gradient_step(program, state.biases, evaluation, state.steps[1])
         target = ahead - step * evaluation.gradient.dense()
-        before, state.factors_before = state.objective, state.factors
+        objective_before, state.previous_factors = state.objective, state.factors
         state.factors, state.penalty = self.shrink(program, state, target)
         iterate = (state.factors.left * state.factors.values) @ state.factors.right.T
         away = iterate - ahead
         uphill = float(np.vdot(away, iterate - state.iterate)) < 0.0
-        state.before, state.iterate = state.iterate, iterate
+        state.previous_iterate, state.iterate = state.iterate, iterate
         state.evaluation = evaluate(iterate, state.biases)
-        state.weight = 1.0 if uphill or state.objective > before else weight
+        state.momentum = 1.0 if uphill or state.objective > objective_before else momentum
         # Before the last stage the iterate heads for another optimum.
-        state.length = float(np.linalg.norm(away))
-        state.residual = state.length / step if last_stage else np.inf
+        state.step_length = float(np.linalg.norm(away))
+        state.residual = state.step_length / step if last_stage else np.inf
 
     def shrink(self, program: Program, state: FPCState, target: Array) -> tuple[Shrunk, float]:
         """The shrinkage at the weight of the stage, and the penalty there."""
         step = state.steps[0]
         penalty = attrs.evolve(program.spectral, strength=state.stages[0])
         factors = state.shrinker(
-            Dense(target), lambda s: penalty.shrink(s, step), penalty.threshold(step), state.length
+            Dense(target),
+            lambda s: penalty.shrink(s, step),
+            penalty.threshold(step),
+            state.step_length,
         )
         return factors, penalty.of_singular_values(factors.values)
 
     def advance(self, state: FPCState) -> None:
         """End a stage by the paper's rule: its objective changes by less than 1e-5."""
-        last, now = state.last, state.objective
-        state.last = now
+        last, now = state.last_objective, state.objective
+        state.last_objective = now
         if abs(last - now) > self.change * max(abs(now), np.finfo(float).tiny):
             return
         if len(state.stages) > 1:
             state.stages.pop(0)
-            state.last = np.inf  # no change is measured across stages
+            state.last_objective = np.inf  # no change is measured across stages
         elif self.stopping == "published":
             state.finished = f"the objective changed by less than {self.change:g} relatively"
 

@@ -4,7 +4,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends.feasible import (
-    Given,
+    EffectsByBlock,
     Joint,
     constraints_of,
     project_in_turn,
@@ -70,8 +70,8 @@ def falls_from(program: Program, latent: LowRank, effects: dict[str, Array]) -> 
 
 
 def in_recession_cone(
-    program: Program, latent: LowRank, moves: Given
-) -> tuple[LowRank, Given, list[BlockTerm]] | None:
+    program: Program, latent: LowRank, moves: EffectsByBlock
+) -> tuple[LowRank, EffectsByBlock, list[BlockTerm]] | None:
     """A direction near W and moves of effects in which all sets go on; what others grow by along.
 
     None where there is none but 0. Effects without a move stay, in sums of predictors, too.

@@ -94,10 +94,10 @@ class RowLosses:
         selected = np.concatenate(
             [nothing, *(np.arange(part.start, part.stop) for part in columns)]
         )
-        moved = np.zeros((selected.size, len(block_losses)))
+        indicators = np.zeros((selected.size, len(block_losses)))
         rows, places = [nothing], [nothing]
         for k, (block_loss, part) in enumerate(zip(block_losses, slices, strict=True)):
-            moved[part, k] = 1.0
+            indicators[part, k] = 1.0
             numbers = block_loss.columns[:, None] * block_loss.width + np.arange(block_loss.width)
             rows.append(np.repeat(block_loss.rows, block_loss.width))
             places.append(part.start + numbers.ravel())
@@ -109,7 +109,7 @@ class RowLosses:
             of_columns,
             slices,
             loadings[selected],
-            np.hstack([loadings[selected], moved[:, has_effects]]),
+            np.hstack([loadings[selected], indicators[:, has_effects]]),
             centre[selected][of_columns],
             Pattern.of((n_rows, selected.size), of_rows, of_columns),
         )
@@ -125,7 +125,7 @@ class RowLosses:
         return int(self.loadings.shape[1])
 
     @property
-    def short(self) -> bool:
+    def has_short_rows(self) -> bool:
         """True where no row has more numbers than scores, nor effects of its own."""
         return self.pattern.by_rows.longest <= self.width == self.with_effects.shape[1]
 
@@ -185,7 +185,7 @@ class RowLosses:
         lengths = np.sum(np.square(self.loadings), axis=1)[self.columns]
         # Systems in the scores would then lose a row's own cost to rounding.
         steep = bool(np.any(curvatures * lengths > MAX_SCORE_CURVATURE))
-        if self.short and (hessians is None or steep):
+        if self.has_short_rows and (hessians is None or steep):
             return -self.in_scores(self.next_gradients(current)) - current.scores
         largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
         damping = EFFECT_DAMPING * (largest or 1.0)
@@ -215,16 +215,16 @@ class RowLosses:
         these have all of them. Numbers of classes keep their gradients, as if they had no
         curvature.
         """
-        alone = np.zeros(current.z.size, dtype=bool)
+        of_single_numbers = np.zeros(current.z.size, dtype=bool)
         for block_loss in self.block_losses:
-            alone[block_loss.part] = block_loss.width == 1
-        kept = np.where(alone, 0.0, current.gradients)
+            of_single_numbers[block_loss.part] = block_loss.width == 1
+        kept_gradients = np.where(of_single_numbers, 0.0, current.gradients)
         roots = np.sqrt(np.maximum(self.curvatures(current)[0], MIN_CURVATURE))
-        moved = self.images(current.scores + self.in_scores(kept))
-        wanted = np.where(alone, roots * moved - current.gradients / roots, 0.0)
+        moved = self.images(current.scores + self.in_scores(kept_gradients))
+        right_sides = np.where(of_single_numbers, roots * moved - current.gradients / roots, 0.0)
         gram = self.loadings @ self.loadings.T
-        roots = np.where(alone, roots, 0.0)
-        return kept - self.pattern.by_rows.short_solutions(roots, wanted, gram)
+        roots = np.where(of_single_numbers, roots, 0.0)
+        return kept_gradients - self.pattern.by_rows.short_solutions(roots, right_sides, gram)
 
     def curvatures(self, current: RowsAt) -> tuple[Array, Array | None]:
         """The second derivative at each number of z, and what entries of several numbers add.
@@ -311,31 +311,34 @@ def newton(losses: RowLosses, start: RowsAt | None = None) -> RowsAt:
     """argmin over t of the losses of each row: full steps as far as they descend, else shares.
 
     The objective of a row is a convex function plus ``||t||^2 / 2``: it has one minimum, and the
-    length of its gradient bounds the distance from there. Where objectives
-    differ by rounding alone, full steps are taken, for Newton's are then exact, until they get no
-    shorter.
+    length of its gradient bounds the distance from there. Where objectives differ by rounding
+    alone, full steps are taken, for Newton's are then exact, until they get no shorter.
     """
     n_rows, width = losses.n_rows, losses.width
     current = losses.at(np.zeros((n_rows, width)) if start is None else start.scores, start)
     if not width:
         return current
-    unfinished, last = np.ones(n_rows, dtype=bool), np.full(n_rows, np.inf)
+    unfinished, last_lengths = np.ones(n_rows, dtype=bool), np.full(n_rows, np.inf)
     for _ in range(MAX_STEPS):
         check_time()
         steps = losses.newton_steps(current)
         slopes = np.einsum("ij,ij->i", current.gradient, steps)
         lengths = np.linalg.norm(steps, axis=1)
-        fine = -slopes <= SUMMAND_ROUNDING * current.sizes
-        unfinished &= ~(fine & (lengths > 0.5 * last))
+        within_rounding = -slopes <= SUMMAND_ROUNDING * current.sizes
+        unfinished &= ~(within_rounding & (lengths > 0.5 * last_lengths))
         unfinished &= lengths > STEP_TOLERANCE * np.linalg.norm(current.scores, axis=1)
         if not unfinished.any():
             break
-        last = np.where(unfinished, lengths, last)
-        current = descend(losses, current, np.where(unfinished[:, None], steps, 0.0), slopes, fine)
+        last_lengths = np.where(unfinished, lengths, last_lengths)
+        current = descend(
+            losses, current, np.where(unfinished[:, None], steps, 0.0), slopes, within_rounding
+        )
     return current
 
 
-def descend(losses: RowLosses, current: RowsAt, steps: Array, slopes: Array, fine: Mask) -> RowsAt:
+def descend(
+    losses: RowLosses, current: RowsAt, steps: Array, slopes: Array, within_rounding: Mask
+) -> RowsAt:
     """Each row moved by a share of its step at which its objective falls.
 
     By one of ``STEP_SHARES`` or, where even the least of them is too long, as where Huber's losses
@@ -350,7 +353,7 @@ def descend(losses: RowLosses, current: RowsAt, steps: Array, slopes: Array, fin
                 current.objectives + ARMIJO * share * slopes + SUMMAND_ROUNDING * current.sizes
             )
             fallen = (trial_rows.objectives <= enough) | (
-                fine & np.isfinite(trial_rows.objectives)
+                within_rounding & np.isfinite(trial_rows.objectives)
             )
         unsettled &= ~fallen
         if not unsettled.any():

@@ -20,15 +20,15 @@ ENTRY_NAME = "latest"
 class Checkpoint:
     """A file with the latest state of a computation, from which another process goes on.
 
-    A state is due unless the last one was written less than ``every`` seconds ago, and less than
-    ``share`` times as long ago as writing it took.
+    A state is due unless the last one was written less than ``min_seconds`` ago, and less than
+    ``time_ratio`` times as long ago as writing it took.
     """
 
     archive: Archive
-    every: float
-    share: float = np.inf
-    written: float = -np.inf  # the moment of the last one, and the seconds that it took
-    took: float = 0.0
+    min_seconds: float
+    time_ratio: float = np.inf
+    last_written: float = -np.inf  # the moment of the last one
+    writing_seconds: float = 0.0
 
     @classmethod
     def at_path(
@@ -37,13 +37,13 @@ class Checkpoint:
         kind: str,
         problem: Problem,
         identity: Mapping[str, object],
-        every: float = 0.0,
-        share: float = np.inf,
+        min_seconds: float = 0.0,
+        time_ratio: float = np.inf,
     ) -> "Checkpoint":
         """The file of a computation, which is begun or holds the same work, or a ``DataError``."""
         texts = {"model": digest_of(problem.model), "data": problem.digest_of_data}
         texts |= {name: str(value) for name, value in identity.items()}
-        return cls(Archive.at_path(path, kind, texts), every, share)
+        return cls(Archive.at_path(path, kind, texts), min_seconds, time_ratio)
 
     def read(self, *kinds: type, **shared: object) -> Any:
         """The latest state, of one of these classes; None of a file without any."""
@@ -54,8 +54,8 @@ class Checkpoint:
     @property
     def is_due(self) -> bool:
         """True if a state is to be written now."""
-        passed = time.monotonic() - self.written
-        return passed >= self.every or passed >= self.share * self.took
+        passed = time.monotonic() - self.last_written
+        return passed >= self.min_seconds or passed >= self.time_ratio * self.writing_seconds
 
     def write(self, state: object, **shared: object) -> None:
         """Write a state; where that fails the file keeps what it has, and the work goes on."""
@@ -64,5 +64,5 @@ class Checkpoint:
             self.archive.replace(ENTRY_NAME, state, **shared)
         except DataError as error:
             warn_caller(f"{error}. The work goes on, and the checkpoint keeps what it held before")
-        self.written = time.monotonic()
-        self.took = self.written - began
+        self.last_written = time.monotonic()
+        self.writing_seconds = self.last_written - began

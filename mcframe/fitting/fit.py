@@ -198,8 +198,9 @@ def fit(
         def fit_of(outcome: Outcome) -> Fit:
             return Fit.of(problem, outcome, backend_name, seed)
 
-        resume_arguments = start, problem, fit_of, checkpoint, "fit", CHECKPOINT_SECONDS
-        settings, checkpoint_file = resumed(settings, *resume_arguments)
+        settings, checkpoint_file = resumed(
+            settings, start, problem, fit_of, checkpoint, "fit", CHECKPOINT_SECONDS
+        )
         answer, outcome = solved(compiled, backend, settings)
         if checkpoint_file is not None:
             checkpoint_file.write(FitCheckpoint(answer, outcome.paused), problem=problem)
@@ -225,19 +226,19 @@ def resumed(
     fit_of: Callable[[Outcome], Fit],
     path: object,
     kind: str,
-    every: float = 0.0,
+    min_seconds: float = 0.0,
 ) -> tuple[Settings, Checkpoint | None]:
     """Return the settings with the point to go on from, and the checkpoint.
 
     The point is that of the file at ``path``, or ``start`` if the file is empty or no path was
     given; without a path the checkpoint is None. The settings write the best point into the file
-    at certificates, at most once in ``every`` seconds. Between two certificates that are far
+    at certificates, at most once in ``min_seconds``. Between two certificates that are far
     apart the loop writes it, too.
     """
     if path is None:
         return attrs.evolve(settings, start=checked_start(start, problem)), None
     identity = {"random_state": settings.random_state}
-    checkpoint = Checkpoint.at_path(path, kind, problem, identity, every)
+    checkpoint = Checkpoint.at_path(path, kind, problem, identity, min_seconds)
     last: Fit | None = None
 
     def write_checkpoint(outcome: Outcome) -> None:

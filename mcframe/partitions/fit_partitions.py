@@ -81,8 +81,7 @@ def fit_partitions(
         def fit_of(outcome: Outcome) -> Fit:
             return Fit.of(problem, outcome, solver.name, settings.random_state)
 
-        arguments = start, problem, fit_of, checkpoint, "fit of partitions"
-        settings, _ = resumed(settings, *arguments)
+        settings, _ = resumed(settings, start, problem, fit_of, checkpoint, "fit of partitions")
         fit = fit_of(run(solver, program, settings))
         loss: Any = program.loss
         notes = (*problem.notes, *notes_on_blocks(problem, loss), *problem.partitions.notes)
