@@ -125,11 +125,16 @@ class TableEstimator(BaseEstimator):
         """X as floats, NaN where missing, or as the DataFrame of any columns that it is."""
         refuse_stores(X)
         if reset:
-            self.is_frame_ = self.types is not None or holds_more_than_numbers(X)
-            if nw.dependencies.is_into_dataframe(X):
-                warn_of_list(read_frame(X), self.types or (), self.target_name)
-        if self.is_frame_:
+            is_table = self.types is not None or nw.dependencies.is_into_dataframe(X)
+            table = read_frame(X) if is_table else None
+            self.is_frame_ = table is not None and (
+                self.types is not None or holds_more_than_numbers(table)
+            )
+            if table is not None:
+                warn_of_list(table, self.types or (), self.target_name)
+        elif self.is_frame_:
             read_frame(X)  # which refuses what is none
+        if self.is_frame_:
             return validate_data(self, X, skip_check_array=True, reset=reset)
         return self.read_numbers(X, reset)
 

@@ -157,18 +157,15 @@ class NumberColumns:
         return np.hstack([answer, indicated]).astype(answer.dtype, copy=False)
 
 
-def holds_more_than_numbers(X: Any) -> bool:
-    """True if X is a DataFrame with a column of text, categories, truth values or dates.
+def holds_more_than_numbers(table: nw.DataFrame[Any]) -> bool:
+    """True if a table has a column of text, categories, truth values or dates.
 
     Raises
     ------
     DataError
-        Where it is a DataFrame that says not which entries are missing, has a name twice, or no
-        rows or columns.
+        Where a column says not which entries are missing.
     """
-    if not nw.dependencies.is_into_dataframe(X):
-        return False
-    columns = read_columns(read_frame(X))
+    columns = read_columns(table)
     return any(column.form != "number" and column.n_observed for column in columns)
 
 
