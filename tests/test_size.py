@@ -3,6 +3,7 @@
 A limit is what has been reached. To raise one is a decision, to be taken where it is raised.
 """
 
+import ast
 import inspect
 import re
 
@@ -15,6 +16,9 @@ from .test_docs import ROOT
 
 # One more than before the chain of offsets and units had a file (model/transforms.py).
 FILES_OF_A_FIT, BINDINGS_OF_COMPLETE = 39, 1
+# Functions of modules of at most four lines that are used once: their names explain a formula or a
+# step, are tasks of other processes, or pair with others.
+SHORT_HELPERS = 100
 # Terms of this library alone, and what the field calls them.
 DIALECT = {
     r"slopes?": "gradient",
@@ -56,6 +60,21 @@ def test_a_fit_passes_through_few_files(code_size):
 
 def test_complete_binds_a_table_a_few_times(code_size):
     assert code_size.walk("lambda: mc.complete(frame)")[2] <= BINDINGS_OF_COMPLETE
+
+
+def test_short_functions_that_are_used_once_become_no_more(code_size):
+    """What has one user and at most four lines stands where it is used, or explains a step."""
+    names = code_size.short_helpers(code_size.parse(ROOT / "mcframe"))
+    assert len(names) <= SHORT_HELPERS, names
+
+
+def test_a_short_helper_is_counted(code_size):
+    module = ast.parse(
+        "def used():\n    'Docstring.'\n    return 1\n"
+        "def twice():\n    return 2\n"
+        "def long():\n" + "    x = 1\n" * 5 + "used() + twice() + twice() + long()"
+    )
+    assert code_size.short_helpers({"module": module}) == ["used"]
 
 
 def docstrings(name):

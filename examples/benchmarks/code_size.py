@@ -75,8 +75,8 @@ def functions_of(tree):
     return [node for node in ast.walk(tree) if isinstance(node, FUNCTION)]
 
 
-def used_once(trees):
-    """Number of functions at the top of a module that are used once, and of all of these."""
+def uses_of_names(trees):
+    """How often each name is read or set, alone or as an attribute."""
     uses = collections.Counter()
     for tree in trees.values():
         for node in ast.walk(tree):
@@ -84,10 +84,26 @@ def used_once(trees):
                 uses[node.id] += 1
             elif isinstance(node, ast.Attribute):
                 uses[node.attr] += 1
-    names = [
-        node.name for tree in trees.values() for node in tree.body if isinstance(node, FUNCTION)
+    return uses
+
+
+def used_once(trees):
+    """Functions at the top of a module that are used once, and the number of all of these."""
+    uses = uses_of_names(trees)
+    functions = [
+        node for tree in trees.values() for node in tree.body if isinstance(node, FUNCTION)
     ]
-    return sum(uses[name] == 1 for name in names), len(names)
+    return [node for node in functions if uses[node.name] == 1], len(functions)
+
+
+def short_helpers(trees, most_lines=4):
+    """The names of functions that are used once and have few lines below their docstring."""
+    names = []
+    for node in used_once(trees)[0]:
+        first = node.body[bool(ast.get_docstring(node)) :][:1]
+        if first and node.body[-1].end_lineno - first[0].lineno < most_lines:
+            names.append(node.name)
+    return names
 
 
 def with_one_importer(folder, trees):
@@ -161,7 +177,8 @@ def main():
         ("files", len(trees)),
         ("functions and methods", len(functions)),
         ("of these a single return", single),
-        ("functions of modules used once", f"{once} of {n_top}"),
+        ("functions of modules used once", f"{len(once)} of {n_top}"),
+        ("of these of at most four lines", len(short_helpers(trees))),
         ("modules with one importer", with_one_importer(folder, trees)),
         ("class names in several modules", len(class_names(trees))),
         ("modules and seconds of import", f"{modules}, {seconds:.2f}"),
