@@ -104,7 +104,7 @@ MISTAKES = {
     ),
     "columns twice": (
         {"x": pd.DataFrame(X, columns=["a", "a"]), "y": Y},
-        ["column name 'a' stands twice"],
+        ["2 columns of the table have the name 'a'"],
     ),
     "stored twice": (
         {"x": sp.coo_array((np.ones(2), ([0, 0], [1, 1])), shape=(3, 2)), "y": Y},

@@ -437,9 +437,9 @@ def test_types_are_checked():
             " infinities by NaN if they stand for missing values",
         ),
         (
-            pd.DataFrame({"x": pd.arrays.SparseArray([0.0, 1.0, 2.0])}),
-            "column 'x': the column is sparse (dtype Sparse[float64, nan]), and what it does not"
-            " store may be missing or an observed value. Give frame['x'].sparse.to_dense() as the"
+            pd.DataFrame({"x": pd.arrays.SparseArray([0.0, 1.0, 2.0], fill_value=0)}),
+            "column 'x': the column is sparse (dtype Sparse[float64, 0]), and what it does not"
+            " store may be missing or an observed zero. Give frame['x'].sparse.to_dense() as the"
             " column, with NaN where a value is missing",
         ),
         (

@@ -10,13 +10,25 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
 from mcframe.commands.files import read_table, write_tables
 from mcframe.datasets import read_csv
-from mcframe.datasets.delimited import MAKERS, Dialect, frame_of, read_cells, read_column
+from mcframe.datasets.arrow_cells import finite_numbers
+from mcframe.datasets.delimited import (
+    MAKERS,
+    MISSING,
+    Dialect,
+    frame_of,
+    list_of_cells,
+    read_cells,
+    read_column,
+    read_plainly,
+    read_text,
+)
+from mcframe.datasets.readers import number_in
 
 TABLE = '''code,size,kind,count,day,time,low
 a1,1.5,"x, y",3,2024-01-31,2024-01-31T10:30,1e-3
@@ -195,3 +207,124 @@ def test_numbers_are_read_to_the_last_bit(numbers):
 def test_a_name_may_hold_what_stands_between_cells_elsewhere(place):
     Path("table.csv").write_text('"weight, kg"\n71\n82\n')
     assert nw.from_native(read_table("table.csv")).columns == ["weight, kg"]
+
+
+# Arrow, where it is installed, and the plain reader
+
+PARTS = [
+    "1",
+    "-2.50",
+    "007",
+    "1e5",
+    "1E-400",
+    ".5",
+    "3.",
+    "+4",
+    "inf",
+    "-Infinity",
+    "nan",
+    "NA",
+    "",
+]
+PARTS += ["12345678901234567890", "123456789012345678", "1e400", "2024-02-30", "2024-02-29", "1_0"]
+PARTS += [
+    "2024-02-29 12:30",
+    "yes",
+    " padded ",
+    "\u2003wide\u2003",
+    "\x1c5\x1f",
+    "größe",
+    "ınf",
+    "٣",
+]
+PARTS += [
+    '"quoted"',
+    'a"b',
+    '"a,b"',
+    "\ufeff",
+    "\0",
+    "1,5",
+    "\t",
+    ";",
+    "0x10",
+    "-0",
+    "Nan",
+    "null",
+]
+ENDS = ["\n"] * 8 + ["\r\n", "\r", "\n\n", "\n\r\n", "\n \n", ""]
+
+
+@st.composite
+def texts(draw):
+    """A table of text, well formed or not."""
+    n, d = draw(st.integers(0, 5)), draw(st.integers(1, 3))
+    cells = st.one_of(st.sampled_from(PARTS), st.sampled_from(PARTS[:8]), CELLS)
+    mark = draw(st.sampled_from([",", ";", "\t", "|", " ", "§"]))
+    end = draw(st.sampled_from(ENDS))
+    lines = [mark.join(["name", "b", "c"][:d])]
+    lines += [mark.join(draw(st.lists(cells, min_size=d, max_size=d))) for _ in range(n)]
+    ends = [end if draw(st.integers(0, 3)) else draw(st.sampled_from(ENDS)) for _ in lines]
+    return "".join(line + end for line, end in zip(lines, ends, strict=True)), mark
+
+
+def answer_of(call):
+    """What a call returns, or the message of its ``DataError``."""
+    try:
+        return call()
+    except mc.DataError as error:
+        return str(error)
+
+
+def plain_table(table):
+    if isinstance(table, str):
+        return table
+    return table.names, [list_of_cells(cells) for cells in table.columns], list(table.lines)
+
+
+def as_list(values):
+    """Values of a column of text, NaN as a word, with their types."""
+    values = values if isinstance(values, list) else values.to_pylist()
+    return [(type(value).__name__, repr(value)) for value in values]
+
+
+@settings(max_examples=400, deadline=None)
+@given(texts(), st.sampled_from([None, nw.Float64(), nw.Int64(), nw.String()]))
+def test_arrow_reads_what_the_plain_reader_does(tmp_path_factory, drawn, like):
+    """Of any text: cells, kinds and values of columns, numbers of blocks, and messages."""
+    text, mark = drawn
+    file = tmp_path_factory.mktemp("cells") / "table.csv"
+    file.write_bytes(text.encode())
+    dialect = Dialect(mark)
+    table = answer_of(lambda: read_cells(file, dialect))
+    plain = answer_of(lambda: read_plainly(file, read_text(file, dialect), dialect))
+    assert plain_table(table) == plain_table(plain)
+    if isinstance(plain, str):
+        return
+    for cells, same in zip(table.columns, plain.columns, strict=True):
+        one, other = (read_column("x", column, like) for column in (cells, same))
+        assert one.kind == other.kind
+        assert as_list(one.values) == as_list(other.values)
+        if not isinstance(cells, list):
+            numbers = finite_numbers(cells, MISSING)
+            read = answer_of(lambda cells=same: [number_in("", "x", t, MISSING) for t in cells])
+            assert numbers is None or numbers.tolist() == pytest.approx(read, abs=0.0, nan_ok=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(FLOATS, min_size=2, max_size=2), min_size=1, max_size=20))
+def test_both_readers_read_the_same_numbers_to_the_last_bit(tmp_path_factory, rows):
+    file = tmp_path_factory.mktemp("cells") / "table.csv"
+    cells = [["" if number is None else repr(number) for number in row] for row in rows]
+    file.write_text("\n".join(map(",".join, [["one", "two"], *cells])))
+    table = read_cells(file, Dialect())
+    assert not isinstance(table.columns[0], list)
+    for column, numbers in zip(table.columns, zip(*rows, strict=True), strict=True):
+        read = read_column("x", column)
+        assert as_list(read.values) == as_list(list(numbers)) or not any(numbers)
+        assert as_list(read.values) == as_list(read_column("x", column.to_pylist()).values)
+    (file.parent / "quoted.csv").write_text(file.read_text().replace("one", '"one"'))
+    assert isinstance(read_cells(file.parent / "quoted.csv", Dialect()).columns[0], list)
+    paths = (file, file.parent / "quoted.csv")
+    arrays = [read_csv(path, {"x": ["one", "two"]})["x"] for path in paths]
+    np.testing.assert_array_equal(*arrays)
+    np.testing.assert_array_equal(arrays[0], np.array(rows, dtype=float))

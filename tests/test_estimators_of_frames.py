@@ -302,9 +302,9 @@ def test_columns_in_another_order_or_absent_are_refused_as_elsewhere(estimator):
             " infinities by NaN if they stand for missing values",
         ),
         (
-            mixed().assign(length=pd.arrays.SparseArray([0.0, 1.0] * 30)),
-            "column 'length': the column is sparse (dtype Sparse[float64, nan]), and what it does"
-            " not store may be missing or an observed value. Give"
+            mixed().assign(length=pd.arrays.SparseArray([0.0, 1.0] * 30, fill_value=0)),
+            "column 'length': the column is sparse (dtype Sparse[float64, 0]), and what it does"
+            " not store may be missing or an observed zero. Give"
             " frame['length'].sparse.to_dense() as the column, with NaN where a value is missing",
         ),
         (

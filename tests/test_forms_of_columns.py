@@ -10,6 +10,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import mcframe as mc
 from mcframe.estimators import MatrixCompletionImputer, MatrixCompletionRegressor
@@ -149,3 +152,130 @@ def test_every_form_of_a_column_in_every_entry(form):
         assert fit is None  # dates and durations are no numbers
     answered(lambda: MatrixCompletionImputer(weight=1.0).fit_transform(table))
     answered(lambda: MatrixCompletionRegressor(weight=1.0).fit(table, X).predict(table))
+
+
+# The readers of numbers: one for models, tables and estimators
+
+
+# Forms of a table of numbers, from its columns as lists with None; and those of which ``declare``
+# makes a table, too.
+FRAMES = {
+    "pandas": lambda table: pd.DataFrame(table, dtype=float),
+    "pandas, float32": lambda table: pd.DataFrame(table, dtype="float32"),
+    "pandas, other bytes": lambda table: pd.DataFrame(table, dtype=">f8"),
+    "pandas, nullable": lambda table: pd.DataFrame(table, dtype="Float64"),
+    "pandas, of Arrow": lambda table: pd.DataFrame(table, dtype="float64[pyarrow]"),
+    "pandas, objects": lambda table: pd.DataFrame(table, dtype=object),
+    "pandas, objects with NA": lambda table: pd.DataFrame(table, dtype=object).fillna(pd.NA),
+    "pandas, sparse": lambda table: pd.DataFrame(table, dtype=float).astype(
+        pd.SparseDtype(float, np.nan)
+    ),
+    "pandas, names in levels": lambda table: pd.DataFrame(table, dtype=float).set_axis(
+        pd.MultiIndex.from_product([["x"], range(len(table))]), axis=1
+    ),
+    "pandas, Decimal": lambda table: pd.DataFrame(
+        {name: [v if v is None else Decimal(v) for v in column] for name, column in table.items()}
+    ),
+    "polars": lambda table: pl.DataFrame(table, schema=dict.fromkeys(table, pl.Float64)),
+    "polars, NaN": lambda table: pl.DataFrame(
+        table, schema=dict.fromkeys(table, pl.Float64)
+    ).fill_null(np.nan),
+    "polars, float32": lambda table: pl.DataFrame(table, schema=dict.fromkeys(table, pl.Float32)),
+    "pyarrow": lambda table: pa.table(
+        {name: pa.array(column, pa.float64()) for name, column in table.items()}
+    ),
+    "pyarrow, Decimal": lambda table: pa.table(
+        {
+            name: pa.array([v if v is None else Decimal(v) for v in column], pa.decimal128(38, 12))
+            for name, column in table.items()
+        }
+    ),
+}
+ARRAYS = {
+    "lists": lambda x: x.tolist(),
+    "lists with None": lambda x: np.where(np.isnan(x), None, x.astype(object)).tolist(),
+    "tuples": lambda x: tuple(map(tuple, x.tolist())),
+    "objects": lambda x: np.where(np.isnan(x), pd.NA, x.astype(object)),
+    "masked": lambda x: np.ma.masked_array(np.nan_to_num(x), np.isnan(x)),
+    "masked objects": lambda x: np.ma.masked_array(
+        np.where(np.isnan(x), "no number", x.astype(object)), np.isnan(x)
+    ),
+    "columns first": np.asfortranarray,
+    "float32": lambda x: x.astype(np.float32),
+    "long double": lambda x: x.astype(np.longdouble),
+}
+# What is no number, whatever numpy or scikit-learn would make of it.
+NO_NUMBERS = {
+    "text": lambda x: x.astype(str),
+    "text in objects": lambda x: x.astype(str).astype(object),
+    "bytes": lambda x: x.astype("S"),
+    "lists of text": lambda x: x.astype(str).tolist(),
+    "dates": lambda x: np.zeros(x.shape, "datetime64[s]"),
+    "durations": lambda x: np.ones(x.shape, "timedelta64[s]"),
+    "structured": lambda x: np.zeros(len(x), [("a", float), ("b", float)]),
+}
+
+
+@st.composite
+def tables_of_numbers(draw):
+    """Numbers that all forms hold, with gaps, and at least two of them in each column."""
+    n, d = draw(st.integers(4, 12)), draw(st.integers(2, 4))
+    x = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).integers(-4096, 4096, (n, d)) / 64
+    hidden = draw(hnp.arrays(bool, (n, d)))
+    hidden[:2] = False
+    x[0], x[1] = -64.5, 64.25
+    return np.where(hidden, np.nan, x)
+
+
+def read_by_model(data):
+    model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+    table = mc.Problem.bind(model, {"x": data}).tables["x"]
+    dense = np.full(table.shape, np.nan)
+    dense[table.rows, table.columns] = table.values
+    return dense
+
+
+def read_by_declare(data):
+    names = nw.from_native(data).columns
+    declared = mc.declare(data, dict.fromkeys(names, "number"), missing=[])
+    return np.column_stack([column.column.numbers for column in declared.columns])
+
+
+def read_by_estimator(data):
+    return np.asarray(MatrixCompletionImputer().read(data, reset=True), dtype=float)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@settings(max_examples=15, deadline=None)
+@given(tables_of_numbers())
+def test_models_tables_and_estimators_read_the_same_numbers(x):
+    columns = np.where(np.isnan(x), None, x.astype(object)).T.tolist()
+    table = {f"c{place}": column for place, column in enumerate(columns)}
+    for form in FRAMES.values():
+        frame = form(table)
+        for read in (read_by_model, read_by_declare, read_by_estimator):
+            np.testing.assert_array_equal(read(frame), x)
+    for form in ARRAYS.values():
+        np.testing.assert_array_equal(read_by_model(form(x)), x)
+        np.testing.assert_array_equal(read_by_estimator(form(x)), x)
+        with pytest.raises(mc.DataError, match="a DataFrame of pandas or polars"):
+            mc.declare(form(x))
+
+
+@pytest.mark.parametrize("form", NO_NUMBERS)
+def test_what_models_refuse_as_no_number_estimators_refuse_too(form):
+    data = NO_NUMBERS[form](np.arange(6.0).reshape(3, 2))
+    for read in (read_by_model, read_by_estimator):
+        with pytest.raises(mc.DataError, match="number"):
+            read(data)
+
+
+def test_sparse_columns_whose_gaps_are_nan_are_filled():
+    column = pd.Series(pd.arrays.SparseArray([np.nan if v is None else v for v in REALS]))
+    completed = mc.complete(pd.DataFrame({"x": X, "f": column}))
+    assert completed.table["f"].dtype == column.dtype
+    assert not completed.table["f"].isna().any()
+    observed = np.flatnonzero(~HIDDEN)
+    assert completed.table["f"][observed].tolist() == column[observed].tolist()
+    dense = mc.complete(pd.DataFrame({"x": X, "f": column.sparse.to_dense()}))
+    assert dense.table["f"].tolist() == completed.table["f"].tolist()

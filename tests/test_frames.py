@@ -157,7 +157,9 @@ def test_messages_name_labels_as_they_are_written():
     assert "value inf in column 10, row 7;" in refusal(frame)
     assert "column 10: value 'x' is" in refusal(frame.astype(object).replace(np.inf, "x"))
     twice = pd.MultiIndex.from_tuples([("a", 1), ("a", 1)])
-    assert "column name ('a', 1) stands twice" in refusal(frame.set_axis(twice, axis=1))
+    assert "2 columns of the table have the name ('a', 1)" in refusal(
+        frame.set_axis(twice, axis=1)
+    )
 
 
 @pytest.mark.parametrize(

@@ -583,7 +583,7 @@ def test_columns_that_the_fit_does_not_have_are_named():
     )
     with pytest.raises(mc.DataError, match="new rows have columns 0, 1, 2, 3, which the fit"):
         fit.predict_rows("x", {"x": pd.DataFrame(x.to_numpy())})
-    with pytest.raises(mc.DataError, match="column name 'a' stands twice"):
+    with pytest.raises(mc.DataError, match="2 columns of the table have the name 'a'"):
         fit.predict_rows("x", {"x": x[["a", "b", "c", "d", "a"]]})
 
 

@@ -21,10 +21,18 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import a_type, meant
-from mcframe.datasets.delimited import NUMBER, WHOLE, Dialect, frame_of, read_cells
+from mcframe.datasets.delimited import (
+    NUMBER,
+    WHOLE,
+    Dialect,
+    frame_of,
+    list_of_cells,
+    read_cells,
+)
 from mcframe.datasets.delimited import read_column as read_text_column
 from mcframe.datasets.readers import find_file
 from mcframe.model import Model
+from mcframe.model.labels import name_twice
 from mcframe.runtime.machine import held
 from mcframe.storage.serializing import (
     FORMAT,
@@ -33,7 +41,7 @@ from mcframe.storage.serializing import (
     find_declaration,
     message_of,
 )
-from mcframe.tables.columns import name_twice, read_column, values_of
+from mcframe.tables.columns import read_column, values_of
 from mcframe.tables.gaps import stand_for_gaps
 
 # What is missing if it is not installed, and how to get it.
@@ -192,9 +200,11 @@ def read_csv(
     gaps = gaps_by_name(missing, names)
     columns = []
     for name, cells in zip(names, table.columns, strict=True):
-        marked = stand_for_gaps(cells, gaps.get(name, ()))
-        kept = [None if gap else cell for cell, gap in zip(cells, marked, strict=True)]
-        columns.append(read_text_column(name, kept, dtypes.get(name), decimal, dates))
+        if gaps.get(name):
+            cells = list_of_cells(cells)
+            marked = stand_for_gaps(cells, gaps[name])
+            cells = [None if gap else cell for cell, gap in zip(cells, marked, strict=True)]
+        columns.append(read_text_column(name, cells, dtypes.get(name), decimal, dates))
     if dates is not None and not any(column.kind in ("date", "time") for column in columns):
         warn_caller(
             f"--dates {dates} fits no column: a column has dates where all of its cells read as"

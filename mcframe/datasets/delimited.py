@@ -16,6 +16,7 @@ import numpy as np
 
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import counted
+from mcframe.datasets import arrow_cells
 
 # Cells that are missing in every table of text, beside those that a caller names.
 MISSING = ("", "NA", "NaN", "nan")
@@ -78,25 +79,28 @@ class TextTable:
     file : Path
     names : list of str
         The cells of the first line.
-    columns : list of lists of str
+    columns : list of lists of str, or of arrays of Arrow
         The cells below each of them.
-    lines : list of int
+    lines : sequence of int
         The line of the file in which each row ends.
     """
 
     file: Path
     names: list[str]
-    columns: list[list[str]]
-    lines: list[int]
+    columns: list[Any]
+    lines: Sequence[int]
 
 
 @attrs.frozen(eq=False)
 class ReadColumn:
-    """A column of a table of text: what its cells are, and their values, None where missing."""
+    """A column of a table of text: what its cells are, and their values, None where missing.
+
+    The values are a list, or an array of Arrow.
+    """
 
     name: str
     kind: CellKind
-    values: list[Any]
+    values: Any
 
 
 def read_text(file: Path, dialect: Dialect) -> str:
@@ -135,7 +139,37 @@ def read_cells(file: Path, dialect: Dialect) -> TextTable:
         Where the first line names nothing, a row has another number of cells, a quote is not
         closed, or the file is no text; the message names file, line and remedy.
     """
-    delimiter, text = dialect.delimiter, read_text(file, dialect)
+    text, delimiter = read_text(file, dialect), dialect.delimiter
+    by_arrow = arrow_cells.cells_of(text, delimiter) if arrow_cells.is_installed() else None
+    if by_arrow is None:
+        return read_plainly(file, text, dialect)
+    names, columns = by_arrow
+    check_names(file, names, dialect)
+    return TextTable(file, names, columns, range(2, len(columns[0]) + 2))
+
+
+def check_names(file: Path, names: list[str], dialect: Dialect) -> None:
+    """Raise a ``DataError`` where the first line names nothing, or holds another delimiter."""
+    if not any(name.strip() for name in names):
+        raise DataError(f"{file}: the first line is empty; it must name the columns")
+    others = [mark for mark in DELIMITERS if mark in names[0] and mark != dialect.delimiter]
+    if len(names) == 1 and others:
+        option = dialect.option("delimiter", others[0])
+        raise DataError(
+            f"{file} has a single column, called {names[0]!r}; give what stands between two"
+            f" cells, such as {option}"
+        )
+
+
+def read_plainly(file: Path, text: str, dialect: Dialect) -> TextTable:
+    """Return the cells of any table of text by the reader of Python.
+
+    Raises
+    ------
+    DataError
+        As ``read_cells``.
+    """
+    delimiter = dialect.delimiter
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     rows: list[list[str]] = []
     lines: list[int] = []
@@ -149,17 +183,9 @@ def read_cells(file: Path, dialect: Dialect) -> TextTable:
         raise DataError(
             f"{file}: line {reader.line_num} cannot be read ({error}); check its quotes"
         ) from None
-    if not any(name.strip() for name in names):
-        raise DataError(f"{file}: the first line is empty; it must name the columns")
+    check_names(file, names, dialect)
     if '"' in text and any("\n" in cell or "\r" in cell for row in rows for cell in row):
         check_quotes(file, text, delimiter)
-    others = [mark for mark in DELIMITERS if mark in names[0] and mark != delimiter]
-    if len(names) == 1 and others:
-        option = dialect.option("delimiter", others[0])
-        raise DataError(
-            f"{file} has a single column, called {names[0]!r}; give what stands between two"
-            f" cells, such as {option}"
-        )
     for row, line in zip(rows, lines, strict=True):
         if len(row) != len(names):
             raise DataError(
@@ -169,6 +195,11 @@ def read_cells(file: Path, dialect: Dialect) -> TextTable:
             )
     columns = [list(cells) for cells in zip(*rows, strict=True)] or [[] for _ in names]
     return TextTable(file, names, columns, lines)
+
+
+def list_of_cells(cells: Any) -> list[Any]:
+    """Return the cells or the values of a column as a list; they may be in an array of Arrow."""
+    return cells if isinstance(cells, list) else cells.to_pylist()
 
 
 def check_quotes(file: Path, text: str, delimiter: str) -> None:
@@ -185,9 +216,13 @@ def check_quotes(file: Path, text: str, delimiter: str) -> None:
         ) from None
 
 
+# Columns of these dtypes stay text, whatever their text reads as.
+TEXT_TYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
+
+
 def read_column(
     name: str,
-    cells: Sequence[str | None],
+    cells: Any,
     like: Any = None,
     decimal: str = ".",
     dates: str | None = None,
@@ -197,7 +232,7 @@ def read_column(
     Parameters
     ----------
     name : str
-    cells : sequence of str or None
+    cells : sequence of str or None, or array of Arrow
         None where an entry is missing; so are the cells that are empty, or in ``MISSING``.
     like : dtype of narwhals, optional
         That of a fitted column: text stays text, and numbers that need not be whole are floats.
@@ -206,12 +241,17 @@ def read_column(
     dates : str, optional
         The format of dates in the words of ``strptime``, beside that of ISO.
     """
+    if not isinstance(cells, list):
+        column = read_arrow_column(name, cells, like) if dates is None and decimal == "." else None
+        if column is not None:
+            return column
+    cells = list_of_cells(cells)
     texts = [None if cell is None else cell.strip() for cell in cells]
     texts = [None if text in MISSING else text for text in texts]
     observed = [text for text in texts if text is not None]
     kind: CellKind = "text"
     values: list[Any] | None = None
-    if observed and like not in (nw.String, nw.Categorical, nw.Enum, nw.Object):
+    if observed and like not in TEXT_TYPES:
         if dates is not None:
             kind, values = read_times(texts, dates)
         if values is None:
@@ -222,6 +262,21 @@ def read_column(
         kept = zip(texts, cells, strict=True)
         return ReadColumn(name, "text", [None if text is None else cell for text, cell in kept])
     return ReadColumn(name, kind, values)
+
+
+def read_arrow_column(name: str, cells: Any, like: Any) -> ReadColumn | None:
+    """Return what ``read_column`` does of an array of Arrow; None where that is to read it."""
+    texts = arrow_cells.without_missing(cells, MISSING)
+    if texts.null_count < len(texts) and like not in TEXT_TYPES:
+        for pattern, kind, _ in READINGS:
+            is_other = kind == "whole" and like is not None and like.is_float()
+            if is_other or not arrow_cells.all_match(texts, pattern):
+                continue
+            if kind == "number" and arrow_cells.any_matches(texts, LONG):
+                break
+            values = arrow_cells.as_type(texts, kind)
+            return None if values is None else ReadColumn(name, kind, values)
+    return ReadColumn(name, "text", arrow_cells.where_observed(cells, texts))
 
 
 def read_times(texts: Sequence[str | None], form: str) -> tuple[CellKind, list[Any] | None]:
@@ -284,7 +339,12 @@ def arrow_table(pa: Any, columns: Sequence[ReadColumn]) -> Any:
     """Return a table of pyarrow."""
     kinds = {"text": pa.string(), "whole": pa.int64(), "number": pa.float64()}
     kinds |= {"date": pa.date32(), "time": pa.timestamp("us")}
-    arrays = [pa.array(column.values, type=kinds[column.kind]) for column in columns]
+    arrays = [
+        pa.array(column.values, type=kinds[column.kind])
+        if isinstance(column.values, list)
+        else column.values
+        for column in columns
+    ]
     return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
 
 
@@ -293,7 +353,10 @@ def polars_frame(pl: Any, columns: Sequence[ReadColumn]) -> Any:
     kinds = {"text": pl.String, "whole": pl.Int64, "number": pl.Float64}
     kinds |= {"date": pl.Date, "time": pl.Datetime("us")}
     return pl.DataFrame(
-        [pl.Series(column.name, column.values, dtype=kinds[column.kind]) for column in columns]
+        [
+            pl.Series(column.name, list_of_cells(column.values), dtype=kinds[column.kind])
+            for column in columns
+        ]
     )
 
 
@@ -302,7 +365,10 @@ def pandas_frame(pd: Any, columns: Sequence[ReadColumn]) -> Any:
     kinds = {"text": object, "whole": "Int64", "number": np.float64}
     kinds |= {"date": "datetime64[us]", "time": "datetime64[us]"}
     return pd.DataFrame(
-        {column.name: pd.Series(column.values, dtype=kinds[column.kind]) for column in columns}
+        {
+            column.name: pd.Series(list_of_cells(column.values), dtype=kinds[column.kind])
+            for column in columns
+        }
     )
 
 
@@ -315,5 +381,6 @@ MAKERS: dict[str, Callable[[Any, Sequence[ReadColumn]], Any]] = {
 
 def rows_with_lines(table: TextTable, places: Sequence[int]) -> Iterator[tuple[int, list[str]]]:
     """Yield the line of each row, and its cells in some of the columns."""
+    columns = [list_of_cells(table.columns[place]) for place in places]
     for row, line in enumerate(table.lines):
-        yield line, [table.columns[place][row] for place in places]
+        yield line, [cells[row] for cells in columns]

@@ -18,7 +18,15 @@ from scipy import sparse
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import meant, suggests_options
-from mcframe.datasets.delimited import MISSING, Dialect, read_cells, rows_with_lines
+from mcframe.datasets.arrow_cells import finite_numbers
+from mcframe.datasets.delimited import (
+    MISSING,
+    Dialect,
+    TextTable,
+    list_of_cells,
+    read_cells,
+    rows_with_lines,
+)
 from mcframe.storage.archive import path_of
 
 VARIABLE = "MCFRAME_DATA"
@@ -188,17 +196,19 @@ def read_csv(
     }
     places = find_columns(file, header, names, index)
     absent = frozenset(missing)
-    items = [] if index is None else table.columns[header.index(index)]
-    rows = [
-        [
-            number_in(f"{file}, line {line}", header[place], cell, absent)
-            for place, cell in zip(places, cells, strict=True)
-        ]
-        for line, cells in rows_with_lines(table, places)
-    ]
-    if not rows:
+    items = [] if index is None else list_of_cells(table.columns[header.index(index)])
+    if not table.lines:
         raise DataError(f"{file} has a header and no rows; is it complete?")
-    numbers = np.array(rows, dtype=np.float64)
+    numbers = numbers_by_arrow(table, places, absent)
+    if numbers is None:
+        rows = [
+            [
+                number_in(f"{file}, line {line}", header[place], cell, absent)
+                for place, cell in zip(places, cells, strict=True)
+            ]
+            for line, cells in rows_with_lines(table, places)
+        ]
+        numbers = np.array(rows, dtype=np.float64)
     ends = np.cumsum([len(columns) for columns in names.values()])[:-1]
     arrays = dict(zip(names, np.split(numbers, ends, axis=1), strict=True))
     if not as_frame:
@@ -214,6 +224,23 @@ def read_csv(
         block: pd.DataFrame(array, columns=names[block], index=labels)
         for block, array in arrays.items()
     }
+
+
+def numbers_by_arrow(
+    table: TextTable, places: Sequence[int], missing: Collection[str]
+) -> Array | None:
+    """Return the numbers of some columns (rows x columns); None where cells are to be looked at.
+
+    They are in lists, or one of them is no number and needs the message of ``number_in``.
+    """
+    numbers = np.empty((len(table.lines), len(places)))
+    for column, place in enumerate(places):
+        cells = table.columns[place]
+        read = None if isinstance(cells, list) else finite_numbers(cells, missing)
+        if read is None:
+            return None
+        numbers[:, column] = read
+    return numbers
 
 
 def choose_columns(

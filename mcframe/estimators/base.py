@@ -1,8 +1,8 @@
 """The base class of the estimators: options, the weight of the main regularizer, the fit."""
 
+import datetime as dt
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, ClassVar
 
 import attrs
@@ -15,6 +15,7 @@ from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.validators import (
+    REAL_KINDS,
     NotANumber,
     Options,
     RandomState,
@@ -28,6 +29,7 @@ from mcframe.fitting.fit import fit
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.model.held_out import NEVER_HELD_OUT, dealt, dealt_cells, places_by_content
+from mcframe.model.labels import numbers_of_frame
 from mcframe.model.model import terms_with_weight
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
@@ -37,7 +39,7 @@ from mcframe.selection.splitters import fewest_free
 from mcframe.selection.weight_max import chosen_place
 from mcframe.tables.coding import Coding, calibrated, joined
 from mcframe.tables.column_types import warn_of_list
-from mcframe.tables.columns import read_columns, read_frame
+from mcframe.tables.columns import read_frame
 from mcframe.tables.declaring import starting_weight
 from mcframe.tables.gaps import (
     codes_among,
@@ -177,13 +179,8 @@ class TableEstimator(BaseEstimator):
                 raise
             try:
                 floats_of(X)
-            except NotANumber as not_a_number:
-                row, column = (*not_a_number.position, 0, 0)[:2]
-                raise DataError(
-                    f"column {column} of X holds {not_a_number.value!r} in row {row}, which is no"
-                    " number; give a DataFrame, whose columns may hold text, or an array of"
-                    " numbers"
-                ) from None
+            except NotANumber as first:
+                raise not_a_number(first) from None
             if is_large:
                 raise DataError("X holds a whole number that is too large for a float") from None
             raise
@@ -390,21 +387,47 @@ class TableEstimator(BaseEstimator):
 
 
 def with_nan(X: Any) -> Any:
-    """X with NaN where it is masked, or where an object stands for a missing number."""
-    if nw.dependencies.is_into_dataframe(X):
-        table = nw.from_native(X, eager_only=True)
-        if any(dtype in (nw.Object, nw.Decimal) for dtype in table.schema.values()):
-            columns = read_columns(read_frame(X))
-            return like_frame(
-                table, table.columns, np.column_stack([column.numbers for column in columns])
-            )
-        return X
-    with suppress(NotANumber, TypeError, ValueError, OverflowError):
-        array = np.array(X) if isinstance(X, list | tuple) else X
-        of_objects = isinstance(array, np.ndarray) and array.dtype.kind == "O"
-        if of_objects or isinstance(array, np.ma.MaskedArray):
+    """X with NaN where it is masked, or where an object stands for a missing number.
+
+    What is a number is what models take for one, whereas scikit-learn would read text and dates as
+    numbers. Its own check refuses all other objects.
+
+    Raises
+    ------
+    DataError
+        With the first text or date among numbers.
+    """
+    try:
+        if nw.dependencies.is_into_dataframe(X):
+            table = read_frame(X)
+            if all(dtype.is_numeric() and dtype != nw.Decimal for dtype in table.schema.values()):
+                return X
+            return like_frame(table, table.columns, numbers_of_frame(table))
+        array = np.asarray(X) if isinstance(X, list | tuple) else X
+        if isinstance(array, np.ma.MaskedArray) or (
+            isinstance(array, np.ndarray) and array.dtype.kind not in REAL_KINDS + "c"
+        ):
             return floats_of(array)
+    except NotANumber as error:
+        if not isinstance(error.value, UNREAD):
+            return X
+        raise not_a_number(error) from None
+    except (TypeError, ValueError, OverflowError):
+        return X
     return X
+
+
+# What scikit-learn would read as numbers, and models do not.
+UNREAD = (str, bytes, tuple, dt.date, dt.timedelta)
+
+
+def not_a_number(error: NotANumber) -> DataError:
+    """The error of X with a value that is no number."""
+    row, column = (*error.position, 0, 0)[:2]
+    return DataError(
+        f"column {column} of X holds {error.value!r} in row {row}, which is no number; give a"
+        " DataFrame, whose columns may hold text, or an array of numbers"
+    )
 
 
 def refuse_no_numbers(gaps: Mapping[Any, Sequence[Any]]) -> None:

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, class_offers
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import (
-    REAL_KINDS,
     NotANumber,
     a_type,
     as_float,
@@ -18,7 +17,13 @@ from mcframe.contracts.validators import (
     plain,
     reads_as_number,
 )
-from mcframe.model.labels import numbers_of_column, nw
+from mcframe.model.labels import (
+    frame_in_memory,
+    is_sparse_column,
+    leaves_zeros_out,
+    native_dtype,
+    numbers_of_frame,
+)
 from mcframe.model.long_lists import list_of_entries
 from mcframe.model.model import Block
 from mcframe.model.table import Table
@@ -148,47 +153,28 @@ def is_pandas_array(data: Any) -> bool:
     return pandas is not None and isinstance(data, pandas.api.extensions.ExtensionArray)
 
 
-def is_columns(data: Any) -> bool:
-    """Return True for a table of polars or pyarrow, which are never imported here."""
-    polars, pa = sys.modules.get("polars"), sys.modules.get("pyarrow")
-    if polars is not None and isinstance(data, polars.DataFrame):
-        return True
-    return pa is not None and isinstance(data, pa.Table)
+def numbers_of(block: Block, data: Any) -> Array:
+    """The values of a DataFrame, or of a Series of pandas, as float64 (rows x columns).
 
-
-def numbers_of_columns(block: Block, data: Any) -> Array:
-    """The values of a table of polars or pyarrow as float64, NaN where missing.
-
-    Column by column: numpy would read dates and durations beside numbers as numbers.
+    NaN where one is missing.
 
     Raises
     ------
     DataError
-        As ``numbers_of``.
+        Where the values are no numbers, or their meaning is unclear: a name that stands
+        twice, sparse columns with zeros that are not stored, a long list of entries.
     """
+    of_series = class_offers(data, "to_frame")
+    frame = data.to_frame() if of_series else data
+    table = frame_in_memory(frame, f"block {block.name!r}: ")
+    refuse_long_list(block, frame)
+    check_stored_zeros(block, table, "series.to_frame()" if of_series else "frame")
     try:
-        table = nw.from_native(data, eager_only=True)
-    except nw.exceptions.DuplicateError:
-        names = list(data.column_names)
-        name = next(name for name in names if names.count(name) > 1)
-        raise name_twice(block, name) from None
-    refuse_long_list(block, table)
-    numbers = np.empty(table.shape)
-    for position, series in enumerate(table.iter_columns()):
-        try:
-            numbers[:, position] = numbers_of_column(series)
-        except NotANumber as error:
-            name, values = repr(plain(series.name)), np.array([*series.to_list(), None], object)
-            raise not_a_number(block, name, error, values[:-1], series.dtype) from None
-    return numbers
-
-
-def name_twice(block: Block, name: object) -> DataError:
-    """The error of a table in which two columns have one name."""
-    return DataError(
-        f"block {block.name!r}: column name {plain(name)!r} stands twice in the DataFrame; rename"
-        " or drop one of them"
-    )
+        return numbers_of_frame(table)
+    except NotANumber as error:
+        series = table.get_column(table.columns[error.position[1]])
+        name, values = repr(plain(series.name)), np.array([*series.to_list(), None], object)
+        raise not_a_number(block, name, error, values[:-1], native_dtype(series)) from None
 
 
 def refuse_long_list(block: Block, frame: Any) -> None:
@@ -201,60 +187,24 @@ def refuse_long_list(block: Block, frame: Any) -> None:
         )
 
 
-def numbers_of(block: Block, data: Any) -> Array:
-    """The values of a DataFrame or Series as float64 (rows x columns), NaN where missing.
-
-    Raises
-    ------
-    DataError
-        Where the values are no numbers, or their meaning is unclear: a name that stands
-        twice, sparse columns with zeros that are not stored, a long list of entries.
-    """
-    frame = data.to_frame() if data.ndim == 1 else data
-    repeated = frame.columns[frame.columns.duplicated()]
-    if len(repeated):
-        raise name_twice(block, repeated[0])
-    refuse_long_list(block, frame)
-    check_stored_zeros(block, frame, "frame" if data.ndim == 2 else "series.to_frame()")
-    numbers = np.empty(frame.shape)
-    for position, name in enumerate(frame.columns):
-        series = frame.iloc[:, position]
-        try:
-            if series.dtype.kind in REAL_KINDS:
-                numbers[:, position] = series.to_numpy(dtype=np.float64, na_value=np.nan)
-            else:
-                numbers[:, position] = floats_of(objects_of(series))
-        except NotANumber as error:
-            values = objects_of(series)
-            raise not_a_number(block, repr(plain(name)), error, values, series.dtype) from None
-    return numbers
-
-
-def objects_of(series: Any) -> Any:
-    """The values of a Series of pandas as an array of objects."""
-    return np.fromiter(series, dtype=object, count=len(series))
-
-
-def check_stored_zeros(block: Block, frame: Any, called: str) -> None:
+def check_stored_zeros(block: Block, table: Any, called: str) -> None:
     """Raise a ``DataError`` where a sparse column leaves zeros out, which may mean missing ones.
 
-    That they are zeros is what pandas says; that they are missing is what a ``scipy.sparse``
-    matrix of the same entries means here. NaN that are left out are missing, and any other number
-    is that number.
+    ``called`` is how the remedy writes the frame.
     """
-    sparse = [isinstance(dtype, sys.modules["pandas"].SparseDtype) for dtype in frame.dtypes]
-    for position in np.flatnonzero(sparse):
-        name, column = plain(frame.columns[position]), frame.iloc[:, position]
-        if column.dtype.fill_value != 0 or column.sparse.density == 1.0:
+    columns = {series.name: series for series in table.iter_columns()}
+    for name, series in columns.items():
+        if not leaves_zeros_out(series):
             continue
+        name = plain(name)
         zeros, missing = f"{called}.sparse.to_dense()", f"{called}.sparse.to_coo()"
-        if not all(sparse):
+        if not all(map(is_sparse_column, columns.values())):
             zeros = f"{called}[{name!r}].sparse.to_dense() as the column"
             missing = f"{called}[{name!r}].sparse.to_dense().astype(float).replace(0, numpy.nan)"
         raise DataError(
-            f"block {block.name!r}, column {name!r}: the column is sparse (dtype {column.dtype}),"
-            " and what it does not store may be missing or an observed zero. If it is missing,"
-            f" give {missing}; if it is zero, give {zeros}"
+            f"block {block.name!r}, column {name!r}: the column is sparse (dtype"
+            f" {native_dtype(series)}), and what it does not store may be missing or an observed"
+            f" zero. If it is missing, give {missing}; if it is zero, give {zeros}"
         )
 
 

@@ -1,19 +1,22 @@
 """Columns of frames through narwhals, and labels of rows and columns with their places."""
 
 import sys
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 
-from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.arrays import Array, IntArray, class_offers
+from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
     REAL_KINDS,
+    NotANumber,
     a_type,
     all_and_meant,
     floats_of,
@@ -22,11 +25,13 @@ from mcframe.contracts.validators import (
     plain,
 )
 
-nw = Deferred("narwhals", "reading columns of frames")
+nw = Deferred("narwhals.stable.v2", "reading columns of frames")
 
 
 def is_frame(data: Any) -> bool:
     """Return True for a table with named columns, in memory or not."""
+    if not class_offers(data, "columns"):
+        return False
     try:
         table = nw.from_native(data, pass_through=True)
     except nw.exceptions.DuplicateError:
@@ -39,25 +44,54 @@ def is_series(data: Any) -> bool:
     return isinstance(data, nw.Series)
 
 
+def frame_in_memory(frame: Any, what: str = "") -> Any:
+    """Return a frame of any library as a ``narwhals.DataFrame``: the one reader of frames.
+
+    Parameters
+    ----------
+    frame : DataFrame or Table
+    what : str
+        The first words of messages, with their colon.
+
+    Raises
+    ------
+    DataError
+        Where it is no frame, not in memory, or has two columns of one name.
+    """
+    try:
+        table = nw.from_native(frame, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        of_arrow = class_offers(frame, "column_names")
+        raise name_twice(frame.column_names if of_arrow else frame.columns, what) from None
+    if not isinstance(table, nw.DataFrame):
+        is_sparse = is_sparse_matrix(frame) or class_offers(frame, "row_labels")  # of triples
+        sparse = ". Give a sparse table as a block's data to mc.fit or mc.posterior" * is_sparse
+        raise DataError(
+            f"{what}{a_type(frame)} was given; a DataFrame of pandas or polars or a Table of"
+            " pyarrow is needed (collect a lazy one first, make a pandas.DataFrame of an array)"
+            f"{how_to_read(frame) or sparse}"
+        )
+    return table
+
+
+def name_twice(names: Iterable[Any], what: str = "") -> DataError:
+    """Return the error of names of columns one of which stands twice."""
+    name, times = Counter(names).most_common(1)[0]
+    title = "no name" if absent(name) else f"the name {plain(name)!r}"
+    return DataError(
+        f"{what}{times} columns of the table have {title}; rename or drop all but one"
+    )
+
+
 def columns_of_frame(frame: Any, names: Sequence[Any], what: str) -> tuple[str, list[Any]]:
     """Return the name of a frame's library, and some of its columns as Series of narwhals.
 
     Raises
     ------
     DataError
-        Where it is no frame, not in memory, lacks one of the columns, or has one twice.
+        As in ``frame_in_memory``, and where the frame lacks one of the columns.
     """
-    try:
-        table = nw.from_native(frame, pass_through=True)
-    except nw.exceptions.DuplicateError as error:
-        raise DataError(f"{what}: a column name stands twice in the frame: {error}") from None
-    if isinstance(table, nw.LazyFrame):
-        raise DataError(f"{what}: the frame is lazy; give frame.collect()")
-    if not isinstance(table, nw.DataFrame):
-        raise DataError(
-            f"{what}: {a_type(frame)} was given where a DataFrame of pandas or polars or"
-            f" a table of pyarrow is needed{how_to_read(frame)}"
-        )
+    table = frame_in_memory(frame, f"{what}: ")
     column_names = list(table.columns)
     for name in names:
         if not isinstance(name, Hashable):
@@ -75,8 +109,55 @@ def series_of(data: Any) -> Any:
     return nw.from_native(data, pass_through=True, allow_series=True)
 
 
+def native_dtype(series: Any) -> Any:
+    """Return the dtype of a ``narwhals.Series`` as its library has it."""
+    native = series.to_native()
+    return native.type if class_offers(native, "type") else native.dtype
+
+
+def is_sparse_column(series: Any) -> bool:
+    """Return True for a sparse column of pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(native_dtype(series), pandas.SparseDtype)
+
+
+def leaves_zeros_out(series: Any) -> bool:
+    """Return True for a sparse column of pandas that does not store all of its zeros.
+
+    That they are zeros is what pandas says; that they are missing is what a ``scipy.sparse``
+    matrix of the same entries means here. NaN that are left out are missing, and any other number
+    is that number.
+    """
+    native = series.to_native()
+    return is_sparse_column(series) and bool(
+        native.dtype.fill_value == 0 and native.sparse.density < 1.0
+    )
+
+
+def numbers_of_frame(table: Any) -> Array:
+    """Return the numbers of a ``narwhals.DataFrame`` (rows x columns), NaN where missing.
+
+    Column by column: numpy would read dates and durations beside numbers as numbers.
+
+    Raises
+    ------
+    NotANumber
+        With the first value that is none, by its row and column.
+    """
+    numbers = np.empty(table.shape)
+    for place, series in enumerate(table.iter_columns()):
+        try:
+            numbers[:, place] = numbers_of_column(series)
+        except NotANumber as error:
+            raise NotANumber((*error.position, place), error.value) from None
+    return numbers
+
+
 def numbers_of_column(column: Any) -> Array:
     """Return a column or a sequence of numbers as float64, NaN where one is missing.
+
+    The one reader of numbers in frames: of the data of models, of weights and offsets, of tables
+    that are completed, of what estimators are given, and of labels and values in lists of entries.
 
     Raises
     ------

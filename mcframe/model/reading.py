@@ -17,17 +17,16 @@ from mcframe.contracts.wording import wording
 from mcframe.model.forms import (
     LARGEST_VALUE,
     check_values,
-    is_columns,
     is_pandas,
     is_pandas_array,
     numbers_of,
-    numbers_of_columns,
     row_major,
     table_of_array,
     table_of_numbers,
     table_of_sparse,
     triplets_of,
 )
+from mcframe.model.labels import frame_in_memory, is_frame, is_series, numbers_of_frame, series_of
 from mcframe.model.model import Block, EntryExposures, Observations
 from mcframe.model.table import Table
 from mcframe.model.transforms import CellNumbers
@@ -87,7 +86,9 @@ def written_out(block: Block, table: Table) -> Table:
 
 def read_values(block: Block, data: Any) -> Table:
     """Return the table of observed entries, whose values are not checked."""
-    if sp.issparse(data):
+    if isinstance(data, np.ndarray):
+        table = table_of_array(block, data)
+    elif sp.issparse(data):
         table = table_of_sparse(block, data)
     elif isinstance(data, Triples):
         table = Table(data.shape, data.rows, data.columns, data.values, data.index, data.names)
@@ -96,8 +97,10 @@ def read_values(block: Block, data: Any) -> Table:
         table = table_of_numbers(numbers_of(block, data), data.index, names)
     elif is_pandas_array(data):
         table = table_of_numbers(numbers_of(block, sys.modules["pandas"].Series(data)))
-    elif is_columns(data):
-        table = table_of_numbers(numbers_of_columns(block, data))
+    elif is_frame(data):
+        table = table_of_numbers(numbers_of(block, data))
+    elif is_series(series_of(data)):
+        table = table_of_numbers(numbers_of(block, series_of(data).to_frame().to_native()))
     else:
         table = table_of_array(block, data)
     if 0 in table.shape:
@@ -186,7 +189,11 @@ def spreadable(block: Block, data: Any, what: str, shape: Shape) -> Array:
     refused.
     """
     try:
-        numbers = floats_of(numbers_of_columns(block, data) if is_columns(data) else data)
+        numbers = (
+            numbers_of_frame(frame_in_memory(data, f"block {block.name!r}: {what}: "))
+            if is_frame(data)
+            else floats_of(data)
+        )
     except NotANumber as error:
         received = f"with value {error.value!r}" if error.position else repr(data)
     except (TypeError, ValueError):

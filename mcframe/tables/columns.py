@@ -3,9 +3,8 @@
 import datetime as dt
 import math
 import re
-import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, localcontext
 from functools import cached_property
 from numbers import Real
@@ -14,26 +13,27 @@ from typing import Any, Literal
 import attrs
 import narwhals.stable.v2 as nw
 import numpy as np
-from narwhals.exceptions import DuplicateError
 
 from mcframe.contracts.arrays import Array, IntArray, Mask, class_offers
-from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
     REAL_KINDS,
-    a_type,
     as_float,
     exact,
-    how_to_read,
     is_missing,
     plain,
 )
 from mcframe.contracts.wording import wording
-from mcframe.model.labels import absent, numbers_of_column
-from mcframe.model.triples import Triples
+from mcframe.model.labels import (
+    frame_in_memory,
+    is_sparse_column,
+    leaves_zeros_out,
+    native_dtype,
+    numbers_of_column,
+)
 from mcframe.tables.gaps import (
     Code,
     codes_among,
@@ -107,12 +107,10 @@ class Column:
     @cached_property
     def stored_numbers(self) -> Array:
         """The numbers that stand in the column, NaN where none does."""
-        series = self.series
-        if series.dtype in (nw.String, nw.Object) or is_decimal(series):  # of Python's objects
-            return np.array([as_float(value) for value in self.cells], dtype=np.float64)
-        if self.form == "date":
-            series = series.dt.timestamp("us")
-        return numbers_of_column(series)
+        if self.series.dtype == nw.Object:  # text that stands for a missing value is left out
+            return numbers_of_column(self.values)
+        is_date = self.form == "date"
+        return numbers_of_column(self.series.dt.timestamp("us") if is_date else self.series)
 
     @cached_property
     def numbers(self) -> Array:
@@ -139,6 +137,18 @@ class Column:
         if self.form in ("category", "ordered"):
             return tuple(level for level in self.series.cat.get_categories() if level in observed)
         return tuple(sorted(observed))
+
+    @cached_property
+    def text_numbers(self) -> "TextNumbers | None":
+        """A column of text, or of text and numbers, as numbers; None of others."""
+        dtype, polars = self.series.dtype, self.series.implementation.is_polars()
+        of_texts = dtype == nw.String or (dtype == nw.Object and not polars)
+        if self.form not in ("text", "other") or not of_texts:
+            return None
+        examples = {type(value): value for value in self.values if value is not None}
+        if set(map(sort_of, examples.values())) - {"text", "numbers"}:
+            return None
+        return TextNumbers(self.name, self.series, "number", "", self.gaps)
 
     @cached_property
     def observed(self) -> Mask:
@@ -176,15 +186,10 @@ class Column:
             most = int(largest_decimal(*self.decimals))
             return -most, most
         if not dtype.is_integer():
-            native_dtype = getattr(self.series.to_native(), "dtype", None)
-            whole = (
-                isinstance(native_dtype, np.dtype) and native_dtype.kind in "iu"
-            )  # of another order of bytes
-            return (
-                (int(np.iinfo(native_dtype).min), int(np.iinfo(native_dtype).max))
-                if whole
-                else None
-            )
+            of_numpy = dtype_of_numpy(self.series)  # sparse, or of another order of bytes
+            if of_numpy is None or of_numpy.kind not in "iu":
+                return None
+            return int(np.iinfo(of_numpy).min), int(np.iinfo(of_numpy).max)
         word = str(dtype)  # Int8, UInt64, also Int128, which numpy has not
         bits = int(word.lstrip("UInt"))
         low = 0 if word.startswith("U") else -(2 ** (bits - 1))
@@ -253,44 +258,16 @@ def read_frame(frame: Any) -> Any:
     Raises
     ------
     DataError
-        If it is no table of pandas, polars or pyarrow (or of another library that narwhals
-        reads and that is in memory), where it has no rows or no columns, and where two columns
-        have the same name.
+        If it is no frame in memory (``frame_in_memory``), and where it has no rows or no columns.
     """
     refuse_stores(frame)
-    try:
-        table = nw.from_native(frame, eager_only=True)
-    except DuplicateError:
-        raise repeated_name(frame) from None
-    except TypeError:
-        is_sparse = isinstance(frame, Triples) or is_sparse_matrix(frame)
-        sparse = ". Give a sparse table as a block's data to mc.fit or mc.posterior" * is_sparse
-        raise DataError(
-            f"{a_type(frame)} was given; a DataFrame of pandas or polars or a Table of"
-            " pyarrow is needed (collect a lazy one first, make a pandas.DataFrame of an array)"
-            f"{how_to_read(frame) or sparse}"
-        ) from None
-    names = table.columns
-    if len(set(names)) < len(names):
-        raise repeated_name(frame)
+    table = frame_in_memory(frame)
     if 0 in table.shape:
         rows, columns = table.shape
         raise DataError(
             f"the table has {rows} rows and {columns} columns; at least one of each is needed"
         )
     return table
-
-
-def repeated_name(frame: Any) -> DataError:
-    """The error of a table with a column name that stands twice."""
-    return name_twice(frame.column_names if class_offers(frame, "column_names") else frame.columns)
-
-
-def name_twice(names: Iterable[Any]) -> DataError:
-    """The error of names of columns one of which stands twice."""
-    name, times = Counter(names).most_common(1)[0]
-    title = "no name" if absent(name) else f"the name {plain(name)!r}"
-    return DataError(f"{times} columns of the table have {title}; rename or drop all but one")
 
 
 def read_columns(table: Any, gaps: Mapping[Any, tuple[Any, ...]] | None = None) -> list[Column]:
@@ -305,11 +282,11 @@ def read_columns(table: Any, gaps: Mapping[Any, tuple[Any, ...]] | None = None) 
 def read_column(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
     """Return a column with the form of its values, but for those that stand for missing ones."""
     dtype, native, library = series.dtype, series.to_native(), series.implementation
-    pandas, name = sys.modules.get("pandas"), plain(series.name)
-    if pandas is not None and isinstance(getattr(native, "dtype", None), pandas.SparseDtype):
+    if leaves_zeros_out(series):
+        name = plain(series.name)
         raise DataError(
             f"column {name!r}: the column is sparse (dtype {native.dtype}), and what it does not"
-            f" store may be missing or an observed value. Give frame[{name!r}].sparse.to_dense()"
+            f" store may be missing or an observed zero. Give frame[{name!r}].sparse.to_dense()"
             " as the column, with NaN where a value is missing"
         )
     form: Form = "other"
@@ -328,7 +305,7 @@ def read_column(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
         held = "Python objects"
     elif dtype in (nw.String, nw.Object):
         return column_of_objects(series, gaps)
-    elif dtype.is_numeric() or is_of_numpy(native) or is_decimal(series):
+    elif dtype.is_numeric() or is_of_numpy(series) or is_decimal(series):
         form = "number"
     elif len(series) == series.null_count():  # libraries have a dtype of its own for nothing
         form = "text"
@@ -344,24 +321,36 @@ def is_decimal(series: Any) -> bool:
     return bool(series.dtype == nw.Decimal or str(of_arrow).startswith("decimal"))
 
 
-def is_of_numpy(native: Any) -> bool:
+def dtype_of_numpy(series: Any) -> Any:
+    """Return the dtype of numpy that a column, or the entries of a sparse one, has; or None."""
+    dtype = native_dtype(series)
+    dtype = dtype.subtype if is_sparse_column(series) else dtype
+    return dtype if isinstance(dtype, np.dtype) else None
+
+
+def is_of_numpy(series: Any) -> bool:
     """Return whether a column has real numbers of a dtype of numpy, of any order of bytes."""
-    dtype = getattr(native, "dtype", None)
-    return isinstance(dtype, np.dtype) and dtype.kind in REAL_KINDS
+    dtype = dtype_of_numpy(series)
+    return dtype is not None and dtype.kind in REAL_KINDS
 
 
 def column_of_objects(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
     """Return a column of Python objects, or of text, with the form that all of them have."""
-    first: dict[str, str] = {}
+    first: dict[type, int] = {}  # the first row with a value of a class
     cells = values_of(series)
     for row, (value, marked) in enumerate(zip(cells, stand_for_gaps(cells, gaps), strict=True)):
         if value is not None and not marked:
-            first.setdefault(sort_of(value), f"({plain(value)!r} in row {row})")
-    if len(first) > 1:
-        examples = " and ".join(f"{what} {example}" for what, example in first.items())
+            first.setdefault(type(value), row)
+    first_rows: dict[str, int] = {}
+    for row in first.values():
+        first_rows.setdefault(sort_of(cells[row]), row)
+    if len(first_rows) > 1:
+        examples = " and ".join(
+            f"{sort} ({plain(cells[row])!r} in row {row})" for sort, row in first_rows.items()
+        )
         trouble = f"it mixes {examples}{wording().how_rows_count()}; give it one type"
         return Column(series.name, series, "other", trouble, gaps)
-    sort = next(iter(first), "text")
+    sort = next(iter(first_rows), "text")
     forms: dict[str, Form] = {"text": "text", "numbers": "number", "truth values": "boolean"}
     if sort in forms:
         return Column(series.name, series, forms[sort], "", gaps)
@@ -386,9 +375,12 @@ def trouble_of(held: str) -> str:
 
 def values_of(series: Any) -> list[Any]:
     """The values as Python objects, None for all that stands for a missing one."""
-    listed = series.to_list()
-    # NaN and NaT are not equal to themselves; pandas.NA has no truth value, and comes first.
-    return [None if is_missing(v) or v != v else v for v in listed]
+    # NaN and NaT are not equal to themselves; pandas.NA has no truth value, and comes first. Text
+    # is never one of them.
+    return [
+        None if type(value) is not str and (is_missing(value) or value != value) else value
+        for value in series.to_list()
+    ]
 
 
 def decimals_of(series: Any, values: Sequence[Any]) -> tuple[int, int] | None:
@@ -448,9 +440,10 @@ def filled_series(series: Any, rows: IntArray, values: list[Any]) -> Any:
             cells[row] = value
         whole = type(native)(cells, index=native.index, dtype=native.dtype)
     else:
-        replacements = type(native)(values, dtype=native.dtype)
-        whole = native.copy()
-        whole.iloc[rows] = replacements.array
+        sparse = is_sparse_column(series)  # in whose arrays nothing can be set
+        whole = native.sparse.to_dense() if sparse else native.copy()
+        whole.iloc[rows] = type(native)(values, dtype=whole.dtype).array
+        whole = whole.astype(native.dtype) if sparse else whole
     return nw.from_native(whole, series_only=True).alias(series.name)
 
 
@@ -547,14 +540,18 @@ class TextNumbers(Column):
     @cached_property
     def words(self) -> Mask:
         """Mark the texts that say in words that nothing was observed, as in surveys."""
-        words = {value for value in set(self.cells) if is_word_of_missing(value)}
-        return np.array([value in words for value in self.cells], dtype=bool) & ~self.marked
+        return self.marks(is_word_of_missing) & ~self.marked
 
     @cached_property
     def missing(self) -> Mask:
         """Mark the empty cells, and the texts that stand for a missing value."""
-        blank = [value is None or is_sign(value) for value in self.cells]
-        return np.array(blank, dtype=bool) | self.marked | self.words
+        blank = self.marks(lambda value: value is None or is_sign(value))
+        return blank | self.marked | self.words
+
+    def marks(self, is_one: Callable[[Any], bool]) -> Mask:
+        """Mark the cells for which a function is true, which is asked of different ones alone."""
+        chosen = set(filter(is_one, set(self.cells)))
+        return np.array([value in chosen for value in self.cells], dtype=bool)
 
     @cached_property
     def values(self) -> list[Any]:
@@ -712,7 +709,7 @@ def read_text(column: Column, declared: Any) -> Column:
     declared : object
         What the column was declared to be, None where nothing is said of it.
     """
-    numbers = as_text_numbers(column)
+    numbers = column.text_numbers
     if numbers is None or not numbers.n_observed:
         return column
     if isinstance(declared, Likelihood):
@@ -731,19 +728,7 @@ def read_text(column: Column, declared: Any) -> Column:
 def read_column_like(series: Any, declared: Column) -> Column:
     """Return a column of new rows read as that of the table was."""
     column = read_column(series, declared.gaps)
-    return (isinstance(declared, TextNumbers) and as_text_numbers(column)) or column
-
-
-def as_text_numbers(column: Column) -> TextNumbers | None:
-    """Return a column of text, or of text and numbers, as numbers; None of others."""
-    dtype, polars = column.series.dtype, column.series.implementation.is_polars()
-    of_texts = dtype == nw.String or (dtype == nw.Object and not polars)
-    if column.form not in ("text", "other") or not of_texts:
-        return None
-    sorts = {sort_of(value) for value in column.values if value is not None}
-    if sorts - {"text", "numbers"}:
-        return None
-    return TextNumbers(column.name, column.series, "number", "", column.gaps)
+    return (isinstance(declared, TextNumbers) and column.text_numbers) or column
 
 
 def is_of_quantities(column: Column) -> bool:

@@ -43,7 +43,6 @@ from mcframe.tables.columns import (
     Bounds,
     Column,
     TextNumbers,
-    as_text_numbers,
     with_comma,
 )
 from mcframe.tables.gaps import LONGEST_SCALE, listed
@@ -508,7 +507,7 @@ def kind_of_text(column: Column) -> DeclaredColumn:
 
 def mostly_numbers(column: Column) -> TextNumbers | None:
     """A column of text that is mostly numbers, as these, where it is not read so; else None."""
-    numbers = None if isinstance(column, TextNumbers) else as_text_numbers(column)
+    numbers = column.text_numbers
     return numbers if numbers is not None and numbers.obstacles else None
 
 
