@@ -14,7 +14,7 @@ from mcframe.contracts.validators import a_type, counted, instead_of_class, is_w
 from mcframe.contracts.wording import wording
 from mcframe.model.long_lists import list_of_entries
 from mcframe.tables.coding import Choice
-from mcframe.tables.columns import Bounds, read_columns, read_frame, read_text, warn_of_text
+from mcframe.tables.columns import Bounds, read_columns, read_frame, text_as_numbers, warn_of_text
 from mcframe.tables.declared_column import (
     KINDS,
     MOST_CLASSES,
@@ -65,7 +65,8 @@ def read_table(
     declared_types = checked_types(types, table.columns)
     gaps = checked_gaps(missing, declared_types, table.columns, option)
     columns = [
-        read_text(column, declared_types.get(column.name)) for column in read_columns(table, gaps)
+        text_as_numbers(column, declared_types.get(column.name))
+        for column in read_columns(table, gaps)
     ]
     placed = placed_columns(
         declared_kind(column, declared_types[column.name])

@@ -699,7 +699,7 @@ def with_comma(texts: Sequence[str | None]) -> int | None:
     return next((row for row, text in enumerate(texts) if text and "," in text), None)
 
 
-def read_text(column: Column, declared: Any) -> Column:
+def text_as_numbers(column: Column, declared: Any) -> Column:
     """Return a column of text as numbers where nearly all of it is, or where it is declared so.
 
     Text of two different values, all of them numbers, is left: it is a label.

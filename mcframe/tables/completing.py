@@ -142,8 +142,7 @@ def complete(
 
 
 # A number is named as an outlier if it lies this many interquartile ranges beyond the quartiles of
-# the others, and if there are at least so many others: with five others, 2 %
-# of columns of normal numbers would have one.
+# the others, of which there are at least so many.
 OUTLIER_RANGES, FEWEST_BESIDE_OUTLIER = 20.0, 7
 
 

@@ -346,8 +346,7 @@ def codes_of_intervals(
 
 # What ``types`` may say of a column, beside a list of levels and a likelihood.
 KINDS = ("number", "count", "label", "category", "ordinal", "date", "skip")
-# Classes of a column that the model has at most. A table tells little of rarer ones, and each is a
-# column of the model.
+# Classes of a column that the model has at most.
 MOST_CLASSES = 100
 # Text with at most so many different values is taken for categories, however few entries it has.
 FEW_CATEGORIES = 20

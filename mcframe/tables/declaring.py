@@ -19,7 +19,7 @@ from mcframe.tables.column_types import (
     warn_of_codes,
     warn_of_list,
 )
-from mcframe.tables.columns import read_columns, read_frame, read_text, warn_of_text
+from mcframe.tables.columns import read_columns, read_frame, text_as_numbers, warn_of_text
 from mcframe.tables.declared import Declared, declared_of
 from mcframe.tables.declared_column import (
     columns_set_aside,
@@ -161,7 +161,7 @@ def declared_by(
     placed = []
     for block in model.blocks:
         for name in columns[block.name]:
-            read[name] = read_text(read[name], declared_types.get(name, block.likelihood))
+            read[name] = text_as_numbers(read[name], declared_types.get(name, block.likelihood))
             placed.append(in_block(read[name], declared_types.get(name), block))
     why = "in no block of the model"
     outside = [set_aside(column, why) for name, column in read.items() if name not in places]

@@ -12,8 +12,7 @@ from mcframe.model.transforms import AffineUnits, affine_units
 from mcframe.posterior.wide_rows import is_wide
 from mcframe.regularizers import NuclearNorm
 
-# Rows times the cube of columns up to which a full covariance is estimated. A step of that takes
-# n m^3 / 2 multiplications where m numbers of a row are missing.
+# Rows times the cube of columns up to which a full covariance is estimated.
 MOST_COVARIANCE_WORK = 1e11
 # The cube of rows times columns up to which the covariance of a wide table is estimated.
 MOST_WIDE_COVARIANCE_WORK = 2.5e9

@@ -30,16 +30,13 @@ from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts
 
 # Folds of held-out entries.
 COMPLETION_FOLDS = 3
-# The prior is chosen on at most so many numbers. Of a longer table, rows are drawn at random that
-# have as many, and one in ``COMPLETION_FOLDS + 1`` of these is held out.
+# The prior is chosen on at most so many numbers, of rows that are drawn from a longer table.
 MOST_NUMBERS_FOR_CHOICE = 200_000
 # Mixtures are tried if no column has more categories than this, for they may separate many of them
-# badly: in tables of 8, 10 and 12 places with two coordinates the log loss of one Gaussian was
-# .24 to .47 of that of mixtures.
+# badly.
 MOST_CLASSES_FOR_MIXTURE = 6
 # Of a column that goes missing together with others at most so many entries are held out, or more
-# as long as their number, times that of such columns, times the cube of the numbers in a row, is
-# at most the second number.
+# if their number, times that of such columns, times the cube of columns is at most the second one.
 FEWEST_CO_MASKED, CO_MASKING_WORK = 200, 1e10
 
 
