@@ -60,9 +60,9 @@ def read(request, completed):
             " infinities by NaN if they stand for missing values",
         ),
         (
-            table().assign(length=pd.arrays.SparseArray([0.0, 1.0] * 30)),
-            "column 'length': the column is sparse (dtype Sparse[float64, nan]), and what it does"
-            " not store may be missing or an observed value. Give"
+            table().assign(length=pd.arrays.SparseArray([0.0, 1.0] * 30, fill_value=0)),
+            "column 'length': the column is sparse (dtype Sparse[float64, 0]), and what it does"
+            " not store may be missing or an observed zero. Give"
             " frame['length'].sparse.to_dense() as the column, with NaN where a value is missing",
         ),
     ],
