@@ -13,6 +13,7 @@ from mcframe.contracts.rounding import EPS, SET_ROUNDING
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Sums
 from mcframe.contracts.validators import (
+    as_given,
     block_name,
     check_equations,
     one_of,
@@ -23,8 +24,6 @@ from mcframe.contracts.validators import (
 
 # Singular values of A up to this share of the largest count as 0.
 RANK_TOLERANCE = 1e-12
-# A matrix with more numbers is shown by its shape.
-MOST_SHOWN = 20
 
 
 @attrs.frozen(eq=False)
@@ -330,7 +329,7 @@ class Calibration(Sums):
     def __repr__(self) -> str:
         weight = "" if self.weight is None else f", weight={self.weight!r}"
         of = "" if self.of == "means" else f", of={self.of!r}"
-        sums = f"A={shown(self.A)}, B={shown(self.B)}"
+        sums = f"A={as_given(self.A)}, B={as_given(self.B)}"
         return f"Calibration(block={self.block!r}, {sums}{weight}{of})"
 
     @property
@@ -496,10 +495,3 @@ class CalibrationConstraint(Calibration, Constraint, Prox):
     def constraints(self, cp: Any, latent: Any) -> list[Any]:
         """A Z == B at the known equations."""
         return [self.equations.residual_expression(latent) == 0.0]
-
-
-def shown(matrix: Array) -> str:
-    """A matrix as Python writes it, a large one by its shape alone."""
-    if matrix.size <= MOST_SHOWN:
-        return repr(matrix)
-    return f"<array of shape {matrix.shape}>"

@@ -1018,7 +1018,8 @@ def test_the_block_that_was_meant_is_named():
         mc.fit(model, {"numbers": np.eye(3)}, start="fit.npz")
 
 
-def test_a_large_calibration_is_shown_by_its_shape():
-    assert repr(mc.Calibration("x", A=np.ones(300), B=[1.0, 2.0])) == (
-        "Calibration(block='x', A=<array of shape (1, 300)>, B=array([[1., 2.]]))"
-    )
+def test_a_large_calibration_is_shown_in_short():
+    large = mc.Calibration("x", A=np.ones(3000), B=[1.0, 2.0])
+    assert repr(large).startswith("Calibration(block='x', A=array([[1., 1.,")
+    assert repr(large).endswith(", B=array([[1., 2.]]))")
+    assert len(repr(large)) < 300
