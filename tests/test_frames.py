@@ -309,8 +309,8 @@ HINT = (
     "the DataFrame of {n} rows and columns 'user', 'item', 'rating' has every pair of 'user' and"
     " 'item' once, as a long list of entries has, one in a row; its own 3 columns are read as a"
     " table. To complete the table of 12 x 8 entries that it lists, fit mc.from_triples(frame,"
-    " row='user', column='item', value='rating'); types={{'user': 'category'}} says that this"
-    " column is meant"
+    " row='user', column='item', value='rating'); if its own columns are to be completed,"
+    " types={{'user': 'category'}} confirms this"
 )
 
 

@@ -192,8 +192,8 @@ def warn_of_list(table: Any, declared: Iterable[Any], target: str | None = None)
     if entries is not None and not {entries.row, entries.column} & {*declared}:
         warn_caller(
             f"the DataFrame {entries}; its own {counted(table.shape[1], 'column')} are read as a"
-            f" table. {entries.remedy}; {wording().types(entries.row, 'category')} says that this"
-            " column is meant"
+            f" table. {entries.remedy}; if its own columns are to be completed,"
+            f" {wording().types(entries.row, 'category')} confirms this"
         )
 
 
