@@ -484,7 +484,7 @@ def test_pairs_of_frames_lists_and_arrays(fit, library):
 def test_unknown_labels_are_named_or_have_no_prediction(fit):
     pairs = [("eve", "Up"), ("zed", "Up"), ("ann", "Tron"), ("zed", "Jaws"), ("yan", "Tron")]
     assert refusal(fit.predict_pairs, "stars", pairs) == (
-        "block 'stars': the fit has no user 'zed', 'yan'; new rows are for predict_rows, top_rows"
+        "block 'stars': the fit has no user 'zed', 'yan'; give new rows to predict_rows, top_rows"
         " or posterior.condition"
     )
     assert refusal(fit.predict_pairs, "stars", [("ann", film) for film in "abcde"]) == (
@@ -510,7 +510,7 @@ def test_pairs_of_a_posterior():
     assert np.isnan(answers[1])
     with pytest.raises(
         mc.DataError,
-        match="the fit has no row 'e'; new rows are for predict_rows",
+        match="the fit has no row 'e'; give new rows to predict_rows",
     ):
         found.predict_pairs("stars", [("e", "x")])
 
@@ -628,7 +628,7 @@ def test_a_frame_of_new_rows_is_to_be_triples_as_those_of_the_fit(fit, of):
 
 def test_wrong_questions_for_rankings_are_refused(fit):
     assert refusal(fit.top, "stars", ["ann", "zed"]) == (
-        "block 'stars': the fit has no user 'zed'; new rows are for predict_rows, top_rows or"
+        "block 'stars': the fit has no user 'zed'; give new rows to predict_rows, top_rows or"
         " posterior.condition"
     )
     for n in (0, 1.5, "many"):

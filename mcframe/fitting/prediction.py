@@ -294,7 +294,7 @@ class BlockLabels:
             names = list(dict.fromkeys(requested[int(place)] for place in unknown))
             remedy = '; take unknown="nan" for NaN there'
             if labels is self.rows:
-                remedy = "; new rows are for predict_rows, top_rows or posterior.condition"
+                remedy = "; give new rows to predict_rows, top_rows or posterior.condition"
             others = [other for other in of_another_type(names[0]) if labels.find([other])[0] >= 0]
             if others:
                 remedy = f"; it has {others[0]!r}, of another type"
