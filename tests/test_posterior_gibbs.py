@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
-from mcframe.posterior.verifying import effective_sizes, gibbs_draws, verify_posterior
+from mcframe.posterior.sampling import effective_sizes
+from mcframe.posterior.verifying import gibbs_draws, verify_posterior
 
 
 def fitted(blocks, data, weight=1.0, factors=0):

@@ -7,7 +7,7 @@ from scipy import stats
 
 import mcframe as mc
 from mcframe.partitions.partitioned_data import RowsInMemory
-from mcframe.posterior.verifying import Sampler
+from mcframe.posterior.chains import FactorChains
 
 LEARNED = mc.Gaussian(variance=None)
 NORM, ROWS = mc.NuclearNorm(), mc.GaussianRows()
@@ -93,13 +93,13 @@ def test_deviations_are_a_little_smaller_than_those_of_the_sampler():
     model = mc.Model([mc.Block("x", mc.Gaussian(variance=0.09))], [mc.NuclearNorm(0.5)])
     posterior = mc.posterior(model, {"x": table_of()}, factors=2, tol=1e-8)
     found, scores, loadings = posterior.factors(), [], []
-    sweeps = Sampler(posterior.engine, 20).sweeps(np.random.default_rng(3))
-    for number, (rows, columns) in enumerate(sweeps):
+    rng = np.random.default_rng(3)
+    chains = FactorChains.begin(posterior.engine, 20, rng, from_prior=True, learns_priors=False)
+    for number in range(120):
+        chains.sweep()
         if number < 60:
             continue
-        if number == 120:
-            break
-        for u, v in zip(rows, columns, strict=True):
+        for u, v in zip(chains.rows, chains.columns, strict=True):
             p, sizes, q = np.linalg.svd(u @ v.T, full_matrices=False)
             turned = np.sign(np.sum(q[:2].T * found.loadings["x"], axis=0))
             scores.append(turned * p[:, :2] * np.sqrt(60))

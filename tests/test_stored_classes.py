@@ -187,6 +187,9 @@ def test_every_stored_class_goes_there_and_back(checkpoints):
     seen, kinds = {}, set()
     files = [path for kind in KINDS for path in sorted((DATA / "format_8").glob(f"{kind}_*.npz"))]
     answers = [mc.load(path) for path in files]
+    model = mc.Model([mc.Block("x", mc.Gaussian(variance=0.5))], [mc.NuclearNorm(1.0)])
+    draws = {"method": "sampler", "factors": 1, "tol": 0.3}
+    answers.append(mc.posterior(model, {"x": np.arange(12.0).reshape(4, 3)}, **draws))
     held = [value for value, _, _ in checkpoints.values()]
     words = [entry.word for entry in LIKELIHOODS]
     words += [*TERMS, *[term for term, _ in SHAPED_TERMS]]

@@ -211,7 +211,7 @@ class Reference(Backend):
         return outcome
 
     def answer(self, compiled: CompiledProblem, settings: Settings) -> Outcome:
-        """The same, though its point may not be feasible: its bound holds for that of another."""
+        """The answer, whose point may not be feasible: its bound holds for other points, too."""
         began = settings.clock()
         cp.load()  # before BLAS is held to one thread: SCS brings one of its own
         budget = settings.budget

@@ -11,7 +11,7 @@ class InFiles:
     """JSON, as files of models have it, and options of the commands."""
 
     def value(self, value: object) -> str:
-        """As JSON; a text stays between single quotes, and what JSON does not have as it is."""
+        """A value as JSON; texts stay between single quotes, and what JSON lacks as it is."""
         if isinstance(value, str):
             return repr(value)
         try:
@@ -62,7 +62,7 @@ class InFiles:
         return f"row {row} (counted from 0, without the header)"
 
     def how_rows_count(self) -> str:
-        """As in ``row``."""
+        """A clause on the rows of a list: they are counted from 1."""
         return " (rows are counted from 0, without the header)"
 
     def either(self, *, python: str, command: str) -> str:

@@ -189,11 +189,11 @@ class EntriesAt:
 
 
 class LossFacts(Protocol):
-    """What Newton's steps ask of a loss of entries: a likelihood, or what stands for one."""
+    """The facts of a loss of entries that Newton's steps need: a likelihood has them."""
 
     @property
     def quadratic(self) -> bool:
-        """Whether its second derivative is the same everywhere."""
+        """True if its second derivative is the same everywhere."""
         ...
 
     @property
@@ -208,7 +208,7 @@ class LossFacts(Protocol):
 
     @property
     def length_scale(self) -> float:
-        """How far a predictor moves until second derivatives change."""
+        """The distance over which second derivatives change, in the unit of predictors."""
         ...
 
 

@@ -504,6 +504,17 @@ class Parametric(ABC):
     def with_parameters(self, parameters: Array) -> Likelihood:
         """The likelihood at given parameters."""
 
+    def log_prior(self, parameters: Array) -> float:
+        """The log density of the prior of the parameters where these are drawn, up to a constant.
+
+        -inf where they are none. By default it is flat.
+        """
+        return 0.0
+
+    def prior_draw(self, rng: Any) -> Array:
+        """A draw of the parameters from the prior of ``log_prior``, where that is proper."""
+        raise NotImplementedError(f"{type(self).__name__} has a flat prior of its parameters")
+
     def unbounded(self, y: Array) -> str | None:
         """The parameters that are infinite at these observations, as a clause for a note.
 

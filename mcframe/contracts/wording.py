@@ -56,11 +56,11 @@ class Wording(Protocol):
         ...
 
     def how_rows_count(self) -> str:
-        """How the rows of a list are counted, behind it; "" where that goes without saying."""
+        """A clause on how the rows of a list are counted; "" where that goes without saying."""
         ...
 
     def either(self, *, python: str, command: str) -> str:
-        """What is done in one way in Python, and in another one at a terminal."""
+        """The one of two remedies that applies: in Python, or at a terminal."""
         ...
 
 
@@ -68,7 +68,7 @@ class InPython:
     """Expressions of Python."""
 
     def value(self, value: object) -> str:
-        """As ``repr`` writes it."""
+        """A value, written by ``repr``."""
         return repr(value)
 
     def word(self, name: str, *needed: str, **arguments: object) -> str:
@@ -85,7 +85,7 @@ class InPython:
         return [self.argument(name, value) for name, value in arguments.items()]
 
     def argument(self, name: str, value: object) -> str:
-        """As in a call, where ``...`` is a value to choose."""
+        """An argument of a call, where ``...`` is a value to choose."""
         return f"{name}={'...' if value is ... else repr(value)}"
 
     def types(self, column: object, kind: object) -> str:
@@ -109,7 +109,7 @@ class InPython:
         return f"row {row}"
 
     def how_rows_count(self) -> str:
-        """As everything in Python."""
+        """The empty text: rows are counted from 0, which goes without saying in Python."""
         return ""
 
     def either(self, *, python: str, command: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import expit, xlog1py, xlogy
+from scipy.special import expit, logit, xlog1py, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import ModelError
@@ -100,7 +100,7 @@ class Ordinal(
         return self.lowest + np.arange(float(self.levels))
 
     def from_zero(self) -> "Ordinal":
-        """The same thresholds, for levels that begin at 0."""
+        """The likelihood with these thresholds for levels that begin at 0."""
         return attrs.evolve(self, lowest=0)
 
     @property
@@ -280,6 +280,21 @@ class Ordinal(
     def with_parameters(self, parameters: Array) -> "Ordinal":
         """The levels with these thresholds."""
         return attrs.evolve(self, thresholds=parameters)
+
+    def log_prior(self, parameters: Array) -> float:
+        """The log density of thresholds that make the levels' probabilities uniform at z = 0.
+
+        These have a Dirichlet(1, ..., 1) distribution, so that the density of the thresholds is
+        the product of sigmoid'(theta_k). A level that was never observed keeps a probability.
+        """
+        if np.any(np.diff(parameters) <= 0.0):
+            return -np.inf
+        size = np.abs(parameters)
+        return -float(np.sum(size + 2.0 * np.log1p(np.exp(-size))))
+
+    def prior_draw(self, rng: Any) -> Array:
+        """Thresholds of probabilities that are uniform at z = 0."""
+        return np.asarray(logit(np.cumsum(rng.dirichlet(np.ones(self.levels)))[:-1]))
 
     def unbounded(self, y: Array) -> str | None:
         """The levels that do not occur, whose thresholds are infinite or equal."""

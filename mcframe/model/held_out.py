@@ -113,7 +113,7 @@ class HeldOut:
         return cls(tables, {name: ~mask for name, mask in masks.items()}, masks)
 
     def hiding(self, cells: Mapping[str, Mask]) -> "HeldOut":
-        """The same scored entries, with those at these cells hidden from the fit, too."""
+        """A copy in which the entries at these cells are hidden from the fit, too."""
         fitted = {
             name: self.fitted[name] & ~cells[name][table.rows, table.columns]
             for name, table in self.tables.items()

@@ -207,13 +207,12 @@ def precisions(posterior: Any, *, ax: Any = None) -> "Axes":
     >>> mc.posterior(model, {"x": x}).plot.precisions().get_xlabel()
     'factor, the most important one first'
     """
-    state = getattr(posterior.engine, "state", None)
-    if state is None:
+    numbers = posterior.engine.factor_precisions
+    if numbers is None:
         raise ModelError(
             "precisions: the rows of this posterior are Gaussian and have no factors; declare"
             " NuclearNorm(), or see its principal axes in plots.biplot"
         )
-    numbers = np.sort(np.broadcast_to(state.priors.factors, posterior.engine.n_factors))
     places = np.arange(1, numbers.size + 1)
     ax.semilogy(places, numbers, "o", color=BLUE, markersize=4.0)
     ax.set(xlabel="factor, the most important one first", ylabel="prior precision of its loadings")

@@ -36,6 +36,7 @@ from mcframe.posterior.predictive import (
     smallest_sets_on_average,
 )
 from mcframe.posterior.principal_axes import Factors, factors_of
+from mcframe.posterior.sampling import SamplerDiagnostics
 
 if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import PosteriorPictures
@@ -59,7 +60,8 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     evidence : float
         A lower bound on the log evidence of the data, with all constants; it never falls from one
         sweep to the next. Standardised blocks count in standard units. Of two models of the same
-        data the one with the larger bound is preferred. Numbers of components of a mixture of
+        data the one with the larger bound is preferred. Of the sampler it is the bound at which
+        the chains began. Numbers of components of a mixture of
         Gaussian rows are not compared by it: too many often have a slightly larger bound.
     status : str
         "converged", "iteration_limit", "time_limit" or "interrupted", a ``Status``, which equals
@@ -254,7 +256,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         cells = self._cells(block, rows, columns)
         row, column = cells.rows, cells.columns
         table = table_of_values(self.model.block(block), self.tables[block], row, column, values)
-        batches = np.split(table.values, range(CELLS_PER_BATCH, row.size, CELLS_PER_BATCH))
+        batches = np.split(table.values, range(self._batch, row.size, self._batch))
         pairs = zip(self._predictives(block, row, column), batches, strict=False)
         densities = [predictive.log_density(batch) for predictive, batch in pairs]
         log_densities = np.concatenate([np.zeros(0), *densities])
@@ -268,7 +270,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         belongs to draw k of every other one.
         """
         self.model.block(block)  # which names the blocks there are
-        table, likelihood = self.tables[block], self.engine.observed.likelihood(block)
+        table, width = self.tables[block], self.model.block(block).likelihood.width
         n_rows, n_columns = table.shape
         m = Options.m(m)
         chosen = np.arange(n_rows) if rows is None else np.asarray(rows)
@@ -283,15 +285,26 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         rng = np.random.default_rng((self.random_state, m, block_number + 1))
         z = z.reshape(m * chosen.size, -1)
         cells = np.tile(np.repeat(chosen, n_columns), m), np.tile(np.arange(n_columns), z.shape[0])
-        noise = noise_of(self.engine, self.problem, block, cells[1])
-        z = z.reshape(-1, likelihood.width) if likelihood.width > 1 else z.ravel()
+        noise = noise_of(self.engine, self.problem, block, np.arange(n_columns))
+        z = z.reshape(-1, width) if width > 1 else z.ravel()
         if noise is not None:
-            z = z + np.sqrt(noise) * rng.standard_normal(z.shape)
+            of_draws = np.broadcast_to(noise, (self.engine.n_draws, n_columns))
+            by_draw = of_draws[self.engine.draw_numbers(m)]
+            by_cell = np.broadcast_to(by_draw[:, None], (m, chosen.size, n_columns))
+            z = z + np.sqrt(by_cell.ravel()) * rng.standard_normal(z.shape)
         z = table.pending.invert(z, *self.problem.latent_places(block, *cells))
-        drawn = as_distribution(likelihood).sample(z, rng) if noise is None else z
+        drawn = z if noise is not None else self._observations(block, z, m, rng)
         drawn = table.applied.invert(drawn, *cells)
         limited = self.model.block(block).limited(np.asarray(drawn))
         return np.asarray(limited).reshape(m, chosen.size, n_columns)
+
+    def _observations(self, block: str, z: Array, m: int, rng: np.random.Generator) -> Array:
+        """Draws of new observations at predictors of m draws, one after the other."""
+        likelihoods = [as_distribution(one) for one in self.engine.likelihoods(block)]
+        if len(likelihoods) == 1:
+            return np.asarray(likelihoods[0].sample(z, rng))
+        parts = zip(self.engine.draw_numbers(m), np.split(z, m), strict=True)
+        return np.concatenate([likelihoods[number].sample(part, rng) for number, part in parts])
 
     def impute(self, block: str) -> InFormOfData:
         """The block with observed entries kept and missing ones filled.
@@ -356,7 +369,13 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         if noise is None:
             raise ModelError(f"block {block!r}: {word} has no noise variance; a Gaussian has")
         unit = self.tables[block].units.unit(columns)
-        return self.tables[block].wrap_row(noise * np.square(1.0 if unit is None else unit))
+        mean = np.mean(np.atleast_2d(noise), axis=0)
+        return self.tables[block].wrap_row(mean * np.square(1.0 if unit is None else unit))
+
+    @property
+    def diagnostics(self) -> SamplerDiagnostics | None:
+        """R-hat, effective draws and Monte Carlo errors of the sampler; None without one."""
+        return self.engine.diagnostics
 
     def factors(self) -> Factors:
         """Scores of rows and loadings of columns along the principal axes of Z.
@@ -374,7 +393,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         Raises
         ------
         ModelError
-            If the rows are a mixture of Gaussians, or new rows.
+            If the rows are a mixture of Gaussians, or new rows, or the posterior has draws.
 
         Examples
         --------
@@ -464,10 +483,15 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
             self, posterior_of, confidence_level, missingness, by, share, random_state, progress
         )
 
+    @property
+    def _batch(self) -> int:
+        """The number of cells whose distributions are computed at a time."""
+        return max(CELLS_PER_BATCH // self.engine.n_draws, 1)
+
     def _predictives(self, block: str, rows: IntArray, columns: IntArray) -> Iterator[Predictive]:
         """The predictive distributions at cells, some of them at a time."""
-        for start in range(0, rows.size, CELLS_PER_BATCH):
-            batch = slice(start, start + CELLS_PER_BATCH)
+        for start in range(0, rows.size, self._batch):
+            batch = slice(start, start + self._batch)
             cells = rows[batch], columns[batch]
             yield predictive_at(self.engine, self.problem, block, *cells, self.tables[block])
 
@@ -514,7 +538,7 @@ def posterior_of(
     return Posterior(
         problem=ascent.problem,
         engine=ascent.engine,
-        evidence=ascent.history[-1].evidence,
+        evidence=ascent.engine.evidence,
         status=ascent.ending.status,
         message=ascent.ending.message,
         history=tuple(ascent.history),
@@ -529,9 +553,10 @@ def posterior(
     model: Model,
     data: Any,
     *,
+    method: str = "variational",
     factors: int | str = "auto",
     tol: float | None = None,
-    max_iter: int = 500,
+    max_iter: int | None = None,
     max_seconds: float = np.inf,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
@@ -567,6 +592,12 @@ def posterior(
         are known. With ``NuclearNorm`` data may also be in partitions of rows, on disk or
         elsewhere, or be collections of Dask, so that no process holds all rows; who computes, and
         where temporary files are, is as in ``mc.fit``.
+    method : "variational" or "sampler", default "variational"
+        "variational" is fast, and its deviations of z are too small. "sampler" draws from the
+        exact posterior of factors by Markov chain Monte Carlo, from where the variational one
+        ends: precisions, noise variances and thresholds are drawn, too, so that intervals hold
+        what they say. It needs all rows in this process, and ``NuclearNorm`` as the prior. Its
+        ``diagnostics`` say how far it can be trusted.
     factors : "auto" or int, default "auto"
         The largest number of factors. "auto" is 24, or the length of the shorter side if that is
         less. An error with ``GaussianRows``, which has no factors. With more than half as many as
@@ -578,10 +609,12 @@ def posterior(
         factors, and on ratings it predicts less well (see the guide). It is 1e-5 for
         ``GaussianRows``, whose sweeps are smaller steps, and in tables of at most 50,000 entries
         where factors may be more than half as many as rows or columns; with thousands of rows the
-        noise needs 1e-6 and hundreds of sweeps.
-    max_iter : int, default 500
-        The largest number of sweeps. The steps that estimate ``GaussianRows()`` are not sweeps;
-        each estimate makes 100 at most.
+        noise needs 1e-6 and hundreds of sweeps. Of the sampler it is the largest Monte Carlo error
+        of the mean of a watched number, in posterior standard deviations: .05 by default, which
+        takes 400 effective draws.
+    max_iter : int, optional
+        The largest number of sweeps: 500 by default, 20,000 of the sampler. The steps that
+        estimate ``GaussianRows()`` are not sweeps; each estimate makes 100 at most.
     max_seconds : float, default inf
     random_state : int, generator of numpy or None, default 0
         The seed of the initial factors and of draws.
@@ -623,7 +656,9 @@ def posterior(
     by how much.
 
     A sweep over N entries of n rows and d columns with k factors takes ``N k^2`` multiplications,
-    four times as many if bounds are recomputed, and (n + d) k^3. Memory was some 50 bytes an entry
+    four times as many if bounds are recomputed, and (n + d) k^3. A sweep of the sampler's eight
+    chains takes some eight times as many, and at least some milliseconds; it keeps up to 1,000
+    draws of all rows and columns, 50 million numbers at most. Memory was some 50 bytes an entry
     beyond the data (ten million entries, ten factors); bounds take 32 N more. In partitions a
     sweep is one round, and each partition answers with d k^2 / 2 numbers. A hundred million
     entries on disk took 2.6 GB. Bounds that a process has lost are computed again.
@@ -641,7 +676,12 @@ def posterior(
     True
     """
     options = PosteriorOptions(
-        factors=factors, tol=tol, max_iter=max_iter, max_seconds=max_seconds, n_jobs=n_jobs
+        method=Options.posterior_method(method),
+        factors=factors,
+        tol=tol,
+        max_iter=max_iter,
+        max_seconds=max_seconds,
+        n_jobs=n_jobs,
     )
     run_options = {"progress": progress, "checkpoint": checkpoint}
     answer = posterior_of(model, data, Options.random_state(random_state), options, **run_options)

@@ -1,18 +1,20 @@
 """What a posterior asks of the distributions of z, whether these are of factors or of rows."""
 
-from typing import Protocol, Self
+from collections.abc import Sequence
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.likelihood import Likelihood
 from mcframe.posterior.observed import Observed
 
 
 class Engine(Protocol):
     """The distributions of all numbers of z after a sweep.
 
-    ``FactorPosterior`` and ``JointPosterior`` are such. They print what was estimated, and how
-    many there are of it.
+    ``FactorPosterior``, ``JointPosterior`` and ``SampledFactors`` are such. They print what was
+    estimated, and how many there are of it.
     """
 
     @property
@@ -27,7 +29,7 @@ class Engine(Protocol):
 
     @property
     def rounding(self) -> float:
-        """How far rounding may move the bound."""
+        """The distance by which rounding may move the bound."""
         ...
 
     @property
@@ -47,7 +49,7 @@ class Engine(Protocol):
 
     @property
     def noise(self) -> Array:
-        """The noise variance of each column of Z (n_columns,)."""
+        """The noise variance of each column of Z, (n_columns,) or (draws x n_columns)."""
         ...
 
     def mixture(self, rows: IntArray, columns: IntArray) -> tuple[Array, Array, Array]:
@@ -61,3 +63,45 @@ class Engine(Protocol):
     def condition(self, observed: Observed) -> Self:
         """The distributions of z in new rows with these entries."""
         ...
+
+    @property
+    def diagnostics(self) -> Any:
+        """The ``SamplerDiagnostics`` of draws; None of a distribution."""
+        ...
+
+    @property
+    def factor_precisions(self) -> Array | None:
+        """Prior precisions of the loadings of factors, ascending; None where there are none."""
+        ...
+
+    @property
+    def n_draws(self) -> int:
+        """The number of draws of everything; 1 where there is a distribution in their place."""
+        ...
+
+    def likelihoods(self, name: str) -> Sequence[Likelihood]:
+        """The likelihood of a block: one, or one of each draw."""
+        ...
+
+    def draw_numbers(self, m: int) -> IntArray:
+        """Which of its draws are the m that are asked for."""
+        ...
+
+
+class SingleDistribution:
+    """An engine of one distribution of z, as far as draws go; engines of draws override it."""
+
+    observed: Observed
+    n_draws: int = 1
+    factor_precisions: Array | None = None
+    diagnostics: Any = None
+
+    def likelihoods(self, name: str) -> Sequence[Likelihood]:
+        """The likelihood of a block, one for all draws."""
+        return (self.observed.likelihood(name),)
+
+    def draw_numbers(self, m: int) -> IntArray:
+        """The m draws that are asked for: evenly spaced, or again and again."""
+        if m >= self.n_draws:
+            return np.arange(m) % self.n_draws
+        return np.linspace(0, self.n_draws - 1, m).round().astype(np.intp)

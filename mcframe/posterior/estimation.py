@@ -2,7 +2,13 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any, Protocol, TypedDict, runtime_checkable  # X Protocol, runtime_checkable
+from typing import (  # X Protocol, runtime_checkable
+    Any,
+    NotRequired,
+    Protocol,
+    TypedDict,
+    runtime_checkable,
+)
 
 import attrs
 import numpy as np
@@ -26,12 +32,17 @@ from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, fa
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed
 from mcframe.posterior.row_pass import PosteriorRows, SweptRows
+from mcframe.posterior.sampling import SAMPLER_SWEEPS, SAMPLER_TOL, sample_factors
 from mcframe.posterior.variational_em import check_rise
 from mcframe.runtime.machine import OutOfTime, blas_alone, stop_at, thread_limit
 from mcframe.runtime.progress import current, stage
 
 # The number of factors if none is given; at most as many as rows or columns.
 DEFAULT_FACTORS = 24
+# The methods: the variational approximation, and chains that draw from the exact posterior.
+VARIATIONAL, SAMPLER = "variational", "sampler"
+# The most sweeps if no number is given.
+DEFAULT_SWEEPS = 500
 # The tolerances if none is given: of factors, and of Gaussian rows, whose sweeps raise the bound
 # in small steps. A few labels among many numbers add little to the rise for each entry, too.
 FACTORS_TOL, ROWS_TOL = 1e-3, 1e-5
@@ -67,9 +78,10 @@ class Sweep:
 class PosteriorOptions(TypedDict):
     """The options of ``mc.posterior`` on which its numbers depend."""
 
+    method: NotRequired[str]  # which files of earlier versions do not have
     factors: int | str
     tol: float | None
-    max_iter: int
+    max_iter: int | None
     max_seconds: float
     n_jobs: int | None
 
@@ -106,6 +118,21 @@ class CoordinateAscent:
             self.ending = self.sweep_until_end(observed, sweeps)
         if self.checkpoint is not None:
             self.write_state(self.checkpoint)
+
+    def sample(self, seed: int, budget: Budget) -> None:
+        """Draw from the exact posterior, from where the sweeps ended."""
+        assert isinstance(self.engine, FactorPosterior)
+        assert self.ending is not None
+        if self.ending.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
+            message = (
+                f"{self.ending.message}, before the chains of the sampler began: this is the"
+                " variational posterior"
+            )
+            self.ending = attrs.evolve(self.ending, message=message)
+            return
+        seconds = self.began + budget.max_seconds - time.perf_counter()
+        budget = attrs.evolve(budget, max_seconds=seconds)
+        self.engine, self.ending = sample_factors(self.engine, seed, budget)
 
     def write_state(self, checkpoint: Checkpoint) -> None:
         """Write the state without the bounds of entries, which are computed again from it."""
@@ -202,18 +229,31 @@ def estimate(
 ) -> CoordinateAscent:
     """The ascent of the posterior of a model, which has ended.
 
-    ``options`` are factors, tol, max_iter, max_seconds and n_jobs of the verb.
+    ``options`` are method, factors, tol, max_iter, max_seconds and n_jobs of the verb.
     """
     progress_stage = stage("posterior", Options.progress(progress))
     with thread_limit(Options.n_jobs(options["n_jobs"])), progress_stage, blas_alone():
         check_model(model)
+        samples = options.get("method", VARIATIONAL) == SAMPLER
+        if samples:
+            sampler_budget = budget_of(options, SAMPLER_TOL, SAMPLER_SWEEPS)
+            if checkpoint is not None:
+                raise ModelError(
+                    'checkpoint was given, and method="sampler" keeps no chains on disk; drop it,'
+                    " and save the answer by posterior.save(path)"
+                )
+            options = options.copy()
+            options["tol"] = options["max_iter"] = None
         began, factors = time.perf_counter(), options["factors"]
-        tol = ROWS_TOL if options["tol"] is None else options["tol"]
-        budget = checked_budget(tol, options["max_iter"], options["max_seconds"])
-        ascent = CoordinateAscent(budget, began)
+        ascent = CoordinateAscent(budget_of(options, ROWS_TOL, DEFAULT_SWEEPS), began)
         store = store_of(data)
         if isinstance(store, EstimatingStore):
             demand_posterior(model, model.terms)
+            if samples:
+                raise BackendError(
+                    'method="sampler" needs all rows in this process, and rows in partitions were'
+                    " given; drop method=, or give arrays, for example of a sample of the rows"
+                )
             store.estimate(
                 *(ascent, model, data, seed, options),
                 checkpoint=checkpoint,
@@ -229,6 +269,8 @@ def estimate(
         prior = problem.terms[0]
         if not isinstance(prior, PriorOfRows):
             run_on_factors(ascent, problem, seed, options, checkpoint)
+            if samples:
+                ascent.sample(seed, sampler_budget)
             return ascent
         if not is_word(factors, "auto"):
             raise ModelError(f"factors={factors!r} was given; {prior.word}() has none: drop it")
@@ -238,8 +280,21 @@ def estimate(
                 " save the answer by posterior.save(path)"
             )
         observed = Observed.of(problem)
+        if samples:
+            raise BackendError(
+                f'method="sampler" draws from posteriors of factors, and {prior.word}() has none;'
+                " drop method=, or declare NuclearNorm()"
+            )
+        budget = ascent.budget
         ascent.run(observed, joint_sweeps(observed, prior, budget.tol, budget.max_iter, seed))
         return ascent
+
+
+def budget_of(options: PosteriorOptions, tol: float, max_iter: int) -> Budget:
+    """The budget of these options, with default values of two of them."""
+    tol = tol if options["tol"] is None else options["tol"]
+    max_iter = max_iter if options["max_iter"] is None else options["max_iter"]
+    return checked_budget(tol, max_iter, options["max_seconds"])
 
 
 class FactorSource(Protocol):

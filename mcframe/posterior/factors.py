@@ -25,6 +25,7 @@ from mcframe.contracts.rounding import EPS
 from mcframe.contracts.sent import fresh_key
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
+from mcframe.posterior.engine import SingleDistribution
 from mcframe.posterior.factor_state import (
     ROWS_PER_CHUNK,
     Design,
@@ -56,7 +57,7 @@ FADING_SHARE, FADING_PRECISION_STEP, SLOW_RISE = 0.1, 8.0, 1e-4
 
 @stored
 @attrs.frozen(eq=False)
-class FactorPosterior:
+class FactorPosterior(SingleDistribution):
     """Gaussian factors of some rows, wherever these are, and the columns and priors of a fit.
 
     ``observed`` has the summaries of all blocks, with fitted parameters of likelihoods.
@@ -75,6 +76,11 @@ class FactorPosterior:
     def noise(self) -> Array:
         """The noise variance of each column of Z, 1 where none is learned."""
         return self.state.priors.noise
+
+    @property
+    def factor_precisions(self) -> Array:  # type: ignore[override]  # others have none
+        """Prior precisions of the loadings of each factor, ascending."""
+        return np.sort(np.broadcast_to(self.state.priors.factors, self.n_factors))
 
     def rows_given(self, rows: IntArray) -> Gaussians:
         """The Gaussians of some rows, which are in ascending order."""

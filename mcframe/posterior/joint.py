@@ -8,6 +8,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows
+from mcframe.posterior.engine import SingleDistribution
 from mcframe.posterior.observed import LOG_TWO_PI, Observed, PseudoObservations
 from mcframe.posterior.rows import RowsPosterior, fit_rows, rows_of_gaussian
 from mcframe.posterior.variational_em import extrapolated_em
@@ -21,7 +22,7 @@ MOST_ROUNDS = 100
 
 @stored
 @attrs.frozen(eq=False)
-class JointPosterior:
+class JointPosterior(SingleDistribution):
     """The posterior of rows of Z, and the noise variance of columns that do not declare it.
 
     ``converged`` says of Gaussian blocks, which take no sweeps, whether the estimate has

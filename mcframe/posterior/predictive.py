@@ -1,7 +1,8 @@
 """The distribution of a new observation where z is a mixture of Gaussians."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
+from typing import Any
 
 import attrs
 import numpy as np
@@ -67,13 +68,15 @@ class Predictive:
     likelihood : Likelihood
     weights, means, variances : arrays (C x N), of K classes (C x N x K)
         ``weights`` are (C x N).
-    noise : array (N,) or None
+    noise : array (N,) or (C x N), or None
         The variances of observations given z, of a Gaussian.
     to_data_units : function
         Values in standard units -> values in the units of the data, for arrays whose last axis are
         the cells.
     units : array (N,), 1, or None
         One standard unit in the data's own; None where units are ranks.
+    likelihoods : sequence of Likelihood
+        That of each component, where their parameters differ; empty if all have one.
     """
 
     likelihood: Likelihood
@@ -83,6 +86,7 @@ class Predictive:
     noise: Array | float | None
     to_data_units: Callable[[Array], Array]
     units: Array | float | None = 1.0
+    likelihoods: Sequence[Likelihood] = ()
 
     @property
     def distribution(self) -> Distribution:
@@ -100,15 +104,38 @@ class Predictive:
         """True if observations are mixtures of Gaussians in standard units."""
         return self.noise is not None
 
-    def node_blocks(self) -> Iterator[tuple[Array, Array]]:
-        """Nodes z of a quadrature over its distribution, and their shares, some at a time.
+    def node_blocks(self) -> Iterator[tuple[Any, Array, Array]]:
+        """Likelihoods, nodes z of a quadrature over its distribution, and their shares.
 
-        Both are (n x N); of K classes z is (N x K), for one node.
+        Some nodes at a time: nodes and shares are (n x N); of K classes z is (N x K), for one
+        node. Components without a variance, such as draws, are nodes themselves.
         """
-        for component, weight in enumerate(self.weights):
-            mean, spread = self.means[component], np.sqrt(self.variances[component])
-            for points, shares in self.standard_nodes():
-                yield mean + spread * points, shares * weight
+        for likelihood, components in self.components:
+            if not np.any(self.variances[components]):
+                yield from self.blocks_of_draws(likelihood, components)
+                continue
+            for component in range(components.start, components.stop):
+                mean, spread = self.means[component], np.sqrt(self.variances[component])
+                weight = self.weights[component]
+                for points, shares in self.standard_nodes():
+                    yield likelihood, mean + spread * points, shares * weight
+
+    @property
+    def components(self) -> list[tuple[Any, slice]]:
+        """The components that have one likelihood, with it."""
+        if self.likelihoods:
+            return [(one, slice(c, c + 1)) for c, one in enumerate(self.likelihoods)]
+        return [(self.likelihood, slice(0, len(self.weights)))]
+
+    def blocks_of_draws(
+        self, likelihood: Any, components: slice
+    ) -> Iterator[tuple[Any, Array, Array]]:
+        """The means of some components as nodes."""
+        step = 1 if self.has_classes else max(NODES_PER_BATCH // max(self.means.shape[1], 1), 1)
+        for start in range(components.start, components.stop, step):
+            part = slice(start, min(start + step, components.stop))
+            means = self.means[part]
+            yield likelihood, means[0] if self.has_classes else means, self.weights[part]
 
     @property
     def has_classes(self) -> bool:
@@ -156,14 +183,14 @@ class Predictive:
             curvature = likelihood.second_derivative(z, self.likelihood.mean(z))
         return spread * np.sqrt(np.where(np.isfinite(curvature), curvature, 1.0))
 
-    def expected(self, function: Callable[[Array], Array]) -> Array:
+    def expected(self, function: Callable[[Any, Array], Array]) -> Array:
         """The expectation of a function of z over its distribution, (N,) or (N x K).
 
-        The function is asked for arrays (n x N), or (N x K) of K classes.
+        The function is asked with a likelihood for arrays (n x N), or (N x K) of K classes.
         """
         total: Array = np.zeros(())
-        for z, share in self.node_blocks():
-            values = function(z)
+        for likelihood, z, share in self.node_blocks():
+            values = function(likelihood, z)
             if self.has_classes:
                 total = total + (share[0][:, None] if values.ndim > 1 else share[0]) * values
             else:
@@ -178,11 +205,10 @@ class Predictive:
             return self.to_data_units(np.sum(self.weights * self.means, axis=0))
         if self.units is None and likelihood.predicts_mean:
             return self.expected_of_observations(self.to_data_units)
-        return self.expected(lambda z: self.to_data_units(likelihood.mean(z)))
+        return self.expected(lambda one, z: self.to_data_units(one.mean(z)))
 
     def sd(self) -> Array:
         """The standard deviation of y, in the data's own units."""
-        likelihood = self.likelihood
         if self.units is None:
             centre = self.mean()
             return np.sqrt(
@@ -192,10 +218,10 @@ class Predictive:
             centre = np.sum(self.weights * self.means, axis=0)
             squares = self.observation_variances + np.square(self.means - centre)
             return np.asarray(self.units * np.sqrt(np.sum(self.weights * squares, axis=0)))
-        distribution, centre = self.distribution, self.expected(likelihood.mean)
+        centre = self.expected(lambda one, z: one.mean(z))
 
-        def squares_at(z: Array) -> Array:
-            return np.square(likelihood.mean(z) - centre) + distribution.response_variance(z)
+        def squares_at(one: Any, z: Array) -> Array:
+            return np.square(one.mean(z) - centre) + one.response_variance(z)
 
         with np.errstate(over="ignore", invalid="ignore"):  # exponentials of a wide z
             squares = self.expected(squares_at)
@@ -204,12 +230,12 @@ class Predictive:
     def expected_of_observations(self, function: Callable[[Array], Array]) -> Array:
         """The expectation of a function of new observations of a location, in standard units."""
         if self.is_normal:
-            return attrs.evolve(self, variances=self.observation_variances).expected(function)
-        likelihood = self.distribution
+            noisy = attrs.evolve(self, variances=self.observation_variances)
+            return noisy.expected(lambda _, z: function(z))
         levels = [np.array(level) for level in QUANTILE_LEVELS]
         return self.expected(
-            lambda z: np.asarray(
-                np.mean([function(likelihood.quantile(z, u)) for u in levels], axis=0)
+            lambda one, z: np.asarray(
+                np.mean([function(one.quantile(z, u)) for u in levels], axis=0)
             )
         )
 
@@ -220,12 +246,12 @@ class Predictive:
             terms = -0.5 * (np.square(y - self.means) / variance + np.log(2.0 * np.pi * variance))
             with np.errstate(divide="ignore"):
                 return np.asarray(logsumexp(terms + np.log(self.weights), axis=0))
-        likelihood = self.distribution
         total = np.full(y.shape, -np.inf)
-        for z, share in self.node_blocks():
+        for one, z, share in self.node_blocks():
             shape = y.shape if self.has_classes else z.shape
             with np.errstate(divide="ignore"):
-                log_terms = likelihood.log_likelihood(z, np.broadcast_to(y, shape)) + np.log(share)
+                of_nodes = as_distribution(one).log_likelihood(z, np.broadcast_to(y, shape))
+                log_terms = of_nodes + np.log(share)
             total = np.logaddexp(total, logsumexp(log_terms, axis=0))
         if np.any(self.too_wide_for_nodes):
             total = np.where(self.too_wide_for_nodes, self.as_normal.log_density(y), total)
@@ -252,8 +278,7 @@ class Predictive:
         if self.is_normal:
             standardised = (y - self.means) / np.sqrt(self.observation_variances)
             return np.asarray(np.sum(self.weights * ndtr(standardised), axis=0))
-        likelihood = self.distribution
-        probability = self.expected(lambda z: likelihood.cdf(z, np.broadcast_to(y, z.shape)))
+        probability = self.expected(lambda one, z: one.cdf(z, np.broadcast_to(y, z.shape)))
         if np.any(self.too_wide_for_nodes):
             probability = np.where(self.too_wide_for_nodes, self.as_normal.cdf(y), probability)
         return probability
@@ -308,6 +333,12 @@ class Predictive:
             spread = np.sqrt(self.variances)
             node_range = max(NODE_RANGE, float(normal_nodes(QUADRATURE_NODES)[0][-1]))
             z = np.concatenate([self.means + end * spread for end in (-node_range, node_range)])
+            if self.likelihoods:
+                ends_of = z.reshape(2, *self.means.shape).swapaxes(0, 1)
+                pairs = zip(self.likelihoods, ends_of, strict=True)
+                u = np.array(level)
+                z = np.concatenate([as_distribution(one).quantile(ends, u) for one, ends in pairs])
+                return np.min(z, axis=0), np.max(z, axis=0)
             component_quantiles = self.distribution.quantile(z, np.array(level))
         return np.min(component_quantiles, axis=0), np.max(component_quantiles, axis=0)
 
@@ -328,7 +359,7 @@ class Predictive:
 
         def density(value: float) -> Array:
             return self.expected(
-                lambda z: np.exp(self.distribution.log_likelihood(z, np.full(z.shape, value)))
+                lambda one, z: np.exp(one.log_likelihood(z, np.full(z.shape, value)))
             )
 
         return values, np.stack([density(value) for value in values], axis=1)
@@ -375,6 +406,7 @@ def predictive_at(
     In the units of a table and with its offsets; without one in standard units, without offsets.
     """
     likelihood = engine.observed.likelihood(name)
+    likelihoods = engine.likelihoods(name)
     width = likelihood.width
     numbers = latent_positions(problem, name, rows, columns)
     weights, means, variances = engine.mixture(*(places.ravel() for places in numbers))
@@ -387,6 +419,7 @@ def predictive_at(
         np.maximum(variances, 0.0),
         noise_of(engine, problem, name, columns),
         lambda values: values,
+        likelihoods=likelihoods if len(likelihoods) > 1 else (),
     )
     if table is None:
         return predictive
@@ -406,10 +439,13 @@ def latent_positions(
 
 
 def noise_of(engine: Engine, problem: Problem, name: str, columns: IntArray) -> Array | None:
-    """The variances of observations of a Gaussian given z, in standard units; else None."""
+    """The variances of observations of a Gaussian given z, in standard units; else None.
+
+    (N,), or (draws x N) of an engine of draws.
+    """
     likelihood = problem.model.block(name).likelihood
     if not isinstance(likelihood, GaussianNoise):
         return None
     if likelihood.variance is None:
-        return np.asarray(engine.noise[problem.columns(name)][columns])
+        return np.asarray(engine.noise[..., problem.columns(name)][..., columns])
     return np.full(columns.size, likelihood.variance)

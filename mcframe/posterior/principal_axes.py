@@ -15,6 +15,7 @@ from mcframe.posterior.factor_state import Gaussians
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.joint import JointPosterior
 from mcframe.posterior.rows import RowsPosterior
+from mcframe.posterior.sampling import SampledFactors
 
 # Axes whose singular values are at most this share of the largest are those of removed factors.
 NEGLIGIBLE_AXIS = 1e-6
@@ -55,6 +56,11 @@ AxisMoments = tuple[Array, Array, Array, Array]
 
 def factors_of(engine: Engine, problem: Problem, tables: Mapping[str, Table]) -> Factors:
     """The factors of a posterior, as ``Posterior.factors`` says."""
+    if isinstance(engine, SampledFactors):
+        raise ModelError(
+            "factors of draws turn from one draw to the next, so that they have no means; take the"
+            ' posterior of method="variational"'
+        )
     if isinstance(engine, FactorPosterior):
         if tables is not problem.tables:
             raise ModelError(

@@ -1,306 +1,28 @@
-"""The verb ``verify_posterior``: draws from the exact posterior of factors, by a Gibbs sampler.
+"""The verb ``verify_posterior``: a variational posterior beside draws from the exact one.
 
-The model is that of ``factors``: Gaussian rows x_i and columns w_j, z_ij = x_i'w_j, with the
-precisions, means and noise variances of a variational posterior, which stay as they are. What the
-draws differ in from that posterior is therefore what its form costs: rows independent of columns,
-and a parabola below each log likelihood that is not Gaussian.
-
-Rows given columns, and columns given rows, are drawn by elliptical slice sampling (Murray, Adams
-and MacKay, AISTATS 2010) around their Gaussian given the Gaussian entries alone; where there are
-no others, that is an exact conditional draw. No step has a length to be tuned, and any log
-likelihood will do. Gaussians that count the parabolas of the others too are narrower than the
-posterior where labels agree, and chains stick in its tails: least effective sizes were a tenth.
+The chains of ``chains`` draw rows and columns with the precisions, noise variances and thresholds
+of the variational posterior, which stay as they are. What the draws differ in from it is therefore
+what its form costs: rows independent of columns, and a parabola below each log likelihood that is
+not Gaussian.
 """
 
-from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import BackendError
-from mcframe.contracts.likelihood import GaussianNoise
 from mcframe.contracts.validators import Options, RandomState, suggests_options, whole
 from mcframe.model import Model
-from mcframe.numerics import factor_loops as loops
-from mcframe.numerics.kernels import Compressed
 from mcframe.posterior.answer import Posterior, posterior
-from mcframe.posterior.factor_state import Gaussians, gaussians_of_groups
+from mcframe.posterior.chains import FactorChains
 from mcframe.posterior.factors import FactorPosterior
-from mcframe.posterior.observed import ObservedBlock
 from mcframe.posterior.predictive import Predictive, latent_positions, predictive_at
-from mcframe.posterior.row_pass import PosteriorRows, row_pass
+from mcframe.posterior.row_pass import PosteriorRows
+from mcframe.posterior.sampling import effective_sizes
 from mcframe.runtime.progress import current, stage
-
-# Nodes and shares of the quadrature over the noise that is part of a block's predictors.
-NOISE_NODES = np.polynomial.hermite_e.hermegauss(16)
-NOISE_NODES = NOISE_NODES[0], NOISE_NODES[1] / np.sum(NOISE_NODES[1])
-# Moves along ellipses in a half sweep, around the same Gaussian.
-SLICES_PER_HALF_SWEEP = 4
-# The width of the interval that the logarithm of a factor's scale is searched in.
-LOG_SCALE_WIDTH = 2.0
-# Halvings of a bracket, after which an angle is 0 up to rounding.
-MOST_SHRINKINGS = 200
-
-
-@attrs.frozen(eq=False)
-class FactorSide:
-    """The factors of all rows, or of all columns, of all chains: their entries and their priors.
-
-    ``entries`` has the numbers of z by rows (or columns). All rows (or columns) with the same
-    ``angle_index``, (n,), move by one angle: of K classes the K columns of Z, since an observation
-    ties these together. ``groups`` are those with the same free factors.
-    """
-
-    entries: Compressed
-    angle_index: IntArray
-    precisions: Array
-    means: Array
-    fixed_values: Array
-    groups: tuple[tuple[IntArray, Mask], ...]
-
-    def gaussians(self, others: Array, values: Array, precisions: Array) -> Gaussians:
-        """The Gaussians given the other side, of Gaussian observations of all numbers of z."""
-        n, width = self.means.shape
-        matrices = np.zeros((n, loops.packed_size(width)))
-        vectors = np.zeros((n, width))
-        entries = self.entries
-        observations = entries.starts, entries.across, entries.places, values, precisions
-        moments = np.ones(len(others)), others, loops.packed_squares(others)
-        loops.add_by_rows(0, n, *observations, *moments, matrices, vectors)
-        priors = self.fixed_values, self.precisions, self.means
-        return gaussians_of_groups(matrices, vectors, self.groups, *priors)
-
-
-@attrs.frozen(eq=False)
-class NonGaussianBlock:
-    """The entries of a block in all chains: y, weights, offsets; and the noise of predictors."""
-
-    block: ObservedBlock
-    y: Array
-    weights: Array
-    offset: Array
-    noise: float
-
-
-@attrs.frozen(eq=False)
-class Sampler:
-    """Chains side by side: one table of as many copies of the rows and of the columns."""
-
-    posterior: FactorPosterior
-    n_chains: int
-
-    @cached_property
-    def positions(self) -> tuple[IntArray, IntArray]:
-        """The row and the column of each number of z of each chain, among those of all chains."""
-        observed, chains = self.posterior.observed, np.arange(self.n_chains)[:, None]
-        sides = zip(observed.cells, observed.shape, strict=True)
-        rows, columns = ((places + n * chains).ravel() for places, n in sides)
-        return rows, columns
-
-    @cached_property
-    def sides(self) -> tuple[FactorSide, FactorSide]:
-        """The rows and the columns."""
-        observed, state, m = self.posterior.observed, self.posterior.state, self.n_chains
-        design, (n_rows, n_columns) = state.design, observed.shape
-        n = n_rows * m
-        of_rows = np.repeat(state.priors.of_rows(design), n, axis=0)
-        fixed = np.repeat(design.row_fixed_values, n, axis=0)
-        groups = ((np.arange(n), design.row_free),)
-        rows = FactorSide(
-            self.entries_by(0), np.arange(n), of_rows, np.zeros_like(of_rows), fixed, groups
-        )
-        # The first one of the columns of Z that a number shares an observation with.
-        first_columns = [
-            block.columns.start + np.repeat(width * np.arange(block.n_columns), width)
-            for block in observed.blocks
-            for width in [block.likelihood.width]
-        ]
-        shifts = n_columns * np.arange(m)[:, None]
-        precisions, means = state.priors.of_columns(observed, design)
-        columns = FactorSide(
-            self.entries_by(1),
-            (np.concatenate(first_columns) + shifts).ravel(),
-            np.tile(precisions, (m, 1)),
-            np.tile(means, (m, 1)),
-            np.tile(design.fixed_values, (m, 1)),
-            tuple(((members + shifts).ravel(), free) for members, free in design.groups),
-        )
-        return rows, columns
-
-    def entries_by(self, side: int) -> Compressed:
-        """All numbers by rows (0) or columns (1)."""
-        order = (self.positions[side], self.positions[1 - side])
-        shape = [self.n_chains * n for n in self.posterior.observed.shape]
-        shape = shape if side == 0 else shape[::-1]
-        places = np.arange(order[0].size, dtype=np.int32)
-        return Compressed.of(sp.coo_array((places, order), shape=tuple(shape)).tocsr())
-
-    @cached_property
-    def gaussian_entries(self) -> tuple[Array, Array]:
-        """Values and precisions of the Gaussian entries; the precision of all others is 0."""
-        posterior = self.posterior
-        rows = row_pass(posterior.rows, posterior.observed.summaries, posterior.state)
-        precisions = rows.precisions / posterior.noise[posterior.observed.cells[1]]
-        for block in posterior.observed.blocks:
-            if not isinstance(block.likelihood, GaussianNoise):
-                precisions[block.part] = 0.0
-        return np.tile(rows.values, self.n_chains), np.tile(precisions, self.n_chains)
-
-    @cached_property
-    def non_gaussian_blocks(self) -> list["NonGaussianBlock"]:
-        """The blocks with observations that are not Gaussian."""
-        non_gaussian = list[NonGaussianBlock]()
-        m = self.n_chains
-        for block in self.posterior.observed.blocks:
-            if not isinstance(block.likelihood, GaussianNoise) and block.y.size:
-                weights = np.tile(np.broadcast_to(block.weights, block.y.shape), m)
-                offset: Array = np.zeros((1, 1))
-                if np.ndim(block.offset):
-                    of_chain = np.reshape(block.offset, (-1, block.likelihood.width))
-                    offset = np.tile(of_chain, (m, 1))
-                noise = float(self.posterior.predictor_noise[block.columns][0])
-                y = np.tile(block.y, m)
-                non_gaussian.append(NonGaussianBlock(block, y, weights, offset, noise))
-        return non_gaussian
-
-    def log_likelihoods(self, z: Array, angle_index: IntArray, n: int) -> Array:
-        """Sums of log likelihoods that are not Gaussian over entries of one angle, (n,).
-
-        Up to constants.
-        """
-        m, total = self.n_chains, np.zeros(n)
-        for chains in self.non_gaussian_blocks:
-            block, y, weights = chains.block, chains.y, chains.weights
-            width, value = block.likelihood.width, block.likelihood.value
-            predictors = z.reshape(m, -1)[:, block.part].reshape(-1, width) + chains.offset
-            predictors = predictors if width > 1 else predictors[:, 0]
-            angles = angle_index.reshape(m, -1)[:, block.part].reshape(-1, width)[:, 0]
-            if chains.noise:  # of the predictors, integrated
-                points, shares = NOISE_NODES
-                nodes = [predictors + np.sqrt(chains.noise) * point for point in points]
-                terms = np.array([-weights * value(node, y) for node in nodes])
-                log_terms = logsumexp(terms, axis=0, b=shares[:, None])
-            else:
-                log_terms = -weights * value(predictors, y)
-            total += np.bincount(angles, log_terms, n)
-        return total
-
-    def step(self, side: int, factors: list[Array], rng: np.random.Generator) -> None:
-        """Draw rows (0) or columns (1) given the others."""
-        moving, others = self.sides[side], factors[1 - side]
-        gaussians = moving.gaussians(others, *self.gaussian_entries)
-        if not self.non_gaussian_blocks:
-            factors[side] = gaussians.draws(rng, 1)[0]
-            return
-        for auxiliary in gaussians.draws(rng, SLICES_PER_HALF_SWEEP):
-            factors[side] = self.on_slice(side, factors, gaussians.means, auxiliary, rng)
-
-    def on_slice(
-        self,
-        side: int,
-        factors: list[Array],
-        mean: Array,
-        auxiliary: Array,
-        rng: np.random.Generator,
-    ) -> Array:
-        """Rows (0) or columns (1) moved along the ellipse through these and auxiliary draws.
-
-        ``log_level`` is the logarithm of the likelihood above which the slice lies.
-        """
-        moving, others = self.sides[side], factors[1 - side]
-        moving_places, other_places = self.positions[side], self.positions[1 - side]
-        angle_index, n = moving.angle_index[moving_places], len(moving.angle_index)
-
-        def predictors(numbers: Array) -> Array:
-            return np.asarray(np.einsum("nk,nk->n", numbers[moving_places], others[other_places]))
-
-        mean_z, z_before = predictors(mean), predictors(factors[side])
-        deviation, auxiliary_deviation = z_before - mean_z, predictors(auxiliary) - mean_z
-        log_level = self.log_likelihoods(z_before, angle_index, n) - rng.exponential(size=n)
-        angles = rng.uniform(0.0, 2.0 * np.pi, n)
-        low, high = angles - 2.0 * np.pi, angles.copy()
-        for _ in range(MOST_SHRINKINGS):
-            z = (
-                mean_z
-                + deviation * np.cos(angles)[angle_index]
-                + auxiliary_deviation * np.sin(angles)[angle_index]
-            )
-            below_level = self.log_likelihoods(z, angle_index, n) < log_level
-            if not below_level.any():
-                break
-            low = np.where(below_level & (angles < 0.0), angles, low)
-            high = np.where(below_level & (angles >= 0.0), angles, high)
-            angles = np.where(below_level, rng.uniform(low, high), angles)
-        else:
-            raise BackendError("the sampler found no point on a slice: a likelihood is not finite")
-        angle = angles[moving.angle_index][:, None]
-        return mean + (factors[side] - mean) * np.cos(angle) + (auxiliary - mean) * np.sin(angle)
-
-    def rescale(self, factors: list[Array], rng: np.random.Generator) -> None:
-        """Draw the scale of each factor of each chain: rows times exp(t), columns over it.
-
-        z does not change, so that only the priors and the volume count: t has the log density
-        ``(n_rows - n_columns) t - (exp(2t) R + exp(-2t) C) / 2``, with R and C the sums of
-        squares over the variances of the priors.
-        """
-        k = self.posterior.n_factors
-        squares = [
-            np.sum(
-                (side.precisions * np.square(numbers)).reshape(
-                    self.n_chains, -1, numbers.shape[1]
-                ),
-                1,
-            )
-            for side, numbers in zip(self.sides, factors, strict=True)
-        ]
-        of_rows, of_columns = (sums[:, :k] for sums in squares)
-        n_rows, n_columns = self.posterior.observed.shape
-        excess_rows = float(n_rows - n_columns)
-
-        def log_density(t: Array) -> Array:
-            quadratic = of_rows * np.expm1(2.0 * t) + of_columns * np.expm1(-2.0 * t)
-            return np.asarray(excess_rows * t - 0.5 * quadratic)
-
-        log_level = -rng.exponential(size=of_rows.shape)
-        low = -LOG_SCALE_WIDTH * rng.random(of_rows.shape)
-        high = low + LOG_SCALE_WIDTH
-        t = rng.uniform(low, high)
-        while np.any(below_level := log_density(t) < log_level):
-            low = np.where(below_level & (t < 0.0), t, low)
-            high = np.where(below_level & (t > 0.0), t, high)
-            t = np.where(below_level, rng.uniform(low, high), t)
-        for side, sign in enumerate((1.0, -1.0)):
-            numbers = factors[side].reshape(self.n_chains, -1, factors[side].shape[1])
-            numbers[:, :, :k] *= np.exp(sign * t)[:, None]
-
-    def initial_factors(self, rng: np.random.Generator) -> list[Array]:
-        """Every other chain from the variational posterior, the others from the prior."""
-        rows = self.posterior.rows_given(np.arange(self.posterior.observed.shape[0]))
-        factors = []
-        for side, gaussians in zip(self.sides, (rows, self.posterior.state.columns), strict=True):
-            drawn = gaussians.draws(rng, self.n_chains).reshape(side.means.shape)
-            prior = np.array(side.fixed_values)
-            for members, free in side.groups:
-                numbers = np.ix_(members, np.flatnonzero(free))
-                noise = rng.standard_normal(side.means[numbers].shape)
-                prior[numbers] = side.means[numbers] + noise / np.sqrt(side.precisions[numbers])
-            chains = np.repeat(np.arange(self.n_chains) % 2 == 1, len(drawn) // self.n_chains)
-            factors.append(np.where(chains[:, None], prior, drawn))
-        return factors
-
-    def sweeps(self, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
-        """Rows (chains x n_rows x K) and columns after each sweep, without end."""
-        factors = self.initial_factors(rng)
-        while True:
-            for side in (0, 1):
-                self.step(side, factors, rng)
-            self.rescale(factors, rng)
-            yield tuple(array.reshape(self.n_chains, -1, array.shape[1]) for array in factors)  # type: ignore[misc]
 
 
 def gibbs_draws(
@@ -331,42 +53,18 @@ def gibbs_draws(
         Sweeps of each chain before these; 200 and a half of ``n_draws`` if none are given.
     """
     burn_in = 200 + n_draws // 2 if burn_in is None else burn_in
-    sampler = Sampler(posterior, n_chains)
+    chains = FactorChains.begin(posterior, n_chains, rng, from_prior=True, learns_priors=False)
     draws = np.empty((n_chains, n_draws, rows.size))
-    for sweep, (x, w) in enumerate(sampler.sweeps(rng)):
+    for sweep in range(burn_in + n_draws):
+        chains.sweep()
         if sweep >= burn_in:
-            draws[:, sweep - burn_in] = np.einsum("cnk,cnk->cn", x[:, rows], w[:, columns])
+            x, w = chains.rows[:, rows], chains.columns[:, columns]
+            draws[:, sweep - burn_in] = np.einsum("cnk,cnk->cn", x, w)
         current().count(sweep + 1, burn_in + n_draws, "sweeps", rated=True)
-        if sweep + 1 == burn_in + n_draws:
-            break
     noise = np.sqrt(posterior.predictor_noise[columns])
     if noise.any():
         draws += noise * rng.standard_normal(draws.shape)
     return np.asarray(draws + posterior.observed.centres[columns])
-
-
-def effective_sizes(draws: Array) -> Array:
-    """Numbers of independent draws whose mean is as exact, of draws (chains x m x N): (N,).
-
-    By autocorrelations within and variances between chains, summed over Geyer's initial monotone
-    sequence of pairs (Vehtari, Gelman, Simpson, Carpenter and Buerkner, Bayesian Analysis 2021,
-    section 3.2).
-    """
-    n_chains, m = draws.shape[:2]
-    deviations = draws - draws.mean(axis=1, keepdims=True)
-    spectrum = np.abs(np.fft.rfft(deviations, 2 * m, axis=1)) ** 2
-    covariances = np.fft.irfft(spectrum, axis=1)[:, :m].mean(axis=0) / m
-    within = covariances[0] * m / (m - 1.0)
-    between = draws.mean(axis=1).var(axis=0, ddof=1) if n_chains > 1 else 0.0
-    total = within * (m - 1.0) / m + between
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correlations = 1.0 - (within - covariances) / total
-    correlations[0] = 1.0
-    pairs = correlations[: m // 2 * 2].reshape(m // 2, 2, *draws.shape[2:]).sum(axis=1)
-    positive = np.cumprod(pairs > 0.0, axis=0, dtype=bool)
-    times = 2.0 * np.sum(np.minimum.accumulate(pairs, axis=0) * positive, axis=0) - 1.0
-    sizes = n_chains * m / np.maximum(times, 1.0 / np.log10(max(n_chains * m, 10)))
-    return np.where(total > 0.0, sizes, n_chains * float(m))
 
 
 # Chains, half of which begin at the prior, and the most numbers of z that are compared.

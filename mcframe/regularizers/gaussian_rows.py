@@ -126,7 +126,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
         return None
 
     def remedy(self, needed: str) -> str:
-        """What estimates the rows, and what an optimum needs of them, as a clause."""
+        """A clause on what estimates the rows, and on what an optimum needs of them."""
         verb = wording().either(python="mc.posterior", command="--method posterior")
         given = wording().word(self.word, "covariance")
         return f"{verb} estimates it, and an optimum needs {needed}, such as {given}"

@@ -51,7 +51,7 @@ KINDS_OF_CODES = frozenset({ValueKind.LABEL, ValueKind.CLASS})
 
 
 class ScoredFit(Protocol):
-    """What the criteria here ask of a fit: an element of a path, such as a ``Fit``."""
+    """An element of a path as criteria read it, such as a ``Fit``."""
 
     @property
     def model(self) -> Model:

@@ -67,7 +67,7 @@ class Declared(Generic[Frame]):
         return cls(model, data, tuple(ordered), table)
 
     def replace_columns(self, columns: Sequence[DeclaredColumn]) -> "Declared[Frame]":
-        """The same model and data, with columns of the same names and places in their place."""
+        """A copy with other columns of the same names and places."""
         changed = {column.name: column for column in columns}
         return attrs.evolve(
             self, columns=tuple(changed.get(column.name, column) for column in self.columns)

@@ -1,0 +1,873 @@
+"""Chains of a Markov chain Monte Carlo sampler of Gaussian factors, side by side.
+
+The model is that of ``factors``: z_ij = x_i'w_j with Gaussian rows and columns. A sweep draws
+
+- rows given columns, then columns given rows, by Metropolis and Hastings steps whose proposals are
+  the Gaussians of one Newton step from where a row or column is (Gamerman, Sampling from the
+  posterior distribution in generalized linear mixed models, Statistics and Computing 1997). Of
+  Gaussian entries alone these are exact conditional draws, which are always accepted;
+- the scale of each factor, which rows and columns share;
+- precisions of factors and effects, variances of the noise, and parameters of likelihoods.
+
+Priors are those of ``factors``, whose best values that module takes, here averaged over:
+
+- noise of a column: 10 entries' worth of inverse chi square about a centre, as there; the centre
+  is exponential with the mean square of the values as its mean;
+- precisions of biases and row effects: two effects' worth, as there;
+- deviations of k factors without a weight: half-Cauchy, of a scale whose square is the mean square
+  of the values over k;
+- the deviation of noise that is part of predictors: half-normal of scale 1;
+- parameters of a likelihood: its ``log_prior``.
+
+All chains are one table of as many copies of the rows and of the columns, so that a step is one
+compiled loop over the entries of all of them.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any
+
+import attrs
+import numpy as np
+import scipy.sparse as sp
+
+from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.errors import BackendError
+from mcframe.contracts.likelihood import (
+    GaussianBound,
+    GaussianNoise,
+    Parametric,
+    TwiceDifferentiable,
+)
+from mcframe.contracts.stored_classes import stored
+from mcframe.numerics import factor_loops as loops
+from mcframe.numerics.gaussian_moves import densities_of_rows, draw_rows
+from mcframe.numerics.kernels import Compressed
+from mcframe.posterior.factor_state import SINGULAR_MESSAGE, Design
+from mcframe.posterior.factors import (
+    EFFECTS_PRIOR_COUNT,
+    LEAST_NOISE_SHARE,
+    NOISE_PRIOR_ENTRIES,
+)
+from mcframe.posterior.observed import Observed
+
+# The width of the interval in which the logarithm of a scale is searched.
+LOG_SCALE_WIDTH = 2.0
+# The weight of the last sweep in the mean share of moves that are accepted.
+ACCEPTANCE_MEMORY = 0.02
+# Halvings of a bracket, after which a step is 0 up to rounding.
+MOST_SHRINKINGS = 200
+# The smallest curvature of a proposal, over that of the parabola that bounds the likelihood: far
+# from what was observed a loss is a line, and a Newton step would leave for infinity.
+LEAST_CURVATURE_RATIO = 0.3
+LEAST_CURVATURE = 1e-8
+# How often a move is shorter than a draw, and its lengths: from the tails of a posterior, whose
+# curvature is another one there, long moves are hardly ever accepted.
+SHORT_STEP_SHARE, SHORT_STEPS = 0.4, (0.05, 0.7)
+
+
+@attrs.frozen(eq=False)
+class FactorSide:
+    """Rows, or columns, of all chains: which numbers of z are theirs.
+
+    ``numbers`` has them by rows (or columns). All rows (or columns) of one unit, (n,), move
+    together or stay: of K classes the K columns of Z, since an observation ties these together.
+    ``groups`` are those with the same free numbers.
+    """
+
+    numbers: Compressed
+    units: IntArray
+    fixed_values: Array
+    groups: tuple[tuple[IntArray, Mask], ...]
+
+    def equations(self, others: Array, values: Array, precisions: Array) -> tuple[Array, Array]:
+        """The normal equations given the other side, of a Gaussian observation of each number."""
+        n, width = self.fixed_values.shape
+        matrices, vectors = np.zeros((n, loops.packed_size(width))), np.zeros((n, width))
+        rows = self.numbers
+        numbers = rows.starts, rows.across, rows.places, values, precisions
+        moments = np.ones(len(others)), others, loops.packed_squares(others)
+        loops.add_by_rows(0, n, *numbers, *moments, matrices, vectors)
+        return matrices, vectors
+
+    def gaussians(self, equations: tuple[Array, Array], prior: tuple[Array, Array]) -> Any:
+        """Members, places of free numbers, and Gaussians of each group, one after the other."""
+        matrices, vectors = equations
+        precisions, means = prior
+        where = loops.unpacking(vectors.shape[1])
+        for members, free in self.groups:
+            places, fixed = np.flatnonzero(free), np.flatnonzero(~free)
+            if not places.size:
+                continue
+            of_places = np.ascontiguousarray(where[np.ix_(places, places)])
+            matrix, precision = matrices[members], precisions[np.ix_(members, places)]
+            right = vectors[np.ix_(members, places)]
+            right = right + precision * means[np.ix_(members, places)]
+            if fixed.size:
+                across = matrix[:, where[np.ix_(places, fixed)]]
+                right -= np.einsum("nab,nb->na", across, self.fixed_values[members][:, fixed])
+            yield members, places, (matrix, right, precision, of_places)
+
+    def drawn(
+        self,
+        equations: tuple[Array, Array],
+        prior: tuple[Array, Array],
+        origins: Array,
+        step: float,
+        rng: np.random.Generator,
+    ) -> tuple[Array, Array]:
+        """A move of each row (n x K) from its origin, and its log density (n,) less a constant."""
+        drawn, logs = np.array(self.fixed_values), np.zeros(len(self.fixed_values))
+        for members, places, gaussians in self.gaussians(equations, prior):
+            begin = origins[np.ix_(members, places)]
+            numbers, log_densities = np.zeros(begin.shape), np.zeros(members.size)
+            normal = rng.standard_normal(begin.shape)
+            if not draw_rows(*gaussians, begin, step, normal, numbers, log_densities):
+                raise BackendError(SINGULAR_MESSAGE)
+            drawn[np.ix_(members, places)], logs[members] = numbers, log_densities
+        return drawn, logs
+
+    def log_densities(
+        self,
+        equations: tuple[Array, Array],
+        prior: tuple[Array, Array],
+        origins: Array,
+        step: float,
+        points: Array,
+    ) -> Array:
+        """The log densities of points (n x K) as moves from origins, less the same constant."""
+        logs = np.zeros(len(points))
+        for members, places, gaussians in self.gaussians(equations, prior):
+            at = np.ix_(members, places)
+            log_densities = np.zeros(members.size)
+            if not densities_of_rows(*gaussians, origins[at], step, points[at], log_densities):
+                raise BackendError(SINGULAR_MESSAGE)
+            logs[members] = log_densities
+        return logs
+
+
+@stored
+@attrs.define(eq=False)
+class ChainPriors:
+    """Precisions, means and variances of each of m chains; see ``factor_state.Priors``.
+
+    ``factors`` (m x k), ``row_effects`` (m x blocks with these), ``biases`` and ``bias_means`` (m
+    x blocks), ``noise`` (m x columns of Z), ``noise_centres`` (m,); ``predictor_deviations`` (m x
+    blocks), of the noise that is part of predictors; ``parameters``, of each block (m x p).
+    """
+
+    factors: Array
+    row_effects: Array
+    biases: Array
+    bias_means: Array
+    noise: Array
+    noise_centres: Array
+    predictor_deviations: Array
+    parameters: tuple[Array, ...]
+
+    @classmethod
+    def of(cls, posterior: Any, n_chains: int) -> "ChainPriors":
+        """The priors of a variational posterior, in all chains."""
+        priors, observed = posterior.state.priors, posterior.observed
+        deviations = [
+            float(np.sqrt(priors.noise[block.columns][0]))
+            if block.learned_noise == "block"
+            else 0.0
+            for block in observed.blocks
+        ]
+        parameters = [
+            np.zeros(0) if summary.parameters is None else summary.parameters
+            for summary in observed.summaries
+        ]
+
+        def tiled(numbers: Any) -> Array:
+            return np.tile(np.asarray(numbers, dtype=np.float64), (n_chains, 1))
+
+        return cls(
+            factors=tiled(priors.factors),
+            row_effects=tiled(priors.row_effects),
+            biases=tiled(priors.biases),
+            bias_means=tiled(priors.bias_means),
+            noise=tiled(priors.noise),
+            noise_centres=np.full(n_chains, priors.noise_prior_centre),
+            predictor_deviations=tiled(deviations),
+            parameters=tuple(map(tiled, parameters)),
+        )
+
+    def copy(self) -> "ChainPriors":
+        """A copy of all arrays."""
+        arrays = attrs.asdict(self, recurse=False)
+        parameters = tuple(map(np.array, arrays.pop("parameters")))
+        return ChainPriors(**{k: np.array(a) for k, a in arrays.items()}, parameters=parameters)
+
+    def take(self, chains: IntArray) -> "ChainPriors":
+        """The priors of some chains."""
+        arrays = attrs.asdict(self, recurse=False)
+        parameters = tuple(array[chains] for array in arrays.pop("parameters"))
+        return ChainPriors(**{k: a[chains] for k, a in arrays.items()}, parameters=parameters)
+
+    @classmethod
+    def joined(cls, parts: Sequence["ChainPriors"]) -> "ChainPriors":
+        """The priors of several sets of chains, one after the other."""
+        arrays = [attrs.asdict(part, recurse=False) for part in parts]
+        of_blocks = zip(*(part.pop("parameters") for part in arrays), strict=True)
+        joined = {name: np.concatenate([part[name] for part in arrays]) for name in arrays[0]}
+        return cls(**joined, parameters=tuple(map(np.concatenate, of_blocks)))
+
+
+def sliced(
+    log_density: Callable[[Array], Array], at: Array, rng: np.random.Generator, width: float
+) -> Array:
+    """One step of slice sampling of each of some numbers (Neal, Annals of Statistics 2003).
+
+    From an interval of this width about each, placed at random, which shrinks.
+    """
+    floor = log_density(at) - rng.exponential(size=at.shape)
+    low = at - width * rng.random(at.shape)
+    high = low + width
+    moved = rng.uniform(low, high)
+    for _ in range(MOST_SHRINKINGS):
+        outside = ~(log_density(moved) >= floor)
+        if not outside.any():
+            return moved
+        low = np.where(outside & (moved < at), moved, low)
+        high = np.where(outside & (moved >= at), moved, high)
+        moved = np.where(outside, rng.uniform(low, high), moved)
+    return np.where(outside, at, moved)
+
+
+@attrs.define(eq=False)
+class FactorChains:
+    """The states of m chains, and the steps between them.
+
+    Attributes
+    ----------
+    observed : Observed
+    design : Design
+    numbers : [rows (m n_rows x K), columns (m n_columns x K)]
+    priors : ChainPriors
+    weight : float or None
+        The weight of the norm; None where precisions of factors are drawn.
+    rng : numpy.random.Generator
+    learns_priors : bool
+        Whether priors, noise and parameters are drawn too, or stay as they are.
+    predictor_noise : list of arrays (m x N) or None
+        Of each block whose predictors have noise, that of each entry in standard units.
+    latest : tuple of arrays, or None
+        ``observations`` at the present state, as the last half sweep left them; None where
+        anything else has changed since.
+    targets : list of arrays (N,) or (m x N)
+        The observations of each block: those of ``observed``, or others of each chain.
+    """
+
+    observed: Observed
+    design: Design
+    numbers: list[Array]
+    priors: ChainPriors
+    weight: float | None
+    rng: np.random.Generator
+    learns_priors: bool = True
+    predictor_noise: list[Array | None] = attrs.field(init=False)
+    targets: list[Array] = attrs.field(init=False)
+    latest: tuple[Array, ...] | None = attrs.field(init=False, default=None)
+    n_steps: int = attrs.field(init=False, default=0)
+    acceptance: list[float] = attrs.field(init=False, factory=lambda: [1.0, 1.0])
+
+    def __attrs_post_init__(self) -> None:
+        self.targets = [block.y for block in self.observed.blocks]
+        self.predictor_noise = [
+            np.zeros((self.n_chains, block.y.size)) if block.learned_noise == "block" else None
+            for block in self.observed.blocks
+        ]
+
+    @classmethod
+    def begin(
+        cls,
+        posterior: Any,
+        n_chains: int,
+        rng: np.random.Generator,
+        *,
+        from_prior: bool = False,
+        learns_priors: bool = True,
+    ) -> "FactorChains":
+        """Chains from draws of a variational posterior; every other one from the prior, if asked.
+
+        Parameters
+        ----------
+        posterior : FactorPosterior
+            With all rows in this process.
+        """
+        observed, state = posterior.observed, posterior.state
+        design, m = state.design, n_chains
+        gaussians = posterior.rows_given(np.arange(observed.shape[0])), state.columns
+        numbers = [g.draws(rng, m).reshape(-1, design.width) for g in gaussians]
+        chains = cls(
+            observed,
+            design,
+            numbers,
+            ChainPriors.of(posterior, m),
+            state.priors.weight,
+            rng,
+            learns_priors,
+        )
+        if from_prior:
+            odd = np.arange(m) % 2 == 1
+            for side, prior in enumerate(chains.numbers_of_prior()):
+                of_chain = np.repeat(odd, len(prior) // m)[:, None]
+                numbers[side] = np.where(of_chain, prior, numbers[side])
+        return chains
+
+    def numbers_of_prior(self) -> list[Array]:
+        """Rows and columns of all chains, drawn from their priors."""
+        numbers = []
+        for side in (0, 1):
+            precisions, means = self.prior(side)
+            drawn = means + self.rng.standard_normal(means.shape) / np.sqrt(precisions)
+            prior = np.array(self.sides[side].fixed_values)
+            for members, free in self.sides[side].groups:
+                places = np.ix_(members, np.flatnonzero(free))
+                prior[places] = drawn[places]
+            numbers.append(prior)
+        return numbers
+
+    def restart_from_prior(self) -> None:
+        """Draw everything from the prior; means of biases, whose prior is flat, stay."""
+        self.latest = None
+        observed, priors, rng, m = self.observed, self.priors, self.rng, self.n_chains
+        half, learned = 0.5 * NOISE_PRIOR_ENTRIES, observed.columns_with_noise
+        if learned.size:
+            mean_square = np.mean(observed.mean_squares[learned])
+            priors.noise_centres = mean_square * rng.exponential(size=m)
+            gammas = rng.gamma(half, size=(m, learned.size))
+            priors.noise[:, learned] = half * priors.noise_centres[:, None] / gammas
+        if self.weight is None:
+            scales = self.unit * np.abs(rng.standard_cauchy(priors.factors.shape))
+            priors.factors = 1.0 / np.square(scales)
+        for place, b in enumerate(self.design.row_blocks):
+            if not observed.blocks[b].ridge:
+                priors.row_effects[:, place] = self.precisions(b, 0, np.zeros(m))
+        for b, block in enumerate(observed.blocks):
+            if block.layout.n_biases and not block.ridge:
+                priors.biases[:, b] = self.precisions(b, 0, np.zeros(m))
+            if priors.parameters[b].size:
+                unfitted: Any = block.unfitted
+                drawn = [unfitted.prior_draw(rng) for _ in range(m)]
+                priors.parameters[b][:] = drawn
+            noise = self.predictor_noise[b]
+            if noise is not None:
+                priors.predictor_deviations[:, b] = np.abs(rng.standard_normal(m))
+                self.predictor_noise[b] = rng.standard_normal(noise.shape)
+        self.numbers = self.numbers_of_prior()
+
+    def draw_targets(self) -> None:
+        """Draw observations of all entries of each chain given its z, as a simulation does."""
+        self.latest = None
+        z = self.predictors(self.numbers)
+        for b, block in enumerate(self.observed.blocks):
+            if isinstance(block.likelihood, GaussianNoise):
+                _, precisions = self.gaussian_block(b)
+                noise = self.rng.standard_normal(precisions.shape) / np.sqrt(precisions)
+                self.targets[b] = z[:, block.part] + noise
+                continue
+            t = self.shaped(b, z)
+            self.targets[b] = np.empty(t.shape[:2])
+            for chains, likelihood in self.likelihoods(b):
+                part = t[chains]
+                flat = part.reshape(-1, *t.shape[2:])
+                self.targets[b][chains] = likelihood.sample(flat, self.rng).reshape(part.shape[:2])
+
+    @property
+    def n_chains(self) -> int:
+        """m."""
+        return len(self.priors.noise)
+
+    @property
+    def rows(self) -> Array:
+        """Rows of all chains (m x n_rows x K)."""
+        return self.numbers[0].reshape(self.n_chains, -1, self.design.width)
+
+    @property
+    def columns(self) -> Array:
+        """Columns of all chains (m x n_columns x K)."""
+        return self.numbers[1].reshape(self.n_chains, -1, self.design.width)
+
+    @cached_property
+    def positions(self) -> tuple[IntArray, IntArray]:
+        """The row and the column of each number of z of each chain, among those of all chains."""
+        observed, chains = self.observed, np.arange(self.n_chains)[:, None]
+        sides = zip(observed.cells, observed.shape, strict=True)
+        rows, columns = ((places + n * chains).ravel() for places, n in sides)
+        return rows, columns
+
+    @cached_property
+    def sides(self) -> tuple[FactorSide, FactorSide]:
+        """The rows and the columns."""
+        observed, design, m = self.observed, self.design, self.n_chains
+        n_rows, n_columns = observed.shape
+        n = n_rows * m
+        fixed = np.repeat(design.row_fixed_values, n, axis=0)
+        rows = FactorSide(self.by(0), np.arange(n), fixed, ((np.arange(n), design.row_free),))
+        # The first one of the columns of Z that a number shares an observation with.
+        units = [
+            block.columns.start + np.repeat(width * np.arange(block.n_columns), width)
+            for block in observed.blocks
+            for width in [block.likelihood.width]
+        ]
+        shifts = n_columns * np.arange(m)[:, None]
+        columns = FactorSide(
+            self.by(1),
+            (np.concatenate(units) + shifts).ravel(),
+            np.tile(design.fixed_values, (m, 1)),
+            tuple(((members + shifts).ravel(), free) for members, free in design.groups),
+        )
+        return rows, columns
+
+    def by(self, side: int) -> Compressed:
+        """All numbers by rows (0) or columns (1)."""
+        order = (self.positions[side], self.positions[1 - side])
+        shape = [self.n_chains * n for n in self.observed.shape]
+        shape = shape if side == 0 else shape[::-1]
+        places = np.arange(order[0].size, dtype=np.int32)
+        return Compressed.of(sp.coo_array((places, order), shape=tuple(shape)).tocsr())
+
+    # ------------------------------------------------------------------------ observations
+
+    def prior(self, side: int) -> tuple[Array, Array]:
+        """Prior precisions and means of all rows (0) or columns (1) of all chains."""
+        observed, design, priors = self.observed, self.design, self.priors
+        k, m = design.n_factors, self.n_chains
+        if side == 0:
+            precisions = np.ones((m, design.width))
+            precisions[:, k : k + len(design.row_blocks)] = priors.row_effects
+            precisions = np.repeat(precisions, observed.shape[0], axis=0)
+            return precisions, np.zeros_like(precisions)
+        shape = m, observed.shape[1], design.width
+        precisions, means = np.ones(shape), np.zeros(shape)
+        precisions[:, :, :k] = priors.factors[:, None]
+        if design.has_biases:
+            for b, block in enumerate(observed.blocks):
+                precisions[:, block.columns, -1] = priors.biases[:, b, None]
+                centres = block.required_summary.centres
+                means[:, block.columns, -1] = priors.bias_means[:, b, None] - centres
+        return precisions.reshape(-1, design.width), means.reshape(-1, design.width)
+
+    def predictors(self, numbers: list[Array]) -> Array:
+        """z without predictors' noise and offsets (m x numbers)."""
+        rows, columns = (
+            side[places] for side, places in zip(numbers, self.positions, strict=True)
+        )
+        return np.asarray(np.einsum("nk,nk->n", rows, columns)).reshape(self.n_chains, -1)
+
+    def likelihoods(self, b: int) -> list[tuple[slice, Any]]:
+        """The likelihood of a block: one for all chains, or one each where it has parameters."""
+        block, parametric = self.observed.blocks[b], self.priors.parameters[b]
+        if not parametric.size:
+            return [(slice(0, self.n_chains), block.likelihood)]
+        unfitted: Any = block.unfitted
+        return [
+            (slice(c, c + 1), unfitted.with_parameters(of_chain))
+            for c, of_chain in enumerate(parametric)
+        ]
+
+    def shaped(self, b: int, z: Array) -> Array:
+        """Predictors of a block with offsets and noise, (m x N), or (m x N x K) of K classes."""
+        block = self.observed.blocks[b]
+        width, m = block.likelihood.width, self.n_chains
+        shaped = z[:, block.part].reshape(m, -1, width) if width > 1 else z[:, block.part]
+        if np.ndim(block.offset):
+            shaped = shaped + np.reshape(block.offset, shaped.shape[1:])
+        noise = self.predictor_noise[b]
+        if noise is not None:
+            shaped = shaped + self.priors.predictor_deviations[:, b, None] * noise
+        return shaped
+
+    def evaluated(self, b: int, t: Array, derivatives: bool = True) -> tuple[Array, Array, Array]:
+        """Log likelihoods (m x N) of a block at predictors, gradients, and positive curvatures.
+
+        All times the weights of the entries.
+        """
+        block = self.observed.blocks[b]
+        n, weights = block.y.size, np.broadcast_to(block.weights, block.y.shape)
+        y = np.broadcast_to(self.targets[b], t.shape[:2])
+        logs, gradients, curvatures = np.empty(t.shape[:2]), np.empty(t.shape), np.empty(t.shape)
+        for chains, likelihood in self.likelihoods(b):
+            part = t[chains]
+            flat = part.reshape(-1, *t.shape[2:])
+            targets = y[chains].ravel()
+            with np.errstate(over="ignore", invalid="ignore"):
+                if not derivatives:
+                    logs[chains] = -weights * likelihood.value(flat, targets).reshape(-1, n)
+                    continue
+                value, gradient = likelihood.value_and_gradient(flat, targets)
+                curvature = curvature_of(likelihood, flat, targets)
+            logs[chains] = -weights * value.reshape(-1, n)
+            shaped = weights[:, None] if t.ndim > 2 else weights
+            gradients[chains] = shaped * gradient.reshape(part.shape)
+            curvatures[chains] = shaped * curvature.reshape(part.shape)
+        return np.where(np.isnan(logs), -np.inf, logs), gradients, curvatures
+
+    def gaussian_block(self, b: int) -> tuple[Array, Array]:
+        """Values (N,) or (m x N), and precisions (m x N) of the entries of a Gaussian block."""
+        block, y = self.observed.blocks[b], self.targets[b]
+        likelihood: Any = block.likelihood
+        weights = np.broadcast_to(block.weights, block.y.shape)
+        if block.learned_noise == "column":
+            columns = block.columns.start + block.entry_columns
+            return y, weights / self.priors.noise[:, columns]
+        precisions = weights / likelihood.variance
+        return y - block.offset, np.broadcast_to(precisions, (self.n_chains, block.y.size))
+
+    def observations(
+        self, z: Array, centred: list[Array | None] | None = None
+    ) -> tuple[Array, Array, Array]:
+        """A Gaussian observation of each number, (m x numbers): values, precisions, and logs.
+
+        The logs are log likelihoods of entries, at the first number of each. ``centred`` has
+        predictors with noise, which are then what is observed of their blocks.
+        """
+        values, precisions = np.empty_like(z), np.empty_like(z)
+        logs = np.zeros_like(z)
+        for b, block in enumerate(self.observed.blocks):
+            part, width = block.part, block.likelihood.width
+            noisy = None if centred is None else centred[b]
+            if noisy is not None or isinstance(block.likelihood, GaussianNoise):
+                if noisy is None:
+                    values[:, part], precisions[:, part] = self.gaussian_block(b)
+                else:
+                    deviations = self.priors.predictor_deviations[:, b, None]
+                    values[:, part], precisions[:, part] = noisy, 1.0 / np.square(deviations)
+                squares = np.square(values[:, part] - z[:, part])
+                logs[:, part] = -0.5 * precisions[:, part] * squares
+                continue
+            t = self.shaped(b, z)
+            of_entries, gradients, curvatures = self.evaluated(b, t)
+            curvatures = np.where(curvatures > 0.0, curvatures, 1.0)  # of weight 0
+            steps = np.where(np.isfinite(gradients / curvatures), gradients / curvatures, 0.0)
+            flat = z[:, part]
+            values[:, part] = flat - steps.reshape(flat.shape)
+            finite = np.where(np.isfinite(curvatures), curvatures, 1.0)
+            precisions[:, part] = finite.reshape(flat.shape)
+            logs[:, part.start : part.stop : width] = of_entries
+        return values, precisions, logs
+
+    # ------------------------------------------------------------------------------- steps
+
+    def needs_acceptance(self, centred: list[Array | None] | None) -> bool:
+        """False where all observations are Gaussian, so that every draw is an exact one."""
+        return any(
+            not isinstance(block.likelihood, GaussianNoise)
+            and (centred is None or centred[b] is None)
+            for b, block in enumerate(self.observed.blocks)
+            if block.y.size
+        )
+
+    def half_sweep(self, side: int, centred: list[Array | None] | None = None) -> None:
+        """Draw rows (0) or columns (1) given the others."""
+        moving, others = self.sides[side], self.numbers[1 - side]
+        prior, now = self.prior(side), self.numbers[side]
+        before = self.latest
+        if before is None or centred is not None:
+            before = self.observations(self.predictors(self.numbers), centred)
+        equations = moving.equations(others, before[0].ravel(), before[1].ravel())
+        exact, step = not self.needs_acceptance(centred), 1.0
+        if not exact and self.rng.random() < SHORT_STEP_SHARE:
+            step = self.rng.uniform(*SHORT_STEPS)
+        drawn, log_forward = moving.drawn(equations, prior, now, step, self.rng)
+        self.latest = None
+        if exact:
+            self.numbers[side] = drawn
+            return
+        proposed = [drawn, others] if side == 0 else [others, drawn]
+        after = self.observations(self.predictors(proposed), centred)
+        equations = moving.equations(others, after[0].ravel(), after[1].ravel())
+        log_backward = moving.log_densities(equations, prior, drawn, step, now)
+        precisions, means = prior
+        n_units = len(moving.units)
+        of_prior = 0.5 * np.sum(
+            precisions * (np.square(now - means) - np.square(drawn - means)), axis=1
+        )
+        ratios = np.bincount(moving.units, of_prior + log_backward - log_forward, n_units)
+        with np.errstate(invalid="ignore"):
+            changes = (after[2] - before[2]).ravel()
+        ratios += np.bincount(moving.units[self.positions[side]], changes, n_units)
+        accepted = -self.rng.exponential(size=n_units) < ratios
+        self.numbers[side] = np.where(accepted[moving.units][:, None], drawn, now)
+        if centred is None:
+            of_number = accepted[moving.units[self.positions[side]]].reshape(self.n_chains, -1)
+            pairs = zip(after, before, strict=True)
+            self.latest = tuple(np.where(of_number, new, old) for new, old in pairs)
+        moved = float(np.mean(accepted[moving.units]))
+        self.acceptance[side] += ACCEPTANCE_MEMORY * (moved - self.acceptance[side])
+
+    def rows_step(self) -> None:
+        """Draw rows, and the noise of their predictors, given columns and priors."""
+        self.half_sweep(0)
+        if any(noise is not None for noise in self.predictor_noise):
+            self.draw_predictor_noise()
+            centred = self.centred_predictors()
+            self.half_sweep(0, centred)
+            self.draw_centred_deviations(centred)
+
+    def sweep(self) -> None:
+        """One step of everything."""
+        for side in (0, 1):
+            self.half_sweep(side)
+        if any(noise is not None for noise in self.predictor_noise):
+            self.draw_predictor_noise()
+            centred = self.centred_predictors()
+            for side in (0, 1):
+                self.half_sweep(side, centred)
+            self.draw_centred_deviations(centred)
+        self.draw_scales()
+        if self.learns_priors:
+            self.draw_noise()
+            self.draw_precisions()
+            self.draw_parameters()
+        self.n_steps += 1
+
+    def squares_of_factors(self, side: int) -> Array:
+        """Sums of squares of factors over rows (0) or columns (1), (m x k)."""
+        numbers = (self.rows, self.columns)[side][:, :, : self.design.n_factors]
+        return np.asarray(np.sum(np.square(numbers), axis=1))
+
+    def scale(self, side: int, factors: Array) -> None:
+        """Multiply factors of rows (0) or columns (1) by numbers (m x k)."""
+        numbers = (self.rows, self.columns)[side]
+        numbers[:, :, : self.design.n_factors] *= factors[:, None]
+
+    def draw_scales(self) -> None:
+        """Draw the scale of each factor: rows times exp(t), columns over it.
+
+        z does not change, so that only the priors and the volume count: t has the log density
+        ``(n_rows - n_columns) t - (exp(2t) R + exp(-2t) C) / 2``, with R and C the sums of
+        squares over the variances of the priors. Where the deviation of the columns is drawn, it
+        takes part in a second step, ``n_rows t - exp(2t) R / 2`` and its own prior.
+        """
+        if not self.design.n_factors:
+            return
+        n_rows, n_columns = self.observed.shape
+        of_rows, of_columns = (self.squares_of_factors(side) for side in (0, 1))
+        of_columns = of_columns * self.priors.factors
+        at = np.zeros(of_rows.shape)
+
+        def of_both(t: Array) -> Array:
+            quadratic = of_rows * np.expm1(2.0 * t) + of_columns * np.expm1(-2.0 * t)
+            return np.asarray((n_rows - n_columns) * t - 0.5 * quadratic)
+
+        t = sliced(of_both, at, self.rng, LOG_SCALE_WIDTH)
+        self.scale(0, np.exp(t))
+        self.scale(1, np.exp(-t))
+        if self.weight is not None or not self.learns_priors:
+            return
+        of_rows = self.squares_of_factors(0)
+        log_deviations = -0.5 * np.log(self.priors.factors)
+
+        def with_deviations(t: Array) -> Array:
+            of_prior = self.log_prior_of_deviations(log_deviations - t)
+            return np.asarray(n_rows * t - 0.5 * of_rows * np.expm1(2.0 * t) + of_prior)
+
+        t = sliced(with_deviations, at, self.rng, LOG_SCALE_WIDTH)
+        self.scale(0, np.exp(t))
+        self.scale(1, np.exp(-t))
+        self.priors.factors = self.priors.factors * np.exp(2.0 * t)
+
+    @cached_property
+    def unit(self) -> float:
+        """The scale of a factor's deviation: all k together expect the mean square of the values.
+
+        Otherwise each factor that is allowed would add to what the prior expects of z.
+        """
+        mean_square = np.mean(self.observed.mean_squares)
+        return float(np.sqrt(mean_square / max(self.design.n_factors, 1)))
+
+    def log_prior_of_deviations(self, logs: Array) -> Array:
+        """The log density of the logarithm of a half-Cauchy deviation of factors."""
+        t = logs - np.log(self.unit)
+        return np.asarray(t - np.logaddexp(0.0, 2.0 * t))
+
+    def draw_precisions(self) -> None:
+        """Draw precisions of factors and effects, and means of biases."""
+        observed, design, priors, rng = self.observed, self.design, self.priors, self.rng
+        k, (n_rows, n_columns), m = design.n_factors, observed.shape, self.n_chains
+        if self.weight is None and k:
+            squares = self.squares_of_factors(1)
+
+            def log_density(logs: Array) -> Array:
+                with np.errstate(over="ignore"):
+                    quadratic = 0.5 * squares * np.exp(-2.0 * logs)
+                return self.log_prior_of_deviations(logs) - n_columns * logs - quadratic
+
+            logs = sliced(log_density, -0.5 * np.log(priors.factors), rng, LOG_SCALE_WIDTH)
+            priors.factors = np.exp(-2.0 * logs)
+        for place, b in enumerate(design.row_blocks):
+            if not observed.blocks[b].ridge:
+                squares = np.sum(np.square(self.rows[:, :, k + place]), axis=1)
+                priors.row_effects[:, place] = self.precisions(b, n_rows, squares)
+        for b, block in enumerate(observed.blocks):
+            if not block.layout.n_biases:
+                continue
+            biases = self.columns[:, block.columns, -1] + block.required_summary.centres
+            count = biases.shape[1]
+            if not block.ridge or block.layout.n_intercepts:
+                noise = rng.standard_normal(m) / np.sqrt(count * priors.biases[:, b])
+                priors.bias_means[:, b] = np.mean(biases, axis=1) + noise
+            if not block.ridge:
+                squares = np.sum(np.square(biases - priors.bias_means[:, b, None]), axis=1)
+                priors.biases[:, b] = self.precisions(b, count, squares)
+
+    def precisions(self, b: int, count: int, squares: Array) -> Array:
+        """Draw the precisions (m,) of effects of a block, with these sums of squares."""
+        reference = self.observed.blocks[b].required_summary.reference_square
+        shape = 0.5 * (count + EFFECTS_PRIOR_COUNT)
+        return self.rng.gamma(shape, 2.0 / (squares + EFFECTS_PRIOR_COUNT * reference))
+
+    def draw_noise(self) -> None:
+        """Draw variances of noise and the centre of their prior."""
+        observed, priors, learned = self.observed, self.priors, self.observed.columns_with_noise
+        if not learned.size:
+            return
+        self.latest = None
+        z, half = self.predictors(self.numbers), 0.5 * NOISE_PRIOR_ENTRIES
+        squares = np.zeros_like(priors.noise)
+        for block, y in zip(observed.blocks, self.targets, strict=True):
+            if block.learned_noise == "column":
+                residuals = block.weights * np.square(y - z[:, block.part])
+                for c in range(self.n_chains):
+                    squares[c, block.columns] = block.by_column(residuals[c])
+        rates = half * priors.noise_centres[:, None] + 0.5 * squares[:, learned]
+        noise = rates / self.rng.gamma(half + 0.5 * observed.counts[learned], size=rates.shape)
+        mean_squares = observed.mean_squares[learned]
+        priors.noise[:, learned] = np.maximum(noise, LEAST_NOISE_SHARE * mean_squares)
+        rate = half * np.sum(1.0 / priors.noise[:, learned], axis=1) + 1.0 / np.mean(mean_squares)
+        priors.noise_centres = self.rng.gamma(half * learned.size + 1.0, size=rate.shape) / rate
+
+    def draw_parameters(self) -> None:
+        """Draw the parameters of likelihoods, one of each in turn."""
+        z = self.predictors(self.numbers)
+        for b, parameters in enumerate(self.priors.parameters):
+            if not parameters.size:
+                continue
+            self.latest = None
+            t, place = self.shaped(b, z), self.n_steps % parameters.shape[1]
+            log_density = partial(self.log_density_of_parameter, b, t, place)
+            at = np.array(parameters[:, place])
+            parameters[:, place] = sliced(log_density, at, self.rng, LOG_SCALE_WIDTH)
+
+    def log_density_of_parameter(self, b: int, t: Array, place: int, at: Array) -> Array:
+        """Log densities (m,) where one parameter of a block is this in each chain, at z = t."""
+        parameters, unfitted = self.priors.parameters[b], self.observed.blocks[b].unfitted
+        assert isinstance(unfitted, Parametric)
+        before = np.array(parameters[:, place])
+        parameters[:, place] = at
+        logs = np.array([unfitted.log_prior(of_chain) for of_chain in parameters])
+        valid = np.isfinite(logs)
+        parameters[~valid, place] = before[~valid]
+        if valid.any():
+            logs += np.sum(self.evaluated(b, t, derivatives=False)[0], axis=1)
+        parameters[:, place] = before
+        return logs
+
+    # ------------------------------------------------------------------ noise of predictors
+
+    def draw_predictor_noise(self) -> None:
+        """Draw the noise of predictors in standard units, and its deviation given that."""
+        self.latest = None
+        z = self.predictors(self.numbers)
+        for b, noise in enumerate(self.predictor_noise):
+            if noise is None:
+                continue
+            deviation = self.priors.predictor_deviations[:, b, None]
+            clean = self.shaped(b, z) - deviation * noise
+
+            def proposal(at: Array, b: int = b, clean: Array = clean) -> tuple[Array, ...]:
+                deviation = self.priors.predictor_deviations[:, b, None]
+                logs, gradients, curvatures = self.evaluated(b, clean + deviation * at)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    precision = 1.0 + np.square(deviation) * curvatures
+                    mean = at - (deviation * gradients + at) / precision
+                finite = np.isfinite(mean)
+                logs = np.where(finite, logs - 0.5 * np.square(at), -np.inf)
+                return logs, np.where(finite, mean, 0.0), np.where(finite, precision, 1.0)
+
+            logs, mean, precision = proposal(noise)
+            normal = self.rng.standard_normal(noise.shape)
+            drawn = mean + normal / np.sqrt(precision)
+            after, back, back_precision = proposal(drawn)
+            ratios = after - logs + 0.5 * (np.square(normal) + np.log(back_precision / precision))
+            ratios -= 0.5 * back_precision * np.square(noise - back)
+            accepted = -self.rng.exponential(size=noise.shape) < ratios
+            self.predictor_noise[b] = noise = np.where(accepted, drawn, noise)
+            if not self.learns_priors:
+                continue
+
+            def log_density(
+                log_deviations: Array, b: int = b, clean: Array = clean, noise: Array = noise
+            ) -> Array:
+                t = clean + np.exp(log_deviations)[:, None] * noise
+                logs = np.sum(self.evaluated(b, t, derivatives=False)[0], axis=1)
+                return logs + log_half_normal(log_deviations)
+
+            logs = np.log(self.priors.predictor_deviations[:, b])
+            logs = sliced(log_density, logs, self.rng, LOG_SCALE_WIDTH)
+            self.priors.predictor_deviations[:, b] = np.exp(logs)
+
+    def centred_predictors(self) -> list[Array | None]:
+        """The predictors with their noise, less offsets, of blocks that have such noise."""
+        z = self.predictors(self.numbers)
+        return [
+            None
+            if noise is None
+            else z[:, block.part] + self.priors.predictor_deviations[:, b, None] * noise
+            for b, (block, noise) in enumerate(
+                zip(self.observed.blocks, self.predictor_noise, strict=True)
+            )
+        ]
+
+    def draw_centred_deviations(self, centred: list[Array | None]) -> None:
+        """Draw deviations of the noise of predictors given these, and the noise that is left."""
+        self.latest = None
+        z = self.predictors(self.numbers)
+        for b, noisy in enumerate(centred):
+            if noisy is None:
+                continue
+            block = self.observed.blocks[b]
+            noise = noisy - z[:, block.part]
+            if self.learns_priors:
+                squares, count = np.sum(np.square(noise), axis=1), noise.shape[1]
+
+                def log_density(
+                    logs: Array, squares: Array = squares, count: int = count
+                ) -> Array:
+                    with np.errstate(over="ignore"):
+                        quadratic = 0.5 * squares * np.exp(-2.0 * logs)
+                    return log_half_normal(logs) - count * logs - quadratic
+
+                logs = np.log(self.priors.predictor_deviations[:, b])
+                logs = sliced(log_density, logs, self.rng, LOG_SCALE_WIDTH)
+                self.priors.predictor_deviations[:, b] = np.exp(logs)
+            self.predictor_noise[b] = noise / self.priors.predictor_deviations[:, b, None]
+
+
+def log_half_normal(logs: Array) -> Array:
+    """The log density of the logarithm of a half-normal number of scale 1, less a constant."""
+    with np.errstate(over="ignore"):
+        return np.asarray(logs - 0.5 * np.exp(2.0 * logs))
+
+
+def curvature_of(likelihood: Any, z: Array, y: Array) -> Array:
+    """The curvature of a proposal's log density at z: near that of the loss, and above 0.
+
+    Where that is small, as far from what was observed, it is a share of the curvature of the
+    parabola that bounds the loss, or else of the loss where it fits the observation.
+    """
+    zeros = np.zeros_like(z)
+    if not isinstance(likelihood, TwiceDifferentiable):
+        return np.maximum(likelihood.gaussian_bound(z, zeros, y)[1], LEAST_CURVATURE)
+    twice: Any = likelihood
+    reference = (
+        likelihood.gaussian_bound(z, zeros, y)[1]
+        if isinstance(likelihood, GaussianBound)
+        else twice.second_derivative(twice.start(y), y)
+    )
+    least = np.maximum(LEAST_CURVATURE_RATIO * reference, LEAST_CURVATURE)
+    return np.asarray(np.maximum(twice.second_derivative(z, y), least))
