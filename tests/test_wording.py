@@ -14,7 +14,7 @@ import pytest
 
 import mcframe as mc
 from mcframe.__main__ import main
-from mcframe.commands.wording import InFiles
+from mcframe.commands.in_files import InFiles
 from mcframe.contracts.wording import InPython, worded, wording
 
 from .test_command_line import PYTHON, of_python

@@ -132,7 +132,7 @@ def block_losses_of(
     And what these are counted from. Entries of tables are in the order of their rows; biases are
     among what is known; losses are divided by the ``costs`` of scores, one for each row.
     """
-    found: dict[str, tuple[BlockLoss, Array | float]] = {}
+    row_losses: dict[str, tuple[BlockLoss, Array | float]] = {}
     begun, n_rows = 0, part.stop - part.start
     for name, table in tables.items():
         entries = slice(*np.searchsorted(table.rows, [part.start, part.stop]))
@@ -170,8 +170,8 @@ def block_losses_of(
         except DataError as error:
             raise DataError(f"block {name!r}: {error}") from None
         begun = block_loss.part.stop
-        found[name] = block_loss, 0.0 if origin is None else origin
-    return found
+        row_losses[name] = block_loss, 0.0 if origin is None else origin
+    return row_losses
 
 
 def row_costs(problem: Problem, tables: Mapping[str, Table]) -> Array | None:

@@ -99,8 +99,8 @@ def columns_of_frame(frame: Any, names: Sequence[Any], what: str) -> tuple[str, 
                 f"{what}: {a_type(name)} was given for a column of the frame; give its name"
             )
         if name not in column_names:
-            known = all_and_meant(name, column_names, "columns")
-            raise DataError(f"{what}: column {name!r} is not there; {known}")
+            candidates = all_and_meant(name, column_names, "columns")
+            raise DataError(f"{what}: column {name!r} is not there; {candidates}")
     return table.implementation.value, [table.get_column(name) for name in names]
 
 

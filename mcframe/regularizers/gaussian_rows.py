@@ -128,8 +128,8 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
     def remedy(self, needed: str) -> str:
         """A clause on what estimates the rows, and on what an optimum needs of them."""
         verb = wording().either(python="mc.posterior", command="--method posterior")
-        given = wording().word(self.word, "covariance")
-        return f"{verb} estimates it, and an optimum needs {needed}, such as {given}"
+        call = wording().word(self.word, "covariance")
+        return f"{verb} estimates it, and an optimum needs {needed}, such as {call}"
 
     @property
     def moments(self) -> tuple[Array, Array]:
