@@ -12,8 +12,8 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from mcframe.commands.plugins import import_plugins
 from mcframe.commands.in_files import InFiles
+from mcframe.commands.plugins import import_plugins
 from mcframe.contracts.errors import McframeError
 from mcframe.contracts.validators import meant
 from mcframe.contracts.wording import worded

@@ -657,7 +657,7 @@ def posterior(
 
     A sweep over N entries of n rows and d columns with k factors takes ``N k^2`` multiplications,
     four times as many if bounds are recomputed, and (n + d) k^3. A sweep of the sampler's eight
-    chains takes some eight times as many, and at least some milliseconds; it keeps up to 1,000
+    chains takes at least eight times as many, and at least some milliseconds; it keeps up to 1,000
     draws of all rows and columns, 50 million numbers at most. Memory was some 50 bytes an entry
     beyond the data (ten million entries, ten factors); bounds take 32 N more. In partitions a
     sweep is one round, and each partition answers with d k^2 / 2 numbers. A hundred million
