@@ -68,32 +68,26 @@ def cells_of(text: str, delimiter: str) -> tuple[list[str], list[Any]] | None:
     return [column[0].as_py() for column in columns], [column[1:] for column in columns]
 
 
-def without_missing(cells: Any, missing: Collection[str]) -> Any:
-    """Return cells without whitespace around them, null where they stand for a missing entry."""
+def without_missing(cells: Any, missing: Collection[str], stripped: bool = True) -> Any:
+    """Return cells, null where they stand for a missing entry; others without whitespace around.
+
+    With ``stripped=False`` the others are as they are written.
+    """
     texts = compute.utf8_trim(cells, WHITESPACE)
     absent = compute.is_in(texts, value_set=pa.array(sorted(missing), pa.string()))
-    return compute.if_else(absent, pa.scalar(None, pa.string()), texts)
+    return compute.if_else(absent, pa.scalar(None, pa.string()), texts if stripped else cells)
 
 
-def where_observed(cells: Any, texts: Any) -> Any:
-    """Return cells as they are written, null where ``texts`` are."""
-    return compute.if_else(compute.is_null(texts), pa.scalar(None, pa.string()), cells)
-
-
-def all_match(texts: Any, pattern: re.Pattern[str]) -> bool:
-    """Return True if all texts that are not null match a pattern as a whole."""
-    parts = texts[:FIRST_CELLS], texts  # most columns are told by their first cells
-    return all(compute.all(matches(part, pattern)).as_py() for part in parts)
-
-
-def any_matches(texts: Any, pattern: re.Pattern[str]) -> bool:
-    """Return True if one of the texts matches a pattern as a whole."""
-    return bool(compute.any(matches(texts, pattern)).as_py())
-
-
-def matches(texts: Any, pattern: re.Pattern[str]) -> Any:
-    """Return for each text whether it matches a pattern as a whole, null for null."""
-    return compute.match_substring_regex(texts, rf"\A(?:{pattern.pattern})\z")
+def matches(texts: Any, pattern: re.Pattern[str], every: bool) -> bool:
+    """Return whether every text that is not null, or any of them, matches a pattern as a whole."""
+    combine = compute.all if every else compute.any
+    whole = rf"\A(?:{pattern.pattern})\z"
+    for part in (texts[:FIRST_CELLS], texts):  # the first ones tell of most columns
+        matched = compute.match_substring_regex(part, whole)
+        answer = bool(combine(matched, min_count=0).as_py())
+        if answer != every:
+            return answer
+    return every
 
 
 def as_type(texts: Any, kind: str) -> Any:

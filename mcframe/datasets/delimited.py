@@ -270,13 +270,14 @@ def read_arrow_column(name: str, cells: Any, like: Any) -> ReadColumn | None:
     if texts.null_count < len(texts) and like not in TEXT_TYPES:
         for pattern, kind, _ in READINGS:
             is_other = kind == "whole" and like is not None and like.is_float()
-            if is_other or not arrow_cells.all_match(texts, pattern):
+            if is_other or not arrow_cells.matches(texts, pattern, every=True):
                 continue
-            if kind == "number" and arrow_cells.any_matches(texts, LONG):
+            if kind == "number" and arrow_cells.matches(texts, LONG, every=False):
                 break
             values = arrow_cells.as_type(texts, kind)
             return None if values is None else ReadColumn(name, kind, values)
-    return ReadColumn(name, "text", arrow_cells.where_observed(cells, texts))
+    observed = arrow_cells.without_missing(cells, MISSING, stripped=False)
+    return ReadColumn(name, "text", observed)
 
 
 def read_times(texts: Sequence[str | None], form: str) -> tuple[CellKind, list[Any] | None]:

@@ -282,6 +282,8 @@ def read_columns(table: Any, gaps: Mapping[Any, tuple[Any, ...]] | None = None) 
 def read_column(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
     """Return a column with the form of its values, but for those that stand for missing ones."""
     dtype, native, library = series.dtype, series.to_native(), series.implementation
+    of_numpy = dtype_of_numpy(series)
+    is_of_reals = of_numpy is not None and of_numpy.kind in REAL_KINDS
     if leaves_zeros_out(series):
         name = plain(series.name)
         raise DataError(
@@ -305,7 +307,7 @@ def read_column(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
         held = "Python objects"
     elif dtype in (nw.String, nw.Object):
         return column_of_objects(series, gaps)
-    elif dtype.is_numeric() or is_of_numpy(series) or is_decimal(series):
+    elif dtype.is_numeric() or is_decimal(series) or is_of_reals:
         form = "number"
     elif len(series) == series.null_count():  # libraries have a dtype of its own for nothing
         form = "text"
@@ -326,12 +328,6 @@ def dtype_of_numpy(series: Any) -> Any:
     dtype = native_dtype(series)
     dtype = dtype.subtype if is_sparse_column(series) else dtype
     return dtype if isinstance(dtype, np.dtype) else None
-
-
-def is_of_numpy(series: Any) -> bool:
-    """Return whether a column has real numbers of a dtype of numpy, of any order of bytes."""
-    dtype = dtype_of_numpy(series)
-    return dtype is not None and dtype.kind in REAL_KINDS
 
 
 def column_of_objects(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
