@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 
 import mcframe as mc
+from mcframe.contracts import errors
 
 DATA = [
     'fit("table.csv")',
@@ -751,7 +752,14 @@ CASES = {
 
 PAGE = Path(__file__).parents[1] / "docs" / "mistakes-list.md"
 HEADER = "| where | what was given | what happens |\n|---|---|---|\n"
-KNOWN = (UserWarning, mc.UnobservedWarning, mc.NotCertifiedWarning, mc.NotConvergedWarning)
+KNOWN = (
+    UserWarning,
+    mc.UnobservedWarning,
+    mc.NotCertifiedWarning,
+    mc.NotConvergedWarning,
+    errors.EdgeOfGridWarning,
+    errors.UndefinedScoreWarning,
+)
 SENTENCE_ENDS = re.compile(r"(?<=[\w)\]'\"])\. (?=[A-Z])|(?<=instead:) array=")
 REMEDY = re.compile(
     r"\b(is|are) needed|needs?|must be|has to|have to|\b(give|take|drop|rename|leave|replace|write"
