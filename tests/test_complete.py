@@ -169,8 +169,8 @@ def test_draws_and_intervals_of_counts_are_counts():
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"k": [1.0, -1.0]}, "declared 'count', but holds the value -1 in row 1; counts are 0"),
-        ({"k": [1.5, 2.0]}, "holds the value 1.5 in row 0; counts are 0, 1, 2"),
+        ({"k": [1.0, -1.0]}, "holds the value -1 in row 1; counts are whole numbers from 0"),
+        ({"k": [1.5, 2.0]}, "holds the value 1.5 in row 0; counts are whole numbers from 0"),
         ({"y": [-5.0, 2.0]}, "declared numbers from 0, but holds the value -5 in row 0"),
     ],
 )

@@ -199,7 +199,7 @@ def test_one_variable_with_a_column_for_each_class():
         said = refusal(given, mc.Multinomial(3))
         assert "block 'x': every row of its 3 columns has one 1 and else 0" in said
         assert "numpy.argmax(values, axis=1)" in said
-        assert "mc.Multinomial(2)" in said
+        assert "mc.Multinomial(classes=2)" in said
     codes = np.argmax(one_hot.to_numpy(), axis=1)
     assert table_of(codes, mc.Multinomial(3))[:, 0].tolist() == kind.tolist()
 

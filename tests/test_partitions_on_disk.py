@@ -346,7 +346,7 @@ def test_bad_input_is_refused_and_nothing_is_left(folder, fault):
     [
         ({"n_partitions": 4}, mc.DataError, "n_partitions=4 was given and 3 rows have entries"),
         ({"n_partitions": 0}, mc.ModelError, "n_partitions=0"),
-        ({"duplicates": "last"}, mc.ModelError, "duplicates='last'.*'refuse', 'sum'"),
+        ({"duplicates": "last"}, mc.ModelError, "duplicates='last'.*'refuse' or 'sum'"),
         ({"shapes": {"y": (3, 3)}}, mc.DataError, "row 3 in chunk 0, and the table has 3 rows"),
         ({"shapes": {"y": (4, 2)}}, mc.DataError, "column 2 in chunk 0, and the table has 2"),
         ({"shapes": {"z": (4, 2)}}, mc.ModelError, "no block 'z'"),
@@ -806,7 +806,7 @@ def test_answers_that_cannot_be_written_leave_nothing(tmp_path, classes, monkeyp
     for wanted, kind, sentence in [
         ({"block": "kind"}, mc.ModelError, "'kind'"),
         ({"fit": tmp_path}, mc.DataError, r"write impute_to\(fit, data, folder, block\)"),
-        ({"cells": "some"}, mc.ModelError, "cells='some'.*'missing', 'all'"),
+        ({"cells": "some"}, mc.ModelError, "cells='some'.*'missing' or 'all'"),
         ({"folder": tmp_path / "table"}, mc.DataError, "not an empty folder"),
     ]:
         given = {"folder": tmp_path / "to", "fit": fit, "data": table, "block": "kinds"} | wanted

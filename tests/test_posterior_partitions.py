@@ -315,7 +315,7 @@ def test_a_sweep_that_took_long_is_written_at_once_and_short_ones_now_and_then(m
     for n in (1, 2, 3):
         if kept.is_due:
             written.append(n)
-            kept.written, kept.took = next(clock), 1.0
+            kept.last_written, kept.writing_seconds = next(clock), 1.0
     assert written == [1, 3]
 
 

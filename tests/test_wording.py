@@ -50,8 +50,6 @@ UNREACHABLE = {
     "thresholds=None was given": "losses alone",
     "a dict from column names": "types of files are such",
     "convert it by pandas.to_datetime": "no file has objects of Python",
-    "Give a sparse table": "no file has sparse columns",
-    "a DataFrame of pandas or polars": "a table of a file is one",
 }
 OF_CODE = re.compile(
     r"\bmc\.\w|types=\{|types\[|missing=|\bpandas\.|\bnumpy\.[a-z]"

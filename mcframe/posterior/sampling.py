@@ -80,21 +80,19 @@ def r_hats(draws: Array) -> Array:
     """
     half = draws.shape[1] // 2
     halves = np.concatenate([draws[:, :half], draws[:, draws.shape[1] - half :]])
-    folded = np.abs(halves - np.median(halves, axis=(0, 1)))
-    return np.maximum(r_hat_of_ranks(halves), r_hat_of_ranks(folded))
-
-
-def r_hat_of_ranks(draws: Array) -> Array:
-    """R-hat of normal scores of the ranks of draws."""
-    n_chains, m = draws.shape[:2]
-    flat = draws.reshape(n_chains * m, -1)
-    ranks = np.argsort(np.argsort(flat, axis=0, kind="stable"), axis=0, kind="stable")
-    scores = ndtri((ranks + 0.625) / (n_chains * m + 0.25)).reshape(n_chains, m, -1)
-    within = scores.var(axis=1, ddof=1).mean(axis=0)
-    between = scores.mean(axis=1).var(axis=0, ddof=1)
-    constant = np.ptp(flat, axis=0) == 0.0
-    ratio = between / np.where(constant, 1.0, within)
-    return np.asarray(np.where(constant, 1.0, np.sqrt((m - 1.0) / m + ratio)))
+    n_chains, m = halves.shape[:2]
+    largest = np.ones(draws.shape[2])
+    for numbers in (halves, np.abs(halves - np.median(halves, axis=(0, 1)))):
+        flat = numbers.reshape(n_chains * m, -1)
+        ranks = np.argsort(np.argsort(flat, axis=0, kind="stable"), axis=0, kind="stable")
+        scores = ndtri((ranks + 0.625) / (n_chains * m + 0.25)).reshape(n_chains, m, -1)
+        within = scores.var(axis=1, ddof=1).mean(axis=0)
+        between = scores.mean(axis=1).var(axis=0, ddof=1)
+        r_hat = np.where(
+            np.ptp(flat, axis=0) > 0.0, np.sqrt((m - 1.0) / m + between / within), 1.0
+        )
+        largest = np.maximum(largest, r_hat)
+    return largest
 
 
 @stored
