@@ -32,6 +32,16 @@ def factorise(matrix, precision, where, root):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, fastmath=FAST_MATH)
+def solve_lower(root, right, solved):  # type: ignore[no-untyped-def]
+    """Solve L x = b for a lower triangular L; x overwrites ``solved``."""
+    for a in range(right.size):
+        total = right[a]
+        for c in range(a):
+            total -= root[a, c] * solved[c]
+        solved[a] = total / root[a, a]
+
+
+@compiled(nogil=True, fastmath=FAST_MATH)
 def draw_rows(  # type: ignore[no-untyped-def]
     matrices, right, precisions, where, origins, step, normal, draws, log_densities
 ):
@@ -62,11 +72,8 @@ def draw_rows(  # type: ignore[no-untyped-def]
         if not factorise(matrices[row], precisions[row], where, root):
             return False
         log_density = 0.0
+        solve_lower(root, right[row], solved)
         for a in range(k):
-            total = right[row, a]
-            for c in range(a):
-                total -= root[a, c] * solved[c]
-            solved[a] = total / root[a, a]
             log_density += np.log(root[a, a]) - 0.5 * normal[row, a] * normal[row, a]
         # L' draw = step L' mean + (1 - step) L' origin + spread normal, with L' mean = solved
         for a in range(k):
@@ -94,11 +101,8 @@ def densities_of_rows(  # type: ignore[no-untyped-def]
         if not factorise(matrices[row], precisions[row], where, root):
             return False
         log_density = 0.0
+        solve_lower(root, right[row], solved)
         for a in range(k):
-            total = right[row, a]
-            for c in range(a):
-                total -= root[a, c] * solved[c]
-            solved[a] = total / root[a, a]
             across = -step * solved[a]  # L'(x - its mean), whose squares are summed
             for c in range(a, k):
                 across += root[c, a] * (points[row, c] - (1.0 - step) * origins[row, c])
