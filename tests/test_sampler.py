@@ -168,6 +168,19 @@ def test_intervals_of_labels_hold_what_they_say():
     assert np.mean(covered["variational"]) < 0.8
 
 
+def test_weights_of_any_size_are_taken():
+    """Some proposals have exponentials beyond double precision, and are refused."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        counts = rng.poisson(3.0, (30, 3)).astype(float)
+        weights = rng.random(counts.shape) * 10.0 ** rng.integers(-6, 6, counts.shape)
+        model = mc.Model([mc.Block("y", mc.Poisson())], [mc.NuclearNorm()])
+        data = {"y": mc.Observations(counts, weights=weights)}
+        with pytest.warns(mc.NotConvergedWarning, match="iteration_limit"):
+            answer = sampled(model, data, factors=2, max_iter=60)
+        assert np.all(np.isfinite(answer.predict("y")))
+
+
 def test_what_it_cannot_do_it_says():
     table, _ = table_of(mc.Gaussian())
     data, block = {"y": table}, mc.Block("y", mc.Gaussian(variance=None))

@@ -94,12 +94,17 @@ def draw_rows(  # type: ignore[no-untyped-def]
 def densities_of_rows(  # type: ignore[no-untyped-def]
     matrices, right, precisions, where, origins, step, points, log_densities
 ):
-    """The log density of a point (n x k) in each row, less the constant of ``draw_rows``."""
+    """The log density of a point (n x k) in each row, less the constant of ``draw_rows``.
+
+    -inf where there is no Gaussian, as far out where exponentials are beyond all precision: a
+    move there is not taken.
+    """
     n, k = right.shape
     root, solved, variance = np.empty((k, k)), np.empty(k), step * (2.0 - step)
     for row in range(n):
         if not factorise(matrices[row], precisions[row], where, root):
-            return False
+            log_densities[row] = -np.inf
+            continue
         log_density = 0.0
         solve_lower(root, right[row], solved)
         for a in range(k):
@@ -108,4 +113,3 @@ def densities_of_rows(  # type: ignore[no-untyped-def]
                 across += root[c, a] * (points[row, c] - (1.0 - step) * origins[row, c])
             log_density += np.log(root[a, a]) - 0.5 * across * across / variance
         log_densities[row] = log_density
-    return True

@@ -140,8 +140,7 @@ class FactorSide:
         for members, places, gaussians in self.gaussians(equations, prior):
             at = np.ix_(members, places)
             log_densities = np.zeros(members.size)
-            if not densities_of_rows(*gaussians, origins[at], step, points[at], log_densities):
-                raise BackendError(SINGULAR_MESSAGE)
+            densities_of_rows(*gaussians, origins[at], step, points[at], log_densities)
             logs[members] = log_densities
         return logs
 
