@@ -191,6 +191,9 @@ def test_what_it_cannot_do_it_says():
         mc.posterior(mc.Model([block], [mc.GaussianRows()]), data, method="sampler")
     with pytest.raises(mc.ModelError, match="checkpoint was given"):
         sampled(model, data, checkpoint="chains.npz")
+    with pytest.warns(mc.NotConvergedWarning, match="iteration_limit: stopped after 6 sweeps"):
+        answer = sampled(model, data, max_iter=0)
+    assert "6 of 8 chains" in repr(answer)
     with pytest.warns(mc.NotConvergedWarning, match="time_limit"):
         answer = sampled(model, data, max_seconds=1.0, tol=0.001)
     assert answer.status == "time_limit"

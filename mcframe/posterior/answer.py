@@ -517,10 +517,13 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     def _facts(self) -> dict[str, str]:
         """The evidence, what was estimated, and the sweeps, as text."""
         last, (estimated, number) = self.history[-1], str(self.engine).split(maxsplit=1)
+        sweeps = f"{last.iteration}, {last.seconds:.2f} s"
+        if self.diagnostics is not None:
+            sweeps = f"{self.diagnostics.n_sweeps} of {self.diagnostics.n_chains} chains"
         return {
             "evidence": f"{self.evidence:.9g} (a lower bound on its logarithm)",
             estimated: number,
-            "sweeps": f"{last.iteration}, {last.seconds:.2f} s",
+            "sweeps": sweeps,
         }
 
 

@@ -38,6 +38,8 @@ FIRST_LOOK, LOOK_GROWTH = 150, 1.4
 BURN_IN_SHARE = 1.0 / 3.0
 # The most sweeps, if no number is given.
 SAMPLER_SWEEPS = 20_000
+# The fewest sweeps, of which both halves of what is kept can be compared.
+FEWEST_SWEEPS = 6
 # Numbers of z whose draws are watched, and columns whose noise is.
 WATCHED_CELLS, WATCHED_COLUMNS = 100, 20
 # Draws that are kept, and numbers in all of them.
@@ -358,6 +360,7 @@ def sample_factors(
     most = int(np.clip(MOST_DRAWN_NUMBERS * CHAINS / max(size, 1), FEWEST_DRAWS, MOST_DRAWS))
     watch, kept = Watch.of(posterior.observed, rng), KeptDraws(most // CHAINS)
     ending, next_look, sweep, judged = None, FIRST_LOOK, 0, None
+    most_sweeps = max(budget.max_iter, FEWEST_SWEEPS)
     with stop_at(began + budget.max_seconds):
         while ending is None:
             try:
@@ -376,7 +379,7 @@ def sample_factors(
             watch.look(chains)
             kept.offer(sweep, chains)
             sweep += 1
-            if sweep < next_look and sweep < budget.max_iter:
+            if sweep < next_look and sweep < most_sweeps:
                 continue
             next_look = int(LOOK_GROWTH * sweep)
             judged = judge(watch, chains, sweep)
@@ -390,7 +393,7 @@ def sample_factors(
                     f"Monte Carlo errors are at most {1.0 / np.sqrt(target):.2g} posterior"
                     " standard deviations",
                 )
-            elif sweep >= budget.max_iter:
+            elif sweep >= most_sweeps:
                 ending = Ending(Status.ITERATION_LIMIT, f"stopped after {sweep} sweeps")
     if sweep < 2:
         raise BackendError(
