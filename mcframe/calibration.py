@@ -71,8 +71,10 @@ class LinearEquations:
         if not self.singular_values.size:
             return outside
         spread = self.singular_values[0] / self.singular_values[-1]
-        rounding = (len(self.left) + 4) * EPS * spread * np.linalg.norm(self.values, axis=0)
-        lengths = np.linalg.norm(outside, axis=0)
+        largest = np.maximum(np.max(np.abs(self.values), axis=0), np.finfo(float).tiny)
+        rounding = (len(self.left) + 4) * EPS * spread
+        rounding = rounding * np.linalg.norm(self.values / largest, axis=0)
+        lengths = np.linalg.norm(outside / largest, axis=0)  # squares of 1e160 would overflow
         kept = np.zeros_like(lengths)
         np.divide(lengths - rounding, lengths, out=kept, where=lengths > rounding)
         return outside * kept

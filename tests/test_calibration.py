@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import mcframe as mc
 from mcframe.backends.certificate import DualPoint
+from mcframe.calibration import LinearEquations
 from mcframe.compile import CompiledProblem, Program
 from mcframe.compile.effects import described_effects
 from mcframe.compile.equations import Directions, EffectSquares, SquaresAt
@@ -497,3 +498,15 @@ def test_random_calibrated_models_hold_their_sums(part, n_examples, record_prope
     counted = sorted(tally.items(), key=str)
     record_property("calibrated", ", ".join(f"{key} {count}" for key, count in counted))
     assert tally["auto", "certified"] >= n_examples / 2
+
+
+def test_what_no_table_gives_is_found_at_any_size():
+    """Beside sums of 1e160, whose squares are beyond double precision."""
+    for size in (1e-200, 1.0, 1e160):
+        coefficients = np.array([[1.0, 1.0], [2.0, 2.0]])
+        nothing = np.zeros(0, dtype=np.intp)
+        values = size * np.array([[1.0, 1.0], [2.0, 3.0]])
+        equations = LinearEquations.of(nothing, nothing, coefficients, values)
+        outside = equations.unreachable() / size
+        assert np.all(outside[:, 0] == 0.0)
+        np.testing.assert_allclose(outside[:, 1], [-0.4, 0.2], rtol=1e-9)

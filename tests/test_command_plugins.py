@@ -99,7 +99,7 @@ def test_modules_are_found_in_the_current_folder(place):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--plugin", "no_such_module"], "'no_such_module' cannot be imported"),
+        (["--plugin", "no_such_module"], "'no_such_module' cannot be imported: No module named"),
         (["--plugin", "no_such.py"], "'no_such.py': there is no such file"),
         (["--plugin", "json"], "'json' declares no class that models and files can name"),
         (["--plugin", "statistics.py"], "another module is called 'statistics'"),

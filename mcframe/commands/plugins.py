@@ -46,6 +46,8 @@ def plugin(name: str) -> ModuleType:
         sys.path.append(folder)
     try:
         module = import_module(name if file is None else file.stem)
+    except ImportError as error:
+        raise DataError(f"--plugin {name!r} cannot be imported: {error}") from None
     except Exception as error:  # whatever the module does
         raise DataError(f"--plugin {name!r} cannot be imported: {message_of(error)}") from None
     origin = module.__file__
