@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import pytest
 
+import mcframe as mc
+
 from .test_docs import ROOT
 
 FOLDER = ROOT / "examples" / "benchmarks"
@@ -173,3 +175,13 @@ def test_a_small_large_table(tmp_path, sweeps, status):
 def test_sizes_are_read_with_their_units(script):
     large = script("large_tables")
     assert [large.in_bytes(size) for size in ("6GB", "1e3", "2.5mb")] == [6e9, 1e3, 2.5e6]
+
+
+@pytest.mark.parametrize("method", ["variational", "sampler"])
+def test_certainty_is_measured_against_a_drawn_truth(script, method):
+    certainty = script("certainty")
+    assert method in certainty.METHODS
+    share, spread, in_tail, _ = certainty.measured(mc.Gaussian(variance=0.25), 1.0, 0, method)
+    assert 0.75 < share <= 1.0
+    assert 0.2 < spread < 0.6
+    assert in_tail in (False, True)

@@ -337,3 +337,12 @@ def test_a_column_whose_first_cells_are_missing_is_one_of_numbers(place):
     table = nw.from_native(read_table("table.csv"))
     assert table["x"].to_list() == [None] * 300 + [1.5]
     assert table["x"].dtype == nw.Float64
+
+
+def test_marks_of_missing_entries_are_texts(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n1,-99\n2,3\n")
+    with pytest.raises(mc.DataError, match=r"missing holds -99; .* such as '-99'"):
+        mc.datasets.read_csv(path, {"x": ["a", "b"]}, missing=("NA", -99))
+    read = mc.datasets.read_csv(path, {"x": ["a", "b"]}, missing=("NA", "-99"))
+    assert np.isnan(np.asarray(read["x"], dtype=float)[0, 1])

@@ -16,6 +16,7 @@ from hypothesis.extra import numpy as hnp
 
 import mcframe as mc
 from mcframe.estimators import MatrixCompletionImputer, MatrixCompletionRegressor
+from mcframe.model.reading import read_table, read_values
 
 from .bad_inputs import KNOWN, is_of_scikit_learn
 
@@ -279,3 +280,35 @@ def test_sparse_columns_whose_gaps_are_nan_are_filled():
     assert completed.table["f"][observed].tolist() == column[observed].tolist()
     dense = mc.complete(pd.DataFrame({"x": X, "f": column.sparse.to_dense()}))
     assert dense.table["f"].tolist() == completed.table["f"].tolist()
+
+
+@pytest.mark.parametrize("what", ["weights", "offset"])
+def test_names_of_weights_and_offsets_may_stand_twice(what):
+    """They are checked by the block's own; a lazy frame is named as one."""
+    x, numbers = np.ones((20, 3)), np.full((20, 3), 2.0)
+    block = mc.Block("x", mc.Poisson())
+    for names in (["a", "a", "b"], [0, 0, 0]):
+        table = read_table(
+            block, mc.Observations(x, **{what: pd.DataFrame(numbers, columns=names)})
+        )
+        assert table.n_entries == 60
+    lazy = pl.DataFrame(numbers, schema=["a", "b", "c"]).lazy()
+    with pytest.raises(mc.DataError, match="LazyFrame"):
+        read_table(block, mc.Observations(x, **{what: lazy}))
+
+
+def test_two_columns_without_a_name_are_refused():
+    frame = pd.DataFrame([[1.0, 2.0]], columns=[np.nan, np.nan])
+    with pytest.raises(mc.DataError, match="2 columns of the table have no name"):
+        read_values(mc.Block("x", mc.Gaussian()), frame)
+    with pytest.raises(mc.DataError, match="2 columns of the table have no name"):
+        mc.complete(frame)
+
+
+def test_the_imputer_refuses_zeros_that_are_not_stored_in_every_verb():
+    x = np.random.default_rng(0).standard_normal((20, 3))
+    imputer = MatrixCompletionImputer().fit(pd.DataFrame(x, columns=list("abc")))
+    sparse = pd.DataFrame(np.where(x > 0.0, x, 0.0), columns=list("abc"))
+    for verb in (imputer.fit, imputer.transform):
+        with pytest.raises(mc.DataError, match="may be missing or an observed zero"):
+            verb(sparse.astype(pd.SparseDtype(float, 0.0)))

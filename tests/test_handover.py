@@ -218,24 +218,50 @@ def test_the_reference_is_asked_where_no_solver_makes_headway(capsys):
     assert found.objective < alone.objective
 
 
-def test_the_reference_soon_finds_a_point_of_a_tight_ball():
-    """The ball is larger than the least one by a millionth; searches find nothing in it."""
+def in_a_tight_ball(excess):
+    """A model whose ball is larger than the least one by this share, and its data."""
     rng = np.random.default_rng(1)
     planted = rng.standard_normal((6, 3)) @ rng.standard_normal((3, 5))
     sums, seen = rng.standard_normal((2, 6)), rng.random(planted.shape) < 0.4
     z = cp.Variable(planted.shape)
     asked = [z[seen] == planted[seen], sums @ z == sums @ planted]
-    ball = mc.NuclearBall((1.0 + 1e-6) * least_radius(z, False, asked))
+    ball = mc.NuclearBall((1.0 + excess) * least_radius(z, False, asked))
     model = mc.Model(
         [mc.Block("x", mc.Equality())], [ball, mc.Calibration("x", sums, sums @ planted)]
     )
-    data, records = {"x": np.where(seen, planted, np.nan)}, []
+    return model, {"x": np.where(seen, planted, np.nan)}
+
+
+def test_the_reference_soon_finds_a_point_of_a_tight_ball():
+    """Searches find nothing in it."""
+    model, data = in_a_tight_ball(1e-6)
+    records = []
     with pytest.raises(mc.BackendError, match="no Z was found"):
         mc.fit(model, data, backend="splitting")
     fit = mc.fit(model, data, callback=records.append)
     assert fit.status == "certified"
     assert fit.backend == "reference"
     assert len(records) <= 3
+
+
+@pytest.mark.parametrize("excess", [1e-3, 1e-4, 1e-6])
+def test_a_start_from_which_nothing_feasible_comes_is_given_up(excess):
+    model, data = in_a_tight_ball(excess)
+    start = mc.fit(mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(0.5)]), data)
+    assert mc.fit(model, data, start=start).status == "certified"
+
+
+def test_a_backend_that_was_stopped_for_a_silent_reference_goes_on(monkeypatch):
+    """With a point of its own too, as a solver has that begins at Z = 0."""
+
+    def fails(*_):
+        raise mc.BackendError("no conic solver has an answer")
+
+    monkeypatch.setattr(choice.Reference, "answer", fails)
+    model, data = in_a_tight_ball(1e-3)
+    fit = mc.fit(model, data, max_iter=3000)
+    assert fit.status == "certified"
+    assert "callback" not in fit.message
 
 
 def test_solvers_go_on_where_the_reference_fails(monkeypatch):

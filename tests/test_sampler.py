@@ -7,7 +7,9 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
-from mcframe.posterior.sampling import r_hats
+from mcframe.posterior.chains import FactorChains
+from mcframe.posterior.diagnostics import r_hats
+from mcframe.runtime.machine import OutOfTime
 
 
 def sampled(model, data, **options):
@@ -197,5 +199,17 @@ def test_what_it_cannot_do_it_says():
     with pytest.warns(mc.NotConvergedWarning, match="time_limit"):
         answer = sampled(model, data, max_seconds=1.0, tol=0.001)
     assert answer.status == "time_limit"
+    assert answer.diagnostics is not None
+    for moment in ("begin", "sweep"):
+
+        def out_of_time(*_, **__):
+            raise OutOfTime
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(FactorChains, moment, out_of_time)
+            with pytest.warns(mc.NotConvergedWarning, match="this is the variational posterior"):
+                early = sampled(model, data)
+        assert early.diagnostics is None
+        assert np.all(np.isfinite(early.predict("y")))
     with pytest.raises(mc.ModelError, match="variational"):
         answer.factors()

@@ -257,3 +257,10 @@ def test_notes_of_a_frame_that_are_no_plain_numbers_or_texts_are_left_out(tmp_pa
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     loaded = mc.load(mc.fit(model, {"x": frame}).save(tmp_path / "fit.npz"))
     assert loaded.impute("x").shape == (3, 3)
+
+
+def test_notes_of_a_frame_that_are_numbers_of_numpy_are_kept(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, np.nan, 3.0], "b": [2.0, 3.0, 4.0]})
+    frame.attrs = {"quantile": np.float64(2.0), "round": 1, "source": "survey", "list": [1]}
+    completed = mc.load(mc.complete(frame).save(tmp_path / "table.npz"))
+    assert completed.table.attrs == {"quantile": 2.0, "round": 1, "source": "survey"}

@@ -5,7 +5,8 @@
 For each likelihood, tables are drawn from Gaussian factors with a given weight, and 30 % of the
 entries are hidden. The 90 % intervals of z at the hidden entries should hold z in 90 % of the
 cells, and the total of the hidden entries should lie in the lowest or highest twentieth of the
-totals of draws in 10 % of the tables. Means and Monte Carlo errors are printed as a table.
+totals of draws in 10 % of the tables. Means are printed as a table, that of the first column with
+its Monte Carlo error.
 """
 
 import argparse

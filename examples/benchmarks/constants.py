@@ -10,7 +10,8 @@ posteriors, tables that are completed), and repeats those tasks in which a funct
 number is called. Numbers between one half and two, such as shares and factors of safety, have
 their distance from one halved and doubled; whole numbers stay whole and at least one. Loops that
 numba has compiled keep the numbers that they were compiled with, so that those of their modules
-are listed and not changed. ``page`` writes the table of ``docs/constants.md`` from the last run.
+are listed and not changed. ``page`` writes the table of ``docs/constants.md`` from all lines.
+A number is measured again where its value has changed or its line was removed.
 """
 
 import argparse
@@ -45,7 +46,8 @@ COMPILERS = ("njit", "compiled", "vectorize", "guvectorize")
 OPTIONS = {"tol": 1e-6, "max_iter": 300, "random_state": 0, "n_jobs": 1, "progress": False}
 # The number of tasks in which each function is called, if there are so many.
 COVER = 3
-# The most tasks that are repeated for a number, the cheapest first; and fits by the reference.
+# The most tasks that are repeated for a number, the cheapest first; the reference is a backend of
+# these while there are fewer tasks than FEW.
 MOST, FEW = 8, 20
 
 

@@ -57,8 +57,8 @@ class HayashiPositives(Experiment):
         "Hsieh: the certified optimum of their problem, from the observed ones alone; t is the"
         " nuclear norm of f(M), sqrt(r d1 d2), or that of six shares of the first with the least"
         " error, which takes f(M) to know.",
-        "Hsieh, one step: one singular value decomposition and one cut; steps: how many"
-        " projections there are until the gap is 1e-3.",
+        "Hsieh, one step: one singular value decomposition and one cut, scaled into the ball;"
+        " steps: how many projections there are until the gap is 1e-3.",
         "PN, PU, TRI: the published algorithm in K_max, as in Figure 3. PN and TRI have the"
         " observed zeros, too; to PU they are unlabeled.",
     )

@@ -256,12 +256,14 @@ def solve_by_choice(compiled: CompiledProblem, settings: Settings) -> tuple[Outc
     try:
         return solve_in_turn(compiled, chosen, others, settings)
     except NothingFeasible as error:
-        backends = others() if settings.start is None else []
+        # Without the start, from which nothing feasible came; the first backend was perhaps
+        # stopped early, for the sake of a reference that has not answered either.
+        backends, fresh = [*others(), chosen], attrs.evolve(settings, start=None)
         if reference_seconds(compiled, backends) <= QUICK_REFERENCE_SECONDS:
             backends = sorted(backends, key=lambda backend: not isinstance(backend, Reference))
         for backend in backends:
             with suppress(BackendError):
-                return backend.solve(compiled, settings), backend.name
+                return backend.solve(compiled, fresh), backend.name
         raise error
 
 
@@ -289,6 +291,10 @@ def solve_in_turn(
     turns_before_reference = 0
     records: tuple[Record, ...] = ()
 
+    @cache
+    def seconds_of_reference() -> float:
+        return reference_seconds(compiled, others())
+
     def has_next() -> bool:
         nonlocal reference, turns_before_reference
         if n_changes:
@@ -296,14 +302,13 @@ def solve_in_turn(
         # On a problem that proximal can run, splitting makes the same steps.
         equivalent = {"splitting"} if "proximal" in [b.name for b in (first, *others())] else set()
         queue.extend(b for b in others() if b.start_refusal is None and b.name not in equivalent)
-        seconds = reference_seconds(compiled, others())
-        if seconds <= MAX_REFERENCE_SECONDS:
+        if seconds_of_reference() <= MAX_REFERENCE_SECONDS:
             reference = next(b for b in others() if isinstance(b, Reference))
-            turns_before_reference = 1 if seconds <= QUICK_REFERENCE_SECONDS else len(queue)
+            turns_before_reference = 1 if has_quick_reference() else len(queue)
         return len(queue) > 1 or reference is not None
 
     def has_quick_reference() -> bool:
-        return reference_seconds(compiled, others()) <= QUICK_REFERENCE_SECONDS
+        return seconds_of_reference() <= QUICK_REFERENCE_SECONDS
 
     for n_changes in count():
         patience = ITERATIONS_PER_TURN * 2.0**n_changes
@@ -423,7 +428,9 @@ class StallMonitor:
         if not stopped and made >= self.patience and record.gap > tol:
             slow = iterations_ahead(self.records, tol) >= 2.0 * self.patience
             self.is_poor = slow and self.has_next()
-        return stopped or self.is_poor or self.is_infeasible
+        elif not stopped and self.is_infeasible:
+            self.is_poor = self.has_next()
+        return stopped or self.is_poor
 
     @property
     def is_infeasible(self) -> bool:

@@ -46,10 +46,7 @@ MIN_SCALING_MULTIPLIER = 1e-3
 ZERO_COLUMN_LENGTH = 1e-8
 
 
-@stored(
-    recomputed=("stacked", "evaluation", "gradient", "rng"),
-    renamed_fields={"mark": "residual_at_search", "waited": "steps_since_search"},
-)
+@stored(recomputed=("stacked", "evaluation", "gradient", "rng"))
 @attrs.define(eq=False)
 class FactoredState:
     """The free vector of the factors, the objective there, and the memory of L-BFGS."""

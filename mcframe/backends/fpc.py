@@ -22,15 +22,7 @@ Biases = tuple[Array | None, ...]
 PUBLISHED_STEP_FRACTION = 0.95
 
 
-@stored(
-    recomputed=("iterate", "previous_iterate", "evaluation"),
-    renamed_fields={
-        "factors_before": "previous_factors",
-        "length": "step_length",
-        "weight": "momentum",
-        "last": "last_objective",
-    },
-)
+@stored(recomputed=("iterate", "previous_iterate", "evaluation"))
 @attrs.define(eq=False)
 class FPCState:
     """Z and b, the point before them, and the stage of the continuation."""

@@ -74,8 +74,9 @@ FALSE_RAY_MESSAGE = "unbounded, though the objective does not fall along its dir
 class Estimate:
     """Size of a reference: the order of the semidefinite cone, seconds, gigabytes.
 
-    ``seconds`` are those of most problems, ``first`` those of the first answers, up to the first
-    limit on iterations, and ``most`` those of all answers where none meets the tolerance.
+    ``seconds`` are those of most problems, ``first`` those until the first answers: of
+    the brief run and of Clarabel, or of all of SCS where the order is too large for that, and
+    ``most`` those of all answers where none meets the tolerance.
     """
 
     order: int
@@ -211,7 +212,7 @@ class Reference(Backend):
         return outcome
 
     def answer(self, compiled: CompiledProblem, settings: Settings) -> Outcome:
-        """The answer, whose point may not be feasible: its bound holds for other points, too."""
+        """The answer; where the objective falls without end its point may not be feasible."""
         began = settings.clock()
         cp.load()  # before BLAS is held to one thread: SCS brings one of its own
         budget = settings.budget

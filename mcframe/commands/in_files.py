@@ -45,11 +45,11 @@ class InFiles:
         return f"--types {shlex.quote(f'{column}={text}')}"
 
     def types_of_any(self, kind: str = "kind") -> str:
-        """The option ``--types``."""
+        """The option ``--types`` of any column."""
         return f"--types name={kind}"
 
     def refused_type(self, column: object, kind: object) -> str:
-        """The option ``--types``."""
+        """The option ``--types`` at the beginning of a message."""
         return f"{self.types(column, kind)}:"
 
     def gaps(self, option: str, gaps: Mapping[object, Sequence[object]]) -> str:
@@ -62,7 +62,7 @@ class InFiles:
         return f"row {row} (counted from 0, without the header)"
 
     def how_rows_count(self) -> str:
-        """A clause on the rows of a list: they are counted from 1."""
+        """A clause that rows are counted from 0, without the header."""
         return " (rows are counted from 0, without the header)"
 
     def either(self, *, python: str, command: str) -> str:

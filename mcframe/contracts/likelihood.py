@@ -511,10 +511,6 @@ class Parametric(ABC):
         """
         return 0.0
 
-    def prior_draw(self, rng: Any) -> Array:
-        """A draw of the parameters from the prior of ``log_prior``, where that is proper."""
-        raise NotImplementedError(f"{type(self).__name__} has a flat prior of its parameters")
-
     def unbounded(self, y: Array) -> str | None:
         """The parameters that are infinite at these observations, as a clause for a note.
 

@@ -57,9 +57,9 @@ def cells_of(text: str, delimiter: str) -> tuple[list[str], list[Any]] | None:
                 column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
             ),
         )
+        columns = [column.combine_chunks() for column in table.columns]
     except (pa.ArrowException, UnicodeError):  # as of rows of another length
         return None
-    columns = [column.combine_chunks() for column in table.columns]
     if table.column_names != names or any(
         compute.max(compute.binary_length(column)).as_py() > csv.field_size_limit()
         for column in columns
@@ -74,7 +74,7 @@ def without_missing(cells: Any, missing: Collection[str], stripped: bool = True)
     With ``stripped=False`` the others are as they are written.
     """
     texts = compute.utf8_trim(cells, WHITESPACE)
-    absent = compute.is_in(texts, value_set=pa.array(sorted(missing), pa.string()))
+    absent = compute.is_in(texts, value_set=pa.array(list(missing), pa.string()))
     return compute.if_else(absent, pa.scalar(None, pa.string()), texts if stripped else cells)
 
 

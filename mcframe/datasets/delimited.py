@@ -232,7 +232,7 @@ def read_column(
     Parameters
     ----------
     name : str
-    cells : sequence of str or None, or array of Arrow
+    cells : list of str or None, or array of Arrow
         None where an entry is missing; so are the cells that are empty, or in ``MISSING``.
     like : dtype of narwhals, optional
         That of a fitted column: text stays text, and numbers that need not be whole are floats.

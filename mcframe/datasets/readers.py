@@ -195,6 +195,12 @@ def read_csv(
         block: choose_columns(file, header, block, wanted) for block, wanted in blocks.items()
     }
     places = find_columns(file, header, names, index)
+    other = [mark for mark in missing if not isinstance(mark, str)]
+    if other:
+        raise DataError(
+            f"missing holds {other[0]!r}; cells are compared as text, so that texts are needed,"
+            f" such as {str(other[0])!r}"
+        )
     absent = frozenset(missing)
     items = [] if index is None else list_of_cells(table.columns[header.index(index)])
     if not table.lines:

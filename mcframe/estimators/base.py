@@ -29,7 +29,7 @@ from mcframe.fitting.fit import fit
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Model
 from mcframe.model.held_out import NEVER_HELD_OUT, dealt, dealt_cells, places_by_content
-from mcframe.model.labels import numbers_of_frame
+from mcframe.model.labels import leaves_zeros_out, numbers_of_frame
 from mcframe.model.model import terms_with_weight
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
@@ -39,7 +39,7 @@ from mcframe.selection.splitters import fewest_free
 from mcframe.selection.weight_max import chosen_place
 from mcframe.tables.coding import Coding, calibrated, joined
 from mcframe.tables.column_types import warn_of_list
-from mcframe.tables.columns import read_frame
+from mcframe.tables.columns import read_column, read_frame
 from mcframe.tables.declaring import starting_weight
 from mcframe.tables.gaps import (
     codes_among,
@@ -402,6 +402,8 @@ def with_nan(X: Any) -> Any:
             table = read_frame(X)
             if all(dtype.is_numeric() and dtype != nw.Decimal for dtype in table.schema.values()):
                 return X
+            for series in filter(leaves_zeros_out, table.iter_columns()):
+                read_column(series)  # refuses it
             return like_frame(table, table.columns, numbers_of_frame(table))
         array = np.asarray(X) if isinstance(X, list | tuple) else X
         if isinstance(array, np.ma.MaskedArray) or (
@@ -412,6 +414,8 @@ def with_nan(X: Any) -> Any:
         if not isinstance(error.value, UNREAD):
             return X
         raise not_a_number(error) from None
+    except DataError:
+        raise
     except (TypeError, ValueError, OverflowError):
         return X
     return X

@@ -151,8 +151,8 @@ def fit(
     If a backend has made 500 iterations and would take 1,000 more at the rate of its gap, the next
     one that can run continues from its point and bound. After each change the next one makes twice
     as many iterations. ``Fit.message`` records it. Where the reference is estimated to take less
-    than a second it is asked first; it is, too, where two certificates have found no feasible
-    point. Clock times are not used: equal tables are fitted by equal steps.
+    than a second it is asked before the others, or as soon as two certificates have found no
+    feasible point. Clock times are not used: equal tables are fitted by equal steps.
 
     Examples
     --------

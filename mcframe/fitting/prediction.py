@@ -483,5 +483,5 @@ def largest(numbers: Array, n: int) -> IntArray:
 def of_another_type(label: object) -> list[str | int]:
     """The labels that look like this one and are of another type: text for a number, or back."""
     if isinstance(label, str):
-        return [int(label)] if label.isdecimal() else []
+        return [int(label)] if label.isdecimal() and len(label) < 20 else []
     return [str(label)]

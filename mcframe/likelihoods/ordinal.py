@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import expit, logit, xlog1py, xlogy
+from scipy.special import expit, xlog1py, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import ModelError
@@ -291,10 +291,6 @@ class Ordinal(
             return -np.inf
         size = np.abs(parameters)
         return -float(np.sum(size + 2.0 * np.log1p(np.exp(-size))))
-
-    def prior_draw(self, rng: Any) -> Array:
-        """Thresholds of probabilities that are uniform at z = 0."""
-        return np.asarray(logit(np.cumsum(rng.dirichlet(np.ones(self.levels)))[:-1]))
 
     def unbounded(self, y: Array) -> str | None:
         """The levels that do not occur, whose thresholds are infinite or equal."""

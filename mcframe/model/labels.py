@@ -71,6 +71,8 @@ def frame_in_memory(frame: Any, what: str = "") -> Any:
             " pyarrow is needed (collect a lazy one first, make a pandas.DataFrame of an array)"
             f"{how_to_read(frame) or sparse}"
         )
+    if sum(map(absent, table.columns)) > 1:  # NaN is no equal of NaN
+        raise name_twice([None if absent(name) else name for name in table.columns], what)
     return table
 
 

@@ -110,14 +110,14 @@ def list_of_entries(
         is_list = list_cells(rows, columns)  # which has no pair twice
         if is_list or (by_names and is_named and not are_times(keys)):
             n_rows, n_columns = int(rows.max()) + 1, int(columns.max()) + 1
-            are_unique = is_list or np.unique(rows * n_columns + columns).size == rows.size
+            are_unique = is_list or len(np.unique(rows * n_columns + columns)) == rows.size
             return ListOfEntries(
                 tuple(names),
                 *keys,
                 value,
                 rows.size,
                 (n_rows, n_columns),
-                bool(are_unique),
+                are_unique,
                 target,
             )
     return None

@@ -188,12 +188,12 @@ def spreadable(block: Block, data: Any, what: str, shape: Shape) -> Array:
     Numpy would read a vector as a row. For a square block it may as well be a column, and is
     refused.
     """
+    # Numbers of a pandas frame whose names are checked elsewhere, and may stand twice.
+    table = None
+    if is_frame(data) and not is_pandas(data):
+        table = frame_in_memory(data, f"block {block.name!r}: {what}: ")
     try:
-        numbers = (
-            numbers_of_frame(frame_in_memory(data, f"block {block.name!r}: {what}: "))
-            if is_frame(data)
-            else floats_of(data)
-        )
+        numbers = floats_of(data) if table is None else numbers_of_frame(table)
     except NotANumber as error:
         received = f"with value {error.value!r}" if error.position else repr(data)
     except (TypeError, ValueError):

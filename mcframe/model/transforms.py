@@ -140,7 +140,7 @@ class CellNumbers:
     cells: IntArray | None = None
 
     def at(self, rows: IntArray, columns: IntArray) -> Array:
-        """Return the numbers of some cells, of the shape that rows and columns have together."""
+        """Return the numbers of some cells, of the shape of rows and columns; perhaps a view."""
         shape = np.broadcast_shapes(np.shape(rows), np.shape(columns))
         if self.cells is None:  # the sides of length 1 are broadcast, and take no memory
             n_rows, n_columns = self.numbers.shape

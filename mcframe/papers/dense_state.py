@@ -6,7 +6,7 @@ from typing import Any, Self
 import attrs
 import numpy as np
 
-from mcframe.backends import Budget, Settings, run
+from mcframe.backends import Settings, checked_budget, run
 from mcframe.compile import Evaluation, Program, compile_problem
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
@@ -72,7 +72,8 @@ def fit_by(
 ) -> Fit:
     """The fit of a published algorithm, which ends by its own rule unless ``limits`` say more."""
     problem = Problem.bind(model, data)
-    program, budget = compile_problem(problem), Budget(max_iter=max_iter, **{"tol": 0.0, **limits})
+    program = compile_problem(problem)
+    budget = checked_budget(limits.get("tol", 0.0), max_iter, limits.get("max_seconds", np.inf))
     reason = solver.refusal(program)
     if reason is not None:
         raise ModelError(f"{solver.name} cannot run this model: {reason}")

@@ -70,15 +70,28 @@ def shift_mc_projections(
         X = Y + Q, entries cut to [0, 1];    Q = Y + Q - X
 
     (Boyle and Dykstra, 1986). X converges to the optimum. ``max_iter=1`` is one singular value
-    decomposition and one cut.
+    decomposition and one cut. The answer is X, scaled into the ball where it is outside.
 
     Parameters
     ----------
-    data : dict with "labels" (1 for an observed one, NaN elsewhere)
+    data : dict with "labels", array (n x d)
+        1 for an observed one, NaN or 0 elsewhere.
     radius, missing_rate : as in ``shift_mc``
     max_iter : int, default 1000
     tol : float, default 1e-3
         The relative gap at which it stops.
+
+    Returns
+    -------
+    Fit
+        With a lower bound on the optimum of ``shift_mc``.
+
+    Raises
+    ------
+    ModelError
+        If the radius is not above 0, or an option is wrong.
+    DataError
+        If the labels are neither 0, 1 nor NaN.
 
     Examples
     --------
@@ -106,13 +119,14 @@ class ProjectionState(DenseState):
 class ShiftProjections(Solver[Program, ProjectionState]):
     """Dykstra's projections; see ``shift_mc_projections``.
 
-    Cost of an iteration: one full singular value decomposition.
+    Cost of an iteration: one full singular value decomposition, and another one for each
+    certificate.
     """
 
     name = "shift_mc_projections"
 
     def refusal(self, program: Program) -> str | None:
-        """Return why a program is not that of ``shift_mc``; None if it is."""
+        """Return why a program has another ball or box than ``shift_mc``; None if it has these."""
         ball = isinstance(program.main, NuclearBall)
         boxes = [term for term in program.terms if isinstance(term.term, Box)]
         alone = isinstance(program.penalty, SpectralPenalty) and len(program.terms) == 1

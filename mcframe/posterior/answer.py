@@ -25,6 +25,7 @@ from mcframe.fitting.prediction import Cells, checked_places, table_of_values
 from mcframe.model import Model
 from mcframe.model.table import Table
 from mcframe.posterior.conformal import ConformalPredictions, Groups, Missingness, split_conformal
+from mcframe.posterior.diagnostics import SamplerDiagnostics
 from mcframe.posterior.engine import Engine
 from mcframe.posterior.estimation import PosteriorOptions, Sweep, estimate
 from mcframe.posterior.observed import Observed
@@ -36,7 +37,6 @@ from mcframe.posterior.predictive import (
     smallest_sets_on_average,
 )
 from mcframe.posterior.principal_axes import Factors, factors_of
-from mcframe.posterior.sampling import SamplerDiagnostics
 
 if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import PosteriorPictures

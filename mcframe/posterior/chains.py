@@ -23,7 +23,7 @@ All chains are one table of as many copies of the rows and of the columns, so th
 compiled loop over the entries of all of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -48,6 +48,7 @@ from mcframe.posterior.factors import (
     EFFECTS_PRIOR_COUNT,
     LEAST_NOISE_SHARE,
     NOISE_PRIOR_ENTRIES,
+    FactorPosterior,
 )
 from mcframe.posterior.observed import Observed
 
@@ -90,7 +91,9 @@ class FactorSide:
         loops.add_by_rows(0, n, *numbers, *moments, matrices, vectors)
         return matrices, vectors
 
-    def gaussians(self, equations: tuple[Array, Array], prior: tuple[Array, Array]) -> Any:
+    def gaussians(
+        self, equations: tuple[Array, Array], prior: tuple[Array, Array]
+    ) -> Iterator[tuple[IntArray, IntArray, tuple[Array, Array, Array, IntArray]]]:
         """Members, places of free numbers, and Gaussians of each group, one after the other."""
         matrices, vectors = equations
         precisions, means = prior
@@ -165,7 +168,7 @@ class ChainPriors:
     parameters: tuple[Array, ...]
 
     @classmethod
-    def of(cls, posterior: Any, n_chains: int) -> "ChainPriors":
+    def of(cls, posterior: FactorPosterior, n_chains: int) -> "ChainPriors":
         """The priors of a variational posterior, in all chains."""
         priors, observed = posterior.state.priors, posterior.observed
         deviations = [
@@ -282,7 +285,7 @@ class FactorChains:
     @classmethod
     def begin(
         cls,
-        posterior: Any,
+        posterior: FactorPosterior,
         n_chains: int,
         rng: np.random.Generator,
         *,
@@ -328,52 +331,6 @@ class FactorChains:
                 prior[places] = drawn[places]
             numbers.append(prior)
         return numbers
-
-    def restart_from_prior(self) -> None:
-        """Draw everything from the prior; means of biases, whose prior is flat, stay."""
-        self.latest = None
-        observed, priors, rng, m = self.observed, self.priors, self.rng, self.n_chains
-        half, learned = 0.5 * NOISE_PRIOR_ENTRIES, observed.columns_with_noise
-        if learned.size:
-            mean_square = np.mean(observed.mean_squares[learned])
-            priors.noise_centres = mean_square * rng.exponential(size=m)
-            gammas = rng.gamma(half, size=(m, learned.size))
-            priors.noise[:, learned] = half * priors.noise_centres[:, None] / gammas
-        if self.weight is None:
-            scales = self.unit * np.abs(rng.standard_cauchy(priors.factors.shape))
-            priors.factors = 1.0 / np.square(scales)
-        for place, b in enumerate(self.design.row_blocks):
-            if not observed.blocks[b].ridge:
-                priors.row_effects[:, place] = self.precisions(b, 0, np.zeros(m))
-        for b, block in enumerate(observed.blocks):
-            if block.layout.n_biases and not block.ridge:
-                priors.biases[:, b] = self.precisions(b, 0, np.zeros(m))
-            if priors.parameters[b].size:
-                unfitted: Any = block.unfitted
-                drawn = [unfitted.prior_draw(rng) for _ in range(m)]
-                priors.parameters[b][:] = drawn
-            noise = self.predictor_noise[b]
-            if noise is not None:
-                priors.predictor_deviations[:, b] = np.abs(rng.standard_normal(m))
-                self.predictor_noise[b] = rng.standard_normal(noise.shape)
-        self.numbers = self.numbers_of_prior()
-
-    def draw_targets(self) -> None:
-        """Draw observations of all entries of each chain given its z, as a simulation does."""
-        self.latest = None
-        z = self.predictors(self.numbers)
-        for b, block in enumerate(self.observed.blocks):
-            if isinstance(block.likelihood, GaussianNoise):
-                _, precisions = self.gaussian_block(b)
-                noise = self.rng.standard_normal(precisions.shape) / np.sqrt(precisions)
-                self.targets[b] = z[:, block.part] + noise
-                continue
-            t = self.shaped(b, z)
-            self.targets[b] = np.empty(t.shape[:2])
-            for chains, likelihood in self.likelihoods(b):
-                part = t[chains]
-                flat = part.reshape(-1, *t.shape[2:])
-                self.targets[b][chains] = likelihood.sample(flat, self.rng).reshape(part.shape[:2])
 
     @property
     def n_chains(self) -> int:
@@ -598,25 +555,20 @@ class FactorChains:
         moved = float(np.mean(accepted[moving.units]))
         self.acceptance[side] += ACCEPTANCE_MEMORY * (moved - self.acceptance[side])
 
-    def rows_step(self) -> None:
-        """Draw rows, and the noise of their predictors, given columns and priors."""
-        self.half_sweep(0)
-        if any(noise is not None for noise in self.predictor_noise):
-            self.draw_predictor_noise()
-            centred = self.centred_predictors()
-            self.half_sweep(0, centred)
-            self.draw_centred_deviations(centred)
-
-    def sweep(self) -> None:
-        """One step of everything."""
-        for side in (0, 1):
+    def draw_factors(self, sides: Sequence[int]) -> None:
+        """Draw rows (0) and columns (1), and the noise of predictors, given the priors."""
+        for side in sides:
             self.half_sweep(side)
         if any(noise is not None for noise in self.predictor_noise):
             self.draw_predictor_noise()
             centred = self.centred_predictors()
-            for side in (0, 1):
+            for side in sides:
                 self.half_sweep(side, centred)
             self.draw_centred_deviations(centred)
+
+    def sweep(self) -> None:
+        """One step of everything."""
+        self.draw_factors((0, 1))
         self.draw_scales()
         if self.learns_priors:
             self.draw_noise()

@@ -1,12 +1,13 @@
 """What a posterior asks of the distributions of z, whether these are of factors or of rows."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Likelihood
+from mcframe.posterior.diagnostics import SamplerDiagnostics
 from mcframe.posterior.observed import Observed
 
 
@@ -65,8 +66,8 @@ class Engine(Protocol):
         ...
 
     @property
-    def diagnostics(self) -> Any:
-        """The ``SamplerDiagnostics`` of draws; None of a distribution."""
+    def diagnostics(self) -> SamplerDiagnostics | None:
+        """Those of the chains that made the draws; None of a distribution."""
         ...
 
     @property
@@ -92,9 +93,21 @@ class SingleDistribution:
     """An engine of one distribution of z, as far as draws go; engines of draws override it."""
 
     observed: Observed
-    n_draws: int = 1
-    factor_precisions: Array | None = None
-    diagnostics: Any = None
+
+    @property
+    def n_draws(self) -> int:
+        """1: a distribution in the place of draws."""
+        return 1
+
+    @property
+    def factor_precisions(self) -> Array | None:
+        """None: there are no factors."""
+        return None
+
+    @property
+    def diagnostics(self) -> SamplerDiagnostics | None:
+        """None: there are no chains."""
+        return None
 
     def likelihoods(self, name: str) -> Sequence[Likelihood]:
         """The likelihood of a block, one for all draws."""

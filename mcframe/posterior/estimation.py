@@ -123,16 +123,21 @@ class CoordinateAscent:
         """Draw from the exact posterior, from where the sweeps ended."""
         assert isinstance(self.engine, FactorPosterior)
         assert self.ending is not None
-        if self.ending.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
-            message = (
-                f"{self.ending.message}, before the chains of the sampler began: this is the"
-                " variational posterior"
-            )
-            self.ending = attrs.evolve(self.ending, message=message)
-            return
         seconds = self.began + budget.max_seconds - time.perf_counter()
-        budget = attrs.evolve(budget, max_seconds=seconds)
-        self.engine, self.ending = sample_factors(self.engine, seed, budget)
+        if self.ending.status not in (Status.INTERRUPTED, Status.TIME_LIMIT):
+            try:
+                budget = attrs.evolve(budget, max_seconds=seconds)
+                self.engine, self.ending = sample_factors(self.engine, seed, budget)
+                return
+            except OutOfTime:
+                self.ending = Ending(
+                    Status.TIME_LIMIT, f"stopped after {len(self.history)} sweeps"
+                )
+        message = (
+            f"{self.ending.message}, before the chains of the sampler began: this is the"
+            " variational posterior"
+        )
+        self.ending = attrs.evolve(self.ending, message=message)
 
     def write_state(self, checkpoint: Checkpoint) -> None:
         """Write the state without the bounds of entries, which are computed again from it."""

@@ -78,7 +78,7 @@ class FactorPosterior(SingleDistribution):
         return self.state.priors.noise
 
     @property
-    def factor_precisions(self) -> Array:  # type: ignore[override]  # others have none
+    def factor_precisions(self) -> Array:
         """Prior precisions of the loadings of each factor, ascending."""
         return np.sort(np.broadcast_to(self.state.priors.factors, self.n_factors))
 

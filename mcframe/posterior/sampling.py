@@ -15,9 +15,9 @@ from scipy.special import ndtri
 from mcframe.backends.backend import Budget
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.endings import Ending, Status, StopReason
-from mcframe.contracts.errors import BackendError
 from mcframe.contracts.stored_classes import stored
 from mcframe.posterior.chains import ChainPriors, FactorChains
+from mcframe.posterior.diagnostics import SamplerDiagnostics, effective_sizes, r_hats
 from mcframe.posterior.engine import SingleDistribution
 from mcframe.posterior.factor_state import Design
 from mcframe.posterior.factors import FactorPosterior
@@ -29,9 +29,6 @@ from mcframe.runtime.progress import current
 CHAINS = 8
 # The default Monte Carlo error of a mean, in posterior standard deviations: 400 effective draws.
 SAMPLER_TOL = 0.05
-LEAST_TOL = 1e-3
-# Chains agree where R-hat is below this (Vehtari et al. 2021).
-LARGEST_R_HAT = 1.01
 # The sweeps before the first look at the draws, and their growth from one look to the next.
 FIRST_LOOK, LOOK_GROWTH = 150, 1.4
 # The first of all sweeps, which are discarded.
@@ -48,95 +45,6 @@ MOST_DRAWS, FEWEST_DRAWS, MOST_DRAWN_NUMBERS = 1000, 80, 50_000_000
 STEPS_OF_NEW_ROWS = 30
 # Numbers of z of new rows, over all draws, that are worked on at a time.
 NUMBERS_OF_NEW_ROWS = 2_000_000
-
-
-def effective_sizes(draws: Array) -> Array:
-    """Numbers of independent draws whose mean is as exact, of draws (chains x m x N): (N,).
-
-    By autocorrelations within and variances between chains, summed over Geyer's initial monotone
-    sequence of pairs (Vehtari, Gelman, Simpson, Carpenter and Buerkner, Bayesian Analysis 2021,
-    section 3.2).
-    """
-    n_chains, m = draws.shape[:2]
-    deviations = draws - draws.mean(axis=1, keepdims=True)
-    spectrum = np.abs(np.fft.rfft(deviations, 2 * m, axis=1)) ** 2
-    covariances = np.fft.irfft(spectrum, axis=1)[:, :m].mean(axis=0) / m
-    within = covariances[0] * m / (m - 1.0)
-    between = draws.mean(axis=1).var(axis=0, ddof=1) if n_chains > 1 else 0.0
-    total = within * (m - 1.0) / m + between
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correlations = 1.0 - (within - covariances) / total
-    correlations[0] = 1.0
-    pairs = correlations[: m // 2 * 2].reshape(m // 2, 2, *draws.shape[2:]).sum(axis=1)
-    positive = np.cumprod(pairs > 0.0, axis=0, dtype=bool)
-    times = 2.0 * np.sum(np.minimum.accumulate(pairs, axis=0) * positive, axis=0) - 1.0
-    sizes = n_chains * m / np.maximum(times, 1.0 / np.log10(max(n_chains * m, 10)))
-    return np.where(total > 0.0, sizes, n_chains * float(m))
-
-
-def r_hats(draws: Array) -> Array:
-    """Rank-normalised split R-hat of draws (chains x m x N): (N,), 1 where chains agree.
-
-    The larger one of that of the draws and that of their distances from the median (Vehtari et
-    al., Bayesian Analysis 2021, section 4).
-    """
-    half = draws.shape[1] // 2
-    halves = np.concatenate([draws[:, :half], draws[:, draws.shape[1] - half :]])
-    n_chains, m = halves.shape[:2]
-    largest = np.ones(draws.shape[2])
-    for numbers in (halves, np.abs(halves - np.median(halves, axis=(0, 1)))):
-        flat = numbers.reshape(n_chains * m, -1)
-        ranks = np.argsort(np.argsort(flat, axis=0, kind="stable"), axis=0, kind="stable")
-        scores = ndtri((ranks + 0.625) / (n_chains * m + 0.25)).reshape(n_chains, m, -1)
-        within = scores.var(axis=1, ddof=1).mean(axis=0)
-        between = scores.mean(axis=1).var(axis=0, ddof=1)
-        r_hat = np.where(
-            np.ptp(flat, axis=0) > 0.0, np.sqrt((m - 1.0) / m + between / within), 1.0
-        )
-        largest = np.maximum(largest, r_hat)
-    return largest
-
-
-@stored
-@attrs.frozen
-class SamplerDiagnostics:
-    """R-hat, effective draws and Monte Carlo errors of the chains of a sampler.
-
-    Attributes
-    ----------
-    n_chains, n_sweeps, n_discarded : int
-        Chains side by side, the sweeps of each, and how many of the first of these do not count.
-    n_draws : int
-        The draws that answers are made of, spread over all chains and sweeps.
-    r_hat : float
-        The largest rank-normalised split R-hat of what is watched; near 1 where chains agree.
-    effective_draws : float
-        The least number of independent draws of what is watched whose mean is as exact.
-    watched : int
-        The numbers that are watched: predictors of cells, drawn at random, variances of noise,
-        and parameters of likelihoods.
-    acceptance : tuple of float
-        The shares of moves of rows, and of columns, that are accepted.
-    """
-
-    n_chains: int
-    n_sweeps: int
-    n_discarded: int
-    n_draws: int
-    r_hat: float
-    effective_draws: float
-    watched: int
-    acceptance: tuple[float, ...]
-
-    @property
-    def monte_carlo_error(self) -> float:
-        """The largest standard error of a posterior mean, in posterior standard deviations."""
-        return 1.0 / float(np.sqrt(max(self.effective_draws, 1e-300)))
-
-    @property
-    def converged(self) -> bool:
-        """True if chains agree: R-hat is below 1.01."""
-        return self.r_hat < LARGEST_R_HAT
 
 
 @stored
@@ -192,12 +100,12 @@ class SampledFactors(SingleDistribution):
         return 0.0
 
     @property
-    def n_draws(self) -> int:  # type: ignore[override]  # of others it is 1
+    def n_draws(self) -> int:
         """The number of draws."""
         return len(self.rows)
 
     @property
-    def factor_precisions(self) -> Array:  # type: ignore[override]  # others have none
+    def factor_precisions(self) -> Array:
         """Medians over draws of the smallest precision of a factor, the second one, and so on."""
         return np.asarray(np.median(np.sort(self.priors.factors, axis=1), axis=0))
 
@@ -271,7 +179,7 @@ class SampledFactors(SingleDistribution):
                 learns_priors=False,
             )
             for _ in range(STEPS_OF_NEW_ROWS if chains.needs_acceptance(None) else 1):
-                chains.rows_step()
+                chains.draw_factors((0,))
             rows[draws] = chains.rows
         return attrs.evolve(self, observed=observed, rows=rows)
 
@@ -319,7 +227,11 @@ class Watch:
 
 @attrs.define(eq=False)
 class KeptDraws:
-    """States of the chains at evenly spaced sweeps, at most twice ``capacity`` of these."""
+    """States of the chains at evenly spaced sweeps, at most three times ``capacity`` of these.
+
+    So that what is left of them without the first third, after every other one has been dropped,
+    is never much less than the capacity.
+    """
 
     capacity: int
     spacing: int = 1
@@ -349,11 +261,12 @@ def sample_factors(
 ) -> tuple[SampledFactors, Ending]:
     """Draws from the exact posterior, and the reason why they end.
 
-    Chains begin at draws of the variational posterior. They end when the Monte Carlo error of the
+    Chains begin at draws of the variational posterior; ``OutOfTime`` is raised where there is no
+    time for a few sweeps. They end when the Monte Carlo error of the
     mean of each watched number is at most ``tol`` posterior standard deviations and R-hat is below
     1.01. The first third of the sweeps is discarded.
     """
-    target = 1.0 / max(budget.tol, LEAST_TOL) ** 2
+    target = 1.0 / budget.tol**2 if budget.tol else np.inf
     rng, began = np.random.default_rng((seed, 1)), time.perf_counter()
     chains = FactorChains.begin(posterior, CHAINS, rng)
     size = sum(array.size for array in chains.numbers)
@@ -396,10 +309,7 @@ def sample_factors(
             elif sweep >= most_sweeps:
                 ending = Ending(Status.ITERATION_LIMIT, f"stopped after {sweep} sweeps")
     if sweep < 2:
-        raise BackendError(
-            "max_seconds was given, in which there are not two sweeps of the"
-            " chains; give more, or fewer factors"
-        )
+        raise OutOfTime
     judged = judge(watch, chains, sweep)
     rows, columns, priors = kept.since(judged.n_discarded)
     diagnostics = attrs.evolve(judged, n_draws=len(rows))

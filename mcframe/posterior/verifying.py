@@ -18,10 +18,10 @@ from mcframe.contracts.validators import Options, RandomState, suggests_options,
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior, posterior
 from mcframe.posterior.chains import FactorChains
+from mcframe.posterior.diagnostics import effective_sizes
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.predictive import Predictive, latent_positions, predictive_at
 from mcframe.posterior.row_pass import PosteriorRows
-from mcframe.posterior.sampling import effective_sizes
 from mcframe.runtime.progress import current, stage
 
 
@@ -181,11 +181,11 @@ def verify_posterior(
 ) -> PosteriorVerification:
     """Compare the posterior that ``mc.posterior`` finds with draws from the exact one.
 
-    The draws are those of a Gibbs sampler of the same Gaussian factors, with the precisions, noise
-    variances and thresholds that were found. Half of its chains begin at the prior. So the
-    difference is due to the approximations of the variational posterior alone: rows independent
-    of columns, and quadratic bounds on log likelihoods that are not Gaussian. Use it for small
-    tables, since a sweep takes at least a few milliseconds.
+    The draws are those of the chains of ``mc.posterior(method="sampler")`` for the same Gaussian
+    factors, with the precisions, noise variances and thresholds that were found. Half of them
+    begin at the prior. So the difference is due to the approximations of the variational
+    posterior alone: rows independent of columns, and quadratic bounds on log likelihoods that are
+    not Gaussian. Use it for small tables, since a sweep takes at least a few milliseconds.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.deferred import Deferred
-from mcframe.contracts.validators import a_type
+from mcframe.contracts.validators import a_type, plain
 
 nw: Any = Deferred("narwhals.stable.v2", "reading columns of frames")
 pa: Any = Deferred("pyarrow", "reading tables of Arrow")
@@ -38,11 +38,11 @@ def of_frame(frame: Any) -> Parts:
     whole = len(kinds) == 1 and isinstance(kind := kinds.pop(), np.dtype) and kind.kind != "O"
     columns = [held(frame.iloc[:, k]) for k in range(0 if whole else frame.shape[1])]
     parts = {"index": frame.index, "columns": frame.columns}
-    # Notes that files can hold: a number or a text by name.
+    # Notes that files can hold: a number or a text by name; those of numpy as Python's.
     notes = {
-        key: note
+        key: plain(note)
         for key, note in frame.attrs.items()
-        if type(key) is str and type(note) in (bool, int, float, str)
+        if type(key) is str and type(plain(note)) in (bool, int, float, str)
     }
     parts |= {"notes": notes} if notes else {}
     return "pandas.DataFrame", {**parts, "of": frame.to_numpy() if whole else tuple(columns)}

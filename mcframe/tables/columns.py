@@ -219,11 +219,12 @@ class Column:
         infinite = np.flatnonzero(np.isinf(self.numbers))
         if infinite.size:
             row = int(infinite[0])
+            gap = wording().either(python="NaN", command="empty cells")
             raise DataError(
                 f"column {plain(self.name)!r}: value {exact(self.numbers[row])} in"
                 f" {wording().row(row)};"
-                " every observed value must be finite. Replace infinities by NaN if they stand for"
-                " missing values"
+                f" every observed value must be finite. Replace infinities by {gap} if they stand"
+                " for missing values"
             )
 
 
@@ -364,7 +365,8 @@ def sort_of(value: object) -> str:
 def trouble_of(held: str) -> str:
     """The reason why a column has none of the supported forms, with a remedy."""
     if held.startswith("Duration"):
-        return "it holds durations; convert it to numbers, as by .dt.total_seconds()"
+        remedy = wording().either(python=", as by .dt.total_seconds()", command=" of seconds")
+        return f"it holds durations; convert it to numbers{remedy}"
     remedy = REMEDIES.get(held, "convert it to numbers, text or categories")
     return f"it holds {held}; {remedy}"
 

@@ -123,10 +123,13 @@ def complete(
     if method == "posterior" and with_likelihood:
         name = with_likelihood[0]
         declared = wording().either(python=f"types[{name!r}]", command=f"--types {name}")
+        wanted, other = (
+            wording().either(python=f"method={word!r}", command=f"--method {word}")
+            for word in ("posterior", "optimum")
+        )
         raise ModelError(
-            f"{declared} is a likelihood, which {wording().argument('method', method)} has no"
-            f" use for; take {wording().argument('method', 'optimum')}, or declare a kind such as"
-            " 'number'"
+            f"{declared} is a likelihood, which {wanted} has no use for; take {other}, or declare"
+            " a kind such as 'number'"
         )
     seed = Options.random_state(random_state)
     with stage("complete", Options.progress(progress)):

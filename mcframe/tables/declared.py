@@ -321,11 +321,11 @@ class Declared(Generic[Frame]):
 
     def column(self, name: Any) -> DeclaredColumn:
         """The column of that name; a ``ModelError`` if there is none."""
-        for declared_column in self.columns:
-            if isinstance(name, Hashable) and declared_column.name == name:
-                return declared_column
         if not isinstance(name, Hashable):
             raise ModelError(f"{a_type(name)} was given for a column; give the name of one column")
+        for declared_column in self.columns:
+            if declared_column.name == name:
+                return declared_column
         hint = meant_column(name, [declared_column.name for declared_column in self.columns])
         raise ModelError(f"there is no column {plain(name)!r} in the table; {hint}")
 
