@@ -196,6 +196,8 @@ def test_what_it_cannot_do_it_says():
     with pytest.warns(mc.NotConvergedWarning, match="iteration_limit: stopped after 6 sweeps"):
         answer = sampled(model, data, max_iter=0)
     assert "6 of 8 chains" in repr(answer)
+    with pytest.warns(mc.NotConvergedWarning, match="iteration_limit: stopped after 200 sweeps"):
+        sampled(model, data, max_iter=200, tol=0.0)  # no error is that small
     with pytest.warns(mc.NotConvergedWarning, match="time_limit"):
         answer = sampled(model, data, max_seconds=1.0, tol=0.001)
     assert answer.status == "time_limit"

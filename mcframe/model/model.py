@@ -244,8 +244,8 @@ class Block:
             raise ModelError(
                 f"block {self.name!r}: bounds={as_given(self.bounds)} were given, which are about"
                 " values"
-                f" of Gaussian, Huber, Quantile or Equality; {word} needs"
-                f" {self.likelihood.needs} already: drop them"
+                f" of Gaussian, Huber, Quantile or Equality; drop them: {word} needs"
+                f" {self.likelihood.needs} in any case"
             )
         if isinstance(self.likelihood, Parametric) and self.likelihood.n_parameters:
             if self.bias or self.row_effects:

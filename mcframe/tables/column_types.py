@@ -192,8 +192,8 @@ def warn_of_list(table: Any, declared: Iterable[Any], target: str | None = None)
     if entries is not None and not {entries.row, entries.column} & {*declared}:
         table_word = wording().either(python="DataFrame", command="table")
         warn_caller(
-            f"the {table_word} {entries}; its own {counted(table.shape[1], 'column')} are read as a"
-            f" table. {entries.remedy}; if its own columns are to be completed,"
+            f"the {table_word} {entries}; its own {counted(table.shape[1], 'column')} are read as"
+            f" a table. {entries.remedy}; if its own columns are to be completed,"
             f" {wording().types(entries.row, 'category')} confirms this"
         )
 
