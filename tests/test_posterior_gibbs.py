@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
-from mcframe.posterior.diagnostics import effective_sizes
+from mcframe.posterior.chain_diagnostics import effective_sizes
 from mcframe.posterior.verifying import gibbs_draws, verify_posterior
 
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import mcframe as mc
+from mcframe.posterior.chain_diagnostics import r_hats
 from mcframe.posterior.chains import FactorChains
-from mcframe.posterior.diagnostics import r_hats
 from mcframe.runtime.machine import OutOfTime
 
 

@@ -24,8 +24,8 @@ from mcframe.fitting.new_rows import table_without_entries, tables_of_new_rows
 from mcframe.fitting.prediction import Cells, checked_places, table_of_values
 from mcframe.model import Model
 from mcframe.model.table import Table
+from mcframe.posterior.chain_diagnostics import SamplerDiagnostics
 from mcframe.posterior.conformal import ConformalPredictions, Groups, Missingness, split_conformal
-from mcframe.posterior.diagnostics import SamplerDiagnostics
 from mcframe.posterior.engine import Engine
 from mcframe.posterior.estimation import PosteriorOptions, Sweep, estimate
 from mcframe.posterior.observed import Observed

@@ -7,7 +7,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.posterior.diagnostics import SamplerDiagnostics
+from mcframe.posterior.chain_diagnostics import SamplerDiagnostics
 from mcframe.posterior.observed import Observed
 
 
@@ -67,7 +67,7 @@ class Engine(Protocol):
 
     @property
     def diagnostics(self) -> SamplerDiagnostics | None:
-        """Those of the chains that made the draws; None of a distribution."""
+        """The diagnostics of the chains that made the draws; None for a distribution."""
         ...
 
     @property

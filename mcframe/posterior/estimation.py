@@ -2,13 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from typing import (  # X Protocol, runtime_checkable
-    Any,
-    NotRequired,
-    Protocol,
-    TypedDict,
-    runtime_checkable,
-)
+from typing import Any, NotRequired, Protocol, TypedDict, runtime_checkable
 
 import attrs
 import numpy as np

@@ -16,8 +16,8 @@ from mcframe.backends.backend import Budget
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.stored_classes import stored
+from mcframe.posterior.chain_diagnostics import SamplerDiagnostics, effective_sizes, r_hats
 from mcframe.posterior.chains import ChainPriors, FactorChains
-from mcframe.posterior.diagnostics import SamplerDiagnostics, effective_sizes, r_hats
 from mcframe.posterior.engine import SingleDistribution
 from mcframe.posterior.factor_state import Design
 from mcframe.posterior.factors import FactorPosterior

@@ -17,8 +17,8 @@ from mcframe.contracts.errors import BackendError
 from mcframe.contracts.validators import Options, RandomState, suggests_options, whole
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior, posterior
+from mcframe.posterior.chain_diagnostics import effective_sizes
 from mcframe.posterior.chains import FactorChains
-from mcframe.posterior.diagnostics import effective_sizes
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.predictive import Predictive, latent_positions, predictive_at
 from mcframe.posterior.row_pass import PosteriorRows
