@@ -15,7 +15,7 @@ from mcframe.numerics.max_norm_bounds import max_norm, max_norm_subgradient
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.polyhedra import Polyhedron
 
-from .strategies import planted_sets
+from .strategies import planted_sets, tight_balls
 
 
 def program_of(model, data):
@@ -63,6 +63,22 @@ def test_a_point_of_planted_sets_is_found(part, n_examples, record_property):
 
     holds()
     record_property("projections", str(tally["projections"]))
+
+
+@pytest.mark.parametrize(
+    ("part", "n_examples"), [(0, 25), pytest.param(1, 300, marks=pytest.mark.slow)]
+)
+def test_a_point_of_the_least_ball_is_found(part, n_examples):
+    """Balls of 1 + 1e-7 to 1.001 times the least radius, small and large."""
+
+    @seed(part)
+    @settings(max_examples=n_examples, phases=[Phase.generate])
+    @given(tight_balls())
+    def holds(example):
+        model, data = example
+        check((model, data, float(np.nanmax(np.abs(data["x"])))), Counter())
+
+    holds()
 
 
 @pytest.mark.parametrize("backend", ["factored", "splitting"])

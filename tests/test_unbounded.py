@@ -9,7 +9,7 @@ from hypothesis import Phase, given, seed, settings
 
 import mcframe as mc
 from mcframe.backends import Reference, eligibilities
-from mcframe.backends.reference import Silent
+from mcframe.backends.conic import Silent
 from mcframe.compile import CompiledProblem
 from mcframe.compile.penalty import NoPenalty
 from mcframe.numerics.operators import LowRank

@@ -1,12 +1,16 @@
 """Moving an iterate into all hard constraints at once."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import attrs
 import numpy as np
 import scipy.sparse as sp
 
+from mcframe.backends.conic import MAX_CLARABEL_ORDER, Silent, solve_conic
+from mcframe.backends.statement import cp
 from mcframe.compile import BlockLoss, BlockTerm, FactoredPenalty, Program
 from mcframe.compile.effects import EffectsRidge
 from mcframe.compile.penalty import split_rows
@@ -57,6 +61,8 @@ class Joint:
 
 
 Projection = Callable[[Joint], Joint]
+# What ``deepest_point`` has found, by program.
+DEEPEST_POINTS: WeakKeyDictionary[Program, Array | None] = WeakKeyDictionary()
 
 
 def made_feasible(
@@ -136,15 +142,18 @@ def made_feasible_in_factors(
 def deeper_inside(program: Program, point: Joint, value: Callable[[Array], float]) -> Joint:
     """A point near 0 of all sets, in the main one, too, if it is one and such a point is found.
 
-    By cutting planes (Kelley, 1960): each point that lies outside of the main set is followed by
-    one close by that meets the linear sets and all halfspaces so far. Those of a smaller set, if
-    some of it is left, for it to be reached soon.
+    Of a small table the deepest one. Else by cutting planes (Kelley, 1960): each point that lies
+    outside of the main set is followed by one close by that meets the linear sets and all
+    halfspaces so far. Those of a smaller set, if some of it is left, for it to be reached soon.
     """
     anchor = nearby(program, [], Joint(np.zeros(program.shape), point.effects))
     main = program.main
     if not isinstance(main, Constraint) or np.isfinite(value(INTERIOR_FACTOR * anchor.dense)):
         return anchor
     linear, spare = linear_sets(program), FIRST_SPARE
+    deepest = None if linear is None else deepest_point(program, linear)
+    if linear is not None and deepest is not None:
+        return linear.project(linear.joint(deepest, anchor))
     best, least_excess = anchor, np.inf
     gradients: list[Array] = []
     for _ in range(MAX_HALFSPACES):
@@ -171,6 +180,38 @@ def deeper_inside(program: Program, point: Joint, value: Callable[[Array], float
         if np.isfinite(value(INTERIOR_FACTOR * anchor.dense)):
             return anchor
     return best
+
+
+def deepest_point(program: Program, linear: "Linear") -> Array | None:
+    """The point of the linear sets that lies deepest in the main one, as a vector.
+
+    It is ``v / s`` at the largest s for which v meets ``lower s <= v <= upper s``, ``C v = t s``
+    and the main set, which holds 0: a conic program, solved once for each program. So deep as
+    ``FIRST_SPARE`` is deep enough. None where the table is not small, or no solver answers.
+    """
+    if program not in DEEPEST_POINTS:
+        DEEPEST_POINTS[program] = None
+        if sum(program.shape) <= MAX_CLARABEL_ORDER and cp.absence() is None:
+            DEEPEST_POINTS[program] = solved_for_depth(program, linear.polyhedron)
+    return DEEPEST_POINTS[program]
+
+
+def solved_for_depth(program: Program, sets: Polyhedron) -> Array | None:
+    """The point that ``deepest_point`` describes, by Clarabel."""
+    main, unit = program.main.in_units(program.unit), program.unit
+    if main is None:
+        main, unit = program.main, 1.0
+    v, s = cp.Variable(sets.lower.size), cp.Variable()
+    w = cp.reshape(v[: program.shape[0] * program.shape[1]], program.shape, order="C")
+    low, high = np.isfinite(sets.lower), np.isfinite(sets.upper)
+    asked = [s <= 1.0 / (1.0 - FIRST_SPARE), *main.statement(cp, w)[1]]
+    asked += [v[low] >= s * (sets.lower[low] / unit), v[high] <= s * (sets.upper[high] / unit)]
+    asked += [sets.coefficients @ v == s * (sets.targets / unit)]
+    with suppress(Silent):
+        solve_conic(cp.Problem(cp.Maximize(s), asked), "CLARABEL")
+    if s.value is None or not s.value > 0.0:
+        return None
+    return np.asarray(unit * v.value / s.value)
 
 
 def with_fixed_columns(program: Program, latent: LowRank) -> LowRank:

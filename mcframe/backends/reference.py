@@ -1,8 +1,6 @@
 """The exact reading: the problem as a CVXPY program, solved by a conic solver."""
 
 import time
-import warnings
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import attrs
@@ -17,6 +15,12 @@ from mcframe.backends.certificate import (
     best_of,
     certify,
     uncertified,
+)
+from mcframe.backends.conic import (
+    MAX_CLARABEL_ORDER,
+    UNBOUNDED_STATUSES,
+    Silent,
+    solve_conic,
 )
 from mcframe.backends.feasible import made_feasible
 from mcframe.backends.loop import (
@@ -42,17 +46,11 @@ from mcframe.runtime.progress import current
 # Beyond either of these a reference is refused unless forced.
 MAX_SECONDS = 120.0
 MAX_GIGABYTES = 4.0
-# Up to this order of the cone Clarabel takes seconds at most.
-MAX_CLARABEL_ORDER = 48
 # The share of SCS's iterations after which its answer is first certified: that mostly succeeds
 # long before SCS meets its own tolerance.
 FIRST_RUN_SHARE = 0.1
 # Iterations of SCS as a rule, of losses over one column and over several.
 TYPICAL_ITERATIONS, TYPICAL_ITERATIONS_WIDE = 300, 3_000
-# The largest number that a conic solver is given: far beyond it Clarabel's eigenvalues overflow.
-LARGEST_NUMBER = 1e60
-# Asked of Clarabel, which stops short of it where arithmetic does.
-CLARABEL_EPS = 1e-11
 # Bounds from below that are refined around the last answer: how far around it at first and at
 # last, in units of the loss, how often, and the error, relative to the tolerance, that no longer
 # matters: the gap goes with its root.
@@ -61,11 +59,6 @@ FIRST_SPREAD, MIN_SPREAD, MAX_REFINEMENTS, NEGLIGIBLE_ERROR = 0.5, 1e-6, 15, 1e-
 # relative to the losses at Z = 0: these may be larger by any factor, and conic tolerances are
 # partly absolute. Where units are too small conic solvers take directions for rays.
 POWERS_OF_OBJECTIVE = (1.0, 0.5, 0.75, 0.9, 1.25)
-SCS_INTERRUPTED, SCS_SOLVED = -5, 1
-# What is read of an answer of Clarabel.
-CLARABEL_NUMBERS = ("x", "z", "obj_val", "iterations", "solve_time")
-# Statuses of CVXPY whose answer is a direction along which the objective falls.
-UNBOUNDED_STATUSES = ("unbounded", "unbounded_inaccurate")
 # Instead of these where the objective does not fall along the direction that came with them.
 FALSE_RAY_MESSAGE = "unbounded, though the objective does not fall along its direction"
 
@@ -130,14 +123,6 @@ def in_words(seconds: float) -> str:
         if seconds >= 2.0 * size:
             return f"about {float(f'{seconds / size:.1g}'):,.0f} {unit}"
     return f"about {float(f'{seconds:.1g}'):g} s"
-
-
-class Silent(Exception):
-    """A conic solver without an answer."""
-
-    def __init__(self, solver: str, status: str) -> None:
-        super().__init__(solver, status)
-        self.solver, self.status = solver, status
 
 
 class Falling(Exception):
@@ -383,51 +368,11 @@ class Reference(Backend):
         Conic tolerances are partly absolute: with the loss at Z = 0 scaled to 1 they mean the
         same for every unit and weight.
         """
-        options: dict[str, Any] = {}
-        if solver == "SCS":
-            options |= {"eps_abs": self.eps, "eps_rel": self.eps, "max_iters": int(self.max_iters)}
-        else:
-            options |= dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), CLARABEL_EPS)
         scaled = stated.problem(scale)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            # The certificate of an inaccurate answer says more than a warning.
-            warnings.filterwarnings("ignore", message="Solution may be inaccurate")
-            try:
-                data, chain, inverse = scaled.get_problem_data(solver, solver_opts=options)
-            except cp.SolverError as error:  # it is not installed, or takes no such cones
-                raise Silent(solver, f"failed ({error})") from error
-            refuse_numbers(data, solver)
-            rest = until - time.perf_counter()
-            if rest <= 0.0:
-                raise Silent(solver, "out of time")
-            if np.isfinite(rest):
-                options["time_limit_secs" if solver == "SCS" else "time_limit"] = rest
-            try:
-                raw = chain.solve_via_data(scaled, data, verbose=False, solver_opts=options)
-                # SCS keeps Ctrl-C from Python, and CVXPY tells it from no other failure.
-                if isinstance(raw, dict) and raw["info"]["status_val"] == SCS_INTERRUPTED:
-                    raise KeyboardInterrupt
-                scaled.unpack_results(raw, chain, inverse)
-                status = scaled.status
-                if status in UNBOUNDED_STATUSES:
-                    # The answer is a ray, which CVXPY leaves out.
-                    scaled.unpack(chain.invert(as_solved(raw), inverse))
-                    raise Silent(solver, status)
-            except (KeyboardInterrupt, SystemExit, Silent):
-                raise
-            except BaseException as error:  # a panic of Clarabel is no Exception
-                raise Silent(solver, f"failed ({error})") from error
+        solve_conic(scaled, solver, self.eps, int(self.max_iters), until)
         if stated.variables["Z"].value is None:
             raise Silent(solver, scaled.status)
         return bool(scaled.solver_stats.num_iters >= int(self.max_iters))
-
-
-def as_solved(raw: Any) -> Any:
-    """A raw answer with the status of a solved problem: CVXPY gives variables to no other one."""
-    if isinstance(raw, dict):
-        return raw | {"info": raw["info"] | {"status_val": SCS_SOLVED}}
-    numbers = {name: getattr(raw, name) for name in CLARABEL_NUMBERS}
-    return SimpleNamespace(status="Solved", **numbers)
 
 
 def ray_of(program: Program, stated: Statement) -> tuple[LowRank, dict[str, Array]]:
@@ -451,15 +396,6 @@ def feasible_point(program: Program) -> tuple[Point, Certificate]:
     evaluation = program.evaluate(latent, effects, feasible_effects)
     point = Point(latent, Dual.of(program, evaluation, (None,) * len(program.terms)))
     return point, uncertified(program, point)
-
-
-def refuse_numbers(data: dict[str, Any], solver: str) -> None:
-    """Raise ``Silent`` where a conic program has numbers that no conic solver computes with."""
-    for part in ("A", "b", "c", "P"):
-        numbers = data.get(part)
-        numbers = getattr(numbers, "data", numbers) if part in "AP" else numbers
-        if numbers is not None and not np.all(np.abs(numbers) <= LARGEST_NUMBER):
-            raise Silent(solver, f"given numbers beyond {LARGEST_NUMBER:g}")
 
 
 def unit_of(program: Program) -> float:
