@@ -31,11 +31,11 @@ class Silent(Exception):
 
 
 def solve_conic(
-    problem: Any, solver: str, eps: float = CLARABEL_EPS, max_iters: int = 0, until: float = np.inf
+    problem: Any, solver: str, eps: float = 0.0, max_iters: int = 0, until: float = np.inf
 ) -> None:
     """Give the variables of a problem of CVXPY their values, by SCS or Clarabel; else ``Silent``.
 
-    ``eps`` and ``max_iters`` are SCS's; ``until`` is the time, of ``time.perf_counter``, at which
+    ``eps`` and ``max_iters`` are SCS's alone; ``until`` is the time, of ``time.perf_counter``, at which
     both end. Where the objective falls without end the values are a ray, and ``Silent`` says so.
     """
     options: dict[str, Any] = {}
