@@ -35,8 +35,9 @@ def solve_conic(
 ) -> None:
     """Give the variables of a problem of CVXPY their values, by SCS or Clarabel; else ``Silent``.
 
-    ``eps`` and ``max_iters`` are SCS's alone; ``until`` is the time, of ``time.perf_counter``, at which
-    both end. Where the objective falls without end the values are a ray, and ``Silent`` says so.
+    ``eps`` and ``max_iters`` are SCS's alone; ``until`` is the time, of ``time.perf_counter``, at
+    which both end. Where the objective falls without end the values are a ray, and ``Silent`` says
+    so.
     """
     options: dict[str, Any] = {}
     if solver == "SCS":

@@ -198,6 +198,7 @@ def deepest_point(program: Program, linear: "Linear") -> Array | None:
 
 def solved_for_depth(program: Program, sets: Polyhedron) -> Array | None:
     """The point that ``deepest_point`` describes, by Clarabel."""
+    assert program.main is not None
     main, unit = program.main.in_units(program.unit), program.unit
     if main is None:
         main, unit = program.main, 1.0

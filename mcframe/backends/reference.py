@@ -1,7 +1,7 @@
 """The exact reading: the problem as a CVXPY program, solved by a conic solver."""
 
 import time
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 import numpy as np
