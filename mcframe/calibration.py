@@ -9,7 +9,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape, svd
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.rounding import EPS, SET_ROUNDING
+from mcframe.contracts.rounding import EPS, SET_ROUNDING, SUM_ROUNDING, TINY
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, Prox, Regularizer, SmoothTerm, Sums
 from mcframe.contracts.validators import (
@@ -21,9 +21,6 @@ from mcframe.contracts.validators import (
     same_matrix,
     takes,
 )
-
-# Singular values of A up to this share of the largest count as 0.
-RANK_TOLERANCE = 1e-12
 
 
 @attrs.frozen(eq=False)
@@ -47,7 +44,7 @@ class LinearEquations:
     ) -> "LinearEquations":
         """The equations, decomposed once."""
         left, s, right = svd(coefficients)
-        rank = int(np.count_nonzero(s > RANK_TOLERANCE * s[0]))
+        rank = int(np.count_nonzero(s > SUM_ROUNDING * s[0]))
         return cls(rows, columns, values, left[:, :rank], s[:rank], right[:rank].T)
 
     @property
@@ -71,7 +68,7 @@ class LinearEquations:
         if not self.singular_values.size:
             return outside
         spread = self.singular_values[0] / self.singular_values[-1]
-        largest = np.maximum(np.max(np.abs(self.values), axis=0), np.finfo(float).tiny)
+        largest = np.maximum(np.max(np.abs(self.values), axis=0), TINY)
         rounding = (len(self.left) + 4) * EPS * spread
         rounding = rounding * np.linalg.norm(self.values / largest, axis=0)
         lengths = np.linalg.norm(outside / largest, axis=0)  # squares of 1e160 would overflow
@@ -109,10 +106,6 @@ class LinearEquations:
     def in_row_space(self, dual: Array) -> Array:
         """The nearest matrix of the form A'L."""
         return self.right @ (self.right.T @ dual)
-
-
-# How far a dual matrix may lie from those of the form A'L, relative to its size: rounding.
-RANGE_ROUNDING = 1e-12
 
 
 @attrs.frozen(eq=False)
@@ -204,7 +197,7 @@ class KnownEquations:
         for group in self.groups:
             nearest[:, group.columns] = group.in_row_space(dual[:, group.columns])
         distance = float(np.linalg.norm(dual - nearest))
-        return dual if distance <= RANGE_ROUNDING * float(np.linalg.norm(dual)) else nearest
+        return dual if distance <= SUM_ROUNDING * float(np.linalg.norm(dual)) else nearest
 
     def misfit(self, shape: tuple[int, int]) -> str | None:
         """Why they cannot speak of a matrix of that shape, as a clause; None if they can."""

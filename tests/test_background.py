@@ -38,7 +38,7 @@ def _always(monkeypatch):
     """No cell is written out; those that are read come in several blocks and slices."""
     monkeypatch.setattr(binding, "MAX_WRITTEN_OUT_CELLS", 0)
     monkeypatch.setattr(blockwise, "CELLS_PER_BLOCK", 530)
-    monkeypatch.setattr(blockwise, "CELLS_PER_SLICE", 128)
+    monkeypatch.setattr(blockwise, "CACHED_NUMBERS", 128)
 
 
 def labels(shape, share, seed=0):
@@ -138,7 +138,7 @@ def test_half_a_sweep_is_that_of_all_cells(name, by_rows, options):
 
 @pytest.mark.parametrize("name", RISKS)
 def test_the_bound_is_that_of_all_cells(name, options, monkeypatch):
-    monkeypatch.setattr(programs, "MAX_DENSE_CELLS", 0)
+    monkeypatch.setattr(programs, "STORED_NUMBERS", 0)
     problem = bound(name, **options)
     for latent in (point(problem), LowRank.zeros(problem.shape)):
         found, wanted = (
@@ -154,7 +154,7 @@ def test_gradients_that_do_not_fit_are_computed_anew(name, options, monkeypatch)
     problem, latent = bound(name, **options), point(bound(name, **options))
     judged = []
     for held in (10**9, 0):
-        monkeypatch.setattr(blockwise, "STORED_GRADIENT_CELLS", held)
+        monkeypatch.setattr(blockwise, "STORED_NUMBERS", held)
         judged.append(certify(compile_problem(problem), Point(latent)))
     assert judged[0].objective == judged[1].objective
     assert judged[0].bound == pytest.approx(judged[1].bound, rel=1e-6)
@@ -171,7 +171,7 @@ def test_a_background_and_its_conjugate_are_fenchel_and_young(name, share, monke
     mask[seen.rows, seen.columns] = False
     z = latent.dense()[mask]
     gradients = share * loss.value_and_gradient(z)[1]
-    monkeypatch.setattr(blockwise, "STORED_GRADIENT_CELLS", 0)
+    monkeypatch.setattr(blockwise, "STORED_NUMBERS", 0)
     background = program.evaluate(latent).background
     found, size = background.conjugate(share)
     assert found == pytest.approx(np.sum(loss.conjugate(gradients)), rel=1e-10)
@@ -200,7 +200,7 @@ def test_gradients_in_32_bits_stay_in_their_domain(name):
 def test_half_a_sweep_lowers_the_objective(name, by_rows, formed, options, monkeypatch):
     """By Newton's equations, and by the highest curvature where these are too large."""
     if not formed:
-        monkeypatch.setattr(blockwise, "STORED_HESSIAN_NUMBERS", 0)
+        monkeypatch.setattr(blockwise, "STORED_NUMBERS", 0)
     program, solver = compile_problem(bound(name, **options)), Alternating()
     for seed in range(3):
         start = Point(point(bound(name, **options), seed))
@@ -229,7 +229,7 @@ def test_the_fit_is_that_of_all_cells(name, options, monkeypatch):
 @pytest.mark.parametrize("formed", [True, False])
 def test_both_kinds_of_background_stand_side_by_side(formed, monkeypatch):
     if not formed:
-        monkeypatch.setattr(blockwise, "STORED_HESSIAN_NUMBERS", 0)
+        monkeypatch.setattr(blockwise, "STORED_NUMBERS", 0)
     names = {"a": "pu", "b": "logistic tri", "c": "mixed"}
     model = mc.Model([mc.Block(k, RISKS[risk]) for k, risk in names.items()], [mc.NuclearNorm(9)])
     data = {
@@ -264,7 +264,7 @@ def test_the_hessians_of_lines_are_those_of_their_losses():
         matrices, factor, _ = program.evaluate(latent).background.points[0].hessians(by_rows)
         along = factor * np.einsum("ijk,ik->ij", matrices, moves)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(blockwise, "STORED_GRADIENT_CELLS", 0)  # gradients of 64 bits
+            patched.setattr(blockwise, "STORED_NUMBERS", 0)  # gradients of 64 bits
             numeric = (gradient(h) - gradient(-h)) / (2.0 * h)
         np.testing.assert_allclose(along, numeric, atol=1e-7)
 

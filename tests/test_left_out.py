@@ -48,7 +48,7 @@ def some_rows(n_components, d=5):
 @pytest.mark.parametrize("batch", [20, 10**6])
 def test_numbers_left_out_are_predicted_as_if_they_were_missing(n_components, batch, monkeypatch):
     """One by one, those of one owner together; against the posterior of rows without them."""
-    monkeypatch.setattr(row_mixtures, "NUMBERS_PER_BATCH", batch)
+    monkeypatch.setattr(row_mixtures, "BATCH_NUMBERS", batch)
     values, rows = drawn(), some_rows(n_components)
     values[:, 2][np.isnan(values[:, 1])] = np.nan
     values[:, 1][np.isnan(values[:, 2])] = np.nan

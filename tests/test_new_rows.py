@@ -692,7 +692,7 @@ def test_entries_that_are_equalities_are_met_or_refused():
 
 def test_rows_that_the_search_does_not_reach_are_said(monkeypatch):
     fit, data = fit_of("logit rows", "norm", tol=1e-6)
-    monkeypatch.setattr(newton, "MAX_STEPS", 1)
+    monkeypatch.setattr(newton, "MOST_STEPS", 1)
     with pytest.warns(mc.NotCertifiedWarning, match=r"of 25 are not exactly the best ones, the"):
         fit.predict_rows("y", data)
 

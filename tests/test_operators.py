@@ -178,7 +178,7 @@ def test_gradients_in_both_forms_are_the_same(ones):
     written = compile_problem(problem)
     factors = low_rank(rng, problem.shape)[0]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("mcframe.compile.program.MAX_DENSE_CELLS", 0)
+        patched.setattr("mcframe.compile.program.STORED_NUMBERS", 0)
         kept = compile_problem(problem)
     assert (written.entries.sparse, kept.entries.sparse) == (False, True)
     one, other = written.evaluate(factors), kept.evaluate(factors)

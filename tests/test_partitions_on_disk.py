@@ -213,7 +213,7 @@ def test_sums_do_not_depend_on_the_order(folder):
 
 
 def test_parquet_is_read_in_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr("mcframe.partitions.parquet.ROWS_PER_BATCH", 2)
+    monkeypatch.setattr("mcframe.partitions.parquet.BATCH_ENTRIES", 2)
     frame = pd.DataFrame(TRIPLES, columns=["user", "film", "stars"])
     (tmp_path / "files").mkdir()
     for k in range(2):
@@ -242,7 +242,7 @@ def test_frames_are_chunks_of_triples(folder, library):
 def test_a_table_is_read_once_and_never_held(folder, monkeypatch):
     """Of 40 chunks one is alive when the next is asked for, and no table is as long as all."""
     monkeypatch.setattr(writing, "ENTRIES_PER_PARTITION", 100)
-    monkeypatch.setattr(writing, "ENTRIES_PER_BATCH", 64)
+    monkeypatch.setattr(writing, "BATCH_ENTRIES", 64)
     longest, alive = [], []
     save = writing.save_table
 
@@ -779,7 +779,7 @@ def classes():
 
 @pytest.mark.parametrize("name", ["dates", "kinds"])
 def test_answers_to_parquet_are_those_of_impute(tmp_path, classes, name, monkeypatch):
-    monkeypatch.setattr("mcframe.partitions.parquet.CELLS_PER_WRITE", 6)
+    monkeypatch.setattr("mcframe.partitions.parquet.BATCH_ENTRIES", 6)
     data, fit = classes
     sources = {key: [block] for key, block in data.items()}
     table = datasets.write_partitions(sources, tmp_path / "table", n_partitions=3)

@@ -106,7 +106,7 @@ def exact():
 def test_alternating_reaches_what_proximal_reaches(monkeypatch, exact, large):
     """With the certificate of dense gradients, and with that of sparse ones."""
     if large:
-        monkeypatch.setattr(programs, "MAX_DENSE_CELLS", 0)
+        monkeypatch.setattr(programs, "STORED_NUMBERS", 0)
     model, data = mixed()
     found = mc.fit(model, data, backend="alternating", tol=1e-6)
     assert found.status == "certified"
@@ -117,7 +117,7 @@ def test_alternating_reaches_what_proximal_reaches(monkeypatch, exact, large):
 
 
 def test_a_gradient_of_zero_is_certified_sparse(monkeypatch):
-    monkeypatch.setattr(programs, "MAX_DENSE_CELLS", 0)
+    monkeypatch.setattr(programs, "STORED_NUMBERS", 0)
     zeros = sp.csr_array((np.zeros(3), ([0, 1, 2], [0, 1, 0])), shape=(3, 2))
     model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
     fit = mc.fit(model, {"x": zeros}, backend="alternating")

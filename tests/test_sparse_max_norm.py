@@ -104,7 +104,7 @@ def test_descent_without_z_is_descent_with_it(monkeypatch, term):
         solver.step(dense, state)
     found = (state.objective, state.gradient, state.evaluation.iterate.array)
     certified = certificate.certify(dense, solver.candidate(dense, state))
-    monkeypatch.setattr(programs, "MAX_DENSE_CELLS", 0)
+    monkeypatch.setattr(programs, "STORED_NUMBERS", 0)
     sparse = program_of(term, data)
     assert sparse.entries.sparse
     assert not solver.holds_dense(sparse)
@@ -122,7 +122,7 @@ def test_descent_without_z_is_descent_with_it(monkeypatch, term):
 def test_both_reach_the_same_certified_optimum(monkeypatch, term):
     data = table((60, 50), 900, noise=0.5)
     exact = mc.fit(gaussian(term), data, backend="factored", tol=1e-7)
-    monkeypatch.setattr(programs, "MAX_DENSE_CELLS", 0)
+    monkeypatch.setattr(programs, "STORED_NUMBERS", 0)
     found = mc.fit(gaussian(term), data, backend="factored", tol=1e-5, max_iter=3000)
     assert exact.status == found.status == "certified"
     assert found.objective == pytest.approx(exact.objective, rel=2e-5)

@@ -589,7 +589,7 @@ def test_rankings_come_in_the_library_of_the_triples(library):
 
 def test_rankings_of_many_rows_are_made_in_parts(fit, monkeypatch):
     whole = fit.top("stars", ["eve", "ann", "bob"], observed=True)
-    monkeypatch.setattr("mcframe.fitting.prediction.BATCH_PREDICTIONS", 5)
+    monkeypatch.setattr("mcframe.fitting.prediction.BATCH_NUMBERS", 5)
     pd.testing.assert_frame_equal(
         fit.top("stars", np.array(["eve", "ann", "bob"]), observed=True), whole
     )

@@ -14,7 +14,7 @@ from mcframe.backends.proximal import CURVATURE_SAFETY
 from mcframe.compile import STEP_SHARES, Evaluation, Program, factor_rows_near
 from mcframe.compile.iterates import difference, inner
 from mcframe.contracts.arrays import Array, svd
-from mcframe.contracts.rounding import OBJECTIVE_ROUNDING
+from mcframe.contracts.rounding import SUM_ROUNDING, TINY
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored
@@ -70,7 +70,7 @@ class AlternatingState:
             return
         before, after = self.objective_before, self.after_sweeps[0].value + self.after_sweeps[1]
         self.after_sweeps = None
-        decrease = max(before - after, 0.0) / max(abs(before), abs(after), 1e-300)
+        decrease = max(before - after, 0.0) / max(abs(before), abs(after), TINY)
         if np.isfinite(self.residual):
             ratio = (
                 min(decrease / self.residual, MAX_DECREASE_RATIO) if self.residual > 0.0 else 0.0
@@ -241,7 +241,7 @@ def proximal_step_in_complement(program: Program, state: AlternatingState) -> No
         if measured <= curvature:
             state.curvature = max(CURVATURE_SAFETY * measured, MIN_CURVATURE_RATIO * curvature)
             state.length = float(np.sqrt(squared_length))
-            if state.objective <= objective + OBJECTIVE_ROUNDING * abs(objective):
+            if state.objective <= objective + SUM_ROUNDING * abs(objective):
                 return
             state.restore(before)
             if is_second_trial:

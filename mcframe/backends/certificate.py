@@ -20,7 +20,7 @@ from mcframe.compile import (
 from mcframe.compile.loss import BlockEffects
 from mcframe.compile.program import MAX_GRAM_OPERATIONS
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING
+from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING, SUM_ROUNDING
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Composed, Constraint, Factored
 from mcframe.numerics.norms import (
@@ -461,8 +461,6 @@ SHARE_OF_GAP, SHARE_OF_EXCESS = 0.1, 0.2
 NORM_ERROR = 1.25 * LEAST_EXCESS
 # The share of the tolerance that is left to norms: rounding and estimates take the rest.
 NORM_SHARE_OF_TOL = 0.9
-# Terms below this share of their value at Z = 0 are 0.
-ZERO_TERM_RATIO = 1e-12
 
 
 @stored(
@@ -623,10 +621,10 @@ class PrimalValues:
         # R at a Z of equal entries of the size of predictors, which is 0 if all data are 0.
         unit, ones = self.program.loss.unit, [np.ones((n, 1)) for n in self.program.shape]
         elsewhere = self.program.penalty.value(LowRank(unit * ones[0], ones[1]))
-        if self.evaluation.background or self.main > ZERO_TERM_RATIO * elsewhere:
+        if self.evaluation.background or self.main > SUM_ROUNDING * elsewhere:
             return False
         for term, value in zip(self.program.terms, self.term_values, strict=True):
-            if value > ZERO_TERM_RATIO * term.value(np.zeros((self.program.shape[0], term.width))):
+            if value > SUM_ROUNDING * term.value(np.zeros((self.program.shape[0], term.width))):
                 return False
         return self.program.loss.vanishes(self.evaluation.iterate.z, self.evaluation.effects)
 

@@ -22,6 +22,7 @@ from mcframe.backends.splitting import FirstOrder, Splitting, is_stiff
 from mcframe.compile import CompiledProblem, EntryLoss, Program
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, ModelError, NothingFeasible
+from mcframe.contracts.rounding import SUM_ROUNDING
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.validators import as_given, is_word
 from mcframe.contracts.wording import wording
@@ -42,8 +43,6 @@ ITERATIONS_PER_TURN = 500
 MAX_REFERENCE_SECONDS, QUICK_REFERENCE_SECONDS = 20.0, 1.0
 # Certificates without a feasible point after which such a reference is asked.
 MAX_INFEASIBLE_CERTIFICATES = 2
-# The smallest gap that iterations are extrapolated to.
-MIN_TOL = 1e-12
 
 
 @attrs.frozen
@@ -424,7 +423,7 @@ class StallMonitor:
         """True to stop: the user's callback says so, or the headway is poor."""
         stopped = self.callback is not None and bool(self.callback(record))
         self.records.append(record)
-        tol, made = max(self.tol, MIN_TOL), record.iteration - self.records[0].iteration
+        tol, made = max(self.tol, SUM_ROUNDING), record.iteration - self.records[0].iteration
         if not stopped and made >= self.patience and record.gap > tol:
             slow = iterations_ahead(self.records, tol) >= 2.0 * self.patience
             self.is_poor = slow and self.has_next()

@@ -8,10 +8,10 @@ import numpy as np
 
 from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
-from mcframe.backends.feasible import PROJECTION_STEP
 from mcframe.compile import Evaluation, Program
 from mcframe.compile.penalty import split_rows
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import TINY
 from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored
@@ -96,7 +96,7 @@ class FactoredState:
 
         It vanishes together with the factors.
         """
-        factors = max(float(np.linalg.norm(self.stacked)), 1e-300)
+        factors = max(float(np.linalg.norm(self.stacked)), TINY)
         stretch = float(np.linalg.norm(self.vector)) / factors
         column = max(
             factors / np.sqrt(max(self.rank, 1)), ZERO_COLUMN_LENGTH * np.sqrt(program.unit)
@@ -170,7 +170,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         else:
             stacked = start.latent.balance()
         chart = chart_of(program)
-        vector = chart.free(term.prox_factors(stacked, PROJECTION_STEP))
+        vector = chart.free(term.prox_factors(stacked, TINY))
         state = FactoredState(
             vector=vector,
             stacked=stacked,
@@ -258,7 +258,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         while fresh.shape[1] and length > 1e-8 * max(size, np.sqrt(unit)):
             columns = length * fresh
             # Long rows must turn, not grow; factors that have shrunk must grow.
-            grown = chart.free(term.prox_factors(np.hstack([kept, columns]), PROJECTION_STEP))
+            grown = chart.free(term.prox_factors(np.hstack([kept, columns]), TINY))
             for widened in (chart.widen(kept, columns), grown):
                 state.move_to(program, widened)
                 if state.objective < objective:

@@ -16,6 +16,8 @@ from mcframe.compile.effects import EffectsRidge
 from mcframe.compile.penalty import split_rows
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Proximable
+from mcframe.contracts.limits import MOST_STEPS
+from mcframe.contracts.rounding import TINY
 from mcframe.contracts.term import Constraint, Factored, Sums
 from mcframe.likelihoods import Gaussian
 from mcframe.numerics.max_norm_bounds import factors_of
@@ -25,10 +27,6 @@ from mcframe.runtime.machine import check_time
 
 # Effects of each block of the loss.
 EffectsByBlock = tuple[Array | None, ...]
-# Rounds of projections; the objective is infinite where the point is not feasible after them.
-MAX_PROJECTION_ROUNDS = 200
-# The step of the prox of an indicator, which any positive one projects by.
-PROJECTION_STEP = 1e-300
 # Where the prox of an indicator leads from here is an end of its interval, if that is finite.
 FAR_PREDICTOR = 1e100
 # The share of a ball's radius by which a point deeper inside is first sought inside of it, the
@@ -324,7 +322,7 @@ def linear_sets(program: Program) -> Linear | None:
             likelihood.prox(
                 np.full(block_loss.y.shape, predictor),
                 block_loss.y,
-                np.full(block_loss.y.shape, PROJECTION_STEP),
+                np.full(block_loss.y.shape, TINY),
             )
             for predictor in (-FAR_PREDICTOR, FAR_PREDICTOR)
         ]
@@ -412,7 +410,7 @@ class Equations:
 
 def project_in_turn(program: Program, projections: list[Projection], joint: Joint) -> Joint:
     """A point of all sets: projections in turn until it is one, or until none moves it."""
-    for _ in range(MAX_PROJECTION_ROUNDS):
+    for _ in range(MOST_STEPS):
         check_time()
         before = joint.dense
         for project in projections:
@@ -553,9 +551,7 @@ def interpolation(program: Program, k: int) -> Projection:
         effects, moved = joint.effects[k], joint.dense.copy()
         predictor = block_loss.predictor(z, effects)
         likelihood = cast("Proximable", block_loss.likelihood)
-        nearest = likelihood.prox(
-            predictor, block_loss.y, np.full(predictor.shape, PROJECTION_STEP)
-        )
+        nearest = likelihood.prox(predictor, block_loss.y, np.full(predictor.shape, TINY))
         if effects is None:
             moved.ravel()[places] = nearest / scales
             return attrs.evolve(joint, dense=moved)

@@ -10,6 +10,7 @@ from mcframe.backends.certificate import Point
 from mcframe.compile import Evaluation, Program
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.rounding import TINY
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import one_of, positive
@@ -229,7 +230,7 @@ class FPC(Solver[Program, FPCState]):
         """End a stage by the paper's rule: its objective changes by less than 1e-5."""
         last, now = state.last_objective, state.objective
         state.last_objective = now
-        if abs(last - now) > self.change * max(abs(now), np.finfo(float).tiny):
+        if abs(last - now) > self.change * max(abs(now), TINY):
             return
         if len(state.stages) > 1:
             state.stages.pop(0)

@@ -11,7 +11,7 @@ from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
 from mcframe.compile import Evaluation, Iterates, Program, Step, iterates_of
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.rounding import OBJECTIVE_ROUNDING
+from mcframe.contracts.rounding import SUM_ROUNDING
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored
@@ -469,7 +469,7 @@ def advance(program: Program, state: ProximalState) -> None:
     if len(state.measured_curvatures) == CURVATURE_WINDOW:
         limited = min(limited, CURVATURE_SAFETY * max(state.measured_curvatures))
     state.curvature = max(CURVATURE_SAFETY * trial.measured, limited, lowest)
-    if trial.advance < 0.0 or state.objective > before + OBJECTIVE_ROUNDING * abs(before):
+    if trial.advance < 0.0 or state.objective > before + SUM_ROUNDING * abs(before):
         state.restart()
     is_steady = abs(state.rank - rank) <= max(1.0, MAX_RANK_CHANGE * rank)
     state.steady_steps = state.steady_steps + 1 if is_steady else 0
@@ -496,7 +496,7 @@ def riemannian_newton_step(program: Program, state: ProximalState) -> bool:
     The prox finds the rank anew. Where it leads up, as far from an optimum, iterates stay; where
     objectives differ by rounding alone the residual decides.
     """
-    before, rounding = state.objective, OBJECTIVE_ROUNDING * abs(state.objective)
+    before, rounding = state.objective, SUM_ROUNDING * abs(state.objective)
     move = newton_move_of(program, state)
     if move.length <= MAX_NEWTON_LENGTH * float(np.linalg.norm(state.factors.values)):
         latent = low_rank_of(state.factors)
@@ -586,6 +586,6 @@ def measured_curvature(
     if not np.isfinite(evaluation.value):
         return np.inf
     excess = evaluation.value - ahead.value - products.rise
-    rounding = OBJECTIVE_ROUNDING * (abs(evaluation.value) + abs(ahead.value))
+    rounding = SUM_ROUNDING * (abs(evaluation.value) + abs(ahead.value))
     measured = max(products.curvature_along / distance, 2.0 * (excess - rounding) / distance)
     return measured if np.isfinite(measured) else np.inf

@@ -12,7 +12,8 @@ from mcframe.backends.certificate import Dual, Point
 from mcframe.compile import STEP_SHARES, BlockLoss, Program, RowPenalty
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import TwiceDifferentiable
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.limits import BATCH_NUMBERS, MOST_STEPS
+from mcframe.contracts.rounding import EPS, LEAST_MODERATE, SUMMAND_ROUNDING, TINY
 from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import kernels
@@ -23,8 +24,6 @@ from mcframe.runtime.machine import check_time
 # A share of the largest curvature of an entry that is added to the curvature in row effects: they
 # have no cost of their own, and a loss may be flat.
 EFFECT_DAMPING = 1e-10
-# The least curvature of a number in systems that are divided by its root.
-MIN_CURVATURE = 1e-200
 # Above this curvature in a row's scores, systems in these leave few digits of the other numbers.
 MAX_SCORE_CURVATURE = 1e12
 
@@ -219,7 +218,7 @@ class RowLosses:
         for block_loss in self.block_losses:
             of_single_numbers[block_loss.part] = block_loss.width == 1
         kept_gradients = np.where(of_single_numbers, 0.0, current.gradients)
-        roots = np.sqrt(np.maximum(self.curvatures(current)[0], MIN_CURVATURE))
+        roots = np.sqrt(np.maximum(self.curvatures(current)[0], TINY))
         moved = self.images(current.scores + self.in_scores(kept_gradients))
         right_sides = np.where(of_single_numbers, roots * moved - current.gradients / roots, 0.0)
         gram = self.loadings @ self.loadings.T
@@ -286,10 +285,6 @@ class RowLosses:
         return ~(np.linalg.norm(current.gradient, axis=1) <= share * sizes)
 
 
-# Numbers of rows that are worked on at a time.
-BATCH_NUMBERS = 2_000_000
-
-
 def batches(n_rows: int, numbers: float) -> Iterator[slice]:
     """Rows to work on at once, of which each takes so many numbers."""
     size = max(1, int(BATCH_NUMBERS / (1.0 + numbers)))
@@ -297,14 +292,10 @@ def batches(n_rows: int, numbers: float) -> Iterator[slice]:
         yield slice(first, min(first + size, n_rows))
 
 
-# Newton steps of a batch of rows, at most.
-MAX_STEPS = 300
 # A row has settled where a step is shorter than this relative to its scores.
 STEP_TOLERANCE = 1e-13
-# The rounding of an objective relative to the sizes of its summands.
-SUMMAND_ROUNDING = 16.0 * EPS
-# The least share of a step, the bisections of its order of magnitude, and the interpolations.
-MIN_STEP_SHARE, LOG_BISECTIONS, INTERPOLATIONS = 1e-150, 11, 16
+# Bisections of the order of magnitude of the share of a step, and interpolations of the share.
+LOG_BISECTIONS, INTERPOLATIONS = 11, 16
 
 
 def newton(losses: RowLosses, start: RowsAt | None = None) -> RowsAt:
@@ -319,7 +310,7 @@ def newton(losses: RowLosses, start: RowsAt | None = None) -> RowsAt:
     if not width:
         return current
     unfinished, last_lengths = np.ones(n_rows, dtype=bool), np.full(n_rows, np.inf)
-    for _ in range(MAX_STEPS):
+    for _ in range(MOST_STEPS):
         check_time()
         steps = losses.newton_steps(current)
         slopes = np.einsum("ij,ij->i", current.gradient, steps)
@@ -381,7 +372,7 @@ def least_shares(slopes_at: Callable[[Array], Array], longest: Array, slopes: Ar
     low, high = np.zeros(longest.size), longest.copy()
     below, above = slopes.copy(), slopes_at(high)
     for _ in range(LOG_BISECTIONS):
-        trial = np.sqrt(np.where(low > 0.0, low, MIN_STEP_SHARE)) * np.sqrt(high)
+        trial = np.sqrt(np.where(low > 0.0, low, LEAST_MODERATE)) * np.sqrt(high)
         slope = slopes_at(trial)
         falls = slope < 0.0
         low, below = np.where(falls, trial, low), np.where(falls, slope, below)

@@ -25,15 +25,13 @@ from mcframe.compile.solving import (
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.limits import BISECTIONS, MOST_STEPS
+from mcframe.contracts.rounding import FAR_PREDICTOR, RESULT_ROUNDING, SUM_ROUNDING, TINY
 from mcframe.contracts.wording import wording
 from mcframe.model import Block, Layout, Problem
 
-# In units of the length scale: exp(-x) underflows to 0 well before.
-FAR_PREDICTOR = 1000.0
 # How much farther out effects lie that were found a round before.
 ROUND_DISTANCE_RATIO = 4.0
-# A sum of gradients relative to that of their sizes, below which it is rounding.
-SLOPE_ROUNDING = 1e-9
 
 
 def asymptotic_predictor(likelihood: Likelihood) -> float:
@@ -115,7 +113,7 @@ def refuse_falling(
         return
     above, below, size = asymptotic_gradient_sums()
     with np.errstate(invalid="ignore"):
-        falls = (above < -SLOPE_ROUNDING * size) | (below > SLOPE_ROUNDING * size)
+        falls = (above < -RESULT_ROUNDING * size) | (below > RESULT_ROUNDING * size)
     falling = np.flatnonzero(falls if restrained is None else falls & ~restrained)
     if falling.size:
         raise DataError(
@@ -125,17 +123,9 @@ def refuse_falling(
         )
 
 
-# A sum of gradients that is this small relative to the sum of their sizes is rounding.
-SUM_ROUNDING = 1e-12
-# Projections onto domains and onto vanishing sums in turn, at most.
-MAX_PROJECTIONS = 50
-# Bisections for a shift: to the last bit of numbers of one size.
-SHIFT_BISECTIONS = 80
 # Predictors that move by less than this, in units of the length scale, leave second derivatives
 # as they are but for a few hundredths: a Newton step's expansion is trusted so far.
 NEWTON_RADIUS = 0.05
-# A gradient larger than this that no curvature moves is not solved for by a Newton step.
-MIN_GRADIENT = 1e-300
 
 
 @attrs.frozen(eq=False)
@@ -436,7 +426,7 @@ class EntryEffects(Effects):
             tolerance = newton_tolerance(current)
         curvature, damping = current.sums.curvature, partial(least_damping, self)
         step, usable = solve_newton_system(self, curvature, -current.gradient, tolerance, damping)
-        if np.any(np.abs(current.gradient[~usable]) > MIN_GRADIENT):
+        if np.any(np.abs(current.gradient[~usable]) > TINY):
             return None
         moved = self.at_entries(step)
         longest = float(np.max(np.abs(moved), initial=0.0))
@@ -516,7 +506,7 @@ class EntryEffects(Effects):
         if not self.n_added or self.ridge is not None or np.array_equal(inside, gradient):
             return inside
         if not self.separable:
-            for _ in range(MAX_PROJECTIONS):
+            for _ in range(MOST_STEPS):
                 if np.isfinite(self.conjugate_of_sums(*self.sums_with(inside, duals), 0.0)[0]):
                     break
                 gradient = (
@@ -528,7 +518,7 @@ class EntryEffects(Effects):
             return inside
         reach = np.full(self.size, float(np.max(np.abs(gradient) + np.abs(inside))))
         below, above = -reach, reach
-        for _ in range(SHIFT_BISECTIONS):
+        for _ in range(BISECTIONS):
             shift = 0.5 * (below + above)
             inside = nearest(gradient - self.at_entries(shift))
             sums = self.sums_with(inside, duals)[0]

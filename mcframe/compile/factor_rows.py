@@ -9,6 +9,7 @@ import numpy as np
 
 from mcframe.compile.program import Evaluation, Program
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.rounding import TINY
 from mcframe.numerics import kernels
 from mcframe.numerics.operators import LowRank
 from mcframe.numerics.tapering import ScalingCosts
@@ -155,7 +156,7 @@ class FactorRows:
         )
         along: Array = np.einsum("ij,ij->j", left * left, beyond @ (right * right))
         along += background.curvatures_along(left, right)
-        return np.maximum(along, 1e-300)
+        return np.maximum(along, TINY)
 
     def scaling_costs(self, gradient: Array) -> tuple[Any, Any]:
         """The costs of scaling down rows of the gradient, and those of columns.

@@ -12,7 +12,8 @@ from mcframe.compile.effects import Effects, EntryEffects, described_effects
 from mcframe.compile.equations import EffectSquares, SquaresAt
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, Likelihood, TwiceDifferentiable
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.limits import CACHED_NUMBERS
+from mcframe.contracts.rounding import RESULT_ROUNDING, SUM_ROUNDING, SUMMAND_ROUNDING, TINY
 from mcframe.model import Layout
 
 # The least second derivative that steps count with, relative to the curvature.
@@ -20,17 +21,8 @@ MIN_CURVATURE_SHARE = 0.1
 # Moves that are extrapolated, in units of the length scale: momentum may be ten
 # times as long as the step whose curvature is measured from there.
 EXTRAPOLATION_RADIUS = 0.005
-# Entries whose losses are computed at a time.
-SLICE_ENTRIES = 32_768
-# By how many units in the last place of its summands rounding may move a predictor.
-PREDICTOR_ULPS = 16.0
-# Losses of a column below this share of what a constant costs there are 0: smooth ones, which grow
-# as squares of residuals, and nonsmooth ones, which grow as residuals do.
-ZERO_LOSS_SHARE, ZERO_NONSMOOTH_LOSS_SHARE = 1e-12, 1e-9
 # Values whose spread is below the root of this share of their size are all the same.
 EQUAL_VALUES_SPREAD = 1e-28
-# The largest factor of a loss where there is no entry, as there may be none in some of the rows.
-MIN_SCALE = float(np.finfo(float).tiny)
 
 
 class BlockLossSummary(ABC):
@@ -137,7 +129,7 @@ class BlockLoss(BlockLossSummary):
     @property
     def largest_scale(self) -> float:
         """The largest factor of a loss."""
-        return float(np.max(self.scale, initial=MIN_SCALE))
+        return float(np.max(self.scale, initial=TINY))
 
     @property
     def total_scale(self) -> float:
@@ -251,7 +243,7 @@ class BlockLoss(BlockLossSummary):
 
     def slices(self, likelihood: Likelihood) -> Iterator[slice]:
         """All entries in slices; at once for what is no likelihood, and may tie them together."""
-        length = SLICE_ENTRIES if isinstance(likelihood, Likelihood) else max(self.y.size, 1)
+        length = CACHED_NUMBERS if isinstance(likelihood, Likelihood) else max(self.y.size, 1)
         for first in range(0, self.y.size, length):
             yield slice(first, first + length)
 
@@ -359,7 +351,7 @@ class BlockLoss(BlockLossSummary):
         sizes = np.abs(numbers) + np.abs(shifted) + np.abs(self.predictor(shifted, effects))
         if self.likelihood.location:
             sizes = sizes + np.abs(self.y)
-        steps = PREDICTOR_ULPS * EPS * sizes
+        steps = SUMMAND_ROUNDING * sizes
         first = float(np.sum(np.abs(gradient) * steps.ravel()))
         return first + float(np.sum(self.stretch * self.rise(steps)))
 
@@ -377,8 +369,8 @@ class BlockLoss(BlockLossSummary):
         are off by a small part of a unit.
         """
         losses = self.by_columns(self.offset_part(z), effects)
-        share = ZERO_LOSS_SHARE if self.likelihood.smooth else ZERO_NONSMOOTH_LOSS_SHARE
-        negligible = self.scale * self.rise(np.full(self.y.size, ZERO_NONSMOOTH_LOSS_SHARE * unit))
+        share = SUM_ROUNDING if self.likelihood.smooth else RESULT_ROUNDING
+        negligible = self.scale * self.rise(np.full(self.y.size, RESULT_ROUNDING * unit))
         small = np.bincount(self.columns, weights=negligible)
         return bool(
             np.all(losses <= np.where(self.at_constants, share * self.at_constants, small))

@@ -14,7 +14,8 @@ import scipy.sparse as sp
 
 from mcframe.compile.equations import EffectSquares, SquaresAt
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.limits import BISECTIONS, MOST_STEPS
+from mcframe.contracts.rounding import DAMPING, EPS, RESULT_ROUNDING, TINY
 from mcframe.runtime.machine import check_time
 
 
@@ -255,23 +256,19 @@ class SumsAt:
 # Gradients whose sums are below this share of the sums of their sizes count as solved: what is
 # left changes the objective and its certificate by the square of it.
 SUM_TOLERANCE = 1e-11
-# Where rounding lets the sums fall no further they are left at no more than this.
-ROUNDING_TOLERANCE = 1e-9
-# The most steps.
-MAX_STEPS = 200
 # A line search ends where the slope is at most this share of the first one. It lengthens the step
 # by a factor until the slope changes its sign, then shortens it to no less than another share of
-# itself. The most trials.
-MAX_SLOPE_RATIO, LENGTHENING, MIN_SHORTENING, MAX_TRIALS = 0.3, 4.0, 0.01, 60
+# itself.
+MAX_SLOPE_RATIO, LENGTHENING, MIN_SHORTENING = 0.3, 4.0, 0.01
 # Sums are divided by at least this share of the largest of them, as the gradients of a group may
-# all be rounding. The least divisor.
-SMALL_GROUP_RATIO, MIN_SIZE = 1e-3, 1e-300
-# The longest step, and the longest first one in units of the length scale.
-MAX_STEP, MAX_FIRST_STEP = 1e300, 8.0
+# all be rounding.
+SMALL_GROUP_RATIO = 1e-3
+# The longest first step in units of the length scale.
+MAX_FIRST_STEP = 8.0
 # How exactly a Newton system is solved, relative to what is left of the gradient.
 SYSTEM_TOLERANCE, MIN_SYSTEM_TOLERANCE = 0.1, 1e-13
-# What is added to the diagonal of a system, relatively: a constant may be traded between effects.
-RELATIVE_DAMPING, CLASS_DAMPING = 1e-12, 1e-9
+# What is added to the diagonal of a system of classes: a constant may be traded between them.
+CLASS_DAMPING = 1e-9
 # Where a loss is flat, as Huber's in its tails, it has no curvature though its gradient is not 0.
 # Its second derivative counts as at least this share of the curvature of its chord, times what is
 # left of the gradient, so that Newton's steps become exact.
@@ -337,7 +334,7 @@ class ObjectiveAt:
     @property
     def relative_gradient(self) -> float:
         """The largest entry of the gradient relative to its size."""
-        floor = max(SMALL_GROUP_RATIO * float(np.max(self.sizes, initial=0.0)), MIN_SIZE)
+        floor = max(SMALL_GROUP_RATIO * float(np.max(self.sizes, initial=0.0)), TINY)
         return float(np.max(np.abs(self.gradient) / np.maximum(self.sizes, floor), initial=0.0))
 
 
@@ -393,9 +390,9 @@ def solve_coupled(
     fall no further.
     """
     last_size = np.inf
-    for _ in range(MAX_STEPS):
+    for _ in range(MOST_STEPS):
         size = current.relative_gradient
-        if size <= SUM_TOLERANCE or (size <= ROUNDING_TOLERANCE and size > 0.1 * last_size):
+        if size <= SUM_TOLERANCE or (size <= RESULT_ROUNDING and size > 0.1 * last_size):
             break
         step = newton_step(current, likelihood)
         slope = float(np.dot(current.gradient, step))
@@ -422,7 +419,7 @@ def line_search(
     """
     highest = current.value + 1e-14 * current.sums.summands
     low, high, slope_low, slope_high, length = 0.0, np.inf, slope, np.inf, 1.0
-    for k in range(MAX_TRIALS):
+    for k in range(BISECTIONS):
         tried, trial = length, objective_at(current.effects + length * step)
         slope_here = float(np.dot(trial.gradient, step))
         is_flat = abs(slope_here) <= MAX_SLOPE_RATIO * abs(slope)
@@ -483,7 +480,7 @@ def least_damping(design: Any, diagonal: Array) -> Array:
     """An addition to the diagonal of a singular system, along whose null space nothing moves."""
     if design.separable:
         return np.zeros(diagonal.size)
-    return (CLASS_DAMPING if design.width > 1 else RELATIVE_DAMPING) * diagonal
+    return (CLASS_DAMPING if design.width > 1 else DAMPING) * diagonal
 
 
 def solve_newton_system(
@@ -510,7 +507,7 @@ def solve_newton_system(
     if squares is not None:
         added = added + squares.diagonal
     diagonal = curved + added
-    usable = design.free & (diagonal > MIN_SIZE)
+    usable = design.free & (diagonal > TINY)
     inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
     if design.separable:
         return inverse * target, usable
@@ -554,9 +551,9 @@ def solve_with_squares(
 
     What the losses and the squares leave open stays 0: a little is added to their diagonal.
     """
-    light = RELATIVE_DAMPING * (curved + squares.diagonal)
+    light = DAMPING * (curved + squares.diagonal)
     diagonal = curved + squares.diagonal + added + light
-    usable = design.free & (diagonal > MIN_SIZE)
+    usable = design.free & (diagonal > TINY)
     inverse = np.where(usable, 1.0 / np.where(usable, diagonal, 1.0), 0.0)
     if design.size > MAX_DENSE_EFFECTS:
         solution = conjugate_gradients(
@@ -636,7 +633,7 @@ def solve_separable(
     below, above = np.full(design.size, -np.inf), np.full(design.size, np.inf)
     reach = np.full(design.size, first_reach(likelihood))
     last = before = np.full(design.size, np.inf)
-    for _ in range(MAX_STEPS):
+    for _ in range(MOST_STEPS):
         effects, total = objective.effects, objective.gradient
         moving = np.abs(total) > rounding * objective.sizes
         moving |= design.free & ~np.isfinite(objective.sizes)
@@ -660,7 +657,7 @@ def solve_separable(
         if np.all(still | ~moving):
             return proposed, objective
         unbounded = np.isinf(below) | np.isinf(above)
-        reach = np.where(unbounded, np.minimum(2.0 * reach, MAX_STEP), reach)
+        reach = np.where(unbounded, np.minimum(2.0 * reach, 1.0 / TINY), reach)
         objective = objective_at(proposed)
     return objective.effects, objective
 
@@ -668,7 +665,7 @@ def solve_separable(
 def first_reach(likelihood: LossFacts) -> float:
     """The longest first step: on a quadratic Newton's is exact, on others it may overshoot."""
     if likelihood.quadratic:
-        return MAX_STEP
+        return 1.0 / TINY
     reach = MAX_FIRST_STEP if np.isfinite(likelihood.curvature) else 1.0
     return reach * float(likelihood.length_scale)
 
@@ -688,7 +685,7 @@ def centre_gradients(
     dual matrices that change with the gradients.
     """
     sums, sizes = sums_of(gradient)
-    floor = np.maximum(sizes, SMALL_GROUP_RATIO * float(np.max(sizes, initial=0.0)) + MIN_SIZE)
+    floor = np.maximum(sizes, SMALL_GROUP_RATIO * float(np.max(sizes, initial=0.0)) + TINY)
     imbalance = float(np.max(np.abs(sums) / floor))
     for _ in range(CENTRING_ROUNDS):
         if imbalance <= 4.0 * EPS:

@@ -1,11 +1,36 @@
-"""Tolerances of rounding that several parts of the package rely on, stated once."""
+"""Rounding, and the sizes of numbers that arithmetic bears, for all parts of the package."""
 
 import numpy as np
 
-__all__ = ["DUAL_ROUNDING", "EPS", "OBJECTIVE_ROUNDING", "SET_ROUNDING"]
+__all__ = [
+    "DAMPING",
+    "DUAL_ROUNDING",
+    "EPS",
+    "FAR_PREDICTOR",
+    "LARGEST_MODERATE",
+    "LEAST_MODERATE",
+    "RESULT_ROUNDING",
+    "SET_ROUNDING",
+    "SUMMAND_ROUNDING",
+    "SUM_ROUNDING",
+    "TINY",
+]
 
 #: The distance from 1 to the next number of double precision.
 EPS = float(np.finfo(np.float64).eps)
+#: Divisors are at least this: even a hundred million over it is finite.
+TINY = 1e-300
+#: Numbers from here to there have finite squares and inverses.
+LEAST_MODERATE, LARGEST_MODERATE = 1e-150, 1e150
+#: In units of the length scale of a loss: exp(-x) underflows to 0 well before.
+FAR_PREDICTOR = 1000.0
+#: A number that a few operations give, relative to the sizes of its summands.
+SUMMAND_ROUNDING = 16.0 * EPS
+#: A sum over many entries, such as an objective, relative to the sizes of its summands: a smaller
+#: sum is 0, and a smaller difference of two says nothing.
+SUM_ROUNDING = 1e-12
+#: The result of a long computation, relative to its size: what differs by less counts as equal.
+RESULT_ROUNDING = 1e-9
 #: Sets count as met up to this share of their size: Z is a product of factors, which is not exact
 #: to the last bit, and ``Constraint.feasibility_tolerance`` bounds how much that changes the
 #: optimum.
@@ -13,5 +38,5 @@ SET_ROUNDING = 1e-9
 #: A norm of a dual matrix may pass its limit by this share, the rounding of a norm, and the dual
 #: point still counts as feasible.
 DUAL_ROUNDING = 1e-12
-#: The rounding of an objective relative to its size: a smaller difference of two says nothing.
-OBJECTIVE_ROUNDING = 1e-12
+#: What is added to the diagonal of a system, relative to it, so that no direction is flat.
+DAMPING = 1e-12

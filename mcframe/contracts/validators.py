@@ -20,6 +20,8 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask, class_offers
 from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.limits import MOST_LISTED
+from mcframe.contracts.rounding import LARGEST_MODERATE, LEAST_MODERATE
 from mcframe.contracts.stored_classes import is_inside
 from mcframe.contracts.wording import wording
 
@@ -126,6 +128,14 @@ def as_given(value: object) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
 
 
+def listed(
+    values: Any, text: Callable[[Any], str] = str, most: int = MOST_LISTED, between: str = ", "
+) -> str:
+    """Some values for a message: the first of them as texts, and how many more there are."""
+    more = f" and {len(values) - most} more" if len(values) > most else ""
+    return between.join(map(text, values[:most])) + more
+
+
 def instead_of_class(value: object, base: type) -> str:
     """The remedy where a class was given and one of its instances is needed; "" elsewhere."""
     if isinstance(value, type) and issubclass(value, base):
@@ -175,10 +185,6 @@ def all_and_meant(word: object, candidates: Sequence[str], what: str) -> str:
 def some_names(names: Sequence[str]) -> str:
     """A list of names, the first eight of them where there are more."""
     return ", ".join(names[:8]) + ", ..." * (len(names) > 8)
-
-
-# Parameters of losses from here to there have finite squares and inverses.
-LEAST_MODERATE, LARGEST_MODERATE = 1e-150, 1e150
 
 
 def number(

@@ -21,14 +21,11 @@ from mcframe.contracts.validators import a_type, plain
 from mcframe.fitting.prediction import Rows
 from mcframe.model import Layout, Problem
 from mcframe.model.binding import Origin, origin_of, row_counts, same_rows
-from mcframe.model.labels import AxisLabels, pandas_index
+from mcframe.model.labels import AxisLabels, pandas_index, some_in_words
 from mcframe.model.reading import read_table
 from mcframe.model.table import Table
 from mcframe.model.transforms import Chain, latent_places
 from mcframe.model.triples import in_columns_of
-
-# Names that a message lists.
-MAX_LISTED_NAMES = 5
 
 
 @attrs.frozen(eq=False)
@@ -300,15 +297,15 @@ def with_columns_of_fit(problem: Problem, name: str, table: Table) -> Table:
     unknown = [table.names[k] for k in np.flatnonzero(places < 0)]
     if unknown:
         raise DataError(
-            f"block {name!r}: new rows have {listed(unknown)}, which the fit does not have; its"
-            f" columns are {listed(fitted_names, kind='')}. Rename or drop what is no column of"
-            " the fit"
+            f"block {name!r}: new rows have {columns_named(unknown)}, which the fit does not have;"
+            f" its columns are {columns_named(fitted_names, kind='')}. Rename or drop what is no"
+            " column of the fit"
         )
     absent = [fitted_names[k] for k in np.setdiff1d(np.arange(fitted.shape[1]), places)]
     if absent:
         is_missing = "it counts as missing" if len(absent) == 1 else "they count as missing"
         warn_caller(
-            f"block {name!r}: new rows lack {listed(absent)} of the fit; {is_missing}",
+            f"block {name!r}: new rows lack {columns_named(absent)} of the fit; {is_missing}",
             UnobservedWarning,
         )
     elif np.array_equal(places, np.arange(places.size)):
@@ -318,8 +315,7 @@ def with_columns_of_fit(problem: Problem, name: str, table: Table) -> Table:
     return reordered.with_all_cells() if unlabeled else reordered
 
 
-def listed(names: Any, kind: str = "column") -> str:
+def columns_named(names: Any, kind: str = "column") -> str:
     """Some names of columns for a message, the first few of them quoted."""
-    quoted = ", ".join(repr(plain(name)) for name in list(names)[:MAX_LISTED_NAMES])
-    more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
-    return f"{kind}{'s' * bool(kind and len(names) > 1)} {quoted}{more}".lstrip()
+    plural = "s" * bool(kind and len(names) > 1)
+    return f"{kind}{plural} {some_in_words(list(names))}".lstrip()

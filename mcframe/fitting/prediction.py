@@ -20,6 +20,7 @@ from mcframe.contracts.arrays import (
 )
 from mcframe.contracts.errors import DataError, ModelError
 from mcframe.contracts.likelihood import Likelihood
+from mcframe.contracts.limits import BATCH_NUMBERS
 from mcframe.contracts.validators import NotANumber, Options, floats_of
 from mcframe.model import Block, Problem
 from mcframe.model.forms import check_domain
@@ -205,8 +206,6 @@ def table_of_values(
 
 # The columns of a ranking after its labels.
 NUMBER_COLUMNS = ("predicted", "sd")
-# How many predictions of whole rows are held at a time.
-BATCH_PREDICTIONS = 2_000_000
 # How many unknown labels are compared for a message.
 MAX_COMPARED_LABELS = 1_000
 
@@ -456,7 +455,7 @@ def best_columns(
     """
     most = Options.n(n)
     best = []
-    step = max(1, BATCH_PREDICTIONS // table.shape[1])
+    step = max(1, BATCH_NUMBERS // table.shape[1])
     for start in range(0, rows.size, step):
         part = rows[start : start + step]
         for row, numbers in zip(part, predictions(part), strict=True):

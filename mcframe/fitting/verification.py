@@ -25,6 +25,7 @@ from mcframe.compile import CompiledProblem
 from mcframe.contracts.endings import AgreementStatus
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.former import VERIFY
+from mcframe.contracts.limits import MOST_LISTED
 from mcframe.contracts.row_stores import store_of
 from mcframe.contracts.showing import (
     card,
@@ -42,8 +43,6 @@ from mcframe.model import Model, Problem
 from mcframe.model.transforms import Chain
 from mcframe.runtime.progress import stage
 
-# Columns of a block whose units are printed.
-MAX_PRINTED_COLUMNS = 10
 # The reference that a fit is verified by, if no other is given.
 DEFAULT_REFERENCE = Reference()
 
@@ -107,7 +106,7 @@ class Explanation:
         lines = [repr(self.problem), ""]
         for sentence, header, rows in self._transforms():
             lines.append(sentence)
-            lines += table_as_text(header, rows, MAX_PRINTED_COLUMNS) if rows else []
+            lines += table_as_text(header, rows, 2 * MOST_LISTED) if rows else []
         if lines[-1]:
             lines.append("")
         for verdict in self.eligibilities:

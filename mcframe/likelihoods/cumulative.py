@@ -8,28 +8,20 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import SumsOverEntries
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.limits import MOST_STEPS
+from mcframe.contracts.rounding import DAMPING, EPS, FAR_PREDICTOR, SUMMAND_ROUNDING, TINY
 from mcframe.numerics.gaussian_bounds import expected_softplus
 from mcframe.numerics.quasi_newton import ARMIJO
 from mcframe.runtime.machine import check_time
 
 # The exponential of this is far from overflowing.
 LARGEST_EXPONENT = 300.0
-MOST_STEPS = 200
-# What is added to each diagonal entry of the Hessian, as a fraction of the sizes of its gradients:
-# far out, where second derivatives underflow to 0, a step stays defined.
-HESSIAN_DAMPING = 1e-12
 # The longest first step; it doubles while steps of full length succeed.
 LONGEST_FIRST_STEP = 8.0
-# A step that promises less than so many units in the last place of the value is the last one.
-LEAST_DECREASE_ULPS = 16.0
 # The share of the way to a collision with its neighbour that a threshold may go in one step.
 COLLISION_SHARE = 0.9
 # Starts with narrower gaps are not used: a gap grows by a factor of two a step at most.
 LEAST_START_GAP = 1e-9
-# How far beyond all positions a threshold lies whose best place is infinite: exp(-x)
-# underflows to 0 well before.
-INFINITE_THRESHOLD_DISTANCE = 1000.0
 
 
 def logistic_parts(x: Array) -> tuple[Array, Array, Array]:
@@ -59,7 +51,7 @@ def centred_conjugate(q: Array, half: Array) -> Array:
     # At q = 1 the supremum is reached at infinity; the next smaller number shows its value.
     shorter = np.maximum(short, 1e-16)
     log_cosh = half + np.log1p(np.exp(-2.0 * half)) - np.log(2.0)
-    log_ratio = np.log(np.maximum(q, 1e-300)) + log_cosh - 0.5 * np.log(shorter * (1.0 + q))
+    log_ratio = np.log(np.maximum(q, TINY)) + log_cosh - 0.5 * np.log(shorter * (1.0 + q))
     z = 0.5 * np.log((1.0 + q) / shorter) + np.where(
         log_ratio > LARGEST_EXPONENT,
         log_ratio + np.log(2.0),
@@ -117,7 +109,7 @@ def best_thresholds(
     find. A level that does not occur has no loss. Within the observed range its thresholds
     attract each other and meet in the limit: they are one number here, but for a rounding
     that keeps them increasing. Beyond the range the best place is infinite: they lie
-    ``INFINITE_THRESHOLD_DISTANCE`` beyond every position, where their losses are exactly 0.
+    ``FAR_PREDICTOR`` beyond every position, where their losses are exactly 0.
 
     Parameters
     ----------
@@ -144,8 +136,8 @@ def best_thresholds(
     highest, lowest = np.max(largest[:levels][seen]), -np.max(largest[levels:][seen])
     reached, count = max(abs(float(highest)), abs(float(lowest))), int(np.sum(counts[seen]))
     fitted = damped_newton(near, at, reached, count)
-    below = min([lowest, *fitted[:1]]) - INFINITE_THRESHOLD_DISTANCE
-    above = max([highest, *fitted[-1:]]) + INFINITE_THRESHOLD_DISTANCE
+    below = min([lowest, *fitted[:1]]) - FAR_PREDICTOR
+    above = max([highest, *fitted[-1:]]) + FAR_PREDICTOR
     # Threshold k stands above as many observed levels as there are up to level k.
     place = np.searchsorted(seen, np.arange(levels - 1), side="right")
     return apart(np.concatenate([[below], fitted, [above]])[place], EPS)
@@ -240,10 +232,7 @@ def damped_newton(
         if np.all(np.abs(step) <= 0.25 * EPS * (np.abs(thresholds) + reached)):
             break
         longest = min(1.0, reach / float(np.max(np.abs(step))), largest_step(thresholds, step))
-        if (
-            longest == 1.0
-            and -float(current.gradient @ step) <= LEAST_DECREASE_ULPS * EPS * current.value
-        ):
+        if longest == 1.0 and -float(current.gradient @ step) <= SUMMAND_ROUNDING * current.value:
             return thresholds + step
         accepted = line_search(thresholds, longest * step, current, at)
         if accepted is None:
@@ -255,7 +244,7 @@ def damped_newton(
 
 def newton_step(current: Local) -> Array:
     """The Newton step, defined where second derivatives underflow."""
-    damping = HESSIAN_DAMPING * current.size + np.finfo(np.float64).tiny
+    damping = DAMPING * current.size + TINY
     return np.linalg.solve(current.hessian + np.diag(damping), -current.gradient)
 
 

@@ -15,8 +15,9 @@ from mcframe.contracts.likelihood import (
     RealValueLoss,
     TwiceDifferentiable,
 )
+from mcframe.contracts.rounding import LARGEST_MODERATE, LEAST_MODERATE, TINY
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import LARGEST_MODERATE, LEAST_MODERATE, moderate
+from mcframe.contracts.validators import moderate
 
 
 @stored
@@ -149,7 +150,7 @@ class Huber(
         1981; as a scale mixture of Gaussians Palmer et al., NIPS 2005). The constant is ``-delta
         (xi - delta) / 2`` for xi > delta, plus that of the density.
         """
-        xi = np.minimum(np.hypot(mean - y, np.sqrt(variance)), 1e300)
+        xi = np.minimum(np.hypot(mean - y, np.sqrt(variance)), 1.0 / TINY)
         beyond = np.maximum(xi, self.delta)
         constant = -0.5 * self.delta * (beyond - self.delta) - np.log(self.core + 2.0 * self.tail)
         return y.copy(), self.delta / beyond, constant

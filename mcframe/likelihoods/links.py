@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import erfcx, expit, log_ndtr, ndtr, xlog1py, xlogy
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import LARGEST_MODERATE, TINY
 from mcframe.numerics.gaussian_bounds import logistic_bound
 
 # phi(0) / Phi(0), the steepness of the loss at m = 0.
@@ -24,8 +25,6 @@ STEEPNESS_AT_0 = float(np.sqrt(2.0 / np.pi))
 # Where tangents are taken if nothing is known of the margins, and the few that are always kept.
 TANGENT_KNOTS = (-6.0, -4.5, -3.5, -2.75, *np.arange(-2.0, 4.5, 0.5).tolist())
 GLOBAL_KNOTS = (-2.0, 0.0, 1.0, 2.0, 3.0, 4.0)
-# Margins up to here have a finite square.
-LARGEST_MARGIN = 1e150
 
 
 class Logit:
@@ -119,7 +118,7 @@ class Probit:
         variable truncated to the side of its label (Albert and Chib, JASA 1993); the constant is
         ``log Phi(mean) + r^2 / 2``.
         """
-        m = np.clip(mean, -LARGEST_MARGIN, LARGEST_MARGIN)
+        m = np.clip(mean, -LARGEST_MODERATE, LARGEST_MODERATE)
         r, far = mills(m), np.minimum(m, -1.0)
         # Below 0 both sums cancel: r + m is the second derivative over r, and log Phi is
         # -m^2 / 2 + log(erfcx(-m / sqrt(2)) / 2).
@@ -130,8 +129,8 @@ class Probit:
 
     def conjugate(self, gradient: Array) -> Array:
         """-q m + log Phi(m) with q = -gradient = phi(m) / Phi(m); 0 at q = 0, inf for q < 0."""
-        # Below 1e-300 the answer is 0 to within 1e-298, and the root is not sought.
-        m = self.margin_of(np.maximum(-gradient, 1e-300))
+        # Below TINY the answer is 0 to within 1e-298, and the root is not sought.
+        m = self.margin_of(np.maximum(-gradient, TINY))
         value = gradient * m - self.loss(m)
         return np.where(gradient > 1e-14, np.inf, np.where(gradient >= 0.0, 0.0, value))
 

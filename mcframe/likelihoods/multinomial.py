@@ -17,6 +17,7 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
     ValueKind,
 )
+from mcframe.contracts.rounding import LARGEST_MODERATE, SUM_ROUNDING
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import takes, whole
 from mcframe.contracts.wording import wording
@@ -27,8 +28,6 @@ from mcframe.numerics.gaussian_bounds import (
     tangent_bound,
 )
 
-# How far from 1 probabilities may sum, and below 0 one may lie, by rounding alone.
-PROBABILITY_ROUNDING = 1e-12
 # From so many complete rows on, columns with one 1 a row are taken for one variable.
 LEAST_ONE_HOT_ROWS = 5
 # Up to so many classes sums and maxima over them go class by class, which numpy does faster than
@@ -165,8 +164,8 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         """sum_k p_k log p_k for probabilities p = gradient + e_y, else inf."""
         p, label_gradient = gradient.copy(), at_class(gradient, y)[..., None]
         np.put_along_axis(p, codes(y), label_gradient + 1.0, axis=-1)
-        inside = np.all(p >= -PROBABILITY_ROUNDING, axis=-1) & (
-            np.abs(gradient.sum(axis=-1)) <= PROBABILITY_ROUNDING
+        inside = np.all(p >= -SUM_ROUNDING, axis=-1) & (
+            np.abs(gradient.sum(axis=-1)) <= SUM_ROUNDING
         )
         p, short = np.clip(p, 0.0, 1.0), np.clip(label_gradient, -1.0, 0.0)
         terms = xlogy(p, p)
@@ -246,7 +245,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         NIPS Workshop on Approximate Bayesian Inference 2007). Of each observation the one with the
         larger expectation is given.
         """
-        mean = np.clip(mean, -1e150, 1e150)
+        mean = np.clip(mean, -LARGEST_MODERATE, LARGEST_MODERATE)
         bound = tangent_bound(*self.value_and_gradient(mean, y), mean, self.curvature)
         # By convex duality, with p for the probabilities at the mean, no alpha loses less.
         p = self.mean(mean)

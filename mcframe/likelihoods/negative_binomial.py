@@ -15,6 +15,7 @@ from mcframe.contracts.likelihood import (
     GaussianBound,
     TwiceDifferentiable,
 )
+from mcframe.contracts.rounding import TINY
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import moderate
 from mcframe.contracts.wording import wording
@@ -98,9 +99,8 @@ class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, 
         u, v = y + gradient, self.size - gradient
         inside = (u >= -1e-14 * np.maximum(1.0, y)) & (v >= -1e-14 * self.size)
         u, v = np.maximum(u, 0.0), np.maximum(v, 0.0)
-        least = np.finfo(np.float64).tiny
-        t = np.log(np.maximum(u, least)) - np.log(np.maximum(v, least))
-        # 0 log 0 is 0, and not the 1e-308 that stands in for it: a bound is compared with 0.
+        t = np.log(np.maximum(u, TINY)) - np.log(np.maximum(v, TINY))
+        # 0 log 0 is 0, and not the TINY that stands in for it: a bound is compared with 0.
         entropy = u * np.logaddexp(0.0, -t) + v * np.logaddexp(0.0, t)
         entropy = np.where((u > 0.0) & (v > 0.0), entropy, 0.0)
         return np.where(inside, -entropy - u * np.log(self.dispersion), np.inf)

@@ -13,8 +13,9 @@ from mcframe.contracts.likelihood import (
     Proximable,
     RealValueLoss,
 )
+from mcframe.contracts.rounding import LEAST_MODERATE, TINY
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import LEAST_MODERATE, satisfies
+from mcframe.contracts.validators import satisfies
 
 
 @stored
@@ -116,7 +117,7 @@ class Quantile(RealValueLoss, Proximable, Conjugate, Distribution, GaussianBound
         xi / 2``, as of a scale mixture of Gaussians (Kozumi and Kobayashi, J. Statist. Comput.
         Simul. 2011). The constant is ``log(q (1 - q)) - q (1 - q) xi``.
         """
-        xi = np.clip(np.hypot(mean - y, np.sqrt(variance)), LEAST_MODERATE, 1e300)
+        xi = np.clip(np.hypot(mean - y, np.sqrt(variance)), LEAST_MODERATE, 1.0 / TINY)
         spread = self.q * (1.0 - self.q)
         return y + (2.0 * self.q - 1.0) * xi, 0.5 / xi, np.log(spread) - spread * xi
 

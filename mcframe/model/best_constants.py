@@ -8,13 +8,9 @@ import scipy
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Conjugate, Likelihood, Parametric, fits_parameters
+from mcframe.contracts.limits import BISECTIONS
+from mcframe.contracts.rounding import SUM_ROUNDING
 from mcframe.model.transforms import ranges_of
-
-# Doublings of the distance at which a gradient of the other sign is searched, and halvings of
-# the interval between, which leave a millionth of a billionth of it.
-MAX_DOUBLINGS, BISECTIONS = 40, 50
-# Sums of gradients below this share of the weights count as 0 beside kinks.
-SLOPE_ROUNDING = 1e-12
 
 
 class ColumnSums(Protocol):
@@ -137,7 +133,7 @@ def best_constants(
 
     low, high = sums.starts()
     low[~np.isfinite(low)] = high[~np.isfinite(high)] = 0.0
-    for k in range(MAX_DOUBLINGS):
+    for k in range(BISECTIONS):
         too_high, too_low = gradients(low) > 0.0, gradients(high) < 0.0
         if not (too_high.any() or too_low.any()):
             break
@@ -163,7 +159,7 @@ def best_constants_of_entries(entries: AtConstants, ridge: float = 0.0) -> Array
     if likelihood.width == 1 and likelihood.smooth:
         return best_constants(likelihood, entries, entries.n_columns, ridge)
     if likelihood.width == 1:  # sums that are 0 up to rounding between two kinks
-        slopes = SLOPE_ROUNDING * entries.total()
+        slopes = SUM_ROUNDING * entries.total()
         ends = [
             best_constants(likelihood, entries, entries.n_columns, ridge, side * slopes)
             for side in (-1.0, 1.0)

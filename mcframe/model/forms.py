@@ -9,12 +9,14 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, class_offers
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.rounding import LEAST_MODERATE
 from mcframe.contracts.validators import (
     NotANumber,
     a_type,
     as_float,
     exact,
     floats_of,
+    listed,
     plain,
     reads_as_number,
 )
@@ -31,12 +33,8 @@ from mcframe.model.table import Table
 
 # Formats of sparse matrices that store whole blocks or diagonals, and their zeros with them.
 UNCLEAR_FORMATS = ("bsr", "dia")
-# How many offending entries a message shows.
-MAX_LISTED_ENTRIES = 3
 # Sums of squares of values up to this stay finite.
 LARGEST_VALUE = 1e140
-# Of data that are all smaller than this squares, and with them the objective, vanish.
-MIN_LARGEST_VALUE = 1e-150
 ALL_NUMBERS_REMEDY = (
     "Its text reads as numbers: convert it by pandas.to_numeric(column), or by array.astype(float)"
 )
@@ -220,7 +218,7 @@ def check_values(block: Block, table: Table) -> None:
             " Rescale the column, or use NaN if they stand for missing values"
         )
     largest = float(np.max(np.abs(table.values), initial=0.0, where=~np.isnan(table.values)))
-    if block.likelihood.location and 0.0 < largest < MIN_LARGEST_VALUE:
+    if block.likelihood.location and 0.0 < largest < LEAST_MODERATE:
         raise DataError(
             f"block {block.name!r}: no value is larger than {largest:g}; squares of such values"
             " vanish. Rescale the columns"
@@ -267,16 +265,13 @@ def check_scale(block: Block, scale: float, table: Table) -> None:
 
 def entries_of(table: Table, chosen: Any) -> str:
     """A few offending entries in words: value, column and row of each."""
-    where = np.flatnonzero(chosen)
-    described = [
-        f"value {exact(table.values[i])} in column {table.column_label(int(table.columns[i]))},"
-        f" row {table.row_label(int(table.rows[i]))}"
-        for i in where[:MAX_LISTED_ENTRIES]
-    ]
-    more = (
-        f" and {where.size - MAX_LISTED_ENTRIES} more" if where.size > MAX_LISTED_ENTRIES else ""
-    )
-    return "; ".join(described) + more
+
+    def described(i: int) -> str:
+        column = table.column_label(int(table.columns[i]))
+        row = table.row_label(int(table.rows[i]))
+        return f"value {exact(table.values[i])} in column {column}, row {row}"
+
+    return listed(np.flatnonzero(chosen), described, between="; ")
 
 
 def not_a_number(

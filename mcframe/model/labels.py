@@ -13,6 +13,7 @@ from mcframe.contracts.arrays import Array, IntArray, class_offers
 from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.limits import BATCH_ENTRIES
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
     REAL_KINDS,
@@ -22,6 +23,7 @@ from mcframe.contracts.validators import (
     floats_of,
     how_to_read,
     is_missing,
+    listed,
     plain,
 )
 
@@ -188,13 +190,8 @@ def frame_of(columns: dict[str, Any], library: str) -> Any:
     return nw.from_dict(columns, backend=library).to_native()
 
 
-# So many labels at a time stand in a list, whatever they came in: a list of 20 million texts
-# would take more memory than their codes.
-CHUNK_LABELS = 1_000_000
 # Kinds of arrays whose elements are distinguished by sorting: numbers and times.
 SORTED_KINDS = "iufmM"
-# How many labels a message shows.
-MAX_LISTED_LABELS = 3
 # Units of NumPy's times that are finer than those of Python's.
 FINER_THAN_MICROSECONDS = ("ns", "ps", "fs", "as")
 
@@ -355,8 +352,8 @@ def in_parts(sequence: Any) -> Iterator[tuple[list[Any], IntArray | None]]:
         codes, labels = sequence.to_native().factorize(use_na_sentinel=False)
         yield list(labels), codes
         return
-    for start in range(0, len(sequence), CHUNK_LABELS):
-        yield plain_list(sequence[start : start + CHUNK_LABELS]), None
+    for start in range(0, len(sequence), BATCH_ENTRIES):
+        yield plain_list(sequence[start : start + BATCH_ENTRIES]), None
 
 
 def by_appearance(numbers: Any) -> tuple[list[Any], IntArray]:
@@ -444,7 +441,4 @@ def in_words(label: Any) -> str:
 
 def some_in_words(labels: Any) -> str:
     """Return the first labels, and how many more there are."""
-    first = ", ".join(in_words(label) for label in labels[:MAX_LISTED_LABELS])
-    return first + (
-        f" and {len(labels) - MAX_LISTED_LABELS} more" if len(labels) > MAX_LISTED_LABELS else ""
-    )
+    return listed(labels, in_words)

@@ -12,6 +12,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, UnobservedWarning, warn_caller
 from mcframe.contracts.likelihood import Likelihood, Parametric
+from mcframe.contracts.rounding import TINY
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, Factored, Spectral, Sums, Term
 from mcframe.model.binding import (
@@ -42,8 +43,6 @@ from mcframe.storage.digest import digest_of
 DATA_ATTRIBUTES = attrgetter(
     "shape", "rows", "columns", "values", "weights", "offset", "has_implicit_cells", "original"
 )
-# The least weight of a ridge on effects.
-MIN_RIDGE_WEIGHT = 1e-300
 
 
 @stored
@@ -236,7 +235,7 @@ class Problem:
         """The weight of the ridge on a block's effects, in units of the objective."""
         weight = self.model.block(name).effects_weight
         # A weight that underflows still means a ridge, with which a block has an intercept.
-        return max(self.scale(name) * weight, MIN_RIDGE_WEIGHT) if weight else 0.0
+        return max(self.scale(name) * weight, TINY) if weight else 0.0
 
     def effects(self, name: str, effects: Mapping[str, Array]) -> Array:
         """A block's effects counted from 0, as they are reported.

@@ -11,24 +11,20 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import UnlabeledLoss
+from mcframe.contracts.limits import CACHED_NUMBERS, STORED_NUMBERS
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.kernels import add_columns_times, rows_times
 from mcframe.numerics.operators import LowRank, Operator
 from mcframe.numerics.unlabeled import ImplicitCells, ImplicitCellsAt
 from mcframe.runtime.machine import check_time, share, thread_count
 
-# Cells of a block, and cells whose losses are computed at a time, which stay in the cache.
-CELLS_PER_BLOCK, CELLS_PER_SLICE = 1_000_000, 32_768
+# Cells of a block.
+CELLS_PER_BLOCK = 1_000_000
 # Blocks of 64 bits that each thread of a pass holds at its peak, temporary ones included.
 PEAK_BLOCKS_PER_THREAD = 4
 # Results of so many blocks are held before they are added up in their order, fewer where that
 # takes more numbers.
 BLOCKS_PER_SUM, NUMBERS_PER_SUM = 16, 20_000_000
-# Up to so many cells the gradients at a point are held, in 32 bits: 0.5 GB. Beyond, each product
-# computes them anew.
-STORED_GRADIENT_CELLS = 125_000_000
-# Numbers in the Hessians of all rows of a factor: up to so many they are formed, in 0.4 GB.
-STORED_HESSIAN_NUMBERS = 50_000_000
 # Sums of a block's cells round by so many times what sums of few entries do.
 SUM_ROUNDING = 4.0
 # Differences of values are uncertain by so many units in the last place.
@@ -70,11 +66,9 @@ class Blockwise(ImplicitCells):
     def held_bytes(self) -> int:
         """Gradients in 32 bits, if held, of an iterate and of a certificate; Hessians; blocks."""
         blocks = thread_count() * PEAK_BLOCKS_PER_THREAD * 8 * min(CELLS_PER_BLOCK, self.n_read)
-        hessians = 8 * min(STORED_HESSIAN_NUMBERS, self.n_read * min(self.shape))
+        hessians = 8 * min(STORED_NUMBERS, self.n_read * min(self.shape))
         return (
-            blocks
-            + hessians
-            + (2 * 4 * self.n_read if self.n_read <= STORED_GRADIENT_CELLS else 0)
+            blocks + hessians + (2 * 4 * self.n_read if self.n_read <= 2 * STORED_NUMBERS else 0)
         )
 
     def at(self, latent: LowRank, z: Array) -> "BlockwiseAt":
@@ -139,10 +133,8 @@ class Blockwise(ImplicitCells):
             rows, places = self.blocks[block]
             np.matmul(latent.left[rows], right, out=buffers[0])
             first, second = (buffer.reshape(-1) for buffer in buffers)
-            for begin in range(0, first.size, CELLS_PER_SLICE):
-                fill(
-                    first[begin : begin + CELLS_PER_SLICE], second[begin : begin + CELLS_PER_SLICE]
-                )
+            for begin in range(0, first.size, CACHED_NUMBERS):
+                fill(first[begin : begin + CACHED_NUMBERS], second[begin : begin + CACHED_NUMBERS])
             first[places] = second[places] = 0.0
             return reduction(rows, places, buffers[1], buffers[0])
 
@@ -234,7 +226,7 @@ class BlockwiseAt(ImplicitCellsAt):
 
         Rounding moves a point of the dual a little: inside of its domain it is as good a one.
         """
-        if self.blockwise.n_read > STORED_GRADIENT_CELLS:
+        if self.blockwise.n_read > 2 * STORED_NUMBERS:
             return None
 
         def short(rows: slice, places: IntArray, losses: Array, gradients: Array) -> Array:
@@ -270,7 +262,7 @@ class BlockwiseAt(ImplicitCellsAt):
         if not by_rows:
             factor, other_factor = other_factor, factor
         scale = self.blockwise.scale
-        if factor.shape[0] * factor.shape[1] ** 2 > STORED_HESSIAN_NUMBERS:
+        if factor.shape[0] * factor.shape[1] ** 2 > STORED_NUMBERS:
             highest = scale * float(self.blockwise.loss.curvature)
             return (other_factor.T @ other_factor)[None], highest, highest
         upper = np.triu_indices(factor.shape[1])
@@ -312,8 +304,8 @@ class BlockwiseAt(ImplicitCellsAt):
 
         def conjugates(rows: slice, places: IntArray, out: Array, gradients: Array) -> Any:
             flat, values = gradients.reshape(-1), out.reshape(-1)
-            for first in range(0, flat.size, CELLS_PER_SLICE):
-                part = slice(first, first + CELLS_PER_SLICE)
+            for first in range(0, flat.size, CACHED_NUMBERS):
+                part = slice(first, first + CACHED_NUMBERS)
                 values[part] = loss.conjugate(share * flat[part].astype(np.float64, copy=False))
             values[places] = 0.0
             return float(np.sum(values)), float(np.sum(np.abs(values)))
@@ -326,8 +318,8 @@ def round_to_single(loss: UnlabeledLoss, gradients: Array) -> Array:
     """Gradients in 32 bits, those that leave their domain by it moved inwards."""
     short = gradients.astype(np.float32)
     flat = short.reshape(-1)
-    for first in range(0, flat.size, CELLS_PER_SLICE):
-        part = flat[first : first + CELLS_PER_SLICE]
+    for first in range(0, flat.size, CACHED_NUMBERS):
+        part = flat[first : first + CACHED_NUMBERS]
         near = loss.nearest_gradient(part.astype(np.float64))
         inwards = np.where(near > part, np.float32(np.inf), np.float32(-np.inf))
         part[:] = np.where(near == part, part, np.nextafter(part, inwards))

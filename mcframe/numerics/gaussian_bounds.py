@@ -7,10 +7,8 @@ from scipy.special import expit
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import ExpectedLogLikelihood
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.rounding import EPS, TINY
 
-# Within these limits xi / tanh(xi / 2) is finite, and the precision that it gives is above 0.
-LEAST_XI, LARGEST_XI = 1e-200, 1e300
 # A bisection of any bracket of floats ends within so many steps, and Newton's method well before.
 MOST_ROOT_STEPS = 1100
 
@@ -56,7 +54,7 @@ def expected_softplus(mean: Array, sd: Array) -> tuple[Array, Array, Array]:
 
 def size_of(mean: Array, sd: Array) -> Array:
     """The root mean square of a Gaussian variable, clipped where ``xi_over_tanh`` needs it."""
-    return np.clip(np.hypot(mean, sd), LEAST_XI, LARGEST_XI)
+    return np.clip(np.hypot(mean, sd), TINY, 1.0 / TINY)
 
 
 def xi_over_tanh(xi: Array) -> Array:

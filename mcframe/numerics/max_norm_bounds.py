@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask, Matrix, svd
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.rounding import EPS, RESULT_ROUNDING, TINY
 from mcframe.numerics.norms import spectral_bound
 from mcframe.numerics.operators import Dense, Operator, as_operator, stacked_gradient
 from mcframe.numerics.sampled import Sampled
@@ -184,7 +184,7 @@ def newton_step(
 def advance(positive: Array, move: Array) -> Array:
     """The point moved as far as it stays positive, at most by the whole move."""
     fastest = float(np.max(-move / positive))
-    return positive + min(1.0, 0.95 / max(fastest, 1e-300)) * move
+    return positive + min(1.0, 0.95 / max(fastest, TINY)) * move
 
 
 def factors_of(dense: Array) -> Array:
@@ -499,8 +499,6 @@ def row_and_column_sums(matrix: Operator) -> Array:
 
 # Interior-point steps, at most.
 INTERIOR_STEPS = 60
-# A bound by a norm is larger than the half sum by rounding.
-NORM_ROUNDING = 1.0 + 1e-9
 
 
 def interior_point(dual: Array, diagonal: Array, bound: float, aim: float = 0.0) -> Array:
@@ -538,7 +536,8 @@ def interior_point(dual: Array, diagonal: Array, bound: float, aim: float = 0.0)
         matrix = off_diagonal + np.diag(diagonal)
         distance, total = float(np.vdot(matrix, other)), float(np.sum(diagonal))
         # The optimum lies between the half sum less the distance and the half sum.
-        decided = aim > 0.0 and not 0.5 * total - distance <= aim < NORM_ROUNDING * 0.5 * total
+        highest = (1.0 + RESULT_ROUNDING) * 0.5 * total  # a bound by a norm is so exact
+        decided = aim > 0.0 and not 0.5 * total - distance <= aim < highest
         if distance <= GAP_TOLERANCE * total or decided:
             break
         inverse = np.linalg.inv(matrix)

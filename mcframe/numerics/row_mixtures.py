@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.limits import BATCH_NUMBERS
 from mcframe.contracts.rounding import EPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics.kernels import FAST_MATH
@@ -588,8 +589,6 @@ def add_f_sums(places, work, weights, f_sums):  # type: ignore[no-untyped-def]
                 f_sums[c, places[a], places[b]] += weights[c] * system[a, b]
 
 
-# Numbers in the arrays of one batch of rows.
-NUMBERS_PER_BATCH = 2_000_000
 # Rows with the same observed numbers are solved as one where there are so many of them.
 LEAST_ROWS_OF_PATTERN = 4
 
@@ -806,7 +805,7 @@ def rows_by_pattern(observed: Mask) -> Iterator[tuple[IntArray, IntArray]]:
     counts = np.count_nonzero(observed[others], axis=1)
     for m in np.unique(counts):
         rows_of_count = others[counts == m]
-        size = max(1, NUMBERS_PER_BATCH // int(m) ** 2)
+        size = max(1, BATCH_NUMBERS // int(m) ** 2)
         for first in range(0, rows_of_count.size, size):
             members = rows_of_count[first : first + size]
             yield members, np.nonzero(observed[members])[1].reshape(members.size, int(m))

@@ -7,6 +7,7 @@ import numpy as np
 import scipy
 
 from mcframe.contracts.arrays import Array, Mask
+from mcframe.contracts.rounding import TINY
 from mcframe.numerics.operators import Operator
 from mcframe.numerics.shrinkage import orthonormal
 from mcframe.runtime.machine import check_time
@@ -97,7 +98,7 @@ def cheapest_scales(shares: Array, needed: Array, linear: Array, quadratic: Arra
     # Where the first row begins to change.
     units = np.array(
         [
-            np.min((linear + quadratic * need) / np.maximum(share, 1e-300))
+            np.min((linear + quadratic * need) / np.maximum(share, TINY))
             for share, need in zip(shares.T, needed, strict=True)
         ]
     )

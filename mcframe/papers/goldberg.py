@@ -24,6 +24,7 @@ from mcframe.constraints import OnesColumn
 from mcframe.contracts.arrays import Array, singular_values, svd
 from mcframe.contracts.endings import Ending, Status
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.rounding import TINY
 from mcframe.fitting.fit_answer import Fit
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model, Problem
@@ -171,7 +172,7 @@ class FixedPoint:
                 self.step(mu, exact=change < LEAST_GRAM_CHANGE)
                 made += 1
                 now = self.evaluation.value + mu * self.nuclear
-                converged = abs(last - now) <= change * max(abs(now), np.finfo(float).tiny)
+                converged = abs(last - now) <= change * max(abs(now), TINY)
                 last = now
             effects = self.program.effects_by_block(self.biases)
             yield Stage(mu, self.iterate, effects, self.multiplier, made - before, converged)

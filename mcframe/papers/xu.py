@@ -15,6 +15,7 @@ from mcframe.calibration import Calibration
 from mcframe.compile import Program, SpectralPenalty
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.errors import ModelError
+from mcframe.contracts.rounding import SUM_ROUNDING, TINY
 from mcframe.contracts.solver import Solver
 from mcframe.contracts.term import Term
 from mcframe.contracts.validators import number, positive, read_only_matrix, refuse_where
@@ -30,8 +31,6 @@ from mcframe.regularizers.residual_nuclear_norm import BoundResidualNuclearNorm
 # A Gram matrix squares the condition number: it serves matrices whose singular values span less
 # than this, and leaves the factor exact to eps / 1e-8.
 LEAST_GRAM_RATIO = 1e-4
-# A singular value below this share of the largest one counts as 0.
-ZERO_SINGULAR_VALUE = 1e-12
 
 
 def coco(lambda_1: float = 1.0, lambda_2: float = 1.0, feature_weight: float = 0.01) -> Model:
@@ -286,7 +285,7 @@ def nuclear_subgradient(matrix: Array) -> tuple[float, Array]:
     eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
     if eigenvalues[0] <= LEAST_GRAM_RATIO**2 * eigenvalues[-1]:
         left, values, right = svd(matrix)
-        kept = values > ZERO_SINGULAR_VALUE * max(float(values[0]), np.finfo(float).tiny)
+        kept = values > SUM_ROUNDING * max(float(values[0]), TINY)
         return float(np.sum(values)), left[:, kept] @ right[kept]
     values = np.sqrt(eigenvalues)
     factor = tall @ ((vectors / values) @ vectors.T)

@@ -10,6 +10,7 @@ import numpy as np
 from mcframe.compile.factor_rows import FactorRows, NormalEquations, descended, penalties, rows_at
 from mcframe.compile.program import Evaluation, Iterate, Program
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import TINY
 from mcframe.partitions.executor import DeferredSum
 from mcframe.partitions.part import (
     ENTRIES,
@@ -97,7 +98,7 @@ class PartitionedRows:
             self.factor_rows,
             RowSharded(left),
             right,
-            change=lambda second_derivatives: np.maximum(second_derivatives, 1e-300),
+            change=lambda second_derivatives: np.maximum(second_derivatives, TINY),
         )
 
     def scaling_costs(self, gradient: Any) -> tuple[Any, Any]:

@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_info
 
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import BackendError, McframeError
+from mcframe.contracts.validators import listed
 from mcframe.runtime.machine import check_time
 from mcframe.runtime.progress import current
 from mcframe.runtime.work import in_bytes
@@ -245,8 +246,6 @@ NO_WORKER_SECONDS, IDLE_SECONDS = 60.0, 300.0
 MAX_WORKER_DEATHS, MAX_GATHER_ATTEMPTS = 20, 10
 # Seconds by which the clocks of this machine and of others may differ.
 CLOCK_SKEW_SECONDS = 60.0
-# How many of the tasks that are lost an error names.
-TASKS_SHOWN = 5
 # States of tasks on a worker in which something goes on: the work, or what it needs is on its way.
 BUSY_STATES = ("executing", "flight")
 
@@ -354,7 +353,7 @@ class Gathering:
             return BackendError(reason)
         cause = next(iter(errors.values()))
         names = sorted(map(partitions_of, errors))
-        shown = ", ".join(names[:TASKS_SHOWN]) + ", ..." * (len(names) > TASKS_SHOWN)
+        shown = listed(names)
         were = "were" if len(names) > 1 or "partitions" in shown else "was"
         description = f"{type(cause).__name__}: {str(cause).rstrip('.')}"
         reason = f"{shown} {were} lost in {self.doing}: {description}"

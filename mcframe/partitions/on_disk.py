@@ -18,7 +18,7 @@ import numpy.typing as npt
 from mcframe import __version__
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
-from mcframe.contracts.validators import suggests_options
+from mcframe.contracts.validators import listed, suggests_options
 from mcframe.model.labels import AxisLabels
 from mcframe.partitions.chunks import data_of, index_type
 from mcframe.partitions.partitioned_data import CountedPartitions
@@ -31,8 +31,6 @@ FOLDER_FORMAT = 3
 STAGING_FOLDER, LOCK_FILE = "mcframe-writing", "lock"
 # The errors of a full disk, a full quota and a limit of the size of files.
 DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# How many files that are not ours a message shows.
-FILES_SHOWN = 3
 
 
 @attrs.frozen
@@ -282,11 +280,9 @@ def check_folder(folder: Path, layout: FolderLayout, overwrite: bool) -> None:
         return
     foreign = sorted(file.name for file in folder.iterdir() if not layout.is_ours(file))
     if foreign:
-        shown = ", ".join(map(repr, foreign[:FILES_SHOWN]))
-        more = f" and {len(foreign) - FILES_SHOWN} more" if len(foreign) > FILES_SHOWN else ""
         raise DataError(
-            f"folder {str(folder)!r} holds {shown}{more}, not written by {layout.writer} and not"
-            " deleted by it either; give an empty folder or a new one"
+            f"folder {str(folder)!r} holds {listed(foreign, repr)}, not written by {layout.writer}"
+            " and not deleted by it either; give an empty folder or a new one"
         )
     if any(folder.iterdir()) and not overwrite:
         raise error_of_occupied_folder(folder, layout)

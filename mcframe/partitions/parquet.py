@@ -10,6 +10,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import IntArray
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.limits import BATCH_ENTRIES
 from mcframe.contracts.validators import Options, a_type, suggests_options
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.model import Observations
@@ -21,9 +22,6 @@ from mcframe.partitions.part import read_part
 from mcframe.partitions.partitioned_data import PartitionedData
 from mcframe.partitions.partitioned_problem import PartitionedProblem
 from mcframe.partitions.store import is_partitioned
-
-# Rows of a file that are in memory at a time.
-ROWS_PER_BATCH = 1 << 18
 
 
 @attrs.frozen
@@ -44,7 +42,7 @@ class ParquetTriples:
         for path in self.files:
             try:
                 for batch in open_parquet(path, self.columns).iter_batches(
-                    ROWS_PER_BATCH, columns=list(self.columns.values())
+                    BATCH_ENTRIES, columns=list(self.columns.values())
                 ):
                     yield {
                         what: numbers_of_column(path, name, batch.column(name))
@@ -150,8 +148,6 @@ def numbers_of_column(path: Path, name: str, column: Any) -> Any:
 
 
 CELLS_LAYOUT = FolderLayout("mcframe cells", "cells", "impute_to", "", r"part-\d+\.parquet")
-# The number of cells that are in memory at a time.
-CELLS_PER_WRITE = 1 << 18
 
 
 @suggests_options
@@ -292,7 +288,7 @@ def write_cells(
     table = read_values(fit.model.block(name), values)
     kinds = {"row": pa.int64(), "column": pa.int32(), "value": pa.float64()}
     schema = pa.schema(kinds | ({"observed": pa.bool_()} if with_observed else {}))
-    height = max(1, CELLS_PER_WRITE // n_columns)
+    height = max(1, BATCH_ENTRIES // n_columns)
     with pq.ParquetWriter(file, schema) as writer:
         for low in range(0, stop - start, height):
             high = min(low + height, stop - start)

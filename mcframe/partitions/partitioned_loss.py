@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from mcframe.compile.effects import MAX_PROJECTIONS
 from mcframe.compile.loss import BlockLossSummary, EntryLoss, FenchelConjugates, Loss, LossAt
 from mcframe.compile.program import Entries, Iterate
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Conjugate, Likelihood
+from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.rounding import EPS
 from mcframe.model import Layout
 from mcframe.numerics.operators import LowRank, Operator, Scales
@@ -448,7 +448,7 @@ class PartitionedLoss(Loss):
         a few rounds each.
         """
         inside = gradient.changed(projected_gradients, LOSS, gradient)
-        for _ in range(MAX_PROJECTIONS if any(map(needs_zero_sums, self.block_losses)) else 0):
+        for _ in range(MOST_STEPS if any(map(needs_zero_sums, self.block_losses)) else 0):
             pairs = zip(self.block_losses, self.sums_by_effect(inside), strict=True)
             freed = [
                 p.effects.conjugate_of_sums(*sums, 0.0)[0]

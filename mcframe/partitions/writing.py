@@ -12,6 +12,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, class_offers
 from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError, ModelError
+from mcframe.contracts.limits import BATCH_ENTRIES
 from mcframe.contracts.validators import Options, a_type, one_of, suggests_options, whole
 from mcframe.model.labels import code_labels, in_words
 from mcframe.partitions.chunks import MOST_COUNTED_ROWS, Chunk, chunks_of
@@ -35,8 +36,6 @@ duckdb: Any = Deferred("duckdb", "writing a table to a folder (mcframe[disk])")
 
 # What the engine has while it sorts; beyond that it goes on in files.
 SORT_MEMORY, SORT_THREADS = "128MB", 2
-# The number of entries that are passed on at a time.
-ENTRIES_PER_BATCH = 1 << 18
 
 
 @attrs.define
@@ -206,7 +205,7 @@ class EntryBuffer:
             chunk.columns.astype(np.int32),
             *(numbers[n] for n in self.fits_float32),
         ]
-        self.writer.write_table(pa.table(columns, schema=self.schema), ENTRIES_PER_BATCH)
+        self.writer.write_table(pa.table(columns, schema=self.schema), BATCH_ENTRIES)
 
     def partitions(self, cuts: IntArray, by_value: bool) -> Iterator[Any]:
         """Yield the sorted entries of each range of rows as an Arrow table.
@@ -244,7 +243,7 @@ class EntryBuffer:
             with pa.OSFile(str(self.path)) as file, duckdb.connect(config=settings) as engine:
                 engine.execute("SET enable_progress_bar = false")
                 entries = engine.from_arrow(pa.ipc.open_stream(file))
-                yield from entries.order(order).to_arrow_reader(ENTRIES_PER_BATCH)
+                yield from entries.order(order).to_arrow_reader(BATCH_ENTRIES)
         except (duckdb.IOException, duckdb.OutOfMemoryException) as error:
             raise OSError(errno.ENOSPC, str(error).partition("\n")[0]) from error
         except RuntimeError as error:

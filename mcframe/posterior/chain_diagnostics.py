@@ -5,6 +5,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.rounding import TINY
 from mcframe.contracts.stored_classes import stored
 
 # Chains agree where R-hat is below this (Vehtari et al. 2021).
@@ -92,7 +93,7 @@ class SamplerDiagnostics:
     @property
     def monte_carlo_error(self) -> float:
         """The largest standard error of a posterior mean, in posterior standard deviations."""
-        return 1.0 / float(np.sqrt(max(self.effective_draws, 1e-300)))
+        return 1.0 / float(np.sqrt(max(self.effective_draws, TINY)))
 
     @property
     def converged(self) -> bool:

@@ -39,6 +39,7 @@ from mcframe.contracts.likelihood import (
     Parametric,
     TwiceDifferentiable,
 )
+from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.gaussian_moves import densities_of_rows, draw_rows
@@ -56,8 +57,6 @@ from mcframe.posterior.observed import Observed
 LOG_SCALE_WIDTH = 2.0
 # The weight of the last sweep in the mean share of moves that are accepted.
 ACCEPTANCE_MEMORY = 0.02
-# Halvings of a bracket, after which a step is 0 up to rounding.
-MOST_SHRINKINGS = 200
 # The smallest curvature of a proposal, over that of the parabola that bounds the likelihood: far
 # from what was observed a loss is a line, and a Newton step would leave for infinity.
 LEAST_CURVATURE_RATIO = 0.3
@@ -228,7 +227,7 @@ def sliced(
     low = at - width * rng.random(at.shape)
     high = low + width
     moved = rng.uniform(low, high)
-    for _ in range(MOST_SHRINKINGS):
+    for _ in range(MOST_STEPS):
         outside = ~(log_density(moved) >= floor)
         if not outside.any():
             return moved

@@ -12,7 +12,7 @@ from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Mask, Pairs,
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import ValueKind, has_probabilities
 from mcframe.contracts.pictures import Pictured
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.rounding import EPS, SUM_ROUNDING
 from mcframe.contracts.validators import Options, RandomState, a_type
 from mcframe.fitting.prediction import Cells, check_size
 from mcframe.likelihoods import Bernoulli
@@ -42,8 +42,6 @@ LARGEST_OBSERVED_PROBABILITY = 0.995
 MISSINGNESS_FACTORS = 2
 # The values of blocks that have no intervals, and of those that have no sets.
 VALUES_THAT_LACK = {"interval": "labels or classes", "set": "numbers"}
-# By how much rounding may move sums of odds, relative to them.
-ODDS_ROUNDING = 1e-12
 
 
 @attrs.frozen(eq=False)
@@ -73,7 +71,7 @@ class WeightedScores:
         """
         sums = np.cumsum(self.odds)
         total = (sums[-1] if sums.size else 0.0) + odds
-        places = np.searchsorted(sums, level * total * (1.0 - ODDS_ROUNDING))
+        places = np.searchsorted(sums, level * total * (1.0 - SUM_ROUNDING))
         return np.append(self.values, np.inf)[places]
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.rounding import EPS, TINY
 from mcframe.contracts.sent import fresh_key
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
@@ -48,7 +48,6 @@ LEAST_NOISE_SHARE = 1e-10
 LEAST_PREDICTOR_NOISE = 1e-6
 # The prior of the variance of effects counts as much as so many effects.
 EFFECTS_PRIOR_COUNT = 2.0
-LEAST_SQUARES = 1e-300
 # A factor fades if its posterior variances in columns are more than 1 less this share of its prior
 # variance. Its precision is multiplied by the step after a sweep that raises the bound by less
 # than SLOW_RISE for each entry.
@@ -320,7 +319,7 @@ def best_priors(
     factors = priors.factors
     if priors.weight is None:
         squares = np.square(columns.means) + columns.variances
-        factors = n_columns / np.maximum(np.sum(squares[:, :k], axis=0), LEAST_SQUARES)
+        factors = n_columns / np.maximum(np.sum(squares[:, :k], axis=0), TINY)
     of_rows = sums.outer_products[np.diag(loops.unpacking(design.width))]
     row_effects, biases = np.array(priors.row_effects), np.array(priors.biases)
     bias_means = np.array(priors.bias_means)

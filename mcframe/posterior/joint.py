@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows
 from mcframe.posterior.engine import SingleDistribution
@@ -16,8 +17,6 @@ from mcframe.posterior.variational_em import extrapolated_em
 # The noise variance of a Gaussian block that does not declare it, over the variance of the
 # column's values. It is fixed, since an estimated covariance and noise cannot be identified both.
 NOISE_SHARE = 0.001
-# Steps in which the bounds and the rows are found given each other, at most, for new rows.
-MOST_ROUNDS = 100
 
 
 @stored
@@ -58,7 +57,7 @@ class JointPosterior(SingleDistribution):
         """The posterior of new rows with these entries."""
         moments: tuple[Array, Array] | None = None
         last_means: Array | float = np.inf
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MOST_STEPS):
             dense = dense_observations(observed, self.noise, moments)
             rows = self.rows.condition(dense.values, dense.precisions)
             moments = rows.moments()

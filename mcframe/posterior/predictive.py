@@ -19,7 +19,8 @@ from mcframe.contracts.likelihood import (
     ValueKind,
     has_probabilities,
 )
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.limits import BISECTIONS
+from mcframe.contracts.rounding import EPS, TINY
 from mcframe.likelihoods.cumulative import LARGEST_EXPONENT
 from mcframe.model import Problem
 from mcframe.model.table import Table
@@ -35,9 +36,6 @@ QUADRATURE_NODES, SOBOL_POINTS = 24, 256
 WIDE_SPREAD, NODE_RANGE, MOST_NODES = 2.0, 8.5, 500
 # Levels of the quantiles by which a distribution is represented where units are ranks.
 QUANTILE_LEVELS = (np.arange(16.0) + 0.5) / 16.0
-# The most bisections of the interval in which a quantile is searched.
-QUANTILE_STEPS = 80
-LEAST_POSITIVE = np.finfo(float).tiny
 
 
 def normal_nodes(count: int) -> tuple[Array, Array]:
@@ -307,12 +305,12 @@ class Predictive:
             return self.to_data_units(low)
         whole, positive = self.likelihood.whole, self.likelihood.limits[0] >= 0.0
         low = low - 1.0 if whole else low
-        for _ in range(QUANTILE_STEPS):
+        for _ in range(BISECTIONS):
             with np.errstate(invalid="ignore"):  # of two infinite ends
                 centre = low + 0.5 * (high - low)
             if positive:  # over orders of magnitude
-                logs = np.log(np.maximum(low, 0.1 if whole else LEAST_POSITIVE)) + np.log(
-                    np.maximum(high, LEAST_POSITIVE)
+                logs = np.log(np.maximum(low, 0.1 if whole else TINY)) + np.log(
+                    np.maximum(high, TINY)
                 )
                 centre = np.where(high > 2.0 * low, np.exp(0.5 * logs), centre)
             if whole:

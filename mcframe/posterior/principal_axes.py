@@ -7,7 +7,8 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, InFormOfData, svd
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.limits import BATCH_NUMBERS
+from mcframe.contracts.rounding import EPS, TINY
 from mcframe.model import Problem
 from mcframe.model.table import Table
 from mcframe.posterior.engine import Engine
@@ -19,8 +20,6 @@ from mcframe.posterior.sampling import SampledFactors
 
 # Axes whose singular values are at most this share of the largest are those of removed factors.
 NEGLIGIBLE_AXIS = 1e-6
-# Numbers in the arrays of the rows that are worked on at a time.
-NUMBERS_PER_BATCH = 4_000_000
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -106,7 +105,7 @@ def factors_of(engine: Engine, problem: Problem, tables: Mapping[str, Table]) ->
         labelled(score_sds, index),
         of_columns(signs * loadings),
         of_columns(loading_sds),
-        squares[order] / max(float(np.sum(squares)), np.finfo(float).tiny),
+        squares[order] / max(float(np.sum(squares)), TINY),
     )
 
 
@@ -146,7 +145,7 @@ def axes_of_rows(posterior: RowsPosterior) -> AxisMoments:
     loadings = axes * np.sqrt(values)
     n, r = len(table.values), values.size
     scores, sds = np.empty((n, r)), np.empty((n, r))
-    size = max(NUMBERS_PER_BATCH // max(r * r, 1), 1)
+    size = max(BATCH_NUMBERS // max(r * r, 1), 1)
     for start in range(0, n, size):
         batch = slice(start, start + size)
         weighted = table.precisions[batch, :, None] * loadings

@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.posterior.factor_state import ROWS_PER_CHUNK, FactorState, Gaussians, gaussians_given
@@ -24,7 +25,7 @@ MOST_SUM_PARTS, LEAST_MULTIPLICATIONS = 8, 2_000_000
 # Rounds in which rows and the bounds of their entries are found given each other, at most, where
 # bounds of an earlier sweep are not known; and the change of the means, over their size, that ends
 # them.
-MOST_ROUNDS, MEAN_TOLERANCE = 100, 1e-8
+MEAN_TOLERANCE = 1e-8
 
 
 @attrs.frozen(eq=False)
@@ -259,7 +260,7 @@ class RowPass:
         Both together maximise the same bound.
         """
         last_means: Array | float = np.inf
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MOST_STEPS):
             check_time()
             gaussians = self.gaussians(first, last)
             self.refresh(first, last, gaussians)

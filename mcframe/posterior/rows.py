@@ -18,6 +18,8 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp, ndtri, stdtrit
 
 from mcframe.contracts.arrays import Array, IntArray
+from mcframe.contracts.limits import BATCH_NUMBERS
+from mcframe.contracts.rounding import TINY
 from mcframe.contracts.stored_classes import stored
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import Held, HeldOut
@@ -87,7 +89,7 @@ class RowsPrior:
         """
         weights = moments.weights
         counts = self.mean_rows + weights
-        shifts = moments.shifts / np.maximum(weights, np.finfo(float).tiny)[:, None]
+        shifts = moments.shifts / np.maximum(weights, TINY)[:, None]
         from_prior = means + shifts - self.mean
         scatters = moments.scatters - weights[:, None, None] * outer(shifts)
         scatters += (self.mean_rows * weights / counts)[:, None, None] * outer(from_prior)
@@ -240,9 +242,6 @@ TRIAL_TOL_RATIO = 10.0
 INITIAL_PRIOR_ROWS = 10.0
 # Tables with more numbers are begun with some of their rows, drawn at random.
 SUBSAMPLE_NUMBERS = 200_000
-# The distributions of up to so many numbers are computed at once and cached: a table asks for
-# those of one column after the other.
-MOST_CACHED_NUMBERS = 4_000_000
 
 
 ParametersT = TypeVar("ParametersT", RowsParameters, WideParameters)
@@ -334,7 +333,7 @@ class RowsPosterior:
         """
         distinct, places = np.unique(np.asarray(rows, dtype=np.intp), return_inverse=True)
         table, count = self.table.values, len(self.components.means)
-        if 2 * distinct.size > len(table) or count * table.size <= MOST_CACHED_NUMBERS:
+        if 2 * distinct.size > len(table) or count * table.size <= BATCH_NUMBERS:
             cells, places = self.cells, np.asarray(rows, dtype=np.intp)
         else:
             cells = self.adjusted(self.components.conditionals(self.table.take(distinct)))

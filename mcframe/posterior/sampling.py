@@ -15,6 +15,7 @@ from scipy.special import ndtri
 from mcframe.backends.backend import Budget
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.endings import Ending, Status, StopReason
+from mcframe.contracts.limits import BATCH_NUMBERS, STORED_NUMBERS
 from mcframe.contracts.stored_classes import stored
 from mcframe.posterior.chain_diagnostics import SamplerDiagnostics, effective_sizes, r_hats
 from mcframe.posterior.chains import ChainPriors, FactorChains
@@ -39,12 +40,10 @@ SAMPLER_SWEEPS = 20_000
 FEWEST_SWEEPS = 6
 # Numbers of z whose draws are watched, and columns whose noise is.
 WATCHED_CELLS, WATCHED_COLUMNS = 100, 20
-# Draws that are kept, and numbers in all of them.
-MOST_DRAWS, FEWEST_DRAWS, MOST_DRAWN_NUMBERS = 1000, 80, 50_000_000
+# Draws that are kept.
+MOST_DRAWS, FEWEST_DRAWS = 1000, 80
 # Steps in which new rows are drawn given each draw of the columns.
 STEPS_OF_NEW_ROWS = 30
-# Numbers of z of new rows, over all draws, that are worked on at a time.
-NUMBERS_OF_NEW_ROWS = 2_000_000
 
 
 @stored
@@ -165,7 +164,7 @@ class SampledFactors(SingleDistribution):
         rng = np.random.default_rng(0)
         n_rows, width = observed.shape[0], self.design.width
         rows = np.empty((self.n_draws, n_rows, width))
-        step = max(NUMBERS_OF_NEW_ROWS // max(observed.n_numbers, n_rows), 1)
+        step = max(BATCH_NUMBERS // max(observed.n_numbers, n_rows), 1)
         for first in range(0, self.n_draws, step):
             draws = np.arange(first, min(first + step, self.n_draws))
             begin = np.repeat(self.design.row_fixed_values, draws.size * n_rows, axis=0)
@@ -270,7 +269,7 @@ def sample_factors(
     rng, began = np.random.default_rng((seed, 1)), time.perf_counter()
     chains = FactorChains.begin(posterior, CHAINS, rng)
     size = sum(array.size for array in chains.numbers)
-    most = int(np.clip(MOST_DRAWN_NUMBERS * CHAINS / max(size, 1), FEWEST_DRAWS, MOST_DRAWS))
+    most = int(np.clip(STORED_NUMBERS * CHAINS / max(size, 1), FEWEST_DRAWS, MOST_DRAWS))
     watch, kept = Watch.of(posterior.observed, rng), KeptDraws(most // CHAINS)
     ending, next_look, sweep, judged = None, FIRST_LOOK, 0, None
     most_sweeps = max(budget.max_iter, FEWEST_SWEEPS)

@@ -9,15 +9,13 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError
+from mcframe.contracts.rounding import RESULT_ROUNDING
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import IncompleteRows, RowMixture
 from mcframe.runtime.progress import current
 
 # How many times longer an extrapolation is than the last one, until one lowers the evidence.
 EXTRAPOLATION_GROWTH = 1.2
-# How far rounding may lower the evidence of Gaussian rows, as a share of the sum of the absolute
-# values of its parts.
-EVIDENCE_ROUNDING = 1e-9
 
 
 class RowExpectation(Protocol):
@@ -191,7 +189,7 @@ def variational_em(
     while True:
         parameters, rows = next(steps)
         before = history[-1] if history else -np.inf
-        check_rise(before, rows.evidence, EVIDENCE_ROUNDING * (rows.size + table.values.size))
+        check_rise(before, rows.evidence, RESULT_ROUNDING * (rows.size + table.values.size))
         history.append(rows.evidence)
         rise = rows.evidence - before
         share = current().fall(rise, least_rise)

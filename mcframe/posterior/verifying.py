@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import BackendError
+from mcframe.contracts.rounding import TINY
 from mcframe.contracts.validators import Options, RandomState, suggests_options, whole
 from mcframe.model import Model
 from mcframe.posterior.answer import Posterior, posterior
@@ -22,6 +23,7 @@ from mcframe.posterior.chains import FactorChains
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.predictive import Predictive, latent_positions, predictive_at
 from mcframe.posterior.row_pass import PosteriorRows
+from mcframe.posterior.sampling import CHAINS
 from mcframe.runtime.progress import current, stage
 
 
@@ -67,8 +69,8 @@ def gibbs_draws(
     return np.asarray(draws + posterior.observed.centres[columns])
 
 
-# Chains, half of which begin at the prior, and the most numbers of z that are compared.
-CHAINS, MOST_COMPARED_NUMBERS = 8, 2000
+# The most numbers of z that are compared. Half of the chains begin at the prior.
+MOST_COMPARED_NUMBERS = 2000
 # New observations of a cell at which densities are compared, and draws of z for each density.
 OBSERVATIONS_PER_CELL, DRAWS_PER_DENSITY = 32, 512
 
@@ -114,12 +116,12 @@ class CellComparison:
     @property
     def distances(self) -> Array:
         """|difference of means| / exact sd."""
-        return np.abs(self.means - self.exact_means) / np.maximum(self.exact_sds, 1e-300)
+        return np.abs(self.means - self.exact_means) / np.maximum(self.exact_sds, TINY)
 
     @property
     def variance_factors(self) -> Array:
         """Variational variances over exact ones: below 1 where the posterior is too sure."""
-        return np.square(self.sds / np.maximum(self.exact_sds, 1e-300))
+        return np.square(self.sds / np.maximum(self.exact_sds, TINY))
 
     @property
     def lost(self) -> float:
@@ -300,7 +302,7 @@ def compare_block(
         exact_means=mean,
         exact_sds=sd,
         mean_errors=sd / np.sqrt(sizes),
-        sd_errors=square_errors / np.maximum(2.0 * sd, 1e-300),
+        sd_errors=square_errors / np.maximum(2.0 * sd, TINY),
         sizes=sizes,
         log_densities=approximate.mean(axis=0),
         exact_log_densities=exact.mean(axis=0),

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import DataError, ModelError
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.rounding import EPS, RESULT_ROUNDING
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows, Prox, Regularizer, RowQuadratic, SmoothTerm
 from mcframe.contracts.validators import is_word, number, positive, read_only_matrix, refuse_where
@@ -17,8 +17,6 @@ from mcframe.numerics.row_squares import RowSquares
 
 # Entries across the diagonal may differ by this share of the product of the standard deviations.
 SYMMETRY_TOLERANCE = 1e-8
-# A computed norm of an inverse times this is an upper bound in spite of rounding.
-INVERSE_NORM_ROUNDING = 1.0 + 1e-9
 
 
 @stored
@@ -185,7 +183,7 @@ class GaussianRows(Regularizer, Prox, SmoothTerm, RowQuadratic, PriorOfRows):
     def curvature(self) -> float:
         """weight over the smallest eigenvalue of the covariance, or a bound close above."""
         inverse = self.squares.inverse / self.squares.spreads
-        return INVERSE_NORM_ROUNDING * float(np.linalg.norm(inverse, 2)) ** 2
+        return (1.0 + RESULT_ROUNDING) * float(np.linalg.norm(inverse, 2)) ** 2
 
     def prox(self, latent: Array, step: float) -> tuple[Array, float]:
         """1 mean' + (Z - 1 mean') (covariance + step weight I)^-1 covariance."""

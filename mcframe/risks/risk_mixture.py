@@ -18,7 +18,7 @@ from mcframe.contracts.likelihood import (
     ValueKind,
     recession_of,
 )
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.rounding import EPS, RESULT_ROUNDING
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
     as_given,
@@ -67,7 +67,6 @@ def why_not_convex(pu: float, missing_rate: float | None, likelihood: Likelihood
     )
 
 
-SUM_TOLERANCE = 1e-9
 IS_RATE = satisfies(
     lambda rate: 0.0 <= rate < 1.0, "0 <= missing_rate < 1 is needed; leave it out to estimate it"
 )
@@ -259,7 +258,7 @@ class RiskMixture(Likelihood, BoundBySums, Conjugate, TwiceDifferentiable):
 
     def __attrs_post_init__(self) -> None:
         total = self.pn + self.pu + self.nu
-        if abs(total - 1.0) > SUM_TOLERANCE:
+        if abs(total - 1.0) > RESULT_ROUNDING:
             raise ModelError(
                 f"RiskMixture: pn={self.pn!r}, pu={self.pu!r} and nu={self.nu!r} sum to {total!r};"
                 " their sum must be 1"

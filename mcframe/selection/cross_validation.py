@@ -24,6 +24,7 @@ from mcframe.contracts.errors import (
     warn_caller,
 )
 from mcframe.contracts.former import CROSS_VALIDATE
+from mcframe.contracts.rounding import RESULT_ROUNDING
 from mcframe.contracts.validators import (
     Options,
     RandomState,
@@ -45,8 +46,6 @@ from mcframe.selection.weight_max import chosen_place
 from mcframe.storage.archive import Archive
 from mcframe.storage.digest import digest_of
 
-# The relative amount by which the middle weight of a grid may lie above its geometric mean.
-MIDDLE_WEIGHT_ROUNDING = 1e-9
 # A function of (model, data, weights) that gives a fit for each of the descending weights.
 PathOf = Callable[[Model, Mapping[str, Any], Array], Iterable[Any]]
 # Scores (n_criteria, n_fits, n_folds) of the paths of a model on some folds, large weights first;
@@ -478,7 +477,7 @@ def end_of_path(weights: Array, scores: Array, patience: int) -> int | None:
     than one standard error of the differences, fold by fold: differences between folds cancel
     there. A weight with NaN is neither better nor worse.
     """
-    halfway = float(np.prod(np.sqrt(weights[[0, -1]]))) * (1.0 + MIDDLE_WEIGHT_ROUNDING)
+    halfway = float(np.prod(np.sqrt(weights[[0, -1]]))) * (1.0 + RESULT_ROUNDING)
     first_mean, best_scores, n_worse = np.nan, None, 0
     for k, fold_scores in enumerate(scores):
         mean = float(np.mean(fold_scores))

@@ -14,6 +14,7 @@ from mcframe.compile import BlockTerm, CompiledProblem, Program
 from mcframe.compile.loss import BlockEffects
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError, NoInfluence
+from mcframe.contracts.limits import BISECTIONS
 from mcframe.contracts.term import (
     Composed,
     Constraint,
@@ -47,8 +48,6 @@ DIRECTION_ROUNDING = 1e-10
 STEPS_PER_CHECK, MOST_CHECKS, FINAL_GRADIENT = 10, 30, 1e-8
 # The relative accuracy of the weight, and the weight that counts as 0 relative to the gradients.
 WEIGHT_ACCURACY, ZERO_WEIGHT = 1e-6, 1e-6
-# The largest number of times that the bracket of the weight is doubled.
-MOST_DOUBLINGS = 60
 
 
 @suggests_options
@@ -413,7 +412,7 @@ class Intercepts:
         high = self.size
         if high == 0.0:
             return 0.0
-        for _ in range(MOST_DOUBLINGS):
+        for _ in range(BISECTIONS):
             if excess(high) < 0.0:
                 break
             high *= 2.0

@@ -11,7 +11,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import DataError, warn_caller
-from mcframe.contracts.validators import Options, plain
+from mcframe.contracts.validators import Options, listed, plain
 from mcframe.fitting.fit_answer import new_rows
 from mcframe.posterior.answer import Posterior
 from mcframe.tables.coding import Choice, Dates, Numbers
@@ -32,7 +32,7 @@ from mcframe.tables.declared_column import (
     refuse_numbers,
     what,
 )
-from mcframe.tables.gaps import listed, meant_column
+from mcframe.tables.gaps import meant_column
 from mcframe.tables.native_tables import with_columns
 
 # What the values of a column are, by its form; categories have a list of their own.

@@ -12,6 +12,8 @@ from scipy.special import softmax, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import ValueKind
+from mcframe.contracts.limits import BISECTIONS, MOST_STEPS
+from mcframe.contracts.rounding import RESULT_ROUNDING, SUM_ROUNDING, TINY
 from mcframe.contracts.stored_classes import stored
 from mcframe.posterior.answer import Posterior
 from mcframe.runtime.machine import limits_blas
@@ -21,7 +23,7 @@ DAY_MICROSECONDS = 86_400e6
 # The log loss of a code is that of at least this probability.
 LEAST_PROBABILITY = 1e-4
 # Probabilities nearer to 0 and 1 than this are rounded to these.
-PROBABILITY_LIMITS = (1e-300, 1.0 - np.finfo(float).epsneg)
+PROBABILITY_LIMITS = (TINY, 1.0 - np.finfo(float).epsneg)
 # Squares of numbers in this range, and of their differences, neither overflow nor vanish.
 EXACT_SQUARES_RANGE = (1e-100, 1e100)
 EPOCH = dt.datetime(1970, 1, 1)
@@ -270,7 +272,7 @@ class Counts(Numbers):
 
     def losses(self, answer: Array, codes: Array) -> Array:
         """Half the deviance, above 0 at means that are kept off 0, and 0 at a mean of 0."""
-        mean = np.maximum(answer, np.finfo(float).tiny)
+        mean = np.maximum(answer, TINY)
         excess = np.maximum(answer, 0.0) - codes  # 0 where 0 is answered of 0
         return np.asarray(xlogy(codes, codes / mean) + excess)
 
@@ -432,16 +434,10 @@ LARGEST_SLOPE = 150.0
 # The standard deviation of the Gaussian priors of the slope, relative to ``PRIOR_SLOPE``, and of
 # each offset.
 PRIOR_DEVIATION = 1.0
-# Newton's method ends when a step promises to lower the loss by less than this share of it, and at
-# the latest after so many steps; so many times a step is halved.
-SLOPE_TOLERANCE, MOST_SLOPE_STEPS, MOST_SLOPE_HALVINGS = 1e-11, 100, 30
 # The limits of the unexplained share of a variance, and the smallest variance of the classes of a
 # discriminant, for entries of which more is explained than of held-out ones.
 # Of labels under mixtures in 11 simulated tables, 0.2 lost 3 % less than 0.01 and 0.05.
 LEAST_UNEXPLAINED_SHARE, MOST_UNEXPLAINED_SHARE, LEAST_CLASS_VARIANCE = 0.2, 0.99, 0.5
-# A relative margin, so that rounding does not change which value is the best, and the distance at
-# which a slope counts as at its bound.
-ROUNDING_MARGIN = 1e-9
 # The ridge that is added to the variances of a discriminant, as a share of their mean.
 DISCRIMINANT_RIDGE = 0.05
 
@@ -567,7 +563,7 @@ class Indicator(Choice):
         with np.errstate(invalid="ignore", divide="ignore"):
             parts = np.where(at_p < 0.0, at_shares / (at_shares - at_p), 1.0)
         share_of_p = np.min(np.clip(parts, 0.0, 1.0), axis=1, keepdims=True)
-        share_of_p = np.where(share_of_p < 1.0, (1.0 - ROUNDING_MARGIN) * share_of_p, 1.0)
+        share_of_p = np.where(share_of_p < 1.0, (1.0 - RESULT_ROUNDING) * share_of_p, 1.0)
         return share_of_p * p + (1.0 - share_of_p) * shares
 
     def margins(self, p: Array, place: int) -> Array:
@@ -640,7 +636,7 @@ class Discriminant:
             residuals[members] = differences - relative[members][:, None] * centres[k]
         within = residuals.T @ residuals / np.sum(relative)
         # The K columns add up to 1, so that there is no variance in one direction.
-        ridge = max(DISCRIMINANT_RIDGE * float(np.trace(within)) / n_classes, np.finfo(float).tiny)
+        ridge = max(DISCRIMINANT_RIDGE * float(np.trace(within)) / n_classes, TINY)
         half = np.linalg.inv(np.linalg.cholesky(within + ridge * np.eye(n_classes)))
         shares = counts / np.sum(counts)
         between = half @ (shares * centres.T) @ centres @ half.T
@@ -798,17 +794,17 @@ def most_likely(
         hessian[1:, 1:] += np.diag(offset_factors @ weighted) - weighted.T @ weighted
         step = -np.linalg.solve(hessian, gradient)
         ratio = min(max(unknowns[0] + step[0], 0.0), largest_ratio)
-        if abs(ratio - unknowns[0]) <= ROUNDING_MARGIN:  # the slope stays at its bound
+        if abs(ratio - unknowns[0]) <= RESULT_ROUNDING:  # the slope stays at its bound
             step[0], step[1:] = 0.0, -np.linalg.solve(hessian[1:, 1:], gradient[1:])
             return step, -float(gradient @ step)
         return step * ((ratio - unknowns[0]) / step[0]), -float(gradient @ step)
 
     unknowns, (value, p) = prior_mean, loss(prior_mean)
-    for _ in range(MOST_SLOPE_STEPS):
+    for _ in range(MOST_STEPS):
         step, decrease = newton_step(unknowns, p)
-        if not decrease > SLOPE_TOLERANCE * (1.0 + abs(value)):
+        if not decrease > SUM_ROUNDING * (1.0 + abs(value)):
             break
-        for halvings in range(MOST_SLOPE_HALVINGS):
+        for halvings in range(BISECTIONS):
             candidate = unknowns + 0.5**halvings * step
             candidate_value, candidate_p = loss(candidate)
             if candidate_value < value:

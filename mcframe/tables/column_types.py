@@ -10,7 +10,7 @@ import numpy as np
 
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
-from mcframe.contracts.validators import a_type, counted, instead_of_class, is_word, plain
+from mcframe.contracts.validators import a_type, counted, instead_of_class, is_word, listed, plain
 from mcframe.contracts.wording import wording
 from mcframe.model.long_lists import list_of_entries
 from mcframe.tables.coding import Choice
@@ -32,7 +32,6 @@ from mcframe.tables.gaps import (
     gaps_of,
     is_phrase,
     is_sign,
-    listed,
     meant_column,
     stand_for_gaps,
     warn_of_suspects,

@@ -17,6 +17,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, IntArray, Mask, class_offers
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood
+from mcframe.contracts.limits import MOST_LISTED
 from mcframe.contracts.row_stores import refuse_stores
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
@@ -24,6 +25,7 @@ from mcframe.contracts.validators import (
     as_float,
     exact,
     is_missing,
+    listed,
     plain,
 )
 from mcframe.contracts.wording import wording
@@ -39,7 +41,6 @@ from mcframe.tables.gaps import (
     codes_among,
     is_sign,
     is_word_of_missing,
-    listed,
     number_in,
     numbers_are_gaps,
     stand_for_gaps,
@@ -623,9 +624,7 @@ class TextNumbers(Column):
         """The most frequent texts among some, with their counts."""
         texts = Counter(self.cells[row] for row in np.flatnonzero(chosen))
         texts.pop(None, None)
-        return listed(
-            [f"{text!r} ({times}x)" for text, times in texts.most_common()], MOST_TEXTS_NAMED
-        )
+        return listed([f"{text!r} ({times}x)" for text, times in texts.most_common()])
 
     @property
     def obstacles(self) -> tuple[str, ...]:
@@ -643,7 +642,7 @@ class TextNumbers(Column):
             n_numbers + n_texts
         ):
             return ()
-        return tuple(text for text, _ in texts.most_common(MOST_TEXTS_NAMED))
+        return tuple(text for text, _ in texts.most_common(MOST_LISTED))
 
     @property
     def unread(self) -> Mask:
@@ -657,8 +656,6 @@ class TextNumbers(Column):
         return f"{share:.0%} of its values are numbers, but not {self.counted(self.unread)}"
 
 
-# The number of texts that a message names.
-MOST_TEXTS_NAMED = 5
 # A column of text counts as mostly numbers from the first share of numbers on, or from the second
 # one if its other values are words for missing ones or limits of detection. It needs so many
 # numbers.

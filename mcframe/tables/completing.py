@@ -11,6 +11,7 @@ from mcframe.contracts.likelihood import Likelihood
 from mcframe.contracts.validators import (
     Options,
     RandomState,
+    listed,
     plain,
     suggests_options,
 )
@@ -25,7 +26,7 @@ from mcframe.tables.declared_column import (
     columns_set_aside,
     warn_of_columns_set_aside,
 )
-from mcframe.tables.gaps import Missing, listed
+from mcframe.tables.gaps import Missing
 from mcframe.tables.pipeline import complete_by_posterior
 
 # The warning about columns that are in no block.

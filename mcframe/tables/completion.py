@@ -13,9 +13,10 @@ import scipy
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.errors import ModelError, NoSuchAnswer
 from mcframe.contracts.frames import Frame, NewFrame
+from mcframe.contracts.rounding import TINY
 from mcframe.contracts.showing import card, percent, remarks, table_as_html, table_as_text
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import Options, RandomState, counted, plain
+from mcframe.contracts.validators import Options, RandomState, counted, listed, plain
 from mcframe.fitting.base_answer import Answer
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model.transforms import AffineUnits
@@ -37,7 +38,6 @@ from mcframe.tables.declared_column import (
     data_of,
     members_of,
 )
-from mcframe.tables.gaps import listed
 from mcframe.tables.native_tables import like_frame
 from mcframe.tables.number_tables import standard_units
 from mcframe.tables.rows_choice import RowsChoice
@@ -611,7 +611,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
                 expected = column.coding.expected_errors(self.probabilities[column.name])
                 row["sd"] = float(np.mean(expected))
             elif column.name in sds:
-                largest = max(float(np.max(sds[column.name])), np.finfo(float).tiny)
+                largest = max(float(np.max(sds[column.name])), TINY)
                 shares = sds[column.name] / largest  # squares of sds may overflow
                 row["sd"] = largest * float(np.sqrt(np.mean(np.square(shares))))
             if scores is not None:

@@ -15,7 +15,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import DataError, warn_caller
 from mcframe.contracts.likelihood import Likelihood, ValueKind, fits_parameters
 from mcframe.contracts.stored_classes import stored
-from mcframe.contracts.validators import counted, exact, plain
+from mcframe.contracts.validators import counted, exact, listed, plain
 from mcframe.contracts.wording import wording
 from mcframe.likelihoods import Bernoulli, Gaussian, Multinomial, Ordinal, Poisson
 from mcframe.model import Block
@@ -45,7 +45,7 @@ from mcframe.tables.columns import (
     TextNumbers,
     with_comma,
 )
-from mcframe.tables.gaps import LONGEST_SCALE, listed
+from mcframe.tables.gaps import LONGEST_SCALE
 
 
 @stored

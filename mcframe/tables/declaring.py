@@ -8,7 +8,7 @@ import attrs
 
 from mcframe.contracts.errors import ModelError, NoInfluence, UnobservedWarning
 from mcframe.contracts.frames import Frame
-from mcframe.contracts.validators import as_given, plain, suggests_options
+from mcframe.contracts.validators import as_given, listed, plain, suggests_options
 from mcframe.model import Model
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection.weight_max import weight_max
@@ -29,7 +29,7 @@ from mcframe.tables.declared_column import (
     set_aside,
     warn_of_columns_set_aside,
 )
-from mcframe.tables.gaps import Missing, listed, meant_column
+from mcframe.tables.gaps import Missing, meant_column
 
 # The weight of a declared model, as a share of ``weight_max``.
 # Cross-validation of tables of 5 to 14 columns came to 0.003 to 0.14 of it.

@@ -14,7 +14,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError, warn_caller
-from mcframe.contracts.validators import a_type, as_float, is_missing, meant, plain
+from mcframe.contracts.validators import a_type, as_float, is_missing, listed, meant, plain
 from mcframe.contracts.wording import wording
 
 # A value that may be declared to stand for a missing one, and how such values are declared: one,
@@ -229,12 +229,6 @@ def numbers_are_gaps(numbers: Array, gaps: Sequence[Any], precision: Any = np.fl
     codes = np.asarray(wanted, dtype=np.float64)
     with np.errstate(over="ignore"):
         return np.isin(numbers, codes.astype(precision).astype(np.float64))
-
-
-def listed(named: Sequence[str], most: int = 5, between: str = ", ") -> str:
-    """Return texts in a row; of more than ``most`` the first ones, and the number of others."""
-    more = f" and {len(named) - most} more" if len(named) > most else ""
-    return between.join(named[:most]) + more
 
 
 def meant_column(name: Any, names: Iterable[Any]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import UnobservedWarning
+from mcframe.contracts.limits import BATCH_NUMBERS
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import HeldOut
 from mcframe.model.transforms import AffineUnits
@@ -51,11 +52,6 @@ class HeldOutMoments:
     def of_columns(self, columns: slice) -> RawPredictions:
         """The raw predictions of some columns."""
         return RawPredictions(self.means[:, columns], self.variances[:, columns])
-
-
-# The largest batch of rows, counted in numbers, of which entries are predicted while others of the
-# same row are hidden.
-CO_MASKED_BATCH = 2_000_000
 
 
 @attrs.define(eq=False)
@@ -212,7 +208,7 @@ class RowsFold:
         columns, positions = np.nonzero(self.held_out_entries[rows].T)
         in_question = np.isin(columns, list(self.co_missing))
         columns, positions = columns[in_question], positions[in_question]
-        size = max(1, CO_MASKED_BATCH // standard.shape[1])
+        size = max(1, BATCH_NUMBERS // standard.shape[1])
         for first in range(0, positions.size, size):
             places = positions[first : first + size]
             values = standard[places]

@@ -1,0 +1,26 @@
+"""Sizes and counts that several parts of the package share; none of them changes an answer."""
+
+__all__ = [
+    "BATCH_ENTRIES",
+    "BATCH_NUMBERS",
+    "BISECTIONS",
+    "CACHED_NUMBERS",
+    "MOST_LISTED",
+    "MOST_STEPS",
+    "STORED_NUMBERS",
+]
+
+#: Numbers that stay in the cache of a processor while they are worked on.
+CACHED_NUMBERS = 32_768
+#: Entries that are passed on at a time, from and to files.
+BATCH_ENTRIES = 1 << 18
+#: Numbers that are worked on at a time where all of them would not fit into memory: 16 MB.
+BATCH_NUMBERS = 2_000_000
+#: Up to so many numbers are stored rather than computed anew: 0.4 GB.
+STORED_NUMBERS = 50_000_000
+#: Halvings of an interval, or doublings: to the last bit of numbers of one size.
+BISECTIONS = 60
+#: The most steps of an iteration inside another one; most end after a few.
+MOST_STEPS = 200
+#: How many names, values or places a message lists; it counts the others.
+MOST_LISTED = 5
