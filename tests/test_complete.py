@@ -204,7 +204,7 @@ def test_the_model_says_all_that_was_chosen(by_posterior):
 
 def test_wide_tables_have_factors(monkeypatch):
     monkeypatch.setattr(number_tables, "MOST_COVARIANCE_WORK", 1e3)
-    monkeypatch.setattr(pipeline, "MOST_NUMBERS_FOR_CHOICE", 150)
+    monkeypatch.setattr(pipeline, "SUBSAMPLE_NUMBERS", 150)
     completed = mc.complete(mixed()[["length", "weight", "ill", "stage"]].dropna(how="all"))
     assert completed.answer.model.terms == (mc.NuclearNorm(),)
     assert np.isnan(completed.chosen.best_weight)
@@ -261,7 +261,7 @@ def test_progress_is_printed(capsys):
 
 
 def test_long_tables_choose_by_some_of_their_rows(monkeypatch):
-    monkeypatch.setattr(pipeline, "MOST_NUMBERS_FOR_CHOICE", 400)
+    monkeypatch.setattr(pipeline, "SUBSAMPLE_NUMBERS", 400)
     drawn = []
     choose = pipeline.choose_rows
 

@@ -271,7 +271,7 @@ from mcframe.posterior import estimation
 from mcframe.posterior import factors as engine
 from tests.test_posterior_partitions import LEARNED, RowsInMemory, model_of, table
 
-estimation.CHECKPOINT_INTERVAL_RATIO = 0.0
+estimation.CHECKPOINT_TIME_RATIO = 0.0
 sweep = engine.sweep
 
 def announced(*given, **options):
@@ -309,7 +309,7 @@ def test_a_sweep_that_took_long_is_written_at_once_and_short_ones_now_and_then(m
     clock = iter(np.cumsum([0.0, 1.0, 4.0, 25.0, 1.0, 100.0]).tolist())
     written = []
     kept = keeping.Checkpoint(
-        None, estimation.CHECKPOINT_SECONDS, estimation.CHECKPOINT_INTERVAL_RATIO
+        None, estimation.CHECKPOINT_SECONDS, estimation.CHECKPOINT_TIME_RATIO
     )
     monkeypatch.setattr(keeping.time, "monotonic", lambda: next(clock))
     for n in (1, 2, 3):

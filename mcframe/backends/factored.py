@@ -11,6 +11,7 @@ from mcframe.backends.certificate import Point
 from mcframe.compile import Evaluation, Program
 from mcframe.compile.penalty import split_rows
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.rounding import TINY
 from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.stored_classes import stored
@@ -32,8 +33,8 @@ ZERO_COLUMN_RATIO = 1e-9
 SHORT_COLUMN_RATIOS = (1e-2, 1e-4, 1e-6)
 # How far an eigenvalue of the dual matrix must lie below 0, relative to its size, to add a column.
 NEGATIVE_EIGENVALUE_RATIO = 1e-8
-# Up to this many rows and columns together all eigenvectors are sought, else by so many steps.
-MAX_DENSE_ORDER, LANCZOS_STEPS = 300, 200
+# Up to this many rows and columns together all eigenvectors are sought.
+MAX_DENSE_ORDER = 300
 # The length of the first step relative to that of the vector, where no curvature is known.
 FIRST_STEP_RATIO = 0.1
 # Moves that a pause keeps of those that a direction is made of.
@@ -356,7 +357,7 @@ def missing_columns(
         values, vectors = np.linalg.eigh(dual_matrix(smooth_gradient, multipliers, roots))
         values, vectors = values[:count], vectors[:, :count]
     else:
-        steps = min(max(LANCZOS_STEPS, 3 * count), order)
+        steps = min(max(MOST_STEPS, 3 * count), order)
         values, vectors = least_ritz_pairs(times, rng.standard_normal(order), count, steps)
     # The eigenvalues of [[0, G], [G', 0]] come in pairs: the spectrum reaches as far up from 1.
     size = 2.0 * (least > 0.0) - float(values[0])

@@ -17,7 +17,7 @@ from mcframe.compile.penalty import split_rows
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import Proximable
 from mcframe.contracts.limits import MOST_STEPS
-from mcframe.contracts.rounding import TINY
+from mcframe.contracts.rounding import LARGEST_MODERATE, TINY
 from mcframe.contracts.term import Constraint, Factored, Sums
 from mcframe.likelihoods import Gaussian
 from mcframe.numerics.max_norm_bounds import factors_of
@@ -27,11 +27,9 @@ from mcframe.runtime.machine import check_time
 
 # Effects of each block of the loss.
 EffectsByBlock = tuple[Array | None, ...]
-# Where the prox of an indicator leads from here is an end of its interval, if that is finite.
-FAR_PREDICTOR = 1e100
-# The share of a ball's radius by which a point deeper inside is first sought inside of it, the
-# factor by which it shrinks where there is none, and the least one.
-FIRST_SPARE, SPARE_RATIO, MIN_SPARE = 0.1, 0.1, 1e-6
+# The share of a ball's radius by which a point deeper inside is first sought inside of it, which
+# is also the factor by which it shrinks where there is none; and the least one.
+FIRST_SPARE, MIN_SPARE = 0.1, 1e-6
 # The most halfspaces that are added.
 MAX_HALFSPACES = 40
 # The share of its rows' sums in a direction's square length from which a bias meets its equation.
@@ -171,7 +169,7 @@ def deeper_inside(program: Program, point: Joint, value: Callable[[Array], float
             met = cut.near(start)
             if cut.meets(met):
                 break
-            spare *= SPARE_RATIO
+            spare *= FIRST_SPARE
         else:
             break
         anchor = linear.joint(met[: vector.size], anchor)
@@ -324,17 +322,19 @@ def linear_sets(program: Program) -> Linear | None:
                 block_loss.y,
                 np.full(block_loss.y.shape, TINY),
             )
-            for predictor in (-FAR_PREDICTOR, FAR_PREDICTOR)
+            for predictor in (-LARGEST_MODERATE, LARGEST_MODERATE)
         ]
         cells, scales = program.entries.flat[block_loss.part], z_scales[block_loss.part]
         if not sizes[k]:
             lower[cells] = np.maximum(
                 lower[cells],
-                np.where(interval_ends[0] == -FAR_PREDICTOR, -np.inf, interval_ends[0] / scales),
+                np.where(
+                    interval_ends[0] == -LARGEST_MODERATE, -np.inf, interval_ends[0] / scales
+                ),
             )
             upper[cells] = np.minimum(
                 upper[cells],
-                np.where(interval_ends[1] == FAR_PREDICTOR, np.inf, interval_ends[1] / scales),
+                np.where(interval_ends[1] == LARGEST_MODERATE, np.inf, interval_ends[1] / scales),
             )
         elif np.array_equal(interval_ends[0], interval_ends[1]):
             equations.add_entries(block_loss, cells, scales, interval_ends[0], int(starts[k]))

@@ -20,6 +20,7 @@ from mcframe.compile.loss import smoothed_block_loss
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import ModelError
 from mcframe.contracts.likelihood import Likelihood, Proximable
+from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Constraint, RowQuadratic, Spectral, Term
 from mcframe.model import Problem
@@ -289,9 +290,9 @@ def idle_effects(
 # The first stiffness of a nonsmooth part relative to 1 / ||v||^2 of its loadings v, which is that
 # of a row's cost in z; its growth with each update of the multipliers; and the most in all.
 INITIAL_STIFFNESS, STIFFNESS_GROWTH, MAX_STIFFNESS = 10.0, 3.0, 1e4
-# The most updates; at the largest stiffness they end where one leaves more than this share of the
-# distance between z and its prox.
-MAX_MULTIPLIER_STEPS, STALLED_RATIO = 60, 0.5
+# At the largest stiffness updates end where one leaves more than this share of the distance of z
+# from its prox.
+STALLED_RATIO = 0.5
 # Updates end where z and its prox differ by at most this relative to the largest z of the row. A
 # row whose z and prox differ by more than the second number has not converged.
 PROX_TOLERANCE, UNCONVERGED_DISTANCE = 1e-11, 1e-6
@@ -390,7 +391,7 @@ def by_multipliers(losses: RowLosses) -> tuple[RowsAt, Mask]:
     }
     first_stiffness = {k: stiffness(losses, k) for k in nonsmooth}
     factor, last_distance, current = 1.0, np.inf, None
-    for _ in range(MAX_MULTIPLIER_STEPS):
+    for _ in range(MOST_STEPS):
         block_losses: list[Any] = list(losses.block_losses)
         for k in nonsmooth:
             block_losses[k] = smoothed_block_loss(

@@ -13,11 +13,9 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
+from mcframe.contracts.rounding import RESULT_ROUNDING
 from mcframe.contracts.term import Sums, Term
 from mcframe.model import Layout
-
-# Relative to its length, what is left of a direction's sum over rows that sum to 0.
-SUM_ROUNDING = 1e-10
 
 
 @attrs.frozen(eq=False)
@@ -32,7 +30,7 @@ class Directions:
     def sums(self) -> Array:
         """The sum of each direction over the rows, exactly 0 where it is 0 but for rounding."""
         sums: Array = self.right.sum(axis=0)
-        return np.where(np.abs(sums) > SUM_ROUNDING * np.sqrt(len(self.right)), sums, 0.0)
+        return np.where(np.abs(sums) > RESULT_ROUNDING * np.sqrt(len(self.right)), sums, 0.0)
 
 
 @attrs.frozen(eq=False)

@@ -18,7 +18,7 @@ from mcframe.compile.loss import (
 from mcframe.compile.penalty import BlockTerm, Penalty, RowPenalty, SpectralPenalty
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import BackendError
-from mcframe.contracts.limits import STORED_NUMBERS
+from mcframe.contracts.limits import MOST_OPERATIONS, STORED_NUMBERS
 from mcframe.contracts.term import Term
 from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Scales, Sum
 from mcframe.numerics.sampled import Pattern, Sampled
@@ -29,8 +29,6 @@ from mcframe.numerics.unlabeled import ImplicitLoss, ImplicitLossAt
 # Alternation is faster with gradients at the entries at any size, proximal gradients, whose Newton
 # steps need a dense Z, from some million cells on.
 SPARSE_SHARE, SMALL_TABLE_ORDER, SMALL_TABLE_CELLS = 0.1, 400, 2_000_000
-# Above so many operations for a Gram matrix, factors and certificates do without it.
-MAX_GRAM_OPERATIONS = 2e10
 
 
 def pays_in_factors(
@@ -43,7 +41,7 @@ def pays_in_factors(
     ever holds Z dense.
     """
     cells = shape[0] * shape[1]
-    if cells > STORED_NUMBERS or (in_factors and cells * min(shape) > MAX_GRAM_OPERATIONS):
+    if cells > STORED_NUMBERS or (in_factors and cells * min(shape) > MOST_OPERATIONS):
         return True
     large = sum(shape) > SMALL_TABLE_ORDER if in_factors else cells > SMALL_TABLE_CELLS
     return large and (n_entries <= SPARSE_SHARE * cells or not dense)

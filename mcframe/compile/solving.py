@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from mcframe.compile.equations import EffectSquares, SquaresAt
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.limits import BISECTIONS, MOST_STEPS
+from mcframe.contracts.limits import BISECTIONS, MAX_FIRST_STEP, MOST_STEPS
 from mcframe.contracts.rounding import DAMPING, EPS, RESULT_ROUNDING, TINY
 from mcframe.runtime.machine import check_time
 
@@ -263,8 +263,6 @@ MAX_SLOPE_RATIO, LENGTHENING, MIN_SHORTENING = 0.3, 4.0, 0.01
 # Sums are divided by at least this share of the largest of them, as the gradients of a group may
 # all be rounding.
 SMALL_GROUP_RATIO = 1e-3
-# The longest first step in units of the length scale.
-MAX_FIRST_STEP = 8.0
 # How exactly a Newton system is solved, relative to what is left of the gradient.
 SYSTEM_TOLERANCE, MIN_SYSTEM_TOLERANCE = 0.1, 1e-13
 # What is added to the diagonal of a system of classes: a constant may be traded between them.

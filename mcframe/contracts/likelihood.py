@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
+from mcframe.contracts.rounding import LARGEST_MODERATE, TINY
 
 __all__ = [
     "Approximated",
@@ -307,21 +308,19 @@ class UnlabeledLoss(Protocol):
         ...
 
 
-# A gradient that no loss has which grows like a line, and one beyond it.
-STEEP, STEEPER = 1e100, 1e200
-
-
 def recession_of(moves: Array, nearest_gradient: Callable[[Array], Array]) -> Array:
     """lim l(z + t m) / t as t grows, for a convex loss l and each move m of its predictor z.
 
     The support function of the domain of l*, whose ends are the gradients of l far out
     (Rockafellar, Convex Analysis, 1970, theorem 13.3); infinite where l grows faster than a line.
     """
-    lowest, highest = (nearest_gradient(np.full(np.shape(moves), g)) for g in (-STEEPER, STEEPER))
+    lowest, highest = (
+        nearest_gradient(np.full(np.shape(moves), g)) for g in (-1.0 / TINY, 1.0 / TINY)
+    )
     with np.errstate(over="ignore"):
         above, below = highest * moves, lowest * moves
-    above = np.where(highest < STEEP, above, np.inf)
-    below = np.where(lowest > -STEEP, below, np.inf)
+    above = np.where(highest < LARGEST_MODERATE, above, np.inf)
+    below = np.where(lowest > -LARGEST_MODERATE, below, np.inf)
     return np.where(moves > 0.0, above, np.where(moves < 0.0, below, 0.0))
 
 

@@ -5,7 +5,10 @@ __all__ = [
     "BATCH_NUMBERS",
     "BISECTIONS",
     "CACHED_NUMBERS",
+    "MAX_FIRST_STEP",
+    "MOST_CHARACTERS",
     "MOST_LISTED",
+    "MOST_OPERATIONS",
     "MOST_STEPS",
     "STORED_NUMBERS",
 ]
@@ -22,5 +25,11 @@ STORED_NUMBERS = 50_000_000
 BISECTIONS = 60
 #: The most steps of an iteration inside another one; most end after a few.
 MOST_STEPS = 200
+#: The longest first step of an iteration, in units of the length scale of a loss.
+MAX_FIRST_STEP = 8.0
+#: Up to so many operations, some seconds, a method is exact where a cheaper one is not.
+MOST_OPERATIONS = 2e10
 #: How many names, values or places a message lists; it counts the others.
 MOST_LISTED = 5
+#: How many characters of a value, or of a cell, are shown.
+MOST_CHARACTERS = 120

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
+from mcframe.contracts.limits import MOST_CHARACTERS
+
 # Only inherited and translucent colours, so that the same rules suit light and dark themes. The
 # rules that notebooks have for tables are less specific than these.
 STYLE = """<style>
@@ -21,8 +23,8 @@ STYLE = """<style>
 .mcframe .mc-formula {white-space: pre; font-family: 'STIX Two Math', 'Cambria Math', serif;
  font-size: 1.1em;}
 </style>"""
-# Rows of a table, and characters of a cell, that are shown.
-MOST_ROWS, MOST_CHARACTERS = 60, 200
+# Rows of a table that are shown.
+MOST_ROWS = 60
 # Classes that keep MathJax, version 2 and later ones, from reading $x$ in a name as a formula.
 NO_MATHEMATICS = "mcframe tex2jax_ignore mathjax_ignore"
 

@@ -20,7 +20,7 @@ import numpy as np
 from mcframe.contracts.arrays import Array, Mask, class_offers
 from mcframe.contracts.data_forms import is_sparse_matrix
 from mcframe.contracts.errors import ModelError
-from mcframe.contracts.limits import MOST_LISTED
+from mcframe.contracts.limits import MOST_CHARACTERS, MOST_LISTED
 from mcframe.contracts.rounding import LARGEST_MODERATE, LEAST_MODERATE
 from mcframe.contracts.stored_classes import is_inside
 from mcframe.contracts.wording import wording
@@ -116,10 +116,6 @@ def plain(value: object) -> object:
     if isinstance(value, tuple):
         return tuple(plain(part) for part in value)
     return value.item() if isinstance(value, np.generic) else value
-
-
-# How many characters of a value that was given a message shows.
-MOST_CHARACTERS = 120
 
 
 def as_given(value: object) -> str:

@@ -8,20 +8,23 @@ import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.likelihood import SumsOverEntries
-from mcframe.contracts.limits import MOST_STEPS
-from mcframe.contracts.rounding import DAMPING, EPS, FAR_PREDICTOR, SUMMAND_ROUNDING, TINY
+from mcframe.contracts.limits import MAX_FIRST_STEP, MOST_STEPS
+from mcframe.contracts.rounding import (
+    DAMPING,
+    EPS,
+    FAR_PREDICTOR,
+    RESULT_ROUNDING,
+    SUMMAND_ROUNDING,
+    TINY,
+)
 from mcframe.numerics.gaussian_bounds import expected_softplus
 from mcframe.numerics.quasi_newton import ARMIJO
 from mcframe.runtime.machine import check_time
 
 # The exponential of this is far from overflowing.
 LARGEST_EXPONENT = 300.0
-# The longest first step; it doubles while steps of full length succeed.
-LONGEST_FIRST_STEP = 8.0
 # The share of the way to a collision with its neighbour that a threshold may go in one step.
 COLLISION_SHARE = 0.9
-# Starts with narrower gaps are not used: a gap grows by a factor of two a step at most.
-LEAST_START_GAP = 1e-9
 
 
 def logistic_parts(x: Array) -> tuple[Array, Array, Array]:
@@ -125,10 +128,10 @@ def best_thresholds(
     if seen.size == 0:
         return np.arange(levels - 1) - 0.5 * (levels - 2)
     near = None if start is None else start[seen[:-1]]
-    if near is None or not np.all(np.isfinite(near)) or np.any(np.diff(near) < LEAST_START_GAP):
+    if near is None or not np.all(np.isfinite(near)) or np.any(np.diff(near) < RESULT_ROUNDING):
         passed, left = np.cumsum(weights[seen])[:-1], np.cumsum(weights[seen][::-1])[-2::-1]
         mean = np.sum(moments) / np.sum(weights)
-        near = apart(mean + np.log(passed / left), LEAST_START_GAP)
+        near = apart(mean + np.log(passed / left), RESULT_ROUNDING)
 
     def at(thresholds: Array) -> Local:
         return with_gaps(sums_over_positions((seen, thresholds))[0], thresholds, weights[seen])
@@ -222,7 +225,7 @@ def damped_newton(
     """
     rounding = EPS * (8.0 + np.log2(count))
     current = at(thresholds)
-    reach = LONGEST_FIRST_STEP
+    reach = MAX_FIRST_STEP
     for _ in range(MOST_STEPS):
         check_time()
         if np.all(np.abs(current.gradient) <= rounding * current.size):

@@ -24,7 +24,7 @@ CELLS_PER_BLOCK = 1_000_000
 PEAK_BLOCKS_PER_THREAD = 4
 # Results of so many blocks are held before they are added up in their order, fewer where that
 # takes more numbers.
-BLOCKS_PER_SUM, NUMBERS_PER_SUM = 16, 20_000_000
+BLOCKS_PER_SUM = 16
 # Sums of a block's cells round by so many times what sums of few entries do.
 SUM_ROUNDING = 4.0
 # Differences of values are uncertain by so many units in the last place.
@@ -97,7 +97,7 @@ class Blockwise(ImplicitCells):
         """
         height = max(rows.stop - rows.start for rows, _ in self.blocks)
         spare: deque[Array] = deque()
-        together = max(thread_count(), min(BLOCKS_PER_SUM, NUMBERS_PER_SUM // max(numbers, 1)))
+        together = max(thread_count(), min(BLOCKS_PER_SUM, STORED_NUMBERS // max(numbers, 1)))
         for first in range(0, len(self.blocks), together):
             check_time()
             last = min(first + together, len(self.blocks))

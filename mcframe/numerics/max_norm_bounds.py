@@ -9,7 +9,8 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask, Matrix, svd
-from mcframe.contracts.rounding import EPS, RESULT_ROUNDING, TINY
+from mcframe.contracts.limits import MOST_OPERATIONS, MOST_STEPS
+from mcframe.contracts.rounding import EPS, RESULT_ROUNDING, SUM_ROUNDING, TINY
 from mcframe.numerics.norms import spectral_bound
 from mcframe.numerics.operators import Dense, Operator, as_operator, stacked_gradient
 from mcframe.numerics.sampled import Sampled
@@ -17,11 +18,6 @@ from mcframe.runtime.machine import check_time
 
 # Where lower and upper bound count as equal.
 GAP_TOLERANCE = 1e-10
-# Singular values below this share of the largest join the residual.
-RANK_TOLERANCE = 1e-13
-# Operations of one Newton step, N^2 (N + k^2), up to which Newton is used.
-NEWTON_COST = 2e10
-NEWTON_STEPS = 80
 FIXED_POINT_STEPS = 1000
 
 
@@ -78,15 +74,15 @@ def best_factors(dense: Array, threshold: float) -> tuple[Array, float, Array]:
     # Rows of the factors of small columns are exact relative to the column, not to all of Z.
     sizes = np.max(np.abs(dense), axis=0)
     left, values, right = svd(dense / sizes)
-    rank = int(np.count_nonzero(values > RANK_TOLERANCE * values[0]))
+    rank = int(np.count_nonzero(values > SUM_ROUNDING * values[0]))
     root = np.sqrt(values[:rank])
     basis = np.vstack([left[:, :rank] * root, right[:rank].T * root * sizes[:, None]])
     order = n_rows + n_columns
-    newton = order**2 * (order + rank**2) <= NEWTON_COST
+    newton = order**2 * (order + rank**2) <= MOST_OPERATIONS
     weights: Array = np.repeat([1.0 / n_rows, 1.0 / n_columns], [n_rows, n_columns])
     slacks: Array = np.zeros(0)
     best, proving, lower, upper = basis, weights, 0.0, np.inf
-    for step in range(NEWTON_STEPS if newton else FIXED_POINT_STEPS):
+    for step in range(MOST_STEPS if newton else FIXED_POINT_STEPS):
         check_time()
         try:
             stacked, values = balanced_factors(basis, weights, n_rows)
@@ -201,12 +197,12 @@ def factors_of(dense: Array) -> Array:
     return whole
 
 
-# A row of factors shorter than the longest by the root of this counts as 0.
-NEGLIGIBLE_SQUARED_ROW = 1e-20
+# A squared row of factors, or a multiplier, below this share of the largest counts as 0.
+NEGLIGIBLE_SHARE = 1e-20
 # Steps of ascent; the gain of one that ends it, as a share of what all have gained, which is the
 # gap that a bound from there would have, at most the first where that may do, and the second where
-# it is too large anyway; and as a share of the whole.
-ASCENT_STEPS, USEFUL_GAIN_SHARE, USELESS_GAIN_SHARE, LEAST_RELATIVE_GAIN = 300, 1e-4, 1e-2, 1e-13
+# it is too large anyway.
+ASCENT_STEPS, USEFUL_GAIN_SHARE, USELESS_GAIN_SHARE = 300, 1e-4, 1e-2
 # The columns of the random factors that an ascent begins from where those given are 0.
 INITIAL_WIDTH = 20
 
@@ -219,7 +215,7 @@ def max_norm_multipliers(gradient: Matrix, stacked: Array) -> Array:
     """
     gradients = stacked_gradient(gradient, stacked)
     norms = squared_row_norms(stacked)
-    long = norms > NEGLIGIBLE_SQUARED_ROW * np.max(norms, initial=0.0)
+    long = norms > NEGLIGIBLE_SHARE * np.max(norms, initial=0.0)
     products = -np.einsum("ij,ij->i", gradients, stacked)
     return np.maximum(np.where(long, products, 0.0) / np.where(long, norms, 1.0), 0.0)
 
@@ -278,7 +274,7 @@ def ascend(gradient: Matrix, stacked: Array, allowed_gap: float = 0.0) -> Ascent
         gained = total - begun
         hopeless = 0.0 < allowed_gap < longest * gained
         share = USELESS_GAIN_SHARE if hopeless else min(USEFUL_GAIN_SHARE, gained / (total or 1.0))
-        settled = abs(total - best) <= max(LEAST_RELATIVE_GAIN * total, share * gained)
+        settled = abs(total - best) <= max(SUM_ROUNDING * total, share * gained)
         best = total
         if settled:
             break
@@ -293,13 +289,9 @@ def with_unit_rows(matrix: Array) -> tuple[Array, Array]:
     return matrix / np.where(lengths > 0.0, lengths, 1.0)[:, None], lengths
 
 
-# The share of the norms of S's rows that is added to multipliers, some of which may be 0.
-ADDED_MULTIPLIER_SHARE = 1e-9
 # Shares of the mean multiplier that are tried to make up for factors that lack a column: first as
 # a share of what the bound exceeds half their sum by, then so many times as much, at most that.
 FIRST_SHIFT, SHIFT_GROWTH, LARGEST_SHIFT = 0.2, 4.0, 1e-2
-# Multipliers are at least this share of the largest norm of a row.
-LEAST_MULTIPLIER_SHARE = 1e-20
 # Multipliers that prove half their sum up to this share need no shift.
 UNSHIFTED_EXCESS = 1e-5
 # The share of a gap that a first shift of its multipliers costs.
@@ -408,7 +400,7 @@ class Side:
         self.n_rows = int(np.count_nonzero(self.own[: matrix.shape[0]]))
         norms = np.sqrt(row_and_column_sums(with_numbers(matrix, np.square(scaled)))[self.own])
         # Of these; positive where squares underflow.
-        self.norms: Array = np.maximum(norms, LEAST_MULTIPLIER_SHARE * np.max(norms, initial=0.0))
+        self.norms: Array = np.maximum(norms, NEGLIGIBLE_SHARE * np.max(norms, initial=0.0))
 
     def between(self, diagonal: Array) -> Operator:
         """D1^-1/2 S D2^-1/2 for an S with entries of size 1 and a positive diagonal D."""
@@ -438,7 +430,7 @@ class Side:
     def shifted(self, start: Array) -> tuple[Array, float]:
         """Multipliers with the shift that makes their bound the best, and the bound."""
         mean = float(np.mean(start))
-        best = start + ADDED_MULTIPLIER_SHARE * mean / float(np.mean(self.norms)) * self.norms
+        best = start + RESULT_ROUNDING * mean / float(np.mean(self.norms)) * self.norms
         bound = self.bound_at(best, 1.0)
         proven = self.half_sum(start)
         if bound <= (1.0 + UNSHIFTED_EXCESS) * proven:
@@ -446,7 +438,7 @@ class Side:
         share = (
             min(FIRST_SHIFT * (bound / proven - 1.0), LARGEST_SHIFT)
             if proven > 0.0
-            else ADDED_MULTIPLIER_SHARE
+            else RESULT_ROUNDING
         )
         while share <= LARGEST_SHIFT:
             diagonal = start + share * mean
@@ -497,10 +489,6 @@ def row_and_column_sums(matrix: Operator) -> Array:
     return np.concatenate([m @ np.ones(m.shape[1]) for m in (matrix, matrix.T)])
 
 
-# Interior-point steps, at most.
-INTERIOR_STEPS = 60
-
-
 def interior_point(dual: Array, diagonal: Array, bound: float, aim: float = 0.0) -> Array:
     """The diagonal D of least sum that keeps [[D1, S], [S', D2]] positive semidefinite.
 
@@ -531,7 +519,7 @@ def interior_point(dual: Array, diagonal: Array, bound: float, aim: float = 0.0)
     diagonal = 2.0 * bound * with_unit_sums(diagonal, n_rows)
     other = 0.5 * np.eye(order)
     reduction = 0.1
-    for _ in range(INTERIOR_STEPS):
+    for _ in range(MOST_STEPS):
         check_time()
         matrix = off_diagonal + np.diag(diagonal)
         distance, total = float(np.vdot(matrix, other)), float(np.sum(diagonal))

@@ -9,6 +9,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from scipy.special import betaincinv
 
 from mcframe.contracts.arrays import Array, Matrix, singular_values, svd
+from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.rounding import EPS
 from mcframe.numerics.kernels import BLOCK_WIDTH
 from mcframe.numerics.operators import Dense, Operator, as_operator, without
@@ -93,8 +94,8 @@ LEAST_EXCESS = 1e-9
 # How far above it at most, and by which ratio less from one place to the next; and the terms of
 # Taylor's series that bound a function in between.
 LARGEST_EXCESS, EXCESS_RATIO, TAYLOR_TERMS = 10.0, 0.8, 24
-# Steps before the first bound and between two bounds, and at most.
-STEPS_BETWEEN_BOUNDS, MOST_STEPS = 10, 150
+# Steps before the first bound and between two bounds.
+STEPS_BETWEEN_BOUNDS = 10
 # A bound that further steps would lower by less than this, relatively, is left as it is.
 LEAST_IMPROVEMENT = 1e-7
 # New columns shorter than this relative to their image are rounding: the space is exhausted

@@ -8,14 +8,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.rounding import EPS
+from mcframe.contracts.limits import MOST_STEPS
+from mcframe.contracts.rounding import SUMMAND_ROUNDING
 from mcframe.runtime.machine import check_time
 
-# Interior-point steps for equations that hang together, at most, and the products of one.
-INTERIOR_STEPS, LARGEST_SYSTEM = 60, 3e8
-# The distance from an equation, relative to the size of its summands, that counts as none: of
-# one that need not be moved, and of one that has been.
-EQUATION_ROUNDING, MOVED_TOLERANCE = 4.0 * EPS, 1e-11
+# The most products of an interior-point step for equations that hang together.
+LARGEST_SYSTEM = 3e8
+# The distance from an equation that has been moved, relative to the size of its summands, that
+# counts as none.
+MOVED_TOLERANCE = 1e-11
 # What the products of multipliers and distances from bounds fall to, relative to squared moves.
 COMPLEMENTARITY_TOLERANCE = 1e-10
 # The distance from the equations at which steps end, relative to what it was; and how often a
@@ -89,7 +90,7 @@ class Polyhedron:
         for _ in range(MOST_MOVES):
             left = self.targets - self.coefficients @ point
             sizes = abs(self.coefficients) @ np.abs(point) + np.abs(self.targets)
-            apart = np.abs(left) > EQUATION_ROUNDING * sizes
+            apart = np.abs(left) > SUMMAND_ROUNDING * sizes
             if not apart.any():
                 break
             for rows, places in self.components:
@@ -125,7 +126,7 @@ def shortest_move(matrix: Array, targets: Array, lower: Array, upper: Array) -> 
     from_lower = np.where(has_lower, u - below, 1.0)
     from_upper = np.where(has_upper, above - u, 1.0)
     best, least = u, np.inf
-    for _ in range(INTERIOR_STEPS):
+    for _ in range(MOST_STEPS):
         left, steepness = t - matrix @ u, u - matrix.T @ y - to_lower + to_upper
         mean = float(to_lower @ from_lower + to_upper @ from_upper) / n_bounds
         distance = float(np.max(np.abs(left)))

@@ -7,20 +7,18 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.limits import BISECTIONS
+from mcframe.contracts.rounding import SUM_ROUNDING, TINY
 from mcframe.contracts.stored_classes import stored
 from mcframe.runtime.machine import check_time
 
 #: A point with the function's value and gradient there.
 Visited = tuple[Array, float, Array]
 
-# Armijo's and Wolfe's constants, and how often a step is halved or doubled.
-ARMIJO, WOLFE, MOST_TRIALS = 1e-4, 0.9, 30
+# Armijo's and Wolfe's constants.
+ARMIJO, WOLFE = 1e-4, 0.9
 # The first step relative to the length of the point.
 FIRST_STEP = 1e-2
-# Differences of values below this, relative, are rounding.
-VALUE_ROUNDING = 1e-13
-# Products below this have lost digits.
-LEAST_PRODUCT = 1e-290
 
 
 @stored
@@ -57,7 +55,7 @@ class Memory:
         """Remember a move, unless the gradient did not rise along it."""
         product, squares = float(np.dot(move, change)), float(np.dot(change, change))
         risen = product > 1e-14 * float(np.linalg.norm(move) * np.linalg.norm(change))
-        if risen and min(product, squares) > LEAST_PRODUCT:
+        if risen and min(product, squares) > TINY:
             self.pairs.append((move, change, 1.0 / product))
             self.scale = product / squares
 
@@ -86,10 +84,10 @@ def wolfe_step(
     step decreases the value. Where values differ by rounding alone the derivatives decide (Hager
     and Zhang's approximate conditions, SIAM J. Optim. 2005).
     """
-    rounding = VALUE_ROUNDING * abs(value)
+    rounding = SUM_ROUNDING * abs(value)
     low, high, step = 0.0, np.inf, first
     best = 0.0
-    for _ in range(MOST_TRIALS):
+    for _ in range(BISECTIONS):
         check_time()
         value_there, derivative_there = try_at(step)
         enough = value_there <= value + ARMIJO * step * derivative
@@ -137,7 +135,7 @@ def quasi_newton_step(
             seen, last = step, (candidate, *value_and_gradient(candidate))
         return last[1], float(np.dot(last[2], direction))
 
-    first = memory.first(farthest * lengths[0] / max(lengths[1], LEAST_PRODUCT))
+    first = memory.first(farthest * lengths[0] / max(lengths[1], TINY))
     step = wolfe_step(along, value, derivative, first)
     if step == 0.0:
         memory.clear()

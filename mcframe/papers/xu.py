@@ -23,14 +23,10 @@ from mcframe.fitting.fit_answer import Fit
 from mcframe.likelihoods import Bernoulli, Gaussian
 from mcframe.model import Block, Model
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.shrinkage import Shrunk, shrink_full, shrink_gram
+from mcframe.numerics.shrinkage import GRAM_THRESHOLD, Shrunk, shrink_full, shrink_gram
 from mcframe.papers.dense_state import DenseState, fit_by
 from mcframe.regularizers import NuclearNorm, ResidualNuclearNorm
 from mcframe.regularizers.residual_nuclear_norm import BoundResidualNuclearNorm
-
-# A Gram matrix squares the condition number: it serves matrices whose singular values span less
-# than this, and leaves the factor exact to eps / 1e-8.
-LEAST_GRAM_RATIO = 1e-4
 
 
 def coco(lambda_1: float = 1.0, lambda_2: float = 1.0, feature_weight: float = 0.01) -> Model:
@@ -283,7 +279,7 @@ def nuclear_subgradient(matrix: Array) -> tuple[float, Array]:
     """
     tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     eigenvalues, vectors = np.linalg.eigh(tall.T @ tall)
-    if eigenvalues[0] <= LEAST_GRAM_RATIO**2 * eigenvalues[-1]:
+    if eigenvalues[0] <= GRAM_THRESHOLD**2 * eigenvalues[-1]:
         left, values, right = svd(matrix)
         kept = values > SUM_ROUNDING * max(float(values[0]), TINY)
         return float(np.sum(values)), left[:, kept] @ right[kept]

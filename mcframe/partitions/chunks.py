@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask, class_offers
 from mcframe.contracts.errors import DataError
+from mcframe.contracts.limits import BATCH_ENTRIES
 from mcframe.contracts.validators import NotANumber, a_type, exact, floats_of
 from mcframe.likelihoods import Gaussian
 from mcframe.model import Block, Observations
@@ -189,8 +190,6 @@ def index_type(n_entries: int) -> type:
 
 # The names of the place and the value of an entry in triples.
 TRIPLE_COLUMNS = ("row", "column", "value")
-# The number of triples given one by one that form a chunk.
-TRIPLES_PER_CHUNK = 65536
 # Numbers of columns are below this.
 COLUMN_NUMBER_LIMIT = 2**31
 
@@ -259,9 +258,9 @@ def elements_of(name: str, source: Any) -> Iterator[Any]:
         ) from None
     for element in elements:
         if is_single_triple(element):
-            rest = chain([element], islice(elements, TRIPLES_PER_CHUNK - 1))
+            rest = chain([element], islice(elements, BATCH_ENTRIES - 1))
             yield joined_triples(name, rest)
-            while some := list(islice(elements, TRIPLES_PER_CHUNK)):
+            while some := list(islice(elements, BATCH_ENTRIES)):
                 yield joined_triples(name, some)
             return
         yield element

@@ -26,8 +26,11 @@ from mcframe.storage.digest import digest_of
 distributed: Any = Deferred("distributed", "a Dask cluster")
 # The packages that compute and transfer numbers: their versions must be the same on all workers.
 COMPARED_PACKAGES = ("numpy", "scipy", "numba", "dask", "distributed")
-# Seconds in which a scheduler answers, and in which all workers do.
-ANSWER_SECONDS, ALL_WORKERS_SECONDS = 10.0, 60.0
+# Seconds in which a scheduler answers.
+ANSWER_SECONDS = 10.0
+# Seconds in which all workers answer; without a worker, or without a word of the scheduler, until
+# a round is given up; and by which the clocks of this machine and of others may differ.
+NO_WORKER_SECONDS = 60.0
 
 
 def current_client() -> Any:
@@ -149,12 +152,12 @@ def note_on_arithmetic(by_worker: Mapping[str, Mapping[str, str]]) -> str | None
 def refusal_of_environment(client: Any) -> str | None:
     """The reason why the workers cannot compute together, or None."""
     try:
-        options = {"on_error": "return", "callback_timeout": ALL_WORKERS_SECONDS}
+        options = {"on_error": "return", "callback_timeout": NO_WORKER_SECONDS}
         environments = client.sync(client.run, local_environment, **options)
     except TimeoutError:
         return (
             f"workers of {client!r}, or its scheduler, have not answered for"
-            f" {ALL_WORKERS_SECONDS:.0f} s; look at the dashboard"
+            f" {NO_WORKER_SECONDS:.0f} s; look at the dashboard"
             " whether one of them hangs, and restart it"
         )
     except OSError as error:
@@ -238,14 +241,12 @@ def call_in_time(client: Any, call: Any, /, *args: Any, **options: Any) -> Any:
 
 # Seconds between two checks of a round, and between two checks of the cluster.
 ROUND_POLL_SECONDS, CLUSTER_POLL_SECONDS = 1.0, 5.0
-# Seconds without a worker, or without a word of the scheduler, until a round is given up; and
-# seconds in which no worker runs anything, as when all are paused since their memory is full.
-NO_WORKER_SECONDS, IDLE_SECONDS = 60.0, 300.0
+# Seconds in which no worker runs anything, as when all are paused since their memory is full,
+# until a round is given up.
+IDLE_SECONDS = 300.0
 # How many workers may go with one task that was never done, and how often answers may fail to
 # arrive.
-MAX_WORKER_DEATHS, MAX_GATHER_ATTEMPTS = 20, 10
-# Seconds by which the clocks of this machine and of others may differ.
-CLOCK_SKEW_SECONDS = 60.0
+MAX_WORKER_DEATHS = 20
 # States of tasks on a worker in which something goes on: the work, or what it needs is on its way.
 BUSY_STATES = ("executing", "flight")
 
@@ -332,7 +333,7 @@ class Gathering:
         killed = {error.task: error for error in errors.values() if is_killed_worker(error)}
         others = {key: error for key, error in errors.items() if not is_killed_worker(error)}
         full = {error.last_worker.address for error in killed.values()}
-        full &= ended_for_memory(self.client, since=self.started - CLOCK_SKEW_SECONDS)
+        full &= ended_for_memory(self.client, since=self.started - NO_WORKER_SECONDS)
         died = [e.allowed_failures + 1 + self.repeated[key] for key, e in killed.items()]
         deaths = max(died, default=0)
         if not others and not full and deaths < MAX_WORKER_DEATHS:
@@ -375,10 +376,10 @@ class Gathering:
             return
         demand_connection(self.client, self.doing)
         self.failures += 1
-        if self.failures > MAX_GATHER_ATTEMPTS:
+        if self.failures > MAX_WORKER_DEATHS:
             raise BackendError(
                 f"the answers of {self.doing} could not be brought here in"
-                f" {MAX_GATHER_ATTEMPTS} attempts: {type(error).__name__}: {error}"
+                f" {MAX_WORKER_DEATHS} attempts: {type(error).__name__}: {error}"
             ) from error
         time.sleep(ROUND_POLL_SECONDS)
 

@@ -15,6 +15,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.model.table import Table
 from mcframe.partitions.part import (
     ARRAYS_KEPT,
+    NUMBER_BYTES,
     Distributed,
     Part,
     PartValue,
@@ -27,8 +28,6 @@ from mcframe.runtime.progress import current
 from mcframe.runtime.scratch import Scratch, Stored, packed
 from mcframe.runtime.work import Work
 
-# What a task or an answer takes in addition to its arrays is not counted: a number counts as this.
-NUMBER_BYTES = 8
 # Why a file holds none of the rows, and what to do instead.
 WHY_NOT_STORED = (
     "its rows are in partitions, which stay where they are; give checkpoint= to mc.posterior,"
@@ -132,7 +131,7 @@ class PartCache:
         """Keep a part that was compiled just now."""
         packed_program = packed(part.program, part.source.words)
         n_entries = part.source.data.n_entries(part.p)
-        numbers = 8 * ARRAYS_KEPT * part.program.n_numbers
+        numbers = NUMBER_BYTES * ARRAYS_KEPT * part.program.n_numbers
         size = packed_program.n_bytes + numbers
         if self.held_bytes + size <= self.max_bytes:
             # Tables that are wanted last go first.

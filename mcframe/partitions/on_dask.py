@@ -16,6 +16,7 @@ from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, McframeError, warn_caller
 from mcframe.contracts.sent import Broadcast, fresh_key
 from mcframe.partitions.cluster import (
+    ANSWER_SECONDS,
     Gathering,
     arithmetic_of,
     demand_connection,
@@ -53,8 +54,6 @@ from mcframe.runtime.work import Work
 INLINE_BYTES, ARRAYS_PER_PARTITION = 4_096, 48
 # Rounds after which it is asked anew which workers there are, for those that joined late.
 REFRESH_ROUNDS = 25
-# Seconds that workers are given to drop their parts at the end of a fit.
-LEAVE_SECONDS = 5.0
 # The share of a worker's memory that compiled partitions may take, of all fits together; and the
 # seconds after which those of a fit that asks no more are dropped: its process may be killed.
 COMPILED_MEMORY_SHARE, UNUSED_SECONDS = 0.5, 600.0
@@ -241,7 +240,9 @@ class OnDask(Partitions):
         if self.client.status == "running":
             with suppress(Exception):
                 key = self.source.key_of_tables
-                self.client.run(drop_cache, key, on_error="ignore", callback_timeout=LEAVE_SECONDS)
+                self.client.run(
+                    drop_cache, key, on_error="ignore", callback_timeout=ANSWER_SECONDS
+                )
 
 
 def identity(value: Any) -> Any:
@@ -363,7 +364,7 @@ def sum_in_environment(shared_source: tuple[dict[str, str], Source], answers: li
 
 def drop_cache(key: str) -> None:
     """Drop the parts of a fit that this process has kept as a worker, unless it works for long."""
-    if key in CACHES.fits and PARTITION_LOCK.acquire(timeout=LEAVE_SECONDS):
+    if key in CACHES.fits and PARTITION_LOCK.acquire(timeout=ANSWER_SECONDS):
         try:
             CACHES.fits[key].close()
         finally:

@@ -448,12 +448,8 @@ def sums_in_memory(n_partitions: int) -> int:
     return n_partitions.bit_length() + 2
 
 
-# What an entry has once; all else it has for each number of z.
-VALUE_BYTES = 8
-# Of entries of several blocks: their order by columns, and the rows and columns of their block.
-ORDER_BYTES, PLACE_BYTES = 4, 8
-# The places of the effects of classes, each; factors of losses; offsets in the predictor.
-CLASS_PLACE_BYTES, FACTOR_BYTES, OFFSET_BYTES = 4, 8, 8
+# A number of double precision, and a place in an order.
+NUMBER_BYTES, PLACE_BYTES = 8, 4
 
 
 def bytes_compiled(model: Model, data: PartitionedData, p: int) -> int:
@@ -480,12 +476,16 @@ def bytes_of_entry(block: Block, data: PartitionedData, several: bool) -> int:
     additions_of, width = getattr(data, "additions", None), block.likelihood.width
     added = ("weight", "offset") if additions_of is None else additions_of(block.name)
     shifted = "offset" in added or "exposure" in added
-    size = VALUE_BYTES + width * (BYTES_PER_ENTRY - VALUE_BYTES)
-    size += width * ORDER_BYTES * several + PLACE_BYTES * (several or width > 1)
-    size += width * CLASS_PLACE_BYTES * (width > 1 and bool(block.bias))
-    size += FACTOR_BYTES * ("weight" in added or bool(block.standardize))
+    # Its value it has once, all else for each number of z. Of several blocks it also has its place
+    # in the order by columns, and its row and column in the block; of classes those of effects.
+    places = (
+        width * several + 2 * (several or width > 1) + width * (width > 1 and bool(block.bias))
+    )
+    numbers = 1 + ("weight" in added or bool(block.standardize))
     # Offsets of a location are taken off its values.
-    return size + width * OFFSET_BYTES * (shifted and not block.likelihood.location)
+    numbers += width * (shifted and not block.likelihood.location)
+    rest = width * (BYTES_PER_ENTRY - NUMBER_BYTES)
+    return NUMBER_BYTES * numbers + PLACE_BYTES * places + rest
 
 
 def bytes_at_work(model: Model, data: PartitionedData, p: int) -> int:

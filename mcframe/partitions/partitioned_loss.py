@@ -20,6 +20,7 @@ from mcframe.numerics.sampled import Sampled, gram_matrix_pays
 from mcframe.numerics.unlabeled import ImplicitLoss, ImplicitLossAt
 from mcframe.partitions.executor import DeferredSum, Partitions
 from mcframe.partitions.part import (
+    ARRAYS_KEPT,
     ENTRIES,
     LOSS,
     PART,
@@ -317,10 +318,6 @@ class PartitionedImplicitLossAt:
         return total, size
 
 
-# At so many gradients the sums of conjugates are remembered: those of a certificate.
-CONJUGATES_KEPT = 4
-
-
 @attrs.frozen(eq=False)
 class PartitionedBlockLoss(BlockLossSummary):
     """The losses of one block, no entry of which is here."""
@@ -429,7 +426,7 @@ class PartitionedLoss(Loss):
             EntryLoss.conjugates_of_entries, LOSS, gradient
         )
         self.conjugates[gradient.key] = deferred
-        while len(self.conjugates) > CONJUGATES_KEPT:
+        while len(self.conjugates) > ARRAYS_KEPT:
             del self.conjugates[next(iter(self.conjugates))]
         return deferred
 

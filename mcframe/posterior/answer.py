@@ -13,6 +13,7 @@ from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import ModelError, NotConvergedWarning, warn_caller
 from mcframe.contracts.former import POSTERIOR
 from mcframe.contracts.likelihood import has_probabilities
+from mcframe.contracts.limits import BATCH_ENTRIES
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import (
     Options,
@@ -42,8 +43,6 @@ if TYPE_CHECKING:  # what the pictures are; nothing of them is needed to run
     from mcframe.plots.of_answers import PosteriorPictures
 
 PredictiveFunction = Callable[[Predictive], Array]
-# Cells whose predictive distributions are computed at a time.
-CELLS_PER_BATCH = 200_000
 
 
 @stored
@@ -486,7 +485,7 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
     @property
     def _batch(self) -> int:
         """The number of cells whose distributions are computed at a time."""
-        return max(CELLS_PER_BATCH // self.engine.n_draws, 1)
+        return max(BATCH_ENTRIES // self.engine.n_draws, 1)
 
     def _predictives(self, block: str, rows: IntArray, columns: IntArray) -> Iterator[Predictive]:
         """The predictive distributions at cells, some of them at a time."""

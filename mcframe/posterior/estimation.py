@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends import Budget, checked_budget
+from mcframe.backends.loop import CHECKPOINT_SECONDS, CHECKPOINT_TIME_RATIO
 from mcframe.contracts.endings import Ending, Status, StopReason
 from mcframe.contracts.errors import BackendError, ModelError, warn_caller
 from mcframe.contracts.likelihood import ExpectedLogLikelihood, GaussianBound
@@ -50,9 +51,6 @@ SMALL_TABLE_ENTRIES = 50_000
 CONVERGED_RISE_RATIO, NEGLIGIBLE_RISE_SHARE = 0.99, 0.01
 # How far rounding may move the bound, over the sum of the sizes of its terms.
 BOUND_ROUNDING = 1e4 * EPS
-# A checkpoint is written once so many seconds have passed since the last one, or so many times the
-# seconds that writing it took.
-CHECKPOINT_SECONDS, CHECKPOINT_INTERVAL_RATIO = 30.0, 20.0
 
 
 @stored
@@ -357,7 +355,7 @@ def run_on_factors(
             problem,
             identity,
             CHECKPOINT_SECONDS,
-            CHECKPOINT_INTERVAL_RATIO,
+            CHECKPOINT_TIME_RATIO,
         )
         saved = ascent.checkpoint.read(dict)
     if saved is not None:

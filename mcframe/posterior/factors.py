@@ -34,14 +34,12 @@ from mcframe.posterior.factor_state import (
     Priors,
     gaussians_of_groups,
 )
-from mcframe.posterior.observed import LOG_TWO_PI, Observed
+from mcframe.posterior.observed import LOG_TWO_PI, NOISE_PRIOR_ENTRIES, Observed
 from mcframe.posterior.row_pass import PosteriorRows, RowSums, SweptRows
 
 # The number of first sweeps in which noise variances stay at their initial values: a column that
 # no factor explains yet would be explained by noise alone, and stay so.
 SWEEPS_OF_FIXED_NOISE = 2
-# The prior of a column's noise variance counts as much as so many entries, with the mean of all.
-NOISE_PRIOR_ENTRIES = 10.0
 # The smallest noise variance, over the mean square of the column's values.
 LEAST_NOISE_SHARE = 1e-10
 # The smallest variance of noise in predictors.

@@ -26,9 +26,9 @@ from mcframe.numerics.gaussian_bounds import best_gaussian
 from mcframe.numerics.kernels import Compressed
 
 LOG_TWO_PI = float(np.log(2.0 * np.pi))
-# Mean squares of columns are shrunk towards that of all columns, which counts as so many entries
-# of each.
-MEAN_SQUARE_PRIOR_ENTRIES = 10.0
+# The prior of a column's noise variance, and of its mean square, counts as so many entries, with
+# the mean of all columns.
+NOISE_PRIOR_ENTRIES = 10.0
 
 
 @stored(renamed_fields={"usual_square": "reference_square"})
@@ -459,8 +459,8 @@ def summary_of(block: ObservedBlock, centres: Array, counts: Array, sums: Any) -
             mean_log = np.average(logs, weights=counts[seen])
             weights = np.where(seen, counts, 0.0)
             shrunk = np.full(centres.size, mean_log)
-            shrunk[seen] = (weights[seen] * logs + MEAN_SQUARE_PRIOR_ENTRIES * mean_log) / (
-                weights[seen] + MEAN_SQUARE_PRIOR_ENTRIES
+            shrunk[seen] = (weights[seen] * logs + NOISE_PRIOR_ENTRIES * mean_log) / (
+                weights[seen] + NOISE_PRIOR_ENTRIES
             )
             mean_squares = np.exp(shrunk)
     counts = np.repeat(counts, block.unfitted.width)

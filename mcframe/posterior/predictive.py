@@ -19,7 +19,7 @@ from mcframe.contracts.likelihood import (
     ValueKind,
     has_probabilities,
 )
-from mcframe.contracts.limits import BISECTIONS
+from mcframe.contracts.limits import BATCH_ENTRIES, BISECTIONS
 from mcframe.contracts.rounding import EPS, TINY
 from mcframe.likelihoods.cumulative import LARGEST_EXPONENT
 from mcframe.model import Problem
@@ -27,8 +27,6 @@ from mcframe.model.table import Table
 from mcframe.model.transforms import latent_places
 from mcframe.posterior.engine import Engine
 
-# Numbers of z that are worked on at a time.
-NODES_PER_BATCH = 100_000
 # Nodes of Gauss-Hermite quadrature, and points of a Sobol sequence where there are K numbers.
 QUADRATURE_NODES, SOBOL_POINTS = 24, 256
 # Where z is spread over more than so many widths of a likelihood, nodes are equally spaced within
@@ -129,7 +127,7 @@ class Predictive:
         self, likelihood: Any, components: slice
     ) -> Iterator[tuple[Any, Array, Array]]:
         """The means of some components as nodes."""
-        step = 1 if self.has_classes else max(NODES_PER_BATCH // max(self.means.shape[1], 1), 1)
+        step = 1 if self.has_classes else max(BATCH_ENTRIES // max(self.means.shape[1], 1), 1)
         for start in range(components.start, components.stop, step):
             part = slice(start, min(start + step, components.stop))
             means = self.means[part]
@@ -164,7 +162,7 @@ class Predictive:
         points, shares = np.zeros((2, most, distinct.size))
         for k, count in enumerate(distinct):
             points[:count, k], shares[:count, k] = normal_nodes(int(count))
-        step = max(NODES_PER_BATCH // max(n_cells, 1), 1)
+        step = max(BATCH_ENTRIES // max(n_cells, 1), 1)
         cells: IntArray | slice = place if distinct.size > 1 else slice(None)
         for start in range(0, most, step):
             part = slice(start, start + step)

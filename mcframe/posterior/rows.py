@@ -240,7 +240,8 @@ BLOCK_NAME = "rows"
 TRIAL_TOL_RATIO = 10.0
 # How many rows the prior covariance of one Gaussian counts as at first.
 INITIAL_PRIOR_ROWS = 10.0
-# Tables with more numbers are begun with some of their rows, drawn at random.
+# Of tables with more numbers some rows are drawn at random: estimates begin with these, and the
+# priors of tables to complete are chosen on them.
 SUBSAMPLE_NUMBERS = 200_000
 
 
@@ -409,9 +410,10 @@ class RowsPosterior:
         return attrs.evolve(after, components=parameters.predictive, parameters=parameters)
 
 
-# Exponents of variances lie between these, and are found by so many bisections. The precision of
-# the Gaussian prior of a column's exponent about that of all columns, and of that one about 1.
-LEAST_EXPONENT, LARGEST_EXPONENT, EXPONENT_STEPS = 0.25, 4.0, 20
+# Exponents of variances lie between this and its inverse, and are found by so many bisections. The
+# precision of the Gaussian prior of a column's exponent about that of all columns, and of that one
+# about 1.
+LEAST_EXPONENT, EXPONENT_STEPS = 0.25, 20
 EXPONENT_PRIOR_PRECISION = 5.0
 # Variances below that of the noise count as this, and squares of errors are at most so large.
 LEAST_VARIANCE, LARGEST_SQUARE = 1e-3, 1e12
@@ -461,7 +463,7 @@ def variance_exponents_of(squares: Array, variances: Array) -> Array:
 
     def posterior_mode(prior_mean: float, axis: int | None) -> Array:
         """The root of the derivative in b, which rises, by bisection."""
-        low, high = (np.full(d, end) for end in (LEAST_EXPONENT, LARGEST_EXPONENT))
+        low, high = (np.full(d, end) for end in (LEAST_EXPONENT, 1.0 / LEAST_EXPONENT))
         for _ in range(EXPONENT_STEPS):
             middle = 0.5 * (low + high)
             rises = 0.5 * logs * (1.0 - squares * np.exp(-middle * logs))

@@ -15,6 +15,7 @@ from mcframe.compile.loss import BlockEffects
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.errors import BackendError, ModelError, NoInfluence
 from mcframe.contracts.limits import BISECTIONS
+from mcframe.contracts.rounding import RESULT_ROUNDING
 from mcframe.contracts.term import (
     Composed,
     Constraint,
@@ -41,13 +42,11 @@ LARGEST_CURVATURE_RATIO = 100.0
 SMOOTHING_WIDTH = 1e-6
 # The same width in the fit of intercepts, which takes many steps if it is small.
 INTERCEPTS_SMOOTHING_WIDTH = 1e-2
-# A direction without subgradients counts as rounding below this share of its norm with them.
-DIRECTION_ROUNDING = 1e-10
 # The number of quasi-Newton steps between two checks of the gradient, the largest number of
 # checks, and the norm of the gradient at the end, relative to that at c = 0.
 STEPS_PER_CHECK, MOST_CHECKS, FINAL_GRADIENT = 10, 30, 1e-8
-# The relative accuracy of the weight, and the weight that counts as 0 relative to the gradients.
-WEIGHT_ACCURACY, ZERO_WEIGHT = 1e-6, 1e-6
+# The relative accuracy of the weight; so small a weight, relative to the gradients, counts as 0.
+WEIGHT_ACCURACY = 1e-6
 
 
 @suggests_options
@@ -202,7 +201,7 @@ def norm_weight(program: Program, problem: Problem, term: Norm) -> float:
     rest, whole = descent_directions(program, begin)
     for other in norms:
         rest = rest - other.nearest_dual(rest)
-    if np.linalg.norm(rest) <= DIRECTION_ROUNDING * np.linalg.norm(whole):
+    if np.linalg.norm(rest) <= RESULT_ROUNDING * np.linalg.norm(whole):
         rest = whole  # where the multipliers are all of it, the weight has to exceed a ridge
     return float(term.dual_norm(rest))
 
@@ -421,7 +420,7 @@ class Intercepts:
         # The norm falls with the weight, as c does, and slowly: the root is close to it.
         low = self.dual_norm(self.best(high, last))
         if excess(low) <= 0.0:
-            low, high = ZERO_WEIGHT * high, low
+            low, high = WEIGHT_ACCURACY * high, low
             if excess(low) <= 0.0:
                 return 0.0
         try:

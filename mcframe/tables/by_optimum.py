@@ -39,10 +39,8 @@ from mcframe.tables.declared_column import (
     answers,
     in_content_order,
 )
-from mcframe.tables.missingness import Missingness
+from mcframe.tables.missingness import FOLDS, Missingness
 
-# Folds of held-out entries.
-OPTIMUM_FOLDS = 3
 # The number of weights that are tried, and of clearly worse ones in a row that end the search.
 WEIGHTS_TRIED, WEIGHTS_PATIENCE = 10, 1
 # The smallest weight over the largest. The best weight of tables with few columns is small.
@@ -78,9 +76,7 @@ def complete_by_optimum(table: ReadTable, seed: int, groups: Any) -> Completion[
         # The last fit repeats what concerns it, and a fold without a score decides nothing.
         for category in (UnobservedWarning, NotCertifiedWarning, UndefinedScoreWarning):
             warnings.simplefilter("ignore", category)
-        cv: Any = EntryFolds(
-            max(min(fewest_free(declared.model, declared.data), OPTIMUM_FOLDS), 2)
-        )
+        cv: Any = EntryFolds(max(min(fewest_free(declared.model, declared.data), FOLDS), 2))
         chosen = cross_validate(
             declared.model,
             declared.data,
@@ -88,7 +84,7 @@ def complete_by_optimum(table: ReadTable, seed: int, groups: Any) -> Completion[
             weights=Grid(
                 count=WEIGHTS_TRIED, ratio=SMALLEST_WEIGHT_RATIO, patience=WEIGHTS_PATIENCE
             ),
-            cv=cv if groups is None else RowFolds(OPTIMUM_FOLDS, groups=groups),
+            cv=cv if groups is None else RowFolds(FOLDS, groups=groups),
             random_state=seed,
         )
         folds = fits_by_weight[chosen.best_weight]

@@ -83,9 +83,10 @@ class CoMissingness:
 # standard errors above 1/2. A column needs at least so many missing and observed entries.
 LEAST_AUC, LEAST_DEVIATIONS, FEWEST_MISSING = 0.55, 4.0, 20
 
-# The number of folds of rows, and the ridge (a number of rows), of the regression that predicts
-# which entries are missing.
-REGRESSION_FOLDS, REGRESSION_RIDGE_ROWS = 3, 10.0
+# Folds of held-out rows and entries.
+FOLDS = 3
+# The ridge, a number of rows, of the regression that predicts which entries are missing.
+REGRESSION_RIDGE_ROWS = 10.0
 
 # The weight of an entry is at most this times the mean weight.
 LARGEST_ENTRY_WEIGHT = 10.0
@@ -158,8 +159,8 @@ def scores_of(
     """
     design = np.nan_to_num(standardized(values))
     scores = np.zeros((len(missing), columns.size))
-    parts = rng.permutation(len(values)) % REGRESSION_FOLDS
-    for k in range(REGRESSION_FOLDS):
+    parts = rng.permutation(len(values)) % FOLDS
+    for k in range(FOLDS):
         fitted = parts != k
         if not fitted.any() or not columns.size:  # of a single row
             break

@@ -13,8 +13,10 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
+from mcframe.contracts.limits import MOST_OPERATIONS
 from mcframe.model.held_out import NEVER_HELD_OUT, dealt_cells
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.rows import SUBSAMPLE_NUMBERS
 from mcframe.runtime.progress import current
 from mcframe.selection.splitters import RowFolds, check_length
 from mcframe.tables.calibrating import ColumnScores, calibrated_columns
@@ -23,21 +25,17 @@ from mcframe.tables.column_types import ReadTable
 from mcframe.tables.completion import Completion
 from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import DeclaredColumn, as_numbers, in_content_order
-from mcframe.tables.missingness import CoMissingness, Missingness
+from mcframe.tables.missingness import FOLDS, CoMissingness, Missingness
 from mcframe.tables.number_tables import number_block, takes_factors
 from mcframe.tables.rows_choice import COMPONENTS_TRIED, RowsChoice, choose_rows
 from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts
 
-# Folds of held-out entries.
-COMPLETION_FOLDS = 3
-# The prior is chosen on at most so many numbers, of rows that are drawn from a longer table.
-MOST_NUMBERS_FOR_CHOICE = 200_000
 # Mixtures are tried if no column has more categories than this, for they may separate many of them
 # badly.
 MOST_CLASSES_FOR_MIXTURE = 6
-# Of a column that goes missing together with others at most so many entries are held out, or more
-# if their number, times that of such columns, times the cube of columns is at most the second one.
-FEWEST_CO_MASKED, CO_MASKING_WORK = 200, 1e10
+# So many entries of a column that goes missing together with others are held out, or more where
+# ``MOST_OPERATIONS`` suffice for them, with the cube of columns for each.
+FEWEST_CO_MASKED = 200
 
 
 @attrs.frozen(eq=False)
@@ -156,7 +154,7 @@ def complete_by_posterior(
     *,
     seed: int = 0,
     groups: Any = None,
-    n_folds: int = COMPLETION_FOLDS,
+    n_folds: int = FOLDS,
     prior_rows: float | None = None,
 ) -> Completion[Any]:
     """Choose the prior of a table's rows on held-out entries, and fill it by their posterior.
@@ -188,7 +186,7 @@ def code(table: ReadTable, rng: np.random.Generator) -> CodedTable:
     others = tuple(column for column in columns if column.place is None)
     widths = [column.block_coding.width for column in modelled]
     column_of_number = np.repeat(np.arange(len(modelled)), widths)
-    n_rows, most_rows = table.frame.shape[0], MOST_NUMBERS_FOR_CHOICE // column_of_number.size
+    n_rows, most_rows = table.frame.shape[0], SUBSAMPLE_NUMBERS // column_of_number.size
     rows = np.arange(n_rows)
     if n_rows > most_rows:
         rows = np.sort(rng.choice(n_rows, most_rows, replace=False))
@@ -224,7 +222,7 @@ def hold_out(
         parts = np.where(np.isnan(coded.codes), NEVER_HELD_OUT, part_of_row[:, None])
     co_missing = CoMissingness.of_columns(np.isnan(coded.codes), rng)
     work_per_entry = max(len(co_missing), 1) * float(coded.column_of_number.size) ** 3
-    n_held_out = max(FEWEST_CO_MASKED, int(CO_MASKING_WORK / work_per_entry))
+    n_held_out = max(FEWEST_CO_MASKED, int(MOST_OPERATIONS / work_per_entry))
     for column in co_missing:
         rows = np.flatnonzero((parts[:, column] >= 0) & (parts[:, column] < n_scored_folds))
         parts[rng.permutation(rows)[n_held_out:], column] = NEVER_HELD_OUT
