@@ -16,7 +16,7 @@ from scipy.special import logit
 
 import mcframe as mc
 from mcframe.posterior.chains import FactorChains
-from mcframe.posterior.factors import NOISE_PRIOR_ENTRIES
+from mcframe.posterior.observed import NOISE_PRIOR_ENTRIES
 
 CHAINS, ROUNDS = 1500, 6
 SHAPE, FACTORS = (5, 4), 2

@@ -18,8 +18,8 @@ from mcframe.compile import (
     scaling_costs,
 )
 from mcframe.compile.loss import BlockEffects
-from mcframe.compile.program import MAX_GRAM_OPERATIONS
 from mcframe.contracts.arrays import Array
+from mcframe.contracts.limits import MOST_OPERATIONS
 from mcframe.contracts.rounding import DUAL_ROUNDING, EPS, SET_ROUNDING, SUM_ROUNDING
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Composed, Constraint, Factored
@@ -332,7 +332,7 @@ def norm_of(point: DualPoint, radius: float, excess: float) -> tuple[float, floa
     """
     matrix = point.matrix
     n_rows, n_columns = matrix.shape
-    if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= MAX_GRAM_OPERATIONS:
+    if isinstance(matrix, Dense) and n_rows * n_columns * min(matrix.shape) <= MOST_OPERATIONS:
         norm = norm_upper_bound(matrix.array)
         return norm, bounds_excess(matrix.array, norm), None
     norm, space = norm_bound_and_space(matrix, radius, excess, point.program.entries.seed)

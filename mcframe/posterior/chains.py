@@ -48,10 +48,9 @@ from mcframe.posterior.factor_state import SINGULAR_MESSAGE, Design
 from mcframe.posterior.factors import (
     EFFECTS_PRIOR_COUNT,
     LEAST_NOISE_SHARE,
-    NOISE_PRIOR_ENTRIES,
     FactorPosterior,
 )
-from mcframe.posterior.observed import Observed
+from mcframe.posterior.observed import NOISE_PRIOR_ENTRIES, Observed
 
 # The width of the interval in which the logarithm of a scale is searched.
 LOG_SCALE_WIDTH = 2.0
