@@ -85,7 +85,7 @@ def comment_of(lines, node):
     behind = lines[node.end_lineno - 1].partition("  # ")[2].strip()
     above, line = [], node.lineno - 2
     while line >= 0 and lines[line].startswith("#"):
-        above.insert(0, lines[line].lstrip("# ").strip())
+        above.insert(0, lines[line].lstrip("#: ").strip())
         line -= 1
     return " ".join([*above, behind] if behind else above)
 
