@@ -26,7 +26,7 @@ PEAK_BLOCKS_PER_THREAD = 4
 # takes more numbers.
 BLOCKS_PER_SUM = 16
 # Sums of a block's cells round by so many times what sums of few entries do.
-SUM_ROUNDING = 4.0
+ROUNDING_OF_SUMS = 4.0
 # Differences of values are uncertain by so many units in the last place.
 DIFFERENCE_ROUNDING = 64.0
 
@@ -300,7 +300,7 @@ class BlockwiseAt(ImplicitCellsAt):
         if share == 0.0:
             n_implicit = self.blockwise.n_read - self.blockwise.rows.size
             total = n_implicit * float(loss.conjugate(np.zeros(1))[0])
-            return scale * total, SUM_ROUNDING * scale * abs(total)
+            return scale * total, ROUNDING_OF_SUMS * scale * abs(total)
 
         def conjugates(rows: slice, places: IntArray, out: Array, gradients: Array) -> Any:
             flat, values = gradients.reshape(-1), out.reshape(-1)
@@ -311,7 +311,7 @@ class BlockwiseAt(ImplicitCellsAt):
             return float(np.sum(values)), float(np.sum(np.abs(values)))
 
         sums, sizes = zip(*self.over_gradients(conjugates), strict=True)
-        return scale * math.fsum(sums), SUM_ROUNDING * scale * math.fsum(sizes)
+        return scale * math.fsum(sums), ROUNDING_OF_SUMS * scale * math.fsum(sizes)
 
 
 def round_to_single(loss: UnlabeledLoss, gradients: Array) -> Array:
