@@ -487,8 +487,8 @@ def test_unknown_labels_are_named_or_have_no_prediction(fit):
         "block 'stars': the fit has no user 'zed', 'yan'; give new rows to predict_rows, top_rows"
         " or posterior.condition"
     )
-    assert refusal(fit.predict_pairs, "stars", [("ann", film) for film in "abcde"]) == (
-        "block 'stars': the fit has no film 'a', 'b', 'c' and 2 more;"
+    assert refusal(fit.predict_pairs, "stars", [("ann", film) for film in "abcdefg"]) == (
+        "block 'stars': the fit has no film 'a', 'b', 'c', 'd', 'e' and 2 more;"
         ' take unknown="nan" for NaN there'
     )
     found = fit.predict_pairs("stars", pairs, unknown="nan")
