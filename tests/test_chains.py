@@ -12,11 +12,10 @@ import attrs
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import logit
 
 import mcframe as mc
 from mcframe.posterior.chains import FactorChains
-from mcframe.posterior.observed import NOISE_PRIOR_ENTRIES
+from mcframe.posterior.prior_draws import draw_from_prior, draw_targets
 
 CHAINS, ROUNDS = 1500, 6
 SHAPE, FACTORS = (5, 4), 2
@@ -41,55 +40,9 @@ def chains_of(likelihood, weight, seed, **options):
         posterior = mc.posterior(model, {"y": y}, factors=FACTORS, max_iter=5)
     count = CHAINS // 6 if posterior.engine.observed.fits_parameters else CHAINS
     chains = FactorChains.begin(posterior.engine, count, np.random.default_rng(seed))
-    restart_from_prior(chains)
+    draw_from_prior(chains)
     draw_targets(chains)
     return chains
-
-
-def restart_from_prior(chains):
-    """Draw everything from the prior; means of biases, whose prior is flat, stay."""
-    chains.latest = None
-    observed, priors, rng, m = chains.observed, chains.priors, chains.rng, chains.n_chains
-    half, learned = 0.5 * NOISE_PRIOR_ENTRIES, observed.columns_with_noise
-    if learned.size:
-        mean_square = np.mean(observed.mean_squares[learned])
-        priors.noise_centres = mean_square * rng.exponential(size=m)
-        gammas = rng.gamma(half, size=(m, learned.size))
-        priors.noise[:, learned] = half * priors.noise_centres[:, None] / gammas
-    if chains.weight is None:
-        deviations = chains.unit * np.abs(rng.standard_cauchy(priors.factors.shape))
-        priors.factors = 1.0 / np.square(deviations)
-    for place, b in enumerate(chains.design.row_blocks):
-        if not observed.blocks[b].ridge:
-            reference = observed.blocks[b].required_summary.reference_square
-            priors.row_effects[:, place] = rng.gamma(1.0, 1.0 / reference, m)
-    for b, noise in enumerate(chains.predictor_noise):
-        if priors.parameters[b].size:  # thresholds of levels that are equally likely at z = 0
-            levels = priors.parameters[b].shape[1] + 1
-            shares = rng.dirichlet(np.ones(levels), m)
-            priors.parameters[b][:] = logit(np.cumsum(shares, axis=1)[:, :-1])
-        if noise is not None:
-            priors.predictor_deviations[:, b] = np.abs(rng.standard_normal(m))
-            chains.predictor_noise[b] = rng.standard_normal(noise.shape)
-    chains.numbers = chains.numbers_of_prior()
-
-
-def draw_targets(chains):
-    """Draw observations of all entries of each chain given its z."""
-    chains.latest = None
-    z = chains.predictors(chains.numbers)
-    for b, block in enumerate(chains.observed.blocks):
-        if isinstance(block.likelihood, mc.Gaussian):
-            _, precisions = chains.gaussian_block(b)
-            noise = chains.rng.standard_normal(precisions.shape) / np.sqrt(precisions)
-            chains.targets[b] = z[:, block.part] + noise
-            continue
-        t = chains.shaped(b, z)
-        chains.targets[b] = np.empty(t.shape[:2])
-        for members, likelihood in chains.likelihoods(b):
-            part = t[members]
-            drawn = likelihood.sample(part.reshape(-1, *t.shape[2:]), chains.rng)
-            chains.targets[b][members] = drawn.reshape(part.shape[:2])
 
 
 def statistics(chains):

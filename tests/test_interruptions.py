@@ -11,8 +11,9 @@ import pytest
 
 import mcframe as mc
 from mcframe.backends import loop
+from mcframe.runtime import jobs
 from mcframe.runtime.machine import check_time
-from mcframe.selection import HeldOutLoss, jobs
+from mcframe.selection import HeldOutLoss
 
 pytestmark = pytest.mark.filterwarnings("ignore:the lowest mean score is at")
 
@@ -114,7 +115,7 @@ def test_an_interrupted_fit_is_not_judged():
 
 
 def test_control_c_between_tasks(monkeypatch):
-    def interrupted(tasks, n_jobs):
+    def interrupted(tasks, n_jobs, what):
         yield 0, tasks[0]()
         raise KeyboardInterrupt
 
@@ -200,7 +201,7 @@ def test_a_wrong_number_of_jobs_is_named(given):
 
 
 def test_jobs_end_when_they_are_left_early():
-    assert next(iter(jobs.results_as_finished([os.getpid] * 4, 2)))[1] != os.getpid()
+    assert next(iter(jobs.results_as_finished([os.getpid] * 4, 2, "the tasks")))[1] != os.getpid()
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, np.linalg.LinAlgError, ValueError])

@@ -11,8 +11,8 @@ from pathlib import Path
 import attrs
 
 from mcframe.contracts.errors import DataError
+from mcframe.runtime.jobs import joblib
 from mcframe.runtime.progress import stage
-from mcframe.selection.jobs import joblib
 from papers.experiment import Experiment, Trial, summarised
 from papers.picture import draw
 from papers.registry import find

@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 
+from mcframe.runtime.jobs import joblib
 from mcframe.runtime.machine import blas_alone, thread_limit
-from mcframe.selection.jobs import joblib
 from papers.experiment import Experiment, Trial
 from papers.store import Result, commit
 

@@ -510,6 +510,13 @@ class Parametric(ABC):
         """
         return 0.0
 
+    def drawn_parameters(self, m: int, rng: Any) -> Array | None:
+        """m draws of the parameters from their prior (m x p); None where it is no density.
+
+        ``rng`` is a ``numpy.random.Generator``. By default None, as a flat prior needs.
+        """
+        return None
+
     def unbounded(self, y: Array) -> str | None:
         """The parameters that are infinite at these observations, as a clause for a note.
 

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import expit, xlog1py, xlogy
+from scipy.special import expit, logit, xlog1py, xlogy
 
 from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.errors import ModelError
@@ -291,6 +291,11 @@ class Ordinal(
             return -np.inf
         size = np.abs(parameters)
         return -float(np.sum(size + 2.0 * np.log1p(np.exp(-size))))
+
+    def drawn_parameters(self, m: int, rng: Any) -> Array:
+        """Thresholds whose levels have Dirichlet(1, ..., 1) probabilities at z = 0."""
+        shares = rng.dirichlet(np.ones(self.levels), m)
+        return np.asarray(logit(np.cumsum(shares, axis=1)[:, :-1]))
 
     def unbounded(self, y: Array) -> str | None:
         """The levels that do not occur, whose thresholds are infinite or equal."""

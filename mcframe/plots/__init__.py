@@ -4,7 +4,15 @@ Each function draws into the ``ax`` of matplotlib that it is given, or into a ne
 returns the axes. They need matplotlib, which ``pip install "mcframe[plot]"`` brings.
 """
 
-from mcframe.plots.diagnostics import evidence, gap, precisions, scores, singular_values, ternary
+from mcframe.plots.diagnostics import (
+    evidence,
+    gap,
+    precisions,
+    ranks,
+    scores,
+    singular_values,
+    ternary,
+)
 from mcframe.plots.drawing import PICTURES
 from mcframe.plots.of_answers import Pictures
 from mcframe.plots.predictions import biplot, calibration, coverage, predictions
@@ -22,6 +30,7 @@ __all__ = [
     "missingness",
     "precisions",
     "predictions",
+    "ranks",
     "scores",
     "singular_values",
     "ternary",

@@ -13,6 +13,7 @@ from mcframe.plots.drawing import (
     GREY,
     LONG,
     MAP,
+    PALE,
     VERMILLION,
     in_words,
     picture_of,
@@ -382,3 +383,63 @@ def scores_of_mixtures(chosen: Any) -> dict[tuple[float, float, float], float]:
             )
         lowest_scores[mixtures[0].pn, mixtures[0].pu, mixtures[0].nu] = float(score)
     return lowest_scores
+
+
+@picture_of("PosteriorCalibration")
+def ranks(calibration: Any, kind: str | None = None, *, ax: Any = None) -> "Axes":
+    """Draw how far the distribution of ranks lies from the uniform one, with bands.
+
+    A line for each kind of numbers: the share of ranks up to each point less that of uniform
+    ranks. The line of ``kind`` has a colour, and the bands between which all of it lies with a
+    probability of 95 % where the posterior is right (Säilynoja, Bürkner and Vehtari, 2022). An S
+    that rises first says that the posterior is too sure, a hill that its numbers are too large.
+
+    Parameters
+    ----------
+    calibration : PosteriorCalibration
+        The answer of ``mc.laws.check_posterior``.
+    kind : str, optional
+        One of the kinds of its table; by default the one with the smallest p value.
+    ax : Axes of matplotlib, optional
+        By default those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ModelError
+        If there is no such kind, or ``calibration`` or ``ax`` is something else.
+    ModuleNotFoundError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, mcframe as mc
+    >>> model = mc.Model([mc.Block("x", mc.Gaussian(variance=0.5))], [mc.GaussianRows(np.eye(3))])
+    >>> found = mc.laws.check_posterior(model, {"x": (8, 3)}, n_tables=20)
+    >>> found.plot.ranks("z, hidden cells").get_xlabel()
+    'rank'
+    """
+    kinds = calibration.ranks
+    kind = calibration.worst if kind is None else kind
+    if kind not in kinds:
+        raise ModelError(f"ranks: kind={kind!r} was given; the kinds are {', '.join(kinds)}")
+    test = kinds[kind].test
+    ends = np.linspace(0.0, 1.0, test.lower.size + 2)
+    band = [np.concatenate([[0.0], side - ends[1:-1], [0.0]]) for side in (test.lower, test.upper)]
+    ax.fill_between(ends, *band, color=PALE, label="95 % of right posteriors")
+    ax.axhline(0.0, color=GREY, linewidth=0.8)
+    for name in sorted(kinds, key=lambda other: other == kind):
+        counts = calibration.counts[name].sum(axis=0)
+        shares = np.concatenate([[0.0], np.cumsum(counts) / counts.sum()])
+        points = np.linspace(0.0, 1.0, shares.size)
+        shown_as = {"color": GREY, "linewidth": 0.6}
+        if name == kind:
+            shown_as = {"color": VERMILLION, "linewidth": 1.6, "label": kind}
+        ax.plot(points, shares - points, **shown_as)
+    ax.set(xlabel="rank", ylabel="share of ranks below, less the rank", xlim=(0.0, 1.0))
+    ax.legend(fontsize="small")
+    ax.set_title(f"{calibration.n_tables} tables, {calibration.method}", fontsize="medium")
+    return ax

@@ -83,6 +83,13 @@ class ConformalPictures(Pictures):
     coverage = Picture(predictions.coverage)
 
 
+@pictures_for("PosteriorCalibration")
+class CalibrationPictures(Pictures):
+    """The pictures of the calibration of a posterior."""
+
+    ranks = Picture(diagnostics.ranks)
+
+
 @pictures_for("Completion")
 class CompletionPictures(Pictures):
     """The pictures of a completed table."""

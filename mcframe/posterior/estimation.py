@@ -25,7 +25,7 @@ from mcframe.posterior.engine import Engine
 from mcframe.posterior.factor_state import SINGULAR_MESSAGE, initial_state
 from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, factor_sweeps
 from mcframe.posterior.joint import joint_sweeps
-from mcframe.posterior.observed import Observed
+from mcframe.posterior.observed import Observed, Summary
 from mcframe.posterior.row_pass import PosteriorRows, SweptRows
 from mcframe.posterior.sampling import SAMPLER_SWEEPS, SAMPLER_TOL, sample_factors
 from mcframe.posterior.variational_em import check_rise
@@ -223,10 +223,13 @@ def estimate(
     *,
     progress: bool | None = None,
     checkpoint: object = None,
+    scales: tuple[Summary, ...] | None = None,
 ) -> CoordinateAscent:
     """The ascent of the posterior of a model, which has ended.
 
-    ``options`` are method, factors, tol, max_iter, max_seconds and n_jobs of the verb.
+    ``options`` are method, factors, tol, max_iter, max_seconds and n_jobs of the verb. Summaries
+    of blocks in ``scales`` have the sizes of values that priors of factors expect; by default
+    these are those of the data.
     """
     progress_stage = stage("posterior", Options.progress(progress))
     with thread_limit(Options.n_jobs(options["n_jobs"])), progress_stage, blas_alone():
@@ -265,7 +268,7 @@ def estimate(
                     warn_caller(f"block {block.name!r}: {loose}")
         prior = problem.terms[0]
         if not isinstance(prior, PriorOfRows):
-            run_on_factors(ascent, problem, seed, options, checkpoint)
+            run_on_factors(ascent, problem, seed, options, checkpoint, AllRows(scales))
             if samples:
                 ascent.sample(seed, sampler_budget)
             return ascent
@@ -315,14 +318,23 @@ class FactorSource(Protocol):
         ...
 
 
+@attrs.frozen(eq=False)
 class AllRows:
-    """All rows in this process: a ``FactorSource``."""
+    """All rows in this process: a ``FactorSource``.
 
+    ``scales`` are as ``estimate`` takes them.
+    """
+
+    scales: tuple[Summary, ...] | None = None
     kind = "posterior"
 
     def observed(self, problem: Problem) -> Observed:
         """The entries with their summaries, and thresholds at z = 0."""
-        return Observed.of(problem)
+        observed = Observed.of(problem)
+        if self.scales is None:
+            return observed
+        pairs = zip(observed.summaries, self.scales, strict=True)
+        return observed.with_summaries(tuple(summary.with_scales(one) for summary, one in pairs))
 
     def without_summaries(self, problem: Problem) -> Observed:
         """The entries before anything is summed."""

@@ -60,6 +60,12 @@ class Summary(Broadcast):
     log_weights: float
     parameters: Array | None = None
 
+    def with_scales(self, other: "Summary") -> "Summary":
+        """The summary where priors expect the sizes of values that they do in another one."""
+        return attrs.evolve(
+            self, mean_squares=other.mean_squares, reference_square=other.reference_square
+        )
+
 
 @stored(renamed_fields={"at": "entry_columns"})
 @attrs.frozen(eq=False)

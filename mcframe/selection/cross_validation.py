@@ -35,11 +35,11 @@ from mcframe.contracts.validators import (
 )
 from mcframe.fitting.fit_answer import Fit
 from mcframe.model import Model, Problem
+from mcframe.runtime.jobs import joblib, results_as_finished
 from mcframe.runtime.progress import Progress, stage
 from mcframe.selection.criteria import Criterion, checked_criteria, criterion_name, score_of, takes
 from mcframe.selection.cross_validation_answer import EDGE_REMARKS, CrossValidation
 from mcframe.selection.grid import Grid
-from mcframe.selection.jobs import joblib, results_as_finished
 from mcframe.selection.paths import EFFECTS_WEIGHT, certified_path, identity_of
 from mcframe.selection.splitters import EntryFolds, Fold, Splitter, folds_of
 from mcframe.selection.weight_max import chosen_place
@@ -331,7 +331,7 @@ class Scores:
         remaining = [part for part in parts if not self.has_read(*part)]
         tasks = [self.task(*part) for part in remaining]
         try:
-            with closing(results_as_finished(tasks, n_jobs)) as results:
+            with closing(results_as_finished(tasks, n_jobs, "criterion or path")) as results:
                 for done, (number, (scores, gaps, ended)) in enumerate(results, 1):
                     model, folds = remaining[number]
                     for j, fold in enumerate(folds):

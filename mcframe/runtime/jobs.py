@@ -18,11 +18,12 @@ ResultT = TypeVar("ResultT")
 
 
 def results_as_finished(
-    tasks: Sequence[Callable[[], ResultT]], n_jobs: int
+    tasks: Sequence[Callable[[], ResultT]], n_jobs: int, what: str
 ) -> Generator[tuple[int, ResultT], None, None]:
     """Yield the number of each task with its result, in the order in which they are finished.
 
     The processes end with this iterator: on Ctrl-C, on an error, and when it is closed early.
+    ``what`` is the subject of the message if a task cannot be sent to them.
     """
     if min(joblib.effective_n_jobs(n_jobs), len(tasks)) <= 1:
         yield from ((k, task()) for k, task in enumerate(tasks))
@@ -40,8 +41,8 @@ def results_as_finished(
         # The cause is a traceback as text, whose last line names the object.
         reason = str(error.__cause__ or error).strip('\n "').splitlines()[-1]
         raise ModelError(
-            f"criterion or path cannot be sent to another process ({reason}); give functions of a"
-            " module, or n_jobs=1"
+            f"{what} cannot be sent to another process ({reason}); give functions of a module, or"
+            " n_jobs=1"
         ) from error
     finally:
         with warnings.catch_warnings():
