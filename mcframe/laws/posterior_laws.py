@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 from scipy.special import ndtr
 
-from mcframe.contracts.arrays import Array, Mask, Shape
+from mcframe.contracts.arrays import Array, IntArray, Mask, Shape
 from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import (
     DataError,
@@ -445,13 +445,14 @@ class Template:
         for name, missing in self.missing.items():
             if hidden is None:
                 drawn = rng.random((n_tables, *missing.shape)) < share
-            elif np.shape(hidden.get(name)) == missing.shape:
-                drawn = np.tile(np.asarray(hidden[name], dtype=bool), (n_tables, 1, 1))
             else:
-                raise DataError(
-                    f"hidden: a mask of shape {missing.shape} is needed for block {name!r};"
-                    f" {np.shape(hidden.get(name))} was given"
-                )
+                mask = np.asarray(hidden.get(name, ()), dtype=bool)
+                if mask.shape != missing.shape:
+                    raise DataError(
+                        f"hidden: a mask of shape {missing.shape} is needed for block {name!r};"
+                        f" one of shape {mask.shape} was given"
+                    )
+                drawn = np.tile(mask, (n_tables, 1, 1))
             masks[name] = drawn | missing
             if np.any(np.all(masks[name], axis=(1, 2))):
                 raise DataError(
@@ -653,7 +654,7 @@ class TableTask:
         return ranks
 
     def distribution_at(
-        self, posterior: Posterior, block: Block, rows: Array, columns: Array
+        self, posterior: Posterior, block: Block, rows: IntArray, columns: IntArray
     ) -> tuple[Array, Array]:
         """P(Y < y) and P(Y <= y) of new observations y at cells."""
         if not rows.size:
