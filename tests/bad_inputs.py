@@ -519,6 +519,7 @@ POSTERIORS = [
     "posterior.conformalize(0.9, np.full((2, 2), 0.5))",
     'posterior.conformalize(0.9, by="row")',
     "posterior.conformalize(0.9, share=1.0)",
+    "posterior.conformalize(0.9, folds=0)",
     'posterior.conformalize(0.9, random_state="a")',
     'intervals.interval("y")',
     'intervals.interval("x", 1.5)',

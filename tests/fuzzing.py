@@ -479,6 +479,7 @@ def conformal(draw):
         "missingness": st.sampled_from(["uniform", "rank1", "bernoulli", 0.3]),
         "by": st.sampled_from(["block", "column"]),
         "share": st.sampled_from([0.1, 0.5, 0.99]),
+        "folds": st.sampled_from(["auto", 1, 3]),
         "random_state": FIT["random_state"],
     }
     options = options_of(draw, sensible)

@@ -8,11 +8,14 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.posterior.conformal import WeightedScores, shares_of
+from mcframe.posterior.conformal import FoldScores, WeightedScores, shares_of
 
 from .test_benchmarks import script  # noqa: F401
 
-pytestmark = pytest.mark.filterwarnings("ignore::mcframe.NotConvergedWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::mcframe.NotConvergedWarning"),
+    pytest.mark.filterwarnings("ignore:row .* without one observed entry"),
+]
 LEVEL = 0.9
 
 
@@ -48,6 +51,30 @@ def unequal(rng, shape):
     return np.exp(low_rank(rng, shape, 1)) + rng.uniform(0.1, 3.0, shape) * rng.standard_normal(
         shape
     )
+
+
+# Likelihoods of few values, and others that are wrong of the data that are drawn from these.
+DRAWN = {
+    "labels": (mc.Bernoulli(), mc.Bernoulli(scale=0.2)),
+    "levels": (mc.Ordinal(5, (-1.5, -0.5, 0.5, 1.5)), mc.Ordinal(5, (-9.0, 0.0, 0.1, 0.2))),
+    "classes": (mc.Multinomial(4), mc.Multinomial(4)),
+}
+
+
+def drawn_values(rng, likelihood, share):
+    """Labels, levels or classes, and what is observed of them with these probabilities."""
+    n, d, width = *share.shape, likelihood.width
+    z = 2.0 * low_rank(rng, (n, d * width)).reshape(n * d, width)
+    values = likelihood.sample(z if width > 1 else z[:, 0], rng).reshape(n, d).astype(float)
+    return values, np.where(rng.random((n, d)) < share, values, np.nan)
+
+
+def share_in_sets(predictions, values, x, level=None):
+    """The share of the missing entries whose value is in its set."""
+    likelihood = predictions.posterior.model.block("x").likelihood
+    places = values.astype(int) - getattr(likelihood, "lowest", 0)
+    chosen = np.take_along_axis(predictions.set("x", level), places[:, :, None], axis=2)[:, :, 0]
+    return np.mean(chosen[np.isnan(x)])
 
 
 @pytest.mark.parametrize("made", [gaussian, heavy_tails, unequal])
@@ -97,7 +124,7 @@ def test_columns_of_their_own_hold_the_level_each():
     error = np.std(found, axis=0) / np.sqrt(len(found))
     assert np.all(np.abs(np.mean(found, axis=0) - LEVEL - 0.02) < 0.03 + 2.0 * error)
     groups = posterior.conformalize(LEVEL, by=["fine"] * 4 + ["rough"] * 4)
-    assert [own.values.size for own in groups.blocks["x"].scores["interval"]] == pytest.approx(
+    assert [scores.size for scores in groups.blocks["x"].scores["interval"]] == pytest.approx(
         [45, 45], abs=15
     )
     lower, upper = groups.interval("x")
@@ -107,7 +134,7 @@ def test_columns_of_their_own_hold_the_level_each():
 @pytest.mark.parametrize(("n_held", "finite"), [(8, False), (9, True)])
 def test_too_few_entries_give_infinite_intervals(n_held, finite):
     x = np.random.default_rng(3).standard_normal((n_held * 5, 1))
-    intervals = posterior_of(x).conformalize(LEVEL, share=0.2)
+    intervals = posterior_of(x).conformalize(LEVEL, share=0.2, folds=1)
     lower, upper = intervals.interval("x", rows=[0, 1], columns=[0, 0])
     assert np.isfinite(lower).all() == finite
     assert np.isfinite(upper).all() == finite
@@ -119,13 +146,97 @@ def test_quantiles_by_their_definition():
     for _ in range(100):
         values, odds = rng.exponential(size=7), rng.exponential(size=7)
         level, own = rng.uniform(0.05, 0.95), rng.exponential(size=3)
-        found = WeightedScores.of(values, odds).quantile(level, own)
+        scores = FoldScores((WeightedScores.of(values, odds),))
+        found = scores.upper(level, own, np.zeros((1, 3)), np.ones((1, 3)))
         for quantile, each in zip(found, own, strict=True):
             whole = odds.sum() + each
             shares = [odds[values <= score].sum() / whole for score in sorted(values)]
             wanted = [s for s, share in zip(sorted(values), shares, strict=True) if share >= level]
             assert quantile == (wanted[0] if wanted else np.inf)
-    assert (WeightedScores.of(np.zeros(0), np.zeros(0)).quantile(0.5, np.ones(2)) == np.inf).all()
+    empty = FoldScores((WeightedScores.of(np.zeros(0), np.zeros(0)),))
+    assert np.all(empty.upper(0.5, np.ones(2), np.zeros((1, 2)), np.ones((1, 2))) == np.inf)
+
+
+def test_ends_in_folds_by_their_definition():
+    """The quantile over all scores of mean and deviation without their fold, and infinity."""
+    rng = np.random.default_rng(14)
+    for _ in range(60):
+        sizes = rng.integers(0, 6, 3)
+        values, odds = ([rng.exponential(size=size) for size in sizes] for _ in range(2))
+        scores = FoldScores(tuple(map(WeightedScores.of, values, odds)))
+        level, of_cells = rng.uniform(0.05, 0.95), rng.exponential(size=4)
+        means, deviations = rng.standard_normal((3, 4)), rng.exponential(size=(3, 4))
+        ends = scores.upper(level, of_cells, means, deviations)
+        for cell in range(4):
+            points = [means[k, cell] + deviations[k, cell] * values[k] for k in range(3)]
+            points, weights = np.concatenate(points), np.concatenate(odds)
+            order = np.argsort(points)
+            sums = np.cumsum(weights[order])
+            total = weights.sum() + of_cells[cell]
+            places = np.flatnonzero(sums >= level * total)
+            expected = points[order][places[0]] if places.size else np.inf
+            assert ends[cell] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        candidates = rng.random((3, 4, 2))
+        sets = scores.chosen(level, of_cells, candidates)
+        for cell, value in np.ndindex(4, 2):
+            smaller = [odds[k][values[k] < candidates[k, cell, value]].sum() for k in range(3)]
+            total = np.concatenate(odds).sum() + of_cells[cell]
+            assert sets[cell, value] == (sum(smaller) < level * total)
+
+
+def test_columns_of_twenty_rows_have_finite_intervals_that_hold():
+    """Every observed entry has a score: 14 of a column are enough, 3 held-out ones were not."""
+    rng, by_column = np.random.default_rng(15), []
+    spread = np.repeat([0.3, 2.0], 3)
+    for seed in range(30):
+        truth = low_rank(rng, (20, 6)) + spread * rng.standard_t(3.0, (20, 6))
+        x = np.where(rng.random(truth.shape) < 0.7, truth, np.nan)
+        intervals = posterior_of(x).conformalize(LEVEL, by="column", random_state=seed)
+        lower, upper = intervals.interval("x")
+        enough = np.sum(~np.isnan(x), axis=0) >= 9
+        assert np.array_equal(np.isfinite(upper - lower).all(axis=0), enough)
+        inside = (lower <= truth) & (truth <= upper)
+        by_column.append([inside[np.isnan(x[:, j]), j].mean() for j in range(6)])
+    assert "in 10 folds, by 6 groups" in repr(intervals)
+    shares = np.array(by_column)
+    error = np.nanstd(shares, axis=0) / np.sqrt(len(shares))
+    assert np.all(np.nanmean(shares, axis=0) > LEVEL - 0.02 - 2.0 * error)
+    # 14 of 15 where 14 are observed, and what folds add.
+    assert np.nanmean(shares) < 14 / 15 + 0.03
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_sets_of_small_columns_hold_their_level(name):
+    rng, shares, whole = np.random.default_rng(16), [], []
+    likelihood, wrong = DRAWN[name]
+    for seed in range(20):
+        values, x = drawn_values(rng, likelihood, np.full((30, 5), 0.7))
+        predictions = posterior_of(x, model_of(wrong)).conformalize(by="column", random_state=seed)
+        shares.append(share_in_sets(predictions, values, x))
+        whole.append(np.mean(predictions.set("x").all(axis=2)))
+    error = np.std(shares) / np.sqrt(len(shares))
+    assert np.mean(shares) > LEVEL - 0.01 - 2.0 * error
+    if name == "levels":
+        assert np.mean(whole) < 0.9
+
+
+def test_one_fold_is_a_share_and_more_are_all_entries():
+    rng = np.random.default_rng(17)
+    x = np.where(rng.random((40, 6)) < 0.8, gaussian(rng, (40, 6)), np.nan)
+    posterior = posterior_of(x)
+    n = posterior.problem.tables["x"].n_entries
+    assert len(posterior.conformalize().posteriors) == 1
+    five = posterior.conformalize(folds=5)
+    [scores] = five.blocks["x"].scores["interval"]
+    assert scores.size == n
+    left = [n - one.problem.tables["x"].n_entries for one in five.posteriors]
+    assert sum(left) == n
+    assert max(left) - min(left) <= 6
+    lower, upper = five.interval("x")
+    assert np.all(lower < upper)
+    frame = pd.DataFrame(x, columns=list("abcdef"))
+    again = mc.posterior(posterior.model, {"x": frame}, factors=2, max_iter=3)
+    np.testing.assert_allclose(again.conformalize(folds=5).interval("x")[1], upper)
 
 
 def test_scores_repeat_by_their_seed_and_units_change_nothing():
@@ -194,7 +305,7 @@ def test_counts_and_levels_stay_within_what_there_is():
     data = {"counts": counts, "levels": levels, "labels": labels}
     posterior = mc.posterior(model, data, factors=1)
     by = {"counts": "column", "levels": "block", "labels": [0, 0, 1]}
-    intervals = posterior.conformalize(by=by)
+    intervals = posterior.conformalize(by=by, folds=1)
     assert set(intervals.blocks) == {"counts", "levels", "labels"}
     assert intervals.posterior.problem.tables["labels"].n_entries == 0.8 * labels.size
     assert (intervals.interval("counts")[0] >= 0.0).all()
@@ -212,30 +323,6 @@ def test_counts_and_levels_stay_within_what_there_is():
         intervals.set("counts")
     with pytest.raises(mc.ModelError, match="by: the dict has nothing for block 'levels'"):
         posterior.conformalize(by={"counts": "column"})
-
-
-# Likelihoods of few values, and others that are wrong of the data that are drawn from these.
-DRAWN = {
-    "labels": (mc.Bernoulli(), mc.Bernoulli(scale=0.2)),
-    "levels": (mc.Ordinal(5, (-1.5, -0.5, 0.5, 1.5)), mc.Ordinal(5, (-9.0, 0.0, 0.1, 0.2))),
-    "classes": (mc.Multinomial(4), mc.Multinomial(4)),
-}
-
-
-def drawn_values(rng, likelihood, share):
-    """Labels, levels or classes, and what is observed of them with these probabilities."""
-    n, d, width = *share.shape, likelihood.width
-    z = 2.0 * low_rank(rng, (n, d * width)).reshape(n * d, width)
-    values = likelihood.sample(z if width > 1 else z[:, 0], rng).reshape(n, d).astype(float)
-    return values, np.where(rng.random((n, d)) < share, values, np.nan)
-
-
-def share_in_sets(predictions, values, x, level=None):
-    """The share of the missing entries whose value is in its set."""
-    likelihood = predictions.posterior.model.block("x").likelihood
-    places = values.astype(int) - getattr(likelihood, "lowest", 0)
-    chosen = np.take_along_axis(predictions.set("x", level), places[:, :, None], axis=2)[:, :, 0]
-    return np.mean(chosen[np.isnan(x)])
 
 
 @pytest.mark.parametrize("name", DRAWN)
@@ -283,7 +370,7 @@ def test_sets_are_those_of_the_definition():
     predictions = posterior_of(x, model_of(mc.Multinomial(4))).conformalize(0.4)
     probabilities = predictions.posterior.probabilities("x")
     np.testing.assert_allclose(probabilities.sum(axis=2), 1.0)
-    [scores] = predictions.blocks["x"].scores["set"]
+    [[scores]] = [one.folds for one in predictions.blocks["x"].scores["set"]]
     quantile = np.sort(scores.values)[int(np.ceil(0.4 * (scores.values.size + 1))) - 1]
     expected = probabilities >= 1.0 - quantile - 1e-12
     empty = ~expected.any(axis=2)
@@ -301,7 +388,7 @@ def test_sets_are_those_of_the_definition():
 @pytest.mark.parametrize(("n_held", "whole"), [(8, True), (9, False)])
 def test_too_few_entries_give_sets_of_every_value(n_held, whole):
     labels = np.ones((n_held * 5, 1))
-    sets = posterior_of(labels, model_of(mc.Bernoulli(), bias=True)).conformalize(LEVEL)
+    sets = posterior_of(labels, model_of(mc.Bernoulli(), bias=True)).conformalize(LEVEL, folds=1)
     assert sets.set("x").all() == whole
 
 
@@ -326,6 +413,8 @@ def test_the_posterior_without_held_out_entries_has_the_same_options():
         ({"by": "row"}, "by='row'"),
         ({"by": [1, 2, 3]}, r"an array of shape \(3,\)"),
         ({"random_state": -1}, "random_state=-1"),
+        ({"folds": 0}, "folds=0"),
+        ({"folds": "cv"}, "folds='cv'"),
     ],
 )
 def test_messages_name_what_is_wrong(options, message):

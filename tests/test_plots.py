@@ -82,6 +82,11 @@ def answers():
         "Completion": completed,
         "Declared": completed.declared,
         "ConformalPredictions": posterior.conformalize(0.8),
+        "PosteriorCalibration": mc.laws.check_posterior(
+            mc.Model([mc.Block("x", mc.Gaussian(variance=0.5))], [mc.GaussianRows(np.eye(3))]),
+            {"x": (8, 3)},
+            n_tables=10,
+        ),
         "Factors": posterior.factors(),
         "DataFrame": pl.from_pandas(data[NUMBERS]),
         "Table": pl.from_pandas(data[NUMBERS]).to_arrow(),

@@ -361,6 +361,7 @@ class Options:
     bins = Option("bins", partial(whole, least=1))
     n_tables = Option("n_tables", partial(whole, least=2))
     n_partitions = Option("n_partitions", partial(whole, least=1))
+    folds = Option("folds", partial(whole, least=1))
     cv = Option("cv", partial(whole, least=2))
     n_weights = Option("n_weights", partial(whole, least=2))
 

@@ -638,17 +638,21 @@ class TableTask:
             cells["hidden, rows with few entries"] = hidden & (n_entries <= few)[:, None]
             cells["hidden, rows with many entries"] = hidden & (n_entries >= many)[:, None]
         ranks = {f"{prefix}z, {kind}": of_block[mask].ravel() for kind, mask in cells.items()}
+        sampled = posterior.sample(name, n_draws)
         for kind, mask in (("observed cells", ~hidden), ("hidden cells", hidden)):
             rows, columns = np.nonzero(mask)
+            kind = f"{prefix}new observations, {kind}"
+            if posterior.engine.n_draws > 1:
+                at = sampled[:, rows, columns], self.new_values[name][rows, columns]
+                ranks[kind] = ranks_among(*at, rng)
+                continue
             if rows.size > MOST_RANKED_CELLS:
                 chosen = rng.choice(rows.size, MOST_RANKED_CELLS, replace=False)
                 rows, columns = rows[chosen], columns[chosen]
             below, upto = self.distribution_at(posterior, block, rows, columns)
-            ranks[f"{prefix}new observations, {kind}"] = below + rng.random(below.size) * (
-                upto - below
-            )
+            ranks[kind] = below + rng.random(below.size) * (upto - below)
         if block.likelihood.kind is not ValueKind.CLASS and hidden.any():
-            totals = posterior.sample(name, n_draws)[:, hidden].sum(axis=1)
+            totals = sampled[:, hidden].sum(axis=1)
             total = np.array([self.new_values[name][hidden].sum()])
             ranks[f"{prefix}total of hidden values"] = ranks_among(totals[:, None], total, rng)
         return ranks

@@ -26,7 +26,12 @@ from mcframe.fitting.prediction import Cells, checked_places, table_of_values
 from mcframe.model import Model
 from mcframe.model.table import Table
 from mcframe.posterior.chain_diagnostics import SamplerDiagnostics
-from mcframe.posterior.conformal import ConformalPredictions, Groups, Missingness, split_conformal
+from mcframe.posterior.conformal import (
+    ConformalPredictions,
+    Groups,
+    Missingness,
+    conformal_predictions,
+)
 from mcframe.posterior.engine import Engine
 from mcframe.posterior.estimation import PosteriorOptions, Sweep, estimate
 from mcframe.posterior.observed import Observed
@@ -413,10 +418,11 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         *,
         by: Groups = "block",
         share: float = 0.2,
+        folds: int | str = "auto",
         random_state: RandomState = 0,
         progress: bool | None = None,
     ) -> ConformalPredictions:
-        """Intervals and sets that are valid for a wrong model, by split conformal prediction.
+        """Intervals and sets that are valid for a wrong model, by conformal prediction.
 
         A share of the observed entries is held out, and the posterior is computed without them,
         with the same options. Each held-out entry has a score: |y - mean| / sd with the sd of a
@@ -434,6 +440,18 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         with these probabilities. If the probabilities are estimated, this holds up to the error of
         the estimate. A good model makes the intervals short.
 
+        With one fold a share of the entries is held out, as described, and all others are what
+        intervals are made from (split conformal prediction). With more, every observed entry has a
+        score by the posterior without its fold, and the ends of an interval are quantiles of mean
+        plus and mean minus sd times score, with the mean and the sd at the cell by the posterior
+        without the fold of that score (CV+; Barber, Candes, Ramdas and Tibshirani, Predictive
+        inference with the jackknife+, Annals of Statistics 2021). A value is in a set if fewer
+        than the level of all entries have a smaller score than it has without their fold. What
+        holds for every distribution is then coverage of at least twice the level less 1, up to
+        about the square root of 2 over the number of entries, which is .8 at the level .9; in
+        practice it is about the level. All entries count, so that groups may be five times
+        smaller: at the level .9 nine entries give finite intervals.
+
         Parameters
         ----------
         confidence_level : float, default 0.9
@@ -449,7 +467,11 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
             Smaller groups have longer intervals. If a group is too small, its intervals are
             infinite, and its sets have every value.
         share : float, default 0.2
-            The share of the observed entries that is held out.
+            The share of the observed entries that is held out, with one fold.
+        folds : int or "auto", default "auto"
+            One, or the number of parts of the observed entries that are held out in turn, each
+            with a posterior of its own. "auto" is one where each group has enough entries for
+            finite intervals in the share, and 10 elsewhere.
         random_state : int, generator of numpy or None, default 0
             The seed of the held-out entries.
         progress : bool, optional
@@ -478,8 +500,10 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         >>> bool(np.mean((lower <= x)[~np.isnan(x)] & (x <= upper)[~np.isnan(x)]) > 0.7)
         True
         """
-        return split_conformal(
-            self, posterior_of, confidence_level, missingness, by, share, random_state, progress
+        return conformal_predictions(
+            *(self, posterior_of, confidence_level, missingness, by, share, folds),
+            random_state,
+            progress,
         )
 
     @property

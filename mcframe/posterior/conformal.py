@@ -1,7 +1,12 @@
-"""Intervals and sets that hold when the model does not: weighted split conformal prediction."""
+"""Intervals and sets that hold when the model does not: weighted conformal prediction.
+
+Entries are held out once (split conformal prediction), or all of them in folds, each scored by a
+posterior without its fold (CV+; Barber, Candès, Ramdas and Tibshirani, Predictive inference with
+the jackknife+, Annals of Statistics 2021).
+"""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
@@ -11,13 +16,21 @@ from numpy.typing import ArrayLike
 from mcframe.contracts.arrays import Array, InFormOfData, IntArray, Mask, Pairs, Positions
 from mcframe.contracts.errors import DataError, ModelError, UnobservedWarning
 from mcframe.contracts.likelihood import ValueKind, has_probabilities
+from mcframe.contracts.limits import BISECTIONS
 from mcframe.contracts.pictures import Pictured
 from mcframe.contracts.rounding import EPS, SUM_ROUNDING
-from mcframe.contracts.validators import Options, RandomState, a_type
+from mcframe.contracts.validators import Options, RandomState, a_type, is_word
 from mcframe.fitting.prediction import Cells, check_size
 from mcframe.likelihoods import Bernoulli
 from mcframe.model import Block, Model
-from mcframe.model.held_out import Held, HeldOut, data_of, observed_entries
+from mcframe.model.held_out import (
+    Held,
+    HeldOut,
+    by_content,
+    data_of,
+    dealt,
+    observed_entries,
+)
 from mcframe.model.table import Table
 from mcframe.posterior.estimation import PosteriorOptions
 from mcframe.regularizers import NuclearNorm
@@ -40,13 +53,15 @@ Groups: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
 LARGEST_OBSERVED_PROBABILITY = 0.995
 # Factors of the logistic model of which cells are observed.
 MISSINGNESS_FACTORS = 2
+# Folds, if no number is given and the entries that one share holds out are too few.
+DEFAULT_FOLDS = 10
 # The values of blocks that have no intervals, and of those that have no sets.
 VALUES_THAT_LACK = {"interval": "labels or classes", "set": "numbers"}
 
 
 @attrs.frozen(eq=False)
 class WeightedScores:
-    """Scores of held-out entries in ascending order, and their odds of being missing."""
+    """Scores of held-out entries of a fold in ascending order, and their odds of being missing."""
 
     values: Array
     odds: Array
@@ -57,22 +72,84 @@ class WeightedScores:
         order = np.argsort(values, kind="stable")
         return cls(values[order], odds[order])
 
+    def odds_up_to(self, limits: Array, *, inclusive: bool) -> Array:
+        """The sum of the odds of the scores below some limits, or up to these."""
+        sums = np.concatenate([[0.0], np.cumsum(self.odds)])
+        return sums[np.searchsorted(self.values, limits, "right" if inclusive else "left")]
+
+
+@attrs.frozen(eq=False)
+class FoldScores:
+    """The scores of one group of entries, fold by fold.
+
+    The scores of a fold come from the posterior without it. A posterior that is asked for a cell
+    has a mean and a deviation of its own in each fold, and so every held-out entry says where the
+    ends of the interval of that cell would lie, were it like this entry.
+    """
+
+    folds: tuple[WeightedScores, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of held-out entries."""
+        return sum(scores.values.size for scores in self.folds)
+
     @property
     def effective_size(self) -> float:
         """The number of equally weighted entries that say as much."""
-        squares = float(np.sum(np.square(self.odds)))
-        return float(np.sum(self.odds)) ** 2 / squares if squares else 0.0
+        odds = np.concatenate([scores.odds for scores in self.folds])
+        squares = float(np.sum(np.square(odds)))
+        return float(np.sum(odds)) ** 2 / squares if squares else 0.0
 
-    def quantile(self, level: float, odds: Array) -> Array:
-        """The weighted quantile of the scores and one at infinity, for cells of these odds.
+    def needed(self, level: float, odds: Array) -> Array:
+        """The sum of odds that is ``level`` of all of them, those of each cell included."""
+        total = sum(float(np.sum(scores.odds)) for scores in self.folds)
+        return level * (total + odds) * (1.0 - SUM_ROUNDING)
 
-        The least score up to which the odds sum up to at least ``level`` of all of them, those of
+    def upper(self, level: float, odds: Array, means: Array, deviations: Array) -> Array:
+        """Upper ends at cells of these odds, with means and deviations of each fold (folds x N).
+
+        The weighted quantile of ``mean + deviation * score`` over all scores and one at infinity:
+        the least one up to which the odds sum up to at least ``level`` of all of them, those of
         the cell included; infinity where there is none.
         """
-        sums = np.cumsum(self.odds)
-        total = (sums[-1] if sums.size else 0.0) + odds
-        places = np.searchsorted(sums, level * total * (1.0 - SUM_ROUNDING))
-        return np.append(self.values, np.inf)[places]
+        needed = self.needed(level, odds)
+
+        def reached(ends: Array) -> Array:
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+                limits = (ends - means) / deviations
+            limits = np.where(np.isnan(limits), 0.0, limits)  # where there is no deviation
+            of_folds = zip(self.folds, limits, strict=True)
+            sums = [scores.odds_up_to(one, inclusive=True) for scores, one in of_folds]
+            return np.asarray(np.sum(sums, axis=0) >= needed)
+
+        if len(self.folds) == 1:
+            [scores] = self.folds
+            places = np.searchsorted(np.cumsum(scores.odds), needed)
+            quantiles = np.append(scores.values, np.inf)[places]
+            with np.errstate(invalid="ignore"):
+                return np.where(np.isinf(quantiles), np.inf, means[0] + quantiles * deviations[0])
+        finite = [scores.values[np.isfinite(scores.values)] for scores in self.folds]
+        largest = np.array([np.max(values, initial=0.0) for values in finite])
+        farthest = largest[:, None] * deviations
+        # Beyond the last score of every fold, by more than these sums are rounded.
+        rounding = SUM_ROUNDING * np.max(np.abs(means) + farthest, axis=0)
+        low, high = np.min(means, axis=0), np.max(means + farthest, axis=0) + rounding
+        ends = np.where(reached(high), high, np.inf)
+        for _ in range(BISECTIONS):
+            middle = low + 0.5 * (high - low)
+            above = reached(middle)
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        return np.where(np.isinf(ends), np.inf, high)
+
+    def chosen(self, level: float, odds: Array, scores: Array) -> Mask:
+        """Which values (N x V) are in the sets of cells, given their scores in each fold.
+
+        Those for which the odds of smaller scores sum up to less than ``level`` of all of them.
+        """
+        of_folds = zip(self.folds, scores, strict=True)
+        sums = [one.odds_up_to(limits, inclusive=False) for one, limits in of_folds]
+        return np.asarray(np.sum(sums, axis=0) < self.needed(level, odds)[:, None])
 
 
 @attrs.frozen(eq=False)
@@ -83,23 +160,24 @@ class CalibratedBlock:
     ----------
     groups : array of integers (n_columns,)
         From 0, the place among the scores.
-    scores : dict from "interval" and "set" to tuple of WeightedScores
+    scores : dict from "interval" and "set" to tuple of FoldScores
         The scores of intervals, and those of sets, of each group; what the block has of these.
-    odds : function of rows and columns (N,)
+    odds : tuple of functions of rows and columns (N,)
+        By the posterior of each fold.
     """
 
     groups: IntArray
-    scores: Mapping[str, tuple[WeightedScores, ...]]
-    odds: Odds
+    scores: Mapping[str, tuple[FoldScores, ...]]
+    odds: tuple[Odds, ...]
 
-    def quantiles(self, kind: str, level: float, rows: IntArray, columns: IntArray) -> Array:
-        """The quantile of the scores of intervals or of sets at each cell (N,)."""
-        odds, groups = self.odds(rows, columns), self.groups[columns]
-        quantiles = np.empty(rows.size)
+    def by_group(
+        self, kind: str, rows: IntArray, columns: IntArray
+    ) -> Iterator[tuple[FoldScores, Mask, Array]]:
+        """The scores of each group that cells belong to, these cells, and the odds of all."""
+        odds = np.mean([of_fold(rows, columns) for of_fold in self.odds], axis=0)
+        groups = self.groups[columns]
         for group in np.unique(groups):
-            in_group = groups == group
-            quantiles[in_group] = self.scores[kind][group].quantile(level, odds[in_group])
-        return quantiles
+            yield self.scores[kind][group], groups == group, odds
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -108,8 +186,9 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
 
     Attributes
     ----------
-    posterior : Posterior
-        The posterior without the held-out entries. Intervals lie around its means.
+    posteriors : tuple of Posterior
+        The posterior without the held-out entries, around whose means intervals lie; in folds, one
+        without the entries of each fold.
     confidence_level : float
         The level that is used if none is given.
     blocks : dict from block name to CalibratedBlock
@@ -117,10 +196,15 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         Of the posterior of all entries.
     """
 
-    posterior: "Posterior"
+    posteriors: tuple["Posterior", ...]
     confidence_level: float
     blocks: Mapping[str, CalibratedBlock]
     tables: Mapping[str, Table]
+
+    @property
+    def posterior(self) -> "Posterior":
+        """The first posterior: without the held-out entries, or those of the first fold."""
+        return self.posteriors[0]
 
     def interval(
         self,
@@ -142,13 +226,20 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         ModelError
             If the block has labels or classes.
         """
-        cells, quantiles = self._quantiles(block, "interval", level, rows, columns, pairs)
-        mean, sd = moments(self.posterior, block, cells.rows, cells.columns)
-        with np.errstate(invalid="ignore"):
-            half_width = np.where(np.isinf(quantiles), np.inf, quantiles * sd)
-            lowest, highest = self.posterior.problem.likelihoods[block].limits
-            # Where a mean or a deviation overflows, every value is in the interval.
-            lower, upper = np.fmax(mean - half_width, lowest), np.fmin(mean + half_width, highest)
+        cells, level = self._asked(block, "interval", level, rows, columns, pairs)
+        row, column = cells.rows, cells.columns
+        of_folds = [moments(posterior, block, row, column) for posterior in self.posteriors]
+        means, deviations = (np.array(of_moment) for of_moment in zip(*of_folds, strict=True))
+        lower, upper = np.full((2, row.size), np.inf)
+        for scores, members, odds in self.blocks[block].by_group("interval", row, column):
+            at = odds[members], means[:, members], deviations[:, members]
+            upper[members] = scores.upper(level, *at)
+            lower[members] = -scores.upper(level, at[0], -at[1], at[2])
+        # At levels below 1/2 the ends cross where folds differ more than scores are large.
+        lower, upper = np.fmin(lower, upper), np.fmax(lower, upper)
+        lowest, highest = self.posterior.problem.likelihoods[block].limits
+        # Where a mean or a deviation overflows, every value is in the interval.
+        lower, upper = np.fmax(lower, lowest), np.fmin(upper, highest)
         limited = self.posterior.model.block(block).limited
         return cells.form(limited(lower)), cells.form(limited(upper))
 
@@ -171,13 +262,18 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         ModelError
             If the block has numbers or counts.
         """
-        cells, quantiles = self._quantiles(block, "set", level, rows, columns, pairs)
-        probabilities = self.posterior.probabilities(block, cells.rows, cells.columns)
-        chosen = 1.0 - probabilities <= quantiles[:, None]
-        chosen[np.arange(len(chosen)), np.argmax(probabilities, axis=1)] = True
+        cells, level = self._asked(block, "set", level, rows, columns, pairs)
+        row, column = cells.rows, cells.columns
+        probabilities = np.array([p.probabilities(block, row, column) for p in self.posteriors])
+        chosen = np.zeros(probabilities.shape[1:], dtype=bool)
+        for scores, members, odds in self.blocks[block].by_group("set", row, column):
+            of_group = 1.0 - probabilities[:, members]
+            chosen[members] = scores.chosen(level, odds[members], of_group)
+        likeliest = np.argmax(np.mean(probabilities, axis=0), axis=1)
+        chosen[np.arange(len(chosen)), likeliest] = True
         return np.asarray(cells.array(chosen.astype(np.float64)) > 0.0)
 
-    def _quantiles(
+    def _asked(
         self,
         block: str,
         kind: str,
@@ -185,8 +281,8 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
         rows: Positions,
         columns: Positions,
         pairs: Pairs,
-    ) -> tuple[Cells, Array]:
-        """The cells that are asked for, and the quantiles of scores there."""
+    ) -> tuple[Cells, float]:
+        """The cells that are asked for, and the level."""
         problem = self.posterior.problem
         problem.model.block(block)
         calibrated = self.blocks[block]
@@ -196,29 +292,30 @@ class ConformalPredictions(Pictured["ConformalPictures"]):
                 f"block {block!r} has {values} and no conformal {kind}; take .{method}({block!r})"
             )
         level = self.confidence_level if level is None else Options.level(level)
-        cells = Cells.of(problem, self.tables, block, rows, columns, pairs)
-        return cells, calibrated.quantiles(kind, level, cells.rows, cells.columns)
+        return Cells.of(problem, self.tables, block, rows, columns, pairs), level
 
     def __repr__(self) -> str:
         lines = [f"ConformalPredictions: level {self.confidence_level:g}"]
         for name, block in self.blocks.items():
             scores = next(iter(block.scores.values()))
-            n_held = sum(group_scores.values.size for group_scores in scores)
+            n_held = sum(group_scores.size for group_scores in scores)
+            folds = f" in {len(self.posteriors)} folds" if len(self.posteriors) > 1 else ""
             least = min(group_scores.effective_size for group_scores in scores)
             lines.append(
-                f"  {name!r}: {n_held} entries held out, by {len(scores)}"
+                f"  {name!r}: {n_held} entries held out{folds}, by {len(scores)}"
                 f" group{'s' * (len(scores) != 1)}; {least:.0f} at least in a group, by weight"
             )
         return "\n".join(lines)
 
 
-def split_conformal(
+def conformal_predictions(
     posterior: "Posterior",
     posterior_of: PosteriorOf,
     confidence_level: float,
     missingness: Missingness,
     by: Groups,
     share: float,
+    folds: int | str,
     random_state: RandomState,
     progress: bool | None,
 ) -> ConformalPredictions:
@@ -228,6 +325,7 @@ def split_conformal(
     """
     level, share = Options.confidence_level(confidence_level), Options.share(share)
     seed, problem = Options.random_state(random_state), posterior.problem
+    n_folds = None if is_word(folds, "auto") else Options.folds(folds)
     if problem.rows_elsewhere:
         raise ModelError(
             "conformalize: this posterior is of rows in partitions, and entries are held out of"
@@ -238,28 +336,95 @@ def split_conformal(
             "this posterior is one of new rows, of which no entries can be held out; ask the"
             " posterior that it was conditioned from"
         )
-    blocks, shows_progress = {}, Options.progress(progress)
-    with stage("conformalize", shows_progress), warnings.catch_warnings():
+    posteriors, odds, scores = [], [], []
+    with (
+        stage("conformalize", Options.progress(progress)) as display,
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore", UnobservedWarning)
         tables = observed_entries(problem)
         check_held_out(tables)
-        held_out = HeldOut.of_share(tables, share, np.random.default_rng(seed))
+        groups = {
+            name: groups_of(name, option_of_block(by, name, "by"), table.shape[1])
+            for name, table in tables.items()
+        }
+        if n_folds is None:
+            n_folds = DEFAULT_FOLDS if too_few(tables, groups, share, level) else 1
+        held_outs = held_out_in_folds(tables, n_folds, share, np.random.default_rng(seed))
         data = {
             block.name: data_of(tables[block.name], block.likelihood.width)
             for block in problem.model.blocks
         }
-        remaining = held_out.remaining(data)
-        remaining_posterior = posterior_of(
-            problem.model, remaining, posterior.random_state, posterior.options
-        )
-        for name, held in held_out.values.items():
-            block_missingness = option_of_block(missingness, name, "missingness")
-            odds = odds_of(
-                name, block_missingness, remaining_posterior, held.values.size, posterior_of, seed
+        for number, held_out in enumerate(held_outs):
+            remaining = posterior_of(
+                problem.model,
+                held_out.remaining(data),
+                posterior.random_state,
+                posterior.options,
             )
-            groups = groups_of(name, option_of_block(by, name, "by"), tables[name].shape[1])
-            blocks[name] = calibrated_block(remaining_posterior, name, held, groups, odds)
-    return ConformalPredictions(remaining_posterior, level, blocks, problem.tables)
+            of_fold = {
+                name: odds_of(
+                    name,
+                    option_of_block(missingness, name, "missingness"),
+                    remaining,
+                    held.values.size,
+                    posterior_of,
+                    seed,
+                )
+                for name, held in held_out.values.items()
+            }
+            posteriors.append(remaining)
+            odds.append(of_fold)
+            scores.append(
+                {
+                    name: scores_of(remaining, name, held, groups[name], of_fold[name])
+                    for name, held in held_out.values.items()
+                }
+            )
+            display.count(number + 1, len(held_outs), "folds")
+    blocks = {
+        name: CalibratedBlock(
+            of_columns,
+            {
+                kind: tuple(
+                    FoldScores(tuple(of_fold[name][kind][group] for of_fold in scores))
+                    for group in range(of_columns.max() + 1)
+                )
+                for kind in scores[0][name]
+            },
+            tuple(of_fold[name] for of_fold in odds),
+        )
+        for name, of_columns in groups.items()
+    }
+    return ConformalPredictions(tuple(posteriors), level, blocks, problem.tables)
+
+
+def too_few(
+    tables: Mapping[str, Table], groups: Mapping[str, IntArray], share: float, level: float
+) -> bool:
+    """True if a share of the entries of some group is too few for finite intervals."""
+    least = level / (1.0 - level) * (1.0 - SUM_ROUNDING)
+    sizes = [np.bincount(groups[name][table.columns]) for name, table in tables.items()]
+    return any(np.any(np.rint(share * size[size > 0]) < least) for size in sizes)
+
+
+def held_out_in_folds(
+    tables: Mapping[str, Table], n_folds: int, share: float, rng: np.random.Generator
+) -> list[HeldOut]:
+    """A share of the entries held out once, or all in folds with their part of each column."""
+    if n_folds == 1:
+        return [HeldOut.of_share(tables, share, rng)]
+    parts = {}
+    for name, (table, order) in by_content(tables).items():
+        shuffled, dealt_parts = rng.permutation(table.n_entries), np.empty_like(order)
+        dealt_parts[shuffled] = dealt(table.columns[shuffled], n_folds)
+        parts[name] = dealt_parts[np.argsort(order)]
+    numbers = range(n_folds)
+    return [
+        HeldOut.of_parts(tables, parts, number)
+        for number in numbers
+        if all(np.any(parts[name] == number) for name in parts)
+    ]
 
 
 def check_held_out(tables: Mapping[str, Table]) -> None:
@@ -272,10 +437,10 @@ def check_held_out(tables: Mapping[str, Table]) -> None:
             )
 
 
-def calibrated_block(
+def scores_of(
     posterior: "Posterior", name: str, held: Held, groups: IntArray, odds: Odds
-) -> CalibratedBlock:
-    """Return a block with the scores of its held-out entries."""
+) -> dict[str, tuple[WeightedScores, ...]]:
+    """The scores of held-out entries of a block, of intervals and of sets, by groups."""
     likelihood = posterior.model.block(name).likelihood
     weights, group_of = odds(held.rows, held.columns), groups[held.columns]
 
@@ -294,7 +459,7 @@ def calibrated_block(
         value = np.searchsorted(likelihood.values, held.values)
         probabilities = posterior.probabilities(name, held.rows, held.columns)
         scores["set"] = by_groups(1.0 - probabilities[np.arange(value.size), value])
-    return CalibratedBlock(groups, scores, odds)
+    return scores
 
 
 def moments(
@@ -353,7 +518,7 @@ def odds_of(
         held-out and missing entries may not differ in what is known of them.
     n_held : int
     posterior_of : function
-        As ``split_conformal`` takes one.
+        As ``conformal_predictions`` takes one.
     seed : int
     """
     table = posterior.problem.tables[name]
