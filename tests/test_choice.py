@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 import mcframe as mc
-from mcframe.backends import BACKENDS, CANDIDATES, FirstOrder, able, choose, reference
+from mcframe.backends import BACKENDS, CANDIDATES, FirstOrder, able, best_backend, reference
 from mcframe.backends.choice import MAX_OPERATIONS_PER_ENTRY
-from mcframe.backends.reference import in_words
+from mcframe.backends.reference import cost_in_words
 from mcframe.compile import CompiledProblem, compiling
 from mcframe.numerics.operators import LowRank
 from mcframe.selection import RelativeError
@@ -86,7 +86,7 @@ def test_a_choice_of_ones_own_compiles_nothing(model, table, compilations):
     problem = CompiledProblem(mc.Problem.bind(model, table))
     assert not compilations
     assert problem.program is problem.program
-    assert choose(problem).name == "proximal"
+    assert best_backend(problem).name == "proximal"
     assert len(compilations) == 1
 
 
@@ -220,7 +220,7 @@ def test_the_weight_has_no_part_in_the_choice():
 
 
 def test_estimates_in_words():
-    said = [in_words(s) for s in (0.01, 0.123, 3.3, 47.0, 119.0, 260.0, 9000.0)]
+    said = [cost_in_words(s) for s in (0.01, 0.123, 3.3, 47.0, 119.0, 260.0, 9000.0)]
     assert said[:2] == ["less than 0.1 s", "about 0.1 s"]
     assert said[2:5] == ["about 3 s", "about 50 s", "about 100 s"]
     assert said[5:] == ["about 4 minutes", "about 2 hours"]
@@ -319,7 +319,7 @@ def test_the_estimate_of_a_reference_counts_all_its_answers(monkeypatch):
     solver.opinions(compiled, 1e-6, np.inf)
     by_clarabel = sum(name == "CLARABEL" for name, _ in asked)
     assert by_clarabel == 1 + len(reference.POWERS_OF_OBJECTIVE)
-    few, many = (reference.estimate(compiled.problem, n) for n in (1e-9, 1e4))
+    few, many = (reference.estimated_cost(compiled.problem, n) for n in (1e-9, 1e4))
     assert few.most == pytest.approx(by_clarabel * 1e-9 * sum(x.shape) ** 6, rel=1e-3)
     by_scs = [n for name, n in asked if name == "SCS"]
     longer = (many.most - few.most) / (many.first - few.first)

@@ -15,21 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mcframe as mc
-from mcframe.commands.files import read_table, write_tables
+from mcframe.commands.files import read_table_file, write_tables
 from mcframe.datasets import arrow_cells, read_csv
 from mcframe.datasets.arrow_cells import finite_numbers
 from mcframe.datasets.delimited import (
     MAKERS,
     MISSING,
     Dialect,
-    frame_of,
+    column_of_text,
+    frame_of_columns,
     list_of_cells,
     read_cells,
-    read_column,
     read_plainly,
     read_text,
 )
-from mcframe.datasets.readers import number_in
+from mcframe.datasets.readers import number_in_cell
 
 TABLE = '''code,size,kind,count,day,time,low
 a1,1.5,"x, y",3,2024-01-31,2024-01-31T10:30,1e-3
@@ -83,13 +83,13 @@ def test_cells_become_values():
         "infinite": (["1", "-inf"], "number", [1.0, -np.inf]),
     }
     for name, (cells, kind, values) in by_name.items():
-        column = read_column(name, cells)
+        column = column_of_text(name, cells)
         assert (column.kind, column.values) == (kind, values), name
-    assert read_column("x", ["1,5", "2"], decimal=",").values == [1.5, 2.0]
-    assert read_column("x", ["1.234,5", "1.000"], decimal=",").values == [1234.5, 1000.0]
-    assert read_column("x", ["31.1.2024"], dates="%d.%m.%Y").values == [dt.date(2024, 1, 31)]
-    assert read_column("x", ["3"], like=nw.Float64()).kind == "number"
-    assert read_column("x", ["3"], like=nw.String()).values == ["3"]
+    assert column_of_text("x", ["1,5", "2"], decimal=",").values == [1.5, 2.0]
+    assert column_of_text("x", ["1.234,5", "1.000"], decimal=",").values == [1234.5, 1000.0]
+    assert column_of_text("x", ["31.1.2024"], dates="%d.%m.%Y").values == [dt.date(2024, 1, 31)]
+    assert column_of_text("x", ["3"], like=nw.Float64()).kind == "number"
+    assert column_of_text("x", ["3"], like=nw.String()).values == ["3"]
 
 
 @pytest.mark.parametrize("library", MAKERS)
@@ -98,7 +98,7 @@ def test_frames_of_every_library_have_the_same_cells(place, library, monkeypatch
     written = {}
     for name in ("pyarrow", library):
         monkeypatch.setattr("mcframe.datasets.delimited.LIBRARIES", (name,))
-        table = read_table("table.csv")
+        table = read_table_file("table.csv")
         assert nw.from_native(table).implementation.value == name
         write_tables({Path(f"{name}.csv"): table})
         written[name] = rows_of(f"{name}.csv")
@@ -158,7 +158,7 @@ MISTAKES = [
 def test_both_entries_refuse_what_is_no_table_alike(place, text, options, message):
     Path("table.csv").write_text(text)
     with pytest.raises(mc.DataError) as of_commands:
-        read_table("table.csv", **options)
+        read_table_file("table.csv", **options)
     with pytest.raises(mc.DataError) as of_python:
         read_csv("table.csv", {"x": "*"}, **options)
     for caught in (of_commands, of_python):
@@ -168,12 +168,12 @@ def test_both_entries_refuse_what_is_no_table_alike(place, text, options, messag
 def test_each_entry_names_its_own_options(place):
     Path("table.csv").write_bytes("größe\n1\n".encode("latin-1"))
     with pytest.raises(mc.DataError, match="such as --encoding latin-1"):
-        read_table("table.csv")
+        read_table_file("table.csv")
     with pytest.raises(mc.DataError, match="such as encoding='latin-1'"):
         read_csv("table.csv", {"x": "*"})
     Path("table.csv").write_bytes("x\n1\n".encode("utf-16"))
     with pytest.raises(mc.DataError, match="such as --encoding utf-16"):
-        read_table("table.csv")
+        read_table_file("table.csv")
 
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
@@ -197,17 +197,17 @@ def test_what_is_written_is_read(tmp_path_factory, rows, delimiter, encoding):
 @given(st.lists(FLOATS, min_size=1))
 def test_numbers_are_read_to_the_last_bit(numbers):
     cells = [None if number is None else repr(number) for number in numbers]
-    column = read_column("x", cells)
+    column = column_of_text("x", cells)
     if any(number is not None for number in numbers):
         assert column.kind == "number"
         assert column.values == numbers
-        frame = nw.from_native(frame_of([column]))
+        frame = nw.from_native(frame_of_columns([column]))
         assert frame.get_column("x").to_list() == numbers
 
 
 def test_a_name_may_hold_what_stands_between_cells_elsewhere(place):
     Path("table.csv").write_text('"weight, kg"\n71\n82\n')
-    assert nw.from_native(read_table("table.csv")).columns == ["weight, kg"]
+    assert nw.from_native(read_table_file("table.csv")).columns == ["weight, kg"]
 
 
 # Arrow, where it is installed, and the plain reader
@@ -303,12 +303,14 @@ def test_arrow_reads_what_the_plain_reader_does(tmp_path_factory, drawn, like):
         return
     for cells, same in zip(table.columns, plain.columns, strict=True):
         with mock.patch.object(arrow_cells, "FIRST_CELLS", 2):
-            one, other = (read_column("x", column, like) for column in (cells, same))
+            one, other = (column_of_text("x", column, like) for column in (cells, same))
         assert one.kind == other.kind
         assert as_list(one.values) == as_list(other.values)
         if not isinstance(cells, list):
             numbers = finite_numbers(cells, MISSING)
-            read = answer_of(lambda cells=same: [number_in("", "x", t, MISSING) for t in cells])
+            read = answer_of(
+                lambda cells=same: [number_in_cell("", "x", t, MISSING) for t in cells]
+            )
             assert numbers is None or numbers.tolist() == pytest.approx(read, abs=0.0, nan_ok=True)
 
 
@@ -321,9 +323,9 @@ def test_both_readers_read_the_same_numbers_to_the_last_bit(tmp_path_factory, ro
     table = read_cells(file, Dialect())
     assert not isinstance(table.columns[0], list)
     for column, numbers in zip(table.columns, zip(*rows, strict=True), strict=True):
-        read = read_column("x", column)
+        read = column_of_text("x", column)
         assert as_list(read.values) == as_list(list(numbers)) or not any(numbers)
-        assert as_list(read.values) == as_list(read_column("x", column.to_pylist()).values)
+        assert as_list(read.values) == as_list(column_of_text("x", column.to_pylist()).values)
     (file.parent / "quoted.csv").write_text(file.read_text().replace("one", '"one"'))
     assert isinstance(read_cells(file.parent / "quoted.csv", Dialect()).columns[0], list)
     paths = (file, file.parent / "quoted.csv")
@@ -334,7 +336,7 @@ def test_both_readers_read_the_same_numbers_to_the_last_bit(tmp_path_factory, ro
 
 def test_a_column_whose_first_cells_are_missing_is_one_of_numbers(place):
     Path("table.csv").write_text("x,y\n" + ",a\n" * 300 + "1.5,b\n")
-    table = nw.from_native(read_table("table.csv"))
+    table = nw.from_native(read_table_file("table.csv"))
     assert table["x"].to_list() == [None] * 300 + [1.5]
     assert table["x"].dtype == nw.Float64
 

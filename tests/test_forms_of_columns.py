@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 
 import mcframe as mc
 from mcframe.estimators import MatrixCompletionImputer, MatrixCompletionRegressor
-from mcframe.model.reading import read_table, read_values
+from mcframe.model.reading import read_block, read_values
 
 from .bad_inputs import KNOWN, is_of_scikit_learn
 
@@ -288,13 +288,13 @@ def test_names_of_weights_and_offsets_may_stand_twice(what):
     x, numbers = np.ones((20, 3)), np.full((20, 3), 2.0)
     block = mc.Block("x", mc.Poisson())
     for names in (["a", "a", "b"], [0, 0, 0]):
-        table = read_table(
+        table = read_block(
             block, mc.Observations(x, **{what: pd.DataFrame(numbers, columns=names)})
         )
         assert table.n_entries == 60
     lazy = pl.DataFrame(numbers, schema=["a", "b", "c"]).lazy()
     with pytest.raises(mc.DataError, match="LazyFrame"):
-        read_table(block, mc.Observations(x, **{what: lazy}))
+        read_block(block, mc.Observations(x, **{what: lazy}))
 
 
 def test_two_columns_without_a_name_are_refused():

@@ -12,10 +12,10 @@ from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import (
     NEVER_HELD_OUT,
     HeldOut,
-    data_of,
     dealt,
     dealt_cells,
     drawn_share,
+    entries_as_data,
     observed_entries,
 )
 from mcframe.posterior.rows import drawn_from_columns
@@ -57,7 +57,7 @@ def test_what_remains_and_what_is_scored_are_the_data(form, seed, share):
     held = held_out.values["x"]
     np.testing.assert_array_equal(held.values, values[held.rows, held.columns])
     np.testing.assert_array_equal(np.transpose(np.nonzero(hidden)), np.c_[held.rows, held.columns])
-    for given_data in (data, {"x": data_of(tables["x"], 1)}):
+    for given_data in (data, {"x": entries_as_data(tables["x"], 1)}):
         remaining = held_out.remaining(given_data)
         assert type(remaining["x"]) is type(given_data["x"])
         bound = mc.Problem.bind(model, remaining).tables["x"]

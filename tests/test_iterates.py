@@ -8,7 +8,7 @@ import mcframe as mc
 from mcframe.backends import proximal
 from mcframe.compile import Program, compile_problem
 from mcframe.compile import program as programs
-from mcframe.compile.iterates import difference, inner, orthogonal
+from mcframe.compile.iterates import inner, low_rank_difference, orthogonal
 from mcframe.numerics.kernels import descend, extrapolate, products
 from mcframe.numerics.operators import LowRank
 
@@ -63,7 +63,7 @@ def test_a_small_difference_of_factors_keeps_its_digits():
     shift = 1e-7 * rng.standard_normal((40, 1)) @ rng.standard_normal((1, 30))
     left, s, right = np.linalg.svd(old.dense() + shift, full_matrices=False)
     new = LowRank(left[:, :4] * s[:4], right[:4].T)
-    moved = difference(new, old)
+    moved = low_rank_difference(new, old)
     np.testing.assert_allclose(moved.dense(), shift, atol=1e-13)
     np.testing.assert_allclose(inner(moved, moved), np.sum(shift**2), rtol=1e-6)
     other = LowRank(rng.standard_normal((40, 2)), rng.standard_normal((30, 2)))

@@ -28,7 +28,7 @@ from mcframe.model.binding import Totals
 from mcframe.partitions import cluster as clusters
 from mcframe.partitions import cluster as gathering
 from mcframe.partitions import on_dask
-from mcframe.partitions.cluster import Gathering, key_of, partitions_of
+from mcframe.partitions.cluster import Gathering, partitions_of, task_key
 from mcframe.partitions.on_dask import OnDask
 from mcframe.partitions.on_disk import PartitionsOnDisk
 from mcframe.partitions.part import Source, fresh_key
@@ -88,7 +88,7 @@ class Answer:
     """A future of a round, as a client has it."""
 
     def __init__(self, state, p):
-        self.key = key_of("a-question", p, p, fresh_key())
+        self.key = task_key("a-question", p, p, fresh_key())
         self.status = "error" if isinstance(state, Exception) else state
         self.error = state
         if isinstance(state, KilledWorker):
@@ -135,7 +135,7 @@ def test_an_error_tells_by_its_task_which_partitions_are_lost_below_a_sum(mute, 
     monkeypatch.setattr(gathering, "MAX_WORKER_DEATHS", 1)
     monkeypatch.setattr(gathering, "ended_for_memory", lambda client, since: set())
     gathered = gathering_of(mute, KilledWorker("no more"))
-    gathered.futures[0].error.task = key_of("dot", 2, 3, fresh_key())
+    gathered.futures[0].error.task = task_key("dot", 2, 3, fresh_key())
     gathered.futures[0].key = "a-sum"
     with pytest.raises(mc.BackendError, match=r"^partitions 2 to 3 were lost in a round: Killed"):
         gathered.answers()
@@ -429,7 +429,7 @@ def test_looks_that_are_long_apart_have_iterates_kept_between_them(begun, monkey
 
 def counted_pieces(monkeypatch, last=np.inf):
     """The pieces of steps that are made, in front of one of which the process ends."""
-    made, advance = [], solver.advance
+    made, advance = [], solver.run_stage
 
     def counted(program, state, stage):
         made.append(stage)
@@ -483,7 +483,7 @@ def test_a_random_fit_goes_on_from_any_piece_of_a_step(example, last):
         rest.append(stage)
         advance(program, state, stage)
 
-    advance, options = solver.advance, {"tol": 1e-12, "max_iter": 4}
+    advance, options = solver.run_stage, {"tol": 1e-12, "max_iter": 4}
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
         patched.setattr(loop, "CHECKPOINT_TIME_RATIO", 0.0)

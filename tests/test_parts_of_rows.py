@@ -13,7 +13,7 @@ from mcframe.compile import compile_problem
 from mcframe.compile.factor_rows import FactorRows
 from mcframe.fitting.prediction import FittedRows
 from mcframe.model import binding
-from mcframe.model.reading import read_table
+from mcframe.model.reading import read_block
 from mcframe.numerics.operators import LowRank
 
 N_ROWS, CUTS = 12, (0, 5, 6, 12)
@@ -65,7 +65,7 @@ def test_the_losses_of_parts_sum_to_the_loss_of_the_whole(kind):
     total = apart = 0.0
     for first, last in pairwise(CUTS):
         rows = slice(first, last)
-        tables = {"y": read_table(block, part_of(values, weights, rows))}
+        tables = {"y": read_block(block, part_of(values, weights, rows))}
         here = LowRank(latent.left[rows], latent.right)
         start = layout.n_biases
         kept = np.arange(layout.size)
@@ -113,7 +113,7 @@ def test_normal_equations_of_parts_sum_to_those_of_the_whole(word, monkeypatch):
     left, right = (rng.standard_normal((n, 3)) for n in whole.shape)
     all_rows, parts, sums = lines_of(whole, left), [], []
     for first, last in pairwise(CUTS):
-        tables = {"y": read_table(block, y[first:last], implicit_beyond=0)}
+        tables = {"y": read_block(block, y[first:last], implicit_beyond=0)}
         part = mc.Problem.of_tables(model, tables, whole.totals)
         parts.append(lines_of(part, left[first:last]))
         sums.append(parts[-1].normal_equations(left[first:last], by_rows=False))

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 import mcframe as mc
 from mcframe import plots
-from mcframe.plots.drawing import SIZE_OF_MAP, in_words
+from mcframe.plots.drawing import SIZE_OF_MAP, axis_words
 from mcframe.plots.predictions import draw_shares
 from mcframe.selection import Held, LabelError
 
@@ -350,7 +350,7 @@ def test_the_colours_of_missingness_have_a_key():
     ],
 )
 def test_classes_are_words_on_axes(name, words):
-    assert in_words(name) == words
+    assert axis_words(name) == words
 
 
 def test_dates_are_drawn_as_filled(answers):

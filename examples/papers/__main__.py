@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from mcframe.commands.parsing import LAYOUT, Parser, natural, run_command, whole
+from mcframe.commands.parsing import LAYOUT, Parser, natural, run_command, whole_number
 
 # The folder is imported as the package ``papers``, by worker processes too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -53,7 +53,11 @@ def parser() -> Parser:
         "--jobs", metavar="J", type=natural, help="processes (default: one for each core)"
     )
     command.add_argument(
-        "--seed", metavar="S", type=whole, default=0, help="of all that is random (default: 0)"
+        "--seed",
+        metavar="S",
+        type=whole_number,
+        default=0,
+        help="of all that is random (default: 0)",
     )
     command.add_argument(
         "--resume", action="store_true", help="go on with the results that are stored"

@@ -12,7 +12,7 @@ from mcframe.backends.backend import nonsmooth_refusal
 from mcframe.backends.certificate import Point
 from mcframe.backends.proximal import CURVATURE_SAFETY
 from mcframe.compile import STEP_SHARES, Evaluation, Program, factor_rows_near
-from mcframe.compile.iterates import difference, inner
+from mcframe.compile.iterates import inner, low_rank_difference
 from mcframe.contracts.arrays import Array, svd
 from mcframe.contracts.rounding import SUM_ROUNDING, TINY
 from mcframe.contracts.solver import Solver
@@ -227,7 +227,9 @@ def proximal_step_in_complement(program: Program, state: AlternatingState) -> No
             program.penalty.threshold(step),
             state.length,
         )
-        change = difference(LowRank(factors.left * factors.values, factors.right), small_part)
+        change = low_rank_difference(
+            LowRank(factors.left * factors.values, factors.right), small_part
+        )
         squared_length = inner(change, change)
         if squared_length <= 0.0:
             return
@@ -460,7 +462,7 @@ class Alternating(Solver[Program, AlternatingState]):
             state.objective_before = state.objective
         while state.pending_stages:
             stage, *rest = state.pending_stages
-            advance(program, state, stage)
+            run_stage(program, state, stage)
             if stage in ("initial columns", "sweep columns"):
                 state.after_sweeps = state.evaluation, state.penalty
                 state.sweeps += 1
@@ -481,6 +483,6 @@ class Alternating(Solver[Program, AlternatingState]):
         return Point(LowRank(state.left, state.right), warm=state.evaluation.effects)
 
 
-def advance(program: Program, state: AlternatingState, stage: str) -> None:
+def run_stage(program: Program, state: AlternatingState, stage: str) -> None:
     """One stage of an iteration."""
     STAGES[stage](program, state)

@@ -16,7 +16,7 @@ from mcframe.backends.factored import FactoredDescent
 from mcframe.backends.fpc import FPC
 from mcframe.backends.loop import INTERRUPTED, STOPPED_BY_CALLBACK, certified_to
 from mcframe.backends.proximal import Proximal
-from mcframe.backends.reference import Reference, estimate
+from mcframe.backends.reference import Reference, estimated_cost
 from mcframe.backends.rowwise import Rowwise
 from mcframe.backends.splitting import FirstOrder, Splitting, is_stiff
 from mcframe.compile import CompiledProblem, EntryLoss, Program
@@ -167,7 +167,7 @@ def works_on_factors(backend: Backend) -> bool:
     return isinstance(backend, FirstOrder) and backend.solver.in_factors
 
 
-def choose(compiled: CompiledProblem) -> Backend:
+def best_backend(compiled: CompiledProblem) -> Backend:
     """The backend of a list that suits a problem best; a ``BackendError`` if none can run it.
 
     The rule stands in the notes of ``fit``.
@@ -210,7 +210,7 @@ def backend_from(backend: object, compiled: CompiledProblem) -> Backend:
     if isinstance(backend, Solver):
         return FirstOrder(backend)
     if is_word(backend, "auto"):
-        return choose(compiled)
+        return best_backend(compiled)
     if isinstance(backend, str) and backend in BACKENDS:
         return BACKENDS[backend]
     if isinstance(backend, type):
@@ -246,7 +246,7 @@ def solve_by_choice(compiled: CompiledProblem, settings: Settings) -> tuple[Outc
     If one makes little progress, the next one continues from its point and bound. A start is
     continued by the solver that it comes from.
     """
-    chosen = backend_of_start(settings.start, compiled) or choose(compiled)
+    chosen = backend_of_start(settings.start, compiled) or best_backend(compiled)
 
     @cache
     def others() -> list[Backend]:  # computed only where the first one makes little progress
@@ -345,7 +345,7 @@ def reference_seconds(compiled: CompiledProblem, backends: Sequence[Backend]) ->
     """Seconds, as estimated, until the reference answers; infinite if it is none of these."""
     references = (backend for backend in backends if isinstance(backend, Reference))
     return min(
-        (estimate(compiled.problem, r.max_iters).first for r in references), default=math.inf
+        (estimated_cost(compiled.problem, r.max_iters).first for r in references), default=math.inf
     )
 
 

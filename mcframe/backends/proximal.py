@@ -261,7 +261,7 @@ class ProximalTrial:
     measured: float  # the curvature of F between Y and X_new
     weight: float  # t_new
     squared_change: float  # ||X_new - X||^2
-    advance: float  # <X_new - Y, X_new - X>
+    accelerated_step: float  # <X_new - Y, X_new - X>
     residual: float  # L ||X_new - Y||
 
 
@@ -433,7 +433,7 @@ class Proximal(Solver[Program, ProximalState]):
     def step(self, program: Program, state: ProximalState) -> None:
         """A Newton step where the rank is steady; else, or where it fails, an accelerated one."""
         if not (may_take_newton_step(program, state) and riemannian_newton_step(program, state)):
-            advance(program, state)
+            accelerated_step(program, state)
 
     def expected_gap(self, state: ProximalState) -> float:
         """Excess of the gradient, by the residual, times the nuclear norm over the objective."""
@@ -451,7 +451,7 @@ def low_rank_of(factors: Shrunk) -> LowRank:
     return LowRank(factors.left * factors.values, factors.right)
 
 
-def advance(program: Program, state: ProximalState) -> None:
+def accelerated_step(program: Program, state: ProximalState) -> None:
     """One accelerated step, its length found by backtracking."""
     before, rank = state.objective, state.rank
     ceiling = program.curvature  # inf where there is no proven bound

@@ -81,11 +81,11 @@ class Estimate:
     def __str__(self) -> str:
         return (
             f"a semidefinite cone of order {self.order} and {self.gigabytes:.2g} GB,"
-            f" {in_words(self.seconds)} as a rule, {in_words(self.most)} at most"
+            f" {cost_in_words(self.seconds)} as a rule, {cost_in_words(self.most)} at most"
         )
 
 
-def estimate(problem: Problem, max_iters: float) -> Estimate:
+def estimated_cost(problem: Problem, max_iters: float) -> Estimate:
     """Size and time before anything is compiled.
 
     The nuclear norm of an n x d matrix is a semidefinite cone of order n + d, which each iteration
@@ -115,7 +115,7 @@ def estimate(problem: Problem, max_iters: float) -> Estimate:
     return Estimate(order, 0.05 + iterations * an_iteration, first, most, gigabytes)
 
 
-def in_words(seconds: float) -> str:
+def cost_in_words(seconds: float) -> str:
     """An estimate of seconds, as roughly as it is known."""
     if seconds < 0.1:
         return "less than 0.1 s"
@@ -174,7 +174,7 @@ class Reference(Backend):
 
     def cost(self, compiled: CompiledProblem) -> Cost:
         """The order of its cone, seconds and gigabytes."""
-        size = estimate(compiled.problem, self.max_iters)
+        size = estimated_cost(compiled.problem, self.max_iters)
         small = size.seconds <= MAX_SECONDS and size.gigabytes <= MAX_GIGABYTES
         if self.force or small:
             return Cost(str(size))

@@ -102,7 +102,7 @@ class RowSpace:
         values = np.concatenate(
             [np.zeros(0), *(np.full(width(columns), v) for columns, v in fixed)]
         )
-        start, directions = solutions(ends, values)
+        start, directions = affine_solutions(ends, values)
         return cls(loadings, start, directions, bounds, idle)
 
     def rows(self, scores: Array) -> LowRank:
@@ -255,7 +255,7 @@ def gradient_of_rows(
     return product
 
 
-def solutions(ends: Array, values: Array) -> tuple[Array, Array]:
+def affine_solutions(ends: Array, values: Array) -> tuple[Array, Array]:
     """The shortest u with ``ends u = values``, and an orthonormal basis of what leaves them so."""
     basis: Any = np.linalg.qr(ends.T, mode="complete")[0]
     return np.linalg.pinv(ends) @ values, basis[:, ends.shape[0] :]
@@ -353,7 +353,7 @@ def best_rows(
         start = block_losses[-1].part.stop if block_losses else 0
         block_losses = (
             *block_losses,
-            bounds_of(n_rows, bound_columns, Interval(lower, upper), start),
+            losses_of_bounds(n_rows, bound_columns, Interval(lower, upper), start),
         )
         columns = (*columns, bound_columns)
     centre, loadings = space.loadings @ space.start, space.loadings @ space.directions
@@ -368,7 +368,7 @@ def best_rows(
     return BestRows(solution.scores, solution.effects[:n_blocks], unconverged)
 
 
-def bounds_of(n_rows: int, columns: slice, interval: Interval, start: int) -> BlockLoss:
+def losses_of_bounds(n_rows: int, columns: slice, interval: Interval, start: int) -> BlockLoss:
     """All cells of some columns, as losses that are 0 between the bounds."""
     width = columns.stop - columns.start
     rows, columns_of_cells = np.divmod(np.arange(n_rows * width), width)

@@ -20,7 +20,7 @@ from mcframe.commands.parsing import (
     Subparsers,
     natural,
     tolerance,
-    whole,
+    whole_number,
 )
 from mcframe.contracts.arrays import Array, Mask
 from mcframe.contracts.endings import Status
@@ -81,7 +81,11 @@ def add_demo(commands: Subparsers) -> None:
         "--rows", metavar="N", type=natural, help="take N random rows only (default: all)"
     )
     demo.add_argument(
-        "--seed", metavar="N", type=whole, default=0, help="of all that is random (default: 0)"
+        "--seed",
+        metavar="N",
+        type=whole_number,
+        default=0,
+        help="of all that is random (default: 0)",
     )
     demo.add_argument(
         "--picture",

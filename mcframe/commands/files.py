@@ -25,11 +25,11 @@ from mcframe.datasets.delimited import (
     NUMBER,
     WHOLE,
     Dialect,
-    frame_of,
+    frame_of_columns,
     list_of_cells,
     read_cells,
 )
-from mcframe.datasets.delimited import read_column as read_text_column
+from mcframe.datasets.delimited import column_of_text as read_text_column
 from mcframe.datasets.readers import find_file
 from mcframe.model import Model
 from mcframe.model.labels import name_twice
@@ -41,7 +41,7 @@ from mcframe.storage.serializing import (
     find_declaration,
     message_of,
 )
-from mcframe.tables.columns import read_column, values_of
+from mcframe.tables.columns import python_values, read_column
 from mcframe.tables.gaps import stand_for_gaps
 
 # What is missing if it is not installed, and how to get it.
@@ -65,7 +65,7 @@ def format_of(path: Path) -> str:
     return FORMATS[path.suffix.lower()]
 
 
-def read_table(
+def read_table_file(
     path: str,
     *,
     delimiter: str = ",",
@@ -105,7 +105,7 @@ def read_table(
         )
     if file_format == "csv":
         dialect = Dialect(delimiter, encoding, lambda name, text: f"--{name} {shlex.quote(text)}")
-        return read_csv(file, dialect, decimal, missing, dates, dtypes or {})
+        return read_csv_file(file, dialect, decimal, missing, dates, dtypes or {})
     try:
         table = read_arrow(file, file_format)
         if any(EXTENSION in (field.metadata or {}) for field in table.schema):
@@ -176,7 +176,7 @@ def read_arrow(file: Path, file_format: str) -> Any:
     )
 
 
-def read_csv(
+def read_csv_file(
     file: Path,
     dialect: Dialect,
     decimal: str,
@@ -210,7 +210,7 @@ def read_csv(
             f"--dates {dates} fits no column: a column has dates where all of its cells read as"
             " dates of this format"
         )
-    return frame_of(columns)
+    return frame_of_columns(columns)
 
 
 def checked_output(
@@ -289,7 +289,7 @@ def texts_of(series: Any) -> list[Any]:
     Those of a type of another package, such as periods, are written as this does; times of pandas
     that are all at midnight are days, of which it has no dtype.
     """
-    native, values = series.to_native(), values_of(series)
+    native, values = series.to_native(), python_values(series)
     if series.implementation.is_pyarrow():
         if isinstance(native.type, pa.BaseExtensionType):
             missing = native.is_null().to_pylist()

@@ -15,7 +15,7 @@ class InFiles:
         if isinstance(value, str):
             return repr(value)
         try:
-            return json.dumps(value, default=facts_of, ensure_ascii=False)
+            return json.dumps(value, default=word_arguments, ensure_ascii=False)
         except (TypeError, ValueError):
             return repr(value)
 
@@ -23,7 +23,7 @@ class InFiles:
         """An object of JSON, where ``...`` is a value to choose."""
         chosen = [f'"{argument}": ...' for argument in needed]
         valued = [
-            f'"{argument}": {"..." if value is ... else json.dumps(value, default=facts_of)}'
+            f'"{argument}": {"..." if value is ... else json.dumps(value, default=word_arguments)}'
             for argument, value in arguments.items()
         ]
         parts = ", ".join([f'"is": "{name}"', *chosen, *valued])
@@ -70,7 +70,7 @@ class InFiles:
         return command
 
 
-def facts_of(instance: object) -> dict[str, object]:
+def word_arguments(instance: object) -> dict[str, object]:
     """The class of a word and the arguments that have a value, or a ``TypeError``."""
     kind = type(instance)
     if not attrs.has(kind):

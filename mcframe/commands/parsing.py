@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"{value!r} was given; {hint}")
 
 
-def whole(text: str) -> int:
+def whole_number(text: str) -> int:
     """Read a count or a seed."""
     return int(number_from(text, int, lambda value: value >= 0, "whole number from 0"))
 
@@ -66,7 +66,7 @@ def natural(text: str) -> int:
     return int(number_from(text, int, lambda value: value >= 1, "whole number from 1"))
 
 
-def positive(text: str) -> float:
+def positive_number(text: str) -> float:
     """Read a number above zero."""
     return number_from(text, float, lambda value: 0.0 < value < math.inf, "number above 0")
 

@@ -16,7 +16,7 @@ from mcframe.commands.files import (
     is_document,
     read_backend,
     read_model,
-    read_table,
+    read_table_file,
     read_types,
     write_tables,
 )
@@ -28,10 +28,10 @@ from mcframe.commands.parsing import (
     Report,
     Subparsers,
     natural,
-    positive,
+    positive_number,
     reporting,
     tolerance,
-    whole,
+    whole_number,
 )
 from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import DataError, ModelError
@@ -218,7 +218,11 @@ def add_model(command: Parser, tol: float | None = None) -> None:
             help=f"relative gap (default: {tol})",
         )
         command.add_argument(
-            "--max-seconds", metavar="S", type=positive, default=np.inf, help="the time allowed"
+            "--max-seconds",
+            metavar="S",
+            type=positive_number,
+            default=np.inf,
+            help="the time allowed",
         )
 
 
@@ -256,7 +260,11 @@ def add_identifiers(command: Parser) -> None:
 def add_seed(command: Parser) -> None:
     """Declare the seed."""
     command.add_argument(
-        "--seed", metavar="N", type=whole, default=0, help="of all that is random (default: 0)"
+        "--seed",
+        metavar="N",
+        type=whole_number,
+        default=0,
+        help="of all that is random (default: 0)",
     )
 
 
@@ -286,7 +294,7 @@ def impute(arguments: argparse.Namespace) -> Report:
     further = named_outputs(arguments, out, names)
     saved = None if arguments.save is None else output(arguments, arguments.save, SAVED)
     if arguments.model:
-        declared = declared_of(arguments)
+        declared = declared_table(arguments)
         answer: Fit | Posterior
         if method == "posterior":
             answer = posterior(declared.model, declared.data, random_state=arguments.seed)
@@ -296,11 +304,11 @@ def impute(arguments: argparse.Namespace) -> Report:
             answer = fit(declared.model, declared.data, backend=backend, random_state=seed)
         completed = Completion.of(declared, answer)
     else:
-        table = table_of(arguments)
+        table = table_in_file(arguments)
         completed = complete(
             table,
             types_of(arguments, table),
-            missing=gaps_by_name(arguments.missing, names_of(table)),
+            missing=gaps_by_name(arguments.missing, column_names(table)),
             method=arguments.method,
             random_state=arguments.seed,
         )
@@ -322,7 +330,7 @@ def fit_table(arguments: argparse.Namespace) -> Report:
     """Fit a model to a table, print its certificate, and save the fit for predict."""
     out = output(arguments, arguments.out, SAVED)
     backend = read_backend(arguments.backend)
-    declared = declared_of(arguments)
+    declared = declared_table(arguments)
     answer = fit(
         declared.model,
         declared.data,
@@ -357,7 +365,7 @@ def predict(arguments: argparse.Namespace) -> Report:
     rows = declared.frame.to_native()
     if arguments.rows is not None:
         dtypes = {column.name: column.column.series.dtype for column in declared.columns}
-        rows = table_of(arguments, arguments.rows, dtypes)
+        rows = table_in_file(arguments, arguments.rows, dtypes)
     tables = predicted_tables(completed, arguments, rows)
     identifiers = identifiers_of(declared, arguments.id)
     tables = [with_identifiers(table, rows, identifiers) for table in tables]
@@ -392,7 +400,7 @@ def named_outputs(arguments: argparse.Namespace, out: Path, names: Iterable[str]
     return [output(arguments, out.with_name(f"{out.stem}.{name}{out.suffix}")) for name in names]
 
 
-def names_of(table: Any) -> list[str]:
+def column_names(table: Any) -> list[str]:
     """The names of the columns of a table of any library."""
     return list(nw.from_native(table).columns)
 
@@ -401,8 +409,8 @@ def types_of(arguments: argparse.Namespace, table: Any) -> dict[str, Any] | None
     """The types of columns; those that name rows are set aside where nothing else is said."""
     types, identifiers = read_types(arguments.types) or {}, vars(arguments).get("id", ())
     for name in identifiers:
-        if name not in names_of(table):
-            remedy = meant(name, names_of(table), "columns")
+        if name not in column_names(table):
+            remedy = meant(name, column_names(table), "columns")
             raise ModelError(f"--id {name!r} is no column of the table; {remedy}")
     return {**dict.fromkeys(identifiers, "skip"), **types} or None
 
@@ -434,7 +442,7 @@ def with_identifiers(table: Any, rows: Any, names: Sequence[str]) -> Any:
 def verify_table(arguments: argparse.Namespace) -> Report:
     """Solve a small problem twice, by a fast solver and exactly by CVXPY, and compare."""
     backend = read_backend(arguments.backend)
-    declared = declared_of(arguments)
+    declared = declared_table(arguments)
     data = {name: np.asarray(codes) for name, codes in declared.data.items()}
     n_items = declared.frame.shape[0]
     if arguments.rows is not None and arguments.rows < n_items:
@@ -448,19 +456,19 @@ def verify_table(arguments: argparse.Namespace) -> Report:
         "status": verification.verdict,
         "difference": verification.difference,
         "note": verification.note,
-        "fast": certificate_of(verification.fast),
-        "reference": certificate_of(verification.reference),
+        "fast": certificate_in_numbers(verification.fast),
+        "reference": certificate_in_numbers(verification.reference),
     }
     return DONE if verification.agrees else UNFINISHED, f"{declared}\n\n{verification}", facts
 
 
 def explain_table(arguments: argparse.Namespace) -> Report:
     """Check a table against a model, and list the solvers that can run it, without solving."""
-    declared = declared_of(arguments)
+    declared = declared_table(arguments)
     explanation = explain(declared.model, declared.data)
     facts = {
         "status": "can run" if explanation.chosen else "cannot run",
-        "columns": columns_of(declared),
+        "columns": detected_types(declared),
         "chosen": explanation.chosen,
         "why": explanation.why,
         "backends": [
@@ -481,11 +489,11 @@ def output(
     return checked_output(Path(path), endings, inputs, arguments.overwrite)
 
 
-def table_of(
+def table_in_file(
     arguments: argparse.Namespace, path: str = "", dtypes: Mapping[str, Any] | None = None
 ) -> Any:
     """The table that a command is about, read from its file."""
-    table = read_table(
+    table = read_table_file(
         path or arguments.table,
         delimiter=arguments.delimiter,
         decimal=arguments.decimal,
@@ -497,23 +505,23 @@ def table_of(
     if dtypes is None:  # new rows may lack columns
         for text in arguments.missing:
             name, equals, _ = text.partition("=")
-            if name and equals and gaps_named(text, names_of(table)) is None:
-                remedy = meant(name, names_of(table), "columns")
+            if name and equals and gaps_named(text, column_names(table)) is None:
+                remedy = meant(name, column_names(table), "columns")
                 raise ModelError(
                     f"--missing {text!r}: {name!r} is no column of the table; {remedy}"
                 )
     return table
 
 
-def declared_of(arguments: argparse.Namespace) -> Declared[Any]:
+def declared_table(arguments: argparse.Namespace) -> Declared[Any]:
     """The table with its model: the one of a file, or one nuclear norm over all columns."""
-    table = table_of(arguments)
+    table = table_in_file(arguments)
     types = types_of(arguments, table)
-    gaps = gaps_by_name(arguments.missing, names_of(table))
+    gaps = gaps_by_name(arguments.missing, column_names(table))
     if arguments.model is None:
         return declare(table, types, missing=gaps)
     model, wanted = read_model(arguments.model)
-    names = names_of(table)
+    names = column_names(table)
     columns = {
         block: choose_columns(Path(arguments.model), names, block, names_in_block)
         for block, names_in_block in wanted.items()
@@ -532,7 +540,7 @@ def report_of(completed: Completion[Any], text: str, written: Sequence[Path]) ->
     if isinstance(answer, Posterior):
         facts["evidence"] = answer.evidence
     else:
-        facts["certificate"] = certificate_of(answer)
+        facts["certificate"] = certificate_in_numbers(answer)
     code = DONE if answer.status in (Status.CERTIFIED, Status.CONVERGED) else UNFINISHED
     return code, f"{text}\n{list_of_files(written)}", facts
 
@@ -544,13 +552,13 @@ def list_of_files(written: Sequence[Path]) -> str:
     return "\n".join(f"written: {name}" for name in names)
 
 
-def certificate_of(answer: Fit) -> dict[str, Any]:
+def certificate_in_numbers(answer: Fit) -> dict[str, Any]:
     """The certificate of a fit in numbers."""
     names = ("status", "message", "objective", "bound", "gap", "rank", "backend")
     return {name: getattr(answer, name) for name in names}
 
 
-def columns_of(declared: Declared[Any]) -> list[dict[str, Any]]:
+def detected_types(declared: Declared[Any]) -> list[dict[str, Any]]:
     """The detected types of columns."""
     return [
         {

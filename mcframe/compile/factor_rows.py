@@ -194,7 +194,8 @@ class FactorRows:
     def moved(self, updated: Array, other: Array, by_rows: bool) -> Array:
         """The change of the numbers at the entries where all rows of a factor change."""
         return (
-            self.program.entries.of(product(updated, other, by_rows)) - self.evaluation.iterate.z
+            self.program.entries.of(product_of_rows(updated, other, by_rows))
+            - self.evaluation.iterate.z
         )
 
     def objectives(
@@ -216,7 +217,7 @@ class FactorRows:
                 losses = block_loss.scale * block_loss.at(effects).value(predictor, block_loss.y)
                 lines = places[block_loss.part][:: block_loss.width]
                 total += np.bincount(lines, weights=losses, minlength=total.size)
-        return total + background.of_lines(product(factor, other, by_rows), z, by_rows)
+        return total + background.of_lines(product_of_rows(factor, other, by_rows), z, by_rows)
 
 
 def penalties(factor: Array, weight: float) -> Array:
@@ -249,7 +250,7 @@ def descended(
     return current + share[:, None] * (updated - current)
 
 
-def product(factor: Array, other: Array, by_rows: bool) -> LowRank:
+def product_of_rows(factor: Array, other: Array, by_rows: bool) -> LowRank:
     """U V' for rows of U, or for rows of V."""
     return LowRank(factor, other) if by_rows else LowRank(other, factor)
 

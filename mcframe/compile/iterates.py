@@ -192,7 +192,7 @@ class ThinIterates(Iterates):
 
     def products(self, theta: float) -> tuple[float, float]:
         """Through factors of the difference that are small where it is."""
-        self.moved = difference(self.new, self.now)
+        self.moved = low_rank_difference(self.new, self.now)
         cross = inner(self.moved, self.last) if theta else 0.0
         return inner(self.moved, self.moved), cross
 
@@ -209,7 +209,7 @@ class ThinIterates(Iterates):
     def set_previous(self, before: LowRank) -> Iterate:
         """Take another iterate as the one before X, and the difference of the two."""
         self.past = orthogonal(before)
-        self.last = difference(self.now, self.past)
+        self.last = low_rank_difference(self.now, self.past)
         iterate = self.program.entries.iterate(before)
         self.z_before = iterate.z
         return iterate
@@ -228,7 +228,7 @@ def orthogonal(latent: LowRank) -> LowRank:
     return LowRank(latent.left @ upper.T, right)
 
 
-def difference(new: LowRank, old: LowRank) -> LowRank:
+def low_rank_difference(new: LowRank, old: LowRank) -> LowRank:
     """new - old, both with orthonormal columns on the right.
 
     Split by the columns of the new one: (new - old) R R' + (new - old) (I - R R'), each a

@@ -79,12 +79,12 @@ class Box(Constraint, Prox):
     def conjugate(self, dual: Array) -> float:
         """The sum of max(lower s, upper s), inf where s points to an infinite bound."""
         above, below = np.maximum(dual, 0.0), np.maximum(-dual, 0.0)
-        return share(self.upper, above) + share(-self.lower, below)
+        return dual_share(self.upper, above) + dual_share(-self.lower, below)
 
     def conjugate_size(self, dual: Array) -> float:
         """The sum of the sizes of lower s or upper s over all entries."""
         above, below = np.maximum(dual, 0.0), np.maximum(-dual, 0.0)
-        return share(abs(self.upper), above) + share(abs(self.lower), below)
+        return dual_share(abs(self.upper), above) + dual_share(abs(self.lower), below)
 
     def nearest_dual(self, dual: Array) -> Array:
         """Entries that point to an infinite bound set to 0."""
@@ -122,7 +122,7 @@ class Box(Constraint, Prox):
         return f"{self.lower:g} ≤ {entries} ≤ {self.upper:g}"
 
 
-def share(limit: float, pull: Array) -> float:
+def dual_share(limit: float, pull: Array) -> float:
     """limit * sum of the dual; where the limit is infinite, 0 if the dual is 0 and else inf."""
     if math.isinf(limit):
         return np.inf if bool(np.any(pull)) else 0.0

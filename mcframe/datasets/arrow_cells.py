@@ -38,7 +38,7 @@ def is_installed() -> bool:
     return True
 
 
-def cells_of(text: str, delimiter: str) -> tuple[list[str], list[Any]] | None:
+def columns_of_text(text: str, delimiter: str) -> tuple[list[str], list[Any]] | None:
     """Return the names of a table of text, and its columns as arrays of text."""
     if not text or any(part in text for part in READ_UNLIKE) or text.startswith(UNLIKE_STARTS):
         return None

@@ -140,7 +140,7 @@ def read_cells(file: Path, dialect: Dialect) -> TextTable:
         closed, or the file is no text; the message names file, line and remedy.
     """
     text, delimiter = read_text(file, dialect), dialect.delimiter
-    by_arrow = arrow_cells.cells_of(text, delimiter) if arrow_cells.is_installed() else None
+    by_arrow = arrow_cells.columns_of_text(text, delimiter) if arrow_cells.is_installed() else None
     if by_arrow is None:
         return read_plainly(file, text, dialect)
     names, columns = by_arrow
@@ -220,7 +220,7 @@ def check_quotes(file: Path, text: str, delimiter: str) -> None:
 TEXT_TYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
 
 
-def read_column(
+def column_of_text(
     name: str,
     cells: Any,
     like: Any = None,
@@ -265,7 +265,7 @@ def read_column(
 
 
 def read_arrow_column(name: str, cells: Any, like: Any) -> ReadColumn | None:
-    """Return what ``read_column`` does of an array of Arrow; None where that is to read it."""
+    """Return what ``column_of_text`` does of an array of Arrow; None where that is to read it."""
     texts = arrow_cells.without_missing(cells, MISSING)
     if texts.null_count < len(texts) and like not in TEXT_TYPES:
         for pattern, kind, _ in READINGS:
@@ -316,7 +316,7 @@ def read_texts(
     return "text", None
 
 
-def frame_of(columns: Sequence[ReadColumn]) -> Any:
+def frame_of_columns(columns: Sequence[ReadColumn]) -> Any:
     """Return a table of these columns: of pyarrow, polars or pandas, whichever is installed.
 
     Raises

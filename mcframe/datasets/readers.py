@@ -27,7 +27,7 @@ from mcframe.datasets.delimited import (
     read_cells,
     rows_with_lines,
 )
-from mcframe.storage.archive import path_of
+from mcframe.storage.archive import checked_path
 
 VARIABLE = "MCFRAME_DATA"
 
@@ -60,7 +60,7 @@ def find_file(path: str | os.PathLike[str]) -> Path:
     DataError
         If neither is a file; it names the places that were searched.
     """
-    file = path_of(path, "path").expanduser()
+    file = checked_path(path, "path").expanduser()
     if file.is_file():
         return file
     if file.is_dir():
@@ -209,7 +209,7 @@ def read_csv(
     if numbers is None:
         rows = [
             [
-                number_in(f"{file}, line {line}", header[place], cell, absent)
+                number_in_cell(f"{file}, line {line}", header[place], cell, absent)
                 for place, cell in zip(places, cells, strict=True)
             ]
             for line, cells in rows_with_lines(table, places)
@@ -237,7 +237,7 @@ def numbers_by_arrow(
 ) -> Array | None:
     """Return the numbers of some columns (rows x columns); None where cells are to be looked at.
 
-    They are in lists, or one of them is no number and needs the message of ``number_in``.
+    They are in lists, or one of them is no number and needs the message of ``number_in_cell``.
     """
     numbers = np.empty((len(table.lines), len(places)))
     for column, place in enumerate(places):
@@ -295,7 +295,7 @@ def find_columns(
     return [header.index(name) for columns in names.values() for name in columns]
 
 
-def number_in(where: str, column: str, text: str, missing: Collection[str]) -> float:
+def number_in_cell(where: str, column: str, text: str, missing: Collection[str]) -> float:
     """Return the number in a cell, NaN for a text that means that it is missing."""
     text = text.strip()
     if text in missing:
@@ -392,7 +392,7 @@ def read_ratings(path: str | os.PathLike[str]) -> Ratings:
     [[1.0, 5.0], [0.0, 4.0]]
     """
     file = find_file(path)
-    columns = from_archive(file) if zipfile.is_zipfile(file) else from_text(file)
+    columns = from_archive(file) if zipfile.is_zipfile(file) else read_by_first_line(file)
     users, items, ratings, timestamps = columns
     user_ids, user_places = np.unique(users, return_inverse=True)
     item_ids, item_places = np.unique(items, return_inverse=True)
@@ -430,7 +430,7 @@ def from_archive(file: Path) -> tuple[Integers, Integers, Array, Integers | None
     return whole["user"], whole["item"], ratings, whole.get("timestamp")
 
 
-def from_text(file: Path) -> tuple[Integers, Integers, Array, Integers | None]:
+def read_by_first_line(file: Path) -> tuple[Integers, Integers, Array, Integers | None]:
     """Read a text file by its first line."""
     with file.open(encoding="utf-8-sig", errors="replace") as lines:
         first = lines.readline().strip()

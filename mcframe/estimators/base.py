@@ -180,7 +180,7 @@ class TableEstimator(BaseEstimator):
             try:
                 floats_of(X)
             except NotANumber as first:
-                raise not_a_number(first) from None
+                raise error_of_value(first) from None
             if is_large:
                 raise DataError("X holds a whole number that is too large for a float") from None
             raise
@@ -413,7 +413,7 @@ def with_nan(X: Any) -> Any:
     except NotANumber as error:
         if not isinstance(error.value, UNREAD):
             return X
-        raise not_a_number(error) from None
+        raise error_of_value(error) from None
     except DataError:
         raise
     except (TypeError, ValueError, OverflowError):
@@ -425,7 +425,7 @@ def with_nan(X: Any) -> Any:
 UNREAD = (str, bytes, tuple, dt.date, dt.timedelta)
 
 
-def not_a_number(error: NotANumber) -> DataError:
+def error_of_value(error: NotANumber) -> DataError:
     """The error of X with a value that is no number."""
     row, column = (*error.position, 0, 0)[:2]
     return DataError(

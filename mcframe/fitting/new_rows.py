@@ -22,7 +22,7 @@ from mcframe.fitting.prediction import Rows
 from mcframe.model import Layout, Problem
 from mcframe.model.binding import Origin, origin_of, row_counts, same_rows
 from mcframe.model.labels import AxisLabels, pandas_index, some_in_words
-from mcframe.model.reading import read_table
+from mcframe.model.reading import read_block
 from mcframe.model.table import Table
 from mcframe.model.transforms import Chain, latent_places
 from mcframe.model.triples import in_columns_of
@@ -273,7 +273,7 @@ def tables_of_new_rows(problem: Problem, data: Mapping[str, object]) -> dict[str
         if block.name in data:
             fitted = problem.tables[block.name]
             values = in_columns_of(fitted, block.name, data[block.name])
-            table = with_columns_of_fit(problem, block.name, read_table(block, values))
+            table = with_columns_of_fit(problem, block.name, read_block(block, values))
             tables[block.name] = table.on_standard_of(fitted)
     return tables
 

@@ -68,10 +68,10 @@ def law(word: object, name: str) -> Iterator[None]:
         with np.errstate(all="raise", under="ignore"):
             yield
     except LawViolation as violation:
-        raise LawViolation(f"{name_of(word)} breaks the law {name!r}: {violation}") from None
+        raise LawViolation(f"{solver_name(word)} breaks the law {name!r}: {violation}") from None
     except FloatingPointError as error:
         raise LawViolation(
-            f"{name_of(word)} breaks the law {name!r}: numpy warns of {error}"
+            f"{solver_name(word)} breaks the law {name!r}: numpy warns of {error}"
         ) from error
 
 
@@ -80,7 +80,7 @@ def demand_unharmed(before: Array, after: Array, what: str) -> None:
     demand(np.array_equal(before, after, equal_nan=True), f"{what} was changed in place")
 
 
-def name_of(word: object) -> str:
+def solver_name(word: object) -> str:
     """A backend's name, or the class of an object."""
     return f"backend {word!r}" if isinstance(word, str) else type(word).__name__
 
@@ -120,7 +120,7 @@ def unit_of(z: Array) -> float:
     return float(np.max(np.abs(z))) / 6
 
 
-def data_of(
+def random_data(
     shape: Shape, scale: float, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray, Array]:
     """Rows, columns and values of about two thirds of the entries, at least one."""

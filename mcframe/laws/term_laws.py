@@ -30,7 +30,6 @@ from mcframe.laws.checking import (
     at_most,
     bounds_from_above,
     close,
-    data_of,
     demand,
     demand_unharmed,
     feasible_samples,
@@ -38,6 +37,7 @@ from mcframe.laws.checking import (
     law_of,
     least_value,
     product,
+    random_data,
     stacked_samples,
 )
 
@@ -74,7 +74,7 @@ def check_regularizer(
     >>> mc.laws.check_regularizer(mc.NuclearNorm(0.5))
     """
     rng = np.random.default_rng(Options.random_state(random_state))
-    bound = term.bound_to(shape, *data_of(shape, scale, rng))
+    bound = term.bound_to(shape, *random_data(shape, scale, rng))
     points: list[Array] = [scale * rng.standard_normal(shape) for _ in range(4)]
     points.append(scale * np.outer(rng.standard_normal(shape[0]), rng.standard_normal(shape[1])))
     points.append(np.zeros(shape))
@@ -546,7 +546,7 @@ def factors_reach_the_conjugate(term: Factored, points: list[Array]) -> None:
     plain descent takes many steps.
     """
     for target in points[:2]:
-        stacked = descend(term, target)
+        stacked = minimise_factors(term, target)
         latent = product(stacked, target.shape)
         dual, at_factors = target - latent, term.of_factors(stacked)
         demand(np.isfinite(at_factors), "the prox of factors leads outside of the domain")
@@ -569,7 +569,7 @@ def factors_reach_the_conjugate(term: Factored, points: list[Array]) -> None:
         close((at_factors - value) / size, 0.0, 1.0, "the value off that of the best factors")
 
 
-def descend(term: Factored, target: Array) -> Array:
+def minimise_factors(term: Factored, target: Array) -> Array:
     """A minimiser of ||U V' - Y||^2 / 2 + h by proximal gradient steps with momentum."""
     n_rows = target.shape[0]
     rng = np.random.default_rng(0)

@@ -230,14 +230,14 @@ def damped_newton(
         check_time()
         if np.all(np.abs(current.gradient) <= rounding * current.size):
             break
-        step = newton_step(current)
+        step = threshold_step(current)
         # A move well below the rounding of z - t changes nothing that can be seen.
         if np.all(np.abs(step) <= 0.25 * EPS * (np.abs(thresholds) + reached)):
             break
         longest = min(1.0, reach / float(np.max(np.abs(step))), largest_step(thresholds, step))
         if longest == 1.0 and -float(current.gradient @ step) <= SUMMAND_ROUNDING * current.value:
             return thresholds + step
-        accepted = line_search(thresholds, longest * step, current, at)
+        accepted = backtrack(thresholds, longest * step, current, at)
         if accepted is None:
             break
         share, thresholds, current = accepted
@@ -245,7 +245,7 @@ def damped_newton(
     return thresholds
 
 
-def newton_step(current: Local) -> Array:
+def threshold_step(current: Local) -> Array:
     """The Newton step, defined where second derivatives underflow."""
     damping = DAMPING * current.size + TINY
     return np.linalg.solve(current.hessian + np.diag(damping), -current.gradient)
@@ -258,7 +258,7 @@ def largest_step(thresholds: Array, step: Array) -> float:
     return float(np.min(shares, initial=np.inf))
 
 
-def line_search(
+def backtrack(
     thresholds: Array, step: Array, current: Local, at: Callable[[Array], Local]
 ) -> tuple[float, Array, Local] | None:
     """The first of the step, half of it, ... that lowers the value enough: share, point, sums."""

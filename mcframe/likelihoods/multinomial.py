@@ -259,7 +259,9 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
             )
             other = against_common(mean, variance, is_label.astype(np.float64))
             tangent = (bound[0][far], bound[1][far], bound[2][far])
-            better = expectation(other, mean, variance) > expectation(tangent, mean, variance)
+            better = expected_parabola(other, mean, variance) > expected_parabola(
+                tangent, mean, variance
+            )
             for part, instead in zip(bound, other, strict=True):
                 part[far[better]] = instead[better]
         return bound
@@ -274,7 +276,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         return f"(log Σ_k exp(({z})[k]) − ({z})[{y}])"
 
 
-def expectation(bound: tuple[Array, Array, Array], mean: Array, variance: Array) -> Array:
+def expected_parabola(bound: tuple[Array, Array, Array], mean: Array, variance: Array) -> Array:
     """The expectation of a parabola of value, precision and constant for z ~ N(mean, variance)."""
     value, precision, constant = bound
     away = np.square(np.sqrt(precision) * (mean - value))

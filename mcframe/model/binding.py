@@ -14,7 +14,7 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored, Regularizer, Spectral, Sums, Term
 from mcframe.contracts.validators import a_type, all_and_meant, counted, is_missing
 from mcframe.model.model import Block, Model
-from mcframe.model.reading import read_table
+from mcframe.model.reading import read_block
 from mcframe.model.standardising import standard_of, weights_of_entries
 from mcframe.model.table import Standard, Table
 from mcframe.model.transforms import Chain, Transform, ranges_of
@@ -289,7 +289,7 @@ def tables_of(model: Model, data: Mapping[str, Any]) -> dict[str, Table]:
         if block.name not in data:
             raise DataError(f"block {block.name!r} has no data; add data[{block.name!r}]")
     tables = {
-        block.name: read_table(
+        block.name: read_block(
             block,
             data[block.name],
             MAX_WRITTEN_OUT_CELLS if stays_unwritten(model, block) else np.inf,

@@ -214,8 +214,8 @@ def check_values(block: Block, table: Table) -> None:
     huge = np.abs(table.values) > LARGEST_VALUE
     if huge.any():
         raise DataError(
-            f"block {block.name!r}: {entries_of(table, huge)}; squares of such values overflow."
-            " Rescale the column, or use NaN if they stand for missing values"
+            f"block {block.name!r}: {entries_in_words(table, huge)}; squares of such values"
+            " overflow. Rescale the column, or use NaN if they stand for missing values"
         )
     largest = float(np.max(np.abs(table.values), initial=0.0, where=~np.isnan(table.values)))
     if block.likelihood.location and 0.0 < largest < LEAST_MODERATE:
@@ -233,20 +233,20 @@ def check_domain(block: Block, table: Table) -> None:
     infinite = np.isinf(table.values)
     if infinite.any():
         raise DataError(
-            f"block {block.name!r}: {entries_of(table, infinite)}; every observed value must be"
-            " finite. Replace infinities by NaN if they stand for missing values"
+            f"block {block.name!r}: {entries_in_words(table, infinite)}; every observed value must"
+            " be finite. Replace infinities by NaN if they stand for missing values"
         )
     wrong = block.likelihood.invalid(table.values)
     if wrong.any():
         likelihood = type(block.likelihood).__name__
         raise DataError(
-            f"block {block.name!r}: {entries_of(table, wrong)}; {likelihood} needs"
+            f"block {block.name!r}: {entries_in_words(table, wrong)}; {likelihood} needs"
             f" {block.likelihood.needs}. {block.likelihood.remedy}"
         )
     beyond = block.limited(table.values) != table.values
     if beyond.any():
         raise DataError(
-            f"block {block.name!r}: {entries_of(table, beyond)}; its bounds are"
+            f"block {block.name!r}: {entries_in_words(table, beyond)}; its bounds are"
             f" {block.bounds!r}. Correct such values, or give wider bounds"
         )
 
@@ -263,7 +263,7 @@ def check_scale(block: Block, scale: float, table: Table) -> None:
     )
 
 
-def entries_of(table: Table, chosen: Any) -> str:
+def entries_in_words(table: Table, chosen: Any) -> str:
     """A few offending entries in words: value, column and row of each."""
 
     def described(i: int) -> str:

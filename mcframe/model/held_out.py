@@ -26,7 +26,7 @@ def observed_entries(problem: Problem) -> dict[str, Table]:
     return {name: problem.tables[name].observed_entries().in_data_units() for name in names}
 
 
-def data_of(table: Table, width: int) -> Observations:
+def entries_as_data(table: Table, width: int) -> Observations:
     """Return the entries of a block as data, with their weights, and the offsets of all cells.
 
     ``width`` is that of the block's likelihood.
@@ -226,7 +226,7 @@ def by_content(observed: Mapping[str, Table]) -> dict[str, tuple[Table, IntArray
     for name, table in observed.items():
         of_columns = keys_of(table.rows, table.columns, table.values, table.shape[1])
         keys[name] = (int(np.sum(of_columns)), name)
-        places = places_of(of_columns, table.columns, table.values)[table.columns]
+        places = places_of_columns(of_columns, table.columns, table.values)[table.columns]
         order = np.lexsort((table.rows, places))
         ordered[name] = (attrs.evolve(table.select(order), columns=places[order]), order)
     return {name: ordered[name] for name in sorted(ordered, key=keys.__getitem__)}
@@ -236,10 +236,10 @@ def places_by_content(values: Array) -> IntArray:
     """Return the place of each column of a table (n x d, NaN where missing) by what it holds."""
     rows, columns = np.nonzero(~np.isnan(values))
     entries = values[rows, columns]
-    return places_of(keys_of(rows, columns, entries, values.shape[1]), columns, entries)
+    return places_of_columns(keys_of(rows, columns, entries, values.shape[1]), columns, entries)
 
 
-def places_of(keys: Any, columns: IntArray, values: Array) -> IntArray:
+def places_of_columns(keys: Any, columns: IntArray, values: Array) -> IntArray:
     """Return the place of each column in the order of keys; among equal keys, of column sums."""
     order = np.lexsort((np.bincount(columns, values, keys.size), keys))
     places: IntArray = np.empty(keys.size, dtype=np.intp)

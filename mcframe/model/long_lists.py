@@ -103,7 +103,7 @@ def list_of_entries(
     for keys in itertools.combinations(names if width in LIST_WIDTHS else (), 2):
         if not are_keys(*keys):
             continue
-        rows, columns = (codes_of(table.get_column(key)) for key in keys)
+        rows, columns = (codes_of_key(table.get_column(key)) for key in keys)
         if rows is None or columns is None:
             continue
         value, is_named = (target, True) if target else value_among(names, keys)
@@ -176,7 +176,7 @@ def words_of(name: object) -> set[str]:
     return words | glued | ({"id"} if glued else set())
 
 
-def codes_of(series: Any) -> IntArray | None:
+def codes_of_key(series: Any) -> IntArray | None:
     """A column of whole numbers or text without a gap as codes from 0; None for any other."""
     dtype = series.dtype
     if len(series) == 0 or series.null_count():

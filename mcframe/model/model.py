@@ -120,7 +120,7 @@ def is_likelihood(instance: "Block", attribute: "attrs.Attribute[Any]", value: o
         )
 
 
-def one_of(*allowed: object) -> Any:
+def choice_of(*allowed: object) -> Any:
     """Return an attrs validator: one of some values, where 1 is not True."""
 
     def check(instance: "Block", attribute: "attrs.Attribute[Any]", value: object) -> None:
@@ -134,7 +134,7 @@ def one_of(*allowed: object) -> Any:
     return check
 
 
-def bounds_of(bounds: Any) -> tuple[float | None, float | None]:
+def checked_bounds(bounds: Any) -> tuple[float | None, float | None]:
     """The least and the largest value of a block, or a ``ModelError``; None is no end."""
     pair, no_end = wording().value((1, 5)), wording().value(None)
     needed = (
@@ -224,18 +224,18 @@ class Block:
     likelihood: Likelihood = attrs.field(validator=is_likelihood)
     weight: float = attrs.field(default=1.0, validator=positive, kw_only=True)
     reduce: Literal["sum", "mean"] = attrs.field(
-        default="sum", validator=one_of("sum", "mean"), kw_only=True
+        default="sum", validator=choice_of("sum", "mean"), kw_only=True
     )
-    bias: bool = attrs.field(default=False, validator=one_of(True, False), kw_only=True)
-    row_effects: bool = attrs.field(default=False, validator=one_of(True, False), kw_only=True)
+    bias: bool = attrs.field(default=False, validator=choice_of(True, False), kw_only=True)
+    row_effects: bool = attrs.field(default=False, validator=choice_of(True, False), kw_only=True)
     effects_weight: float | None = attrs.field(
         default=None, validator=attrs.validators.optional(positive), kw_only=True
     )
     standardize: bool | Literal["robust", "ranks"] = attrs.field(
-        default=False, validator=one_of(False, True, "robust", "ranks"), kw_only=True
+        default=False, validator=choice_of(False, True, "robust", "ranks"), kw_only=True
     )
     bounds: tuple[float | None, float | None] | None = attrs.field(
-        default=None, converter=attrs.converters.optional(bounds_of), kw_only=True
+        default=None, converter=attrs.converters.optional(checked_bounds), kw_only=True
     )
 
     def __attrs_post_init__(self) -> None:

@@ -38,7 +38,7 @@ from mcframe.runtime.machine import MEMORY_SHARE, physical_gigabytes
 BYTES_PER_CELL = 80
 
 
-def read_table(block: Block, data: Any, implicit_beyond: float = math.inf) -> Table:
+def read_block(block: Block, data: Any, implicit_beyond: float = math.inf) -> Table:
     """Read and check one block's data: an array, a DataFrame, a scipy.sparse matrix, triples.
 
     NaN is missing; in a sparse matrix what is not stored is missing and a stored zero is an

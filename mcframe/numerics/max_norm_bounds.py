@@ -104,7 +104,7 @@ def best_factors(dense: Array, threshold: float) -> tuple[Array, float, Array]:
             weights[:n_rows] /= np.sum(weights[:n_rows])
             weights[n_rows:] /= np.sum(weights[n_rows:])
         else:
-            weights, slacks = newton_step(stacked, values, weights, slacks, n_rows)
+            weights, slacks = primal_dual_step(stacked, values, weights, slacks, n_rows)
     return best, lower, proving
 
 
@@ -146,7 +146,7 @@ def triangular(tall: Array) -> Array:
     return np.asarray(np.linalg.qr(tall, mode="r"))
 
 
-def newton_step(
+def primal_dual_step(
     stacked: Array, values: Array, weights: Array, slacks: Array, n_rows: int
 ) -> tuple[Array, Array]:
     """One primal-dual step towards min over w >= 0 of sum(w) / 2 - log f(w), and its slacks.
@@ -174,10 +174,10 @@ def newton_step(
     hessian.ravel()[:: weights.size + 1] += slacks / weights
     move = np.linalg.solve(hessian, target / weights - gradient)
     move_slacks = (target - slacks * move) / weights - slacks
-    return np.maximum(advance(weights, move), 1e-14), advance(slacks, move_slacks)
+    return np.maximum(positive_move(weights, move), 1e-14), positive_move(slacks, move_slacks)
 
 
-def advance(positive: Array, move: Array) -> Array:
+def positive_move(positive: Array, move: Array) -> Array:
     """The point moved as far as it stays positive, at most by the whole move."""
     fastest = float(np.max(-move / positive))
     return positive + min(1.0, 0.95 / max(fastest, TINY)) * move
@@ -391,10 +391,10 @@ class Side:
         matrix = as_operator(dual)
         if not (isinstance(matrix, Sampled) and sum(matrix.shape) > LARGEST_POLISHED):
             matrix = Dense(matrix.dense())
-        numbers = numbers_of(matrix)
+        numbers = known_entries(matrix)
         self.scale = float(np.max(np.abs(numbers), initial=0.0))  # the size of S's entries
         self.dual = with_numbers(matrix, numbers / (self.scale or 1.0))
-        scaled = numbers_of(self.dual)
+        scaled = known_entries(self.dual)
         # Which rows, then which columns are not empty.
         self.own: Mask = row_and_column_sums(with_numbers(matrix, np.abs(scaled))) > 0.0
         self.n_rows = int(np.count_nonzero(self.own[: matrix.shape[0]]))
@@ -409,14 +409,14 @@ class Side:
         left, right = np.split(weights, [self.dual.shape[0]])
         if isinstance(self.dual, Sampled):
             return self.dual.between(left, right)
-        return Dense(numbers_of(self.dual) * left[:, None] * right)
+        return Dense(known_entries(self.dual) * left[:, None] * right)
 
     def bound_at(self, diagonal: Array, aim: float) -> float:
         """c sqrt(sum(D1) sum(D2)) for a positive diagonal; c need not be known below aim."""
         between = self.between(diagonal)
         norm = spectral_bound(between, aim / self.scale)
         # Three operations round each entry.
-        rounding = 4.0 * EPS * float(np.linalg.norm(numbers_of(between)))
+        rounding = 4.0 * EPS * float(np.linalg.norm(known_entries(between)))
         return self.scale * (norm + rounding) * self.half_sum(diagonal)
 
     def best_of(self, multipliers: Array | None) -> tuple[Array, float]:
@@ -461,7 +461,7 @@ class Side:
         if diagonal.size == 0 or isinstance(self.dual, Sampled):
             return diagonal, bound
         rows, columns = np.split(self.own, [self.dual.shape[0]])
-        kept = numbers_of(self.dual)[rows][:, columns]
+        kept = known_entries(self.dual)[rows][:, columns]
         improved = interior_point(kept, diagonal, bound / self.scale, aim / self.scale)
         improved_bound = self.bound_at(improved, 1.0)
         return (improved, improved_bound) if improved_bound < bound else (diagonal, bound)
@@ -474,7 +474,7 @@ class Side:
         return whole
 
 
-def numbers_of(matrix: Operator) -> Array:
+def known_entries(matrix: Operator) -> Array:
     """The entries of a matrix that is written out, or of a sparse one those that are known."""
     return matrix.values if isinstance(matrix, Sampled) else matrix.dense()
 

@@ -123,7 +123,7 @@ def bind_partitions(model: Model, partitions: Partitions) -> tuple[PartitionedPr
     """
     demand_partitions(model)
     problem, seen = problem_of_partitions(model, partitions)
-    return problem, compiled(problem, problem.partitions, seen)
+    return problem, compiled_partitions(problem, problem.partitions, seen)
 
 
 def problem_of_partitions(
@@ -324,14 +324,14 @@ def loss_facts(part: Part) -> tuple[Any, ...]:
     each column of Z.
     """
     loss, entries = part.program.loss, part.program.entries
-    blocks = tuple(facts_of(block_loss) for block_loss in loss.block_losses)
+    blocks = tuple(facts_of_block(block_loss) for block_loss in loss.block_losses)
     squares = sum(float(np.sum(np.square(block_loss.start()))) for block_loss in loss.block_losses)
     longest = ElementwiseMin(np.asarray(-entries.pattern.by_rows.longest))
     columns = np.bincount(entries.columns, minlength=entries.shape[1])
     return blocks, squares, longest, columns
 
 
-def facts_of(block_loss: BlockLoss) -> tuple[Any, ...]:
+def facts_of_block(block_loss: BlockLoss) -> tuple[Any, ...]:
     """Counts of entries by effect, and facts of the block."""
     kind, scale = block_loss.effects, block_loss.scale * np.ones(block_loss.y.size)
     by_effect = ByEffect.of(block_loss.layout, (kind.counts,))
@@ -340,7 +340,7 @@ def facts_of(block_loss: BlockLoss) -> tuple[Any, ...]:
     return by_effect, largest, block_loss.total_scale, block_loss.n_numbers
 
 
-def compiled(
+def compiled_partitions(
     problem: PartitionedProblem, partitions: Partitions, tables: tuple[TableFacts, ...]
 ) -> Program:
     """The program of all partitions."""
@@ -395,9 +395,9 @@ def standard_of_partitions(
     if block.likelihood.location:
         pivot, size = middles_and_sizes_of(lowest, highest)
         zeros = np.zeros(lowest.size)
-        total, sums, _ = partitions.sum(moments, PART, block.name, pivot, size, zeros)
+        total, sums, _ = partitions.sum(column_moments, PART, block.name, pivot, size, zeros)
         mean = sums / np.where(total > 0.0, total, 1.0)
-        total, _, squares = partitions.sum(moments, PART, block.name, pivot, size, mean)
+        total, _, squares = partitions.sum(column_moments, PART, block.name, pivot, size, mean)
         spread = np.sqrt(squares / np.where(total > 0.0, total, 1.0))
         units = affine_units_of(pivot, size, mean, spread)
         lowest, highest = ranges_in(units, lowest, highest)
@@ -447,7 +447,7 @@ class SumsAtConstants:
         return total, lost, sizes
 
 
-def moments(
+def column_moments(
     part: Part, block: str, pivot: Array, size: Array, centre: Array
 ) -> tuple[Array, Array, Array]:
     """Weights, sums and squares of ``(values - pivot) / size - centre`` by columns."""

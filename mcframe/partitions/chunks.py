@@ -95,19 +95,19 @@ def check_chunk(name: str, chunk: Chunk) -> Chunk:
     )
     for what, numbers in {"value": chunk.values, **chunk.additions}.items():
         needed = "finite" + remedy * (what == "value")
-        refuse_numbers(name, chunk, what, numbers, ~np.isfinite(numbers), needed)
+        refuse_entries(name, chunk, what, numbers, ~np.isfinite(numbers), needed)
         if what == "weight":
-            refuse_numbers(
+            refuse_entries(
                 name, chunk, what, numbers, numbers < 0.0, "0 or above; 0 leaves it out"
             )
         if what == "exposure":
-            refuse_numbers(name, chunk, what, numbers, numbers <= 0.0, "above 0")
+            refuse_entries(name, chunk, what, numbers, numbers <= 0.0, "above 0")
     if "weight" in chunk.additions:
         return chunk.select(chunk.additions["weight"] > 0.0)
     return chunk
 
 
-def refuse_numbers(
+def refuse_entries(
     name: str, chunk: Chunk, what: str, numbers: Array, wrong: Mask, needed: str
 ) -> None:
     """Raise a ``DataError`` that shows the first entry with a wrong number, if there is one."""
@@ -121,7 +121,7 @@ def refuse_numbers(
     )
 
 
-def data_of(arrays: Arrays, shape: tuple[int, int]) -> Any:
+def matrix_of_chunk(arrays: Arrays, shape: tuple[int, int]) -> Any:
     """Return a compressed matrix of the entries, or ``Observations`` of one; nothing is copied.
 
     Parameters
@@ -145,7 +145,7 @@ def data_of(arrays: Arrays, shape: tuple[int, int]) -> Any:
 
 
 def arrays_of(name: str, chunk: Chunk, start: int, shape: tuple[int, int]) -> Arrays:
-    """Return the entries of a chunk row after row, as ``data_of`` takes them.
+    """Return the entries of a chunk row after row, as ``matrix_of_chunk`` takes them.
 
     Parameters
     ----------

@@ -422,7 +422,7 @@ def is_killed_worker(error: Any) -> bool:
     return type(error).__name__ == "KilledWorker"
 
 
-def key_of(name: str, first: int, last: int, fresh: str) -> str:
+def task_key(name: str, first: int, last: int, fresh: str) -> str:
     """The key of the task of partitions ``first`` to ``last``."""
     return f"mcframe-{name}-{first}-{last}-{fresh}"
 

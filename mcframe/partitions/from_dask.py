@@ -24,13 +24,13 @@ from mcframe.partitions.chunks import (
     check_chunk,
     chunk_of_rows,
     chunk_of_triples,
-    data_of,
+    matrix_of_chunk,
 )
 from mcframe.partitions.partitioned_data import (
     OBSERVATION_ADDITIONS,
     CountedPartitions,
     map_arrays,
-    values_of,
+    matrix_of_block,
 )
 from mcframe.storage.digest import digest_of
 
@@ -132,20 +132,20 @@ def tables_as_arrays(name: str, collection: Any) -> Any:
         If it is no collection of Dask, one without known chunks, or a frame of which it is not
         clear whether its rows are items or entries.
     """
-    values = values_of(collection)
+    values = matrix_of_block(collection)
     if not isinstance(collection, Observations):
-        return values if is_triples(values) else array_of(name, "", values)
+        return values if is_triples(values) else single_chunk_array(name, "", values)
     if is_triples(values):
         raise DataError(
             f"block {name!r}: Observations of a frame of triples were given; weights, offsets and"
             " exposures are columns of the frame"
         )
-    values = array_of(name, "", values)
+    values = single_chunk_array(name, "", values)
     arrays: dict[str, Any] = {"values": values}
     for what in OBSERVATION_ADDITIONS:
         added = getattr(collection, what)
         if dask.is_dask_collection(added):
-            added = array_of(name, f" {what}", added)
+            added = single_chunk_array(name, f" {what}", added)
         if np.ndim(added) == 2 and np.shape(added)[0] == values.shape[0] > 1:
             if not dask.is_dask_collection(added):
                 raise DataError(
@@ -200,7 +200,7 @@ def is_triples(collection: Any) -> bool:
     return {*TRIPLE_COLUMNS} <= {*frame.columns, frame.index.name}
 
 
-def array_of(name: str, what: str, collection: Any) -> Any:
+def single_chunk_array(name: str, what: str, collection: Any) -> Any:
     """Return an array or a frame as an array of two dimensions, its columns in one chunk."""
     where = f"block {name!r}:{what}"
     if not dask.is_dask_collection(collection):
@@ -285,7 +285,7 @@ def in_common_chunks(blocks: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[i
 
     None where all blocks are frames of triples.
     """
-    arrays = {name: values_of(block) for name, block in blocks.items()}
+    arrays = {name: matrix_of_block(block) for name, block in blocks.items()}
     arrays = {name: array for name, array in arrays.items() if is_chunked_array(array)}
     if not arrays:
         return dict(blocks), None
@@ -317,7 +317,7 @@ def refuse_unlike_numbers(tasks: Mapping[str, tuple[Any, ...]]) -> None:
 
 def width_of(name: str, block: Any, facts: tuple[ChunkSummary, ...], shapes: Shapes) -> int:
     """Return how many columns a block has."""
-    array = values_of(block)
+    array = matrix_of_block(block)
     last = max(summary.last_column for summary in facts)
     width = int(array.shape[1]) if is_chunked_array(array) else last + 1
     stated_width = shapes[name][1] if name in shapes else width
@@ -326,7 +326,7 @@ def width_of(name: str, block: Any, facts: tuple[ChunkSummary, ...], shapes: Sha
     return int(stated_width)
 
 
-def starts_of(
+def first_rows(
     facts: Summaries,
     heights: tuple[int, ...] | None,
     shapes: Shapes,
@@ -482,7 +482,7 @@ class DaskPartitions(CountedPartitions):
             if isinstance(block, Observations):  # offsets count in cells without an entry, too
                 parts[name] = in_scipy(block)
             else:
-                parts[name] = data_of(arrays_of(name, chunk, start, shape), shape)
+                parts[name] = matrix_of_chunk(arrays_of(name, chunk, start, shape), shape)
         return parts
 
 
@@ -544,16 +544,16 @@ def from_dask(
         )
     shapes = shapes or {}
     arrays = {name: tables_as_arrays(name, block) for name, block in data.items()}
-    names = {name: names_of(values_of(block)) for name, block in data.items()}
+    names = {name: column_index(matrix_of_block(block)) for name, block in data.items()}
     data, heights = in_common_chunks(arrays)
     tasks = {name: tasks_of(name, block) for name, block in data.items()}
     refuse_unlike_numbers(tasks)
-    rows_given = {name: is_chunked_array(values_of(block)) for name, block in data.items()}
-    facts = facts_of(tasks, rows_given, heights, data)
+    rows_given = {name: is_chunked_array(matrix_of_block(block)) for name, block in data.items()}
+    facts = computed_summaries(tasks, rows_given, heights, data)
     columns = {name: width_of(name, data[name], facts[name], shapes) for name in data}
     refuse_empty(facts, heights is not None)
     refuse_unlike_additions(facts)
-    starts = starts_of(facts, heights, shapes)
+    starts = first_rows(facts, heights, shapes)
     entries = {name: [summary.n_entries for summary in parts] for name, parts in facts.items()}
     return DaskPartitions(
         tasks, rows_given, facts, names, starts=starts, columns=columns, entries=entries
@@ -569,12 +569,12 @@ def tables_from_dask(data: Mapping[str, Any]) -> DaskPartitions:
         As ``from_dask``, and for a frame that lists entries: it would be a table of three columns.
     """
     for name, block in data.items():
-        if is_triples(values_of(block)):
-            refuse_list_of_entries(name, values_of(block))
+        if is_triples(matrix_of_block(block)):
+            refuse_list_of_entries(name, matrix_of_block(block))
     return from_dask(data)
 
 
-def names_of(collection: Any) -> Any:
+def column_index(collection: Any) -> Any:
     """Return the names of the columns of a frame whose rows are items, as pandas' Index."""
     if is_triples(collection) or not is_dask_frame(collection):
         return None
@@ -583,7 +583,7 @@ def names_of(collection: Any) -> Any:
 
 def tasks_of(name: str, collection: Any) -> tuple[Any, ...]:
     """Return a task for each partition of a block."""
-    values = delayed_rows(values_of(collection))
+    values = delayed_rows(matrix_of_block(collection))
     if not isinstance(collection, Observations):
         return values
     added = {
@@ -606,7 +606,7 @@ def delayed_rows(collection: Any) -> tuple[Any, ...]:
     return tuple(parts if isinstance(parts, list) else parts.ravel())
 
 
-def facts_of(
+def computed_summaries(
     tasks: Mapping[str, tuple[Any, ...]],
     rows_given: Mapping[str, bool],
     heights: tuple[int, ...] | None,
@@ -621,7 +621,7 @@ def facts_of(
         for p, task in enumerate(parts):
             shape = None
             if heights is not None and rows_given[name]:
-                shape = heights[p], int(values_of(data[name]).shape[1])
+                shape = heights[p], int(matrix_of_block(data[name]).shape[1])
             wanted[name].append(find(name, task, p, starts[p], shape))
     (summaries,) = dask.compute(wanted)
     return {name: tuple(parts) for name, parts in summaries.items()}

@@ -20,10 +20,10 @@ from mcframe.partitions.cluster import (
     Gathering,
     arithmetic_of,
     demand_connection,
-    key_of,
     local_environment,
     note_on_arithmetic,
     refuse_another_environment,
+    task_key,
     workers_of,
 )
 from mcframe.partitions.executor import (
@@ -147,7 +147,7 @@ class OnDask(Partitions):
                 cut,
                 arrays,
                 pure=False,
-                key=key_of(task.name, first, last, fresh_key()),
+                key=task_key(task.name, first, last, fresh_key()),
                 workers=None if preferred_worker is None else [preferred_worker],
                 allow_other_workers=preferred_worker is not None,
             )

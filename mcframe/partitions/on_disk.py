@@ -20,7 +20,7 @@ from mcframe.contracts.deferred import Deferred
 from mcframe.contracts.errors import DataError
 from mcframe.contracts.validators import listed, suggests_options
 from mcframe.model.labels import AxisLabels
-from mcframe.partitions.chunks import data_of, index_type
+from mcframe.partitions.chunks import index_type, matrix_of_chunk
 from mcframe.partitions.partitioned_data import CountedPartitions
 from mcframe.runtime.machine import held
 from mcframe.storage import archive as storage
@@ -166,9 +166,9 @@ class Folder:
         return error_of_damage(self.path, self.layout, how)
 
 
-def path_of(path: str | os.PathLike[str]) -> Path:
+def portable_path(path: str | os.PathLike[str]) -> Path:
     """Return a path that says the same in every process, wherever it runs."""
-    return Path(os.path.abspath(storage.path_of(path, "folder").expanduser()))
+    return Path(os.path.abspath(storage.checked_path(path, "folder").expanduser()))
 
 
 def checksum_of_facts(facts: Mapping[str, Any]) -> str:
@@ -196,7 +196,7 @@ def error_of_damage(folder: Path, layout: FolderLayout, how: str) -> DataError:
     )
 
 
-def save(path: Path, *content: Any) -> StoredFile:
+def write_bytes(path: Path, *content: Any) -> StoredFile:
     """Write bytes, or arrays of bytes, one after the other, and return size and checksum."""
     digest, size = hashlib.sha256(), 0
     with path.open("wb") as file:
@@ -324,7 +324,7 @@ def commit(
     manifest = {"format": FOLDER_FORMAT, "version": __version__, **facts}
     manifest["files"] = {name: attrs.asdict(file) for name, file in files.items()}
     checked_manifest = {"kind": layout.kind, **manifest, "checksum": checksum_of_facts(manifest)}
-    save(place / layout.manifest, json.dumps(checked_manifest, indent=1).encode())
+    write_bytes(place / layout.manifest, json.dumps(checked_manifest, indent=1).encode())
     (folder / layout.manifest).unlink(missing_ok=True)
     for old in folder.iterdir():
         if old.is_file() and old.name not in files and layout.is_ours(old):
@@ -424,7 +424,7 @@ class PartitionsOnDisk(CountedPartitions):
         arrays = {what: array(what) for what in ("value", *self.additions(name))}
         arrays["columns"] = array("column").astype(places, copy=False)
         arrays["indptr"] = np.concatenate([[0], np.cumsum(counts)]).astype(places)
-        return data_of(arrays, (stop - start, n_columns))
+        return matrix_of_chunk(arrays, (stop - start, n_columns))
 
     @property
     def row_labels(self) -> AxisLabels | None:
@@ -480,7 +480,7 @@ def on_disk(folder: str | os.PathLike[str], *, verify: bool = False) -> Partitio
     ...     table.n_partitions, table.shape("x"), table.n_entries(0)
     (1, (2, 2), 3)
     """
-    table = open_partitions(path_of(folder))
+    table = open_partitions(portable_path(folder))
     for name in table.stored.files:
         if verify:
             table.stored.read(name)

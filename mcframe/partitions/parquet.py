@@ -17,7 +17,7 @@ from mcframe.model.model import Observations
 from mcframe.model.reading import read_values
 from mcframe.model.table import TableWithoutData
 from mcframe.partitions.binding_rounds import hash_sums
-from mcframe.partitions.on_disk import FolderLayout, pa, path_of, pq, staging_directory
+from mcframe.partitions.on_disk import FolderLayout, pa, portable_path, pq, staging_directory
 from mcframe.partitions.part import read_part
 from mcframe.partitions.partitioned_data import PartitionedData
 from mcframe.partitions.partitioned_problem import PartitionedProblem
@@ -45,7 +45,7 @@ class ParquetTriples:
                     BATCH_ENTRIES, columns=list(self.columns.values())
                 ):
                     yield {
-                        what: numbers_of_column(path, name, batch.column(name))
+                        what: numbers_of_batch(path, name, batch.column(name))
                         for what, name in self.columns.items()
                     }
             except DataError:
@@ -100,7 +100,7 @@ def parquet_triples(
     ...     datasets.write_partitions({"stars": triples}, file.parent / "sorted").shape("stars")
     (2, 3)
     """
-    location = path_of(path)
+    location = portable_path(path)
     files = tuple(sorted(location.glob("*.parquet"))) if location.is_dir() else (location,)
     if not files:
         raise DataError(f"folder {str(location)!r} holds no file *.parquet; check the path")
@@ -137,7 +137,7 @@ def unreadable(path: Path, error: Exception) -> DataError:
     )
 
 
-def numbers_of_column(path: Path, name: str, column: Any) -> Any:
+def numbers_of_batch(path: Path, name: str, column: Any) -> Any:
     """Return a column of a batch as an array, or raise a ``DataError`` where some are null."""
     if column.null_count:
         raise DataError(
@@ -211,7 +211,7 @@ def impute_to(
             " block)"
         )
     refuse_other_data(fit, data, block)
-    place = path_of(folder)
+    place = portable_path(folder)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise DataError(f"{str(place)!r} is there and not an empty folder; give another one")
     files = [f"part-{p:05d}.parquet" for p in range(data.n_partitions)]

@@ -20,7 +20,7 @@ from mcframe.contracts.sent import Broadcast, fresh_key
 from mcframe.model import Block, Layout, Model, Problem
 from mcframe.model.binding import Totals
 from mcframe.model.model import Observations
-from mcframe.model.reading import read_table
+from mcframe.model.reading import read_block
 from mcframe.model.table import Table
 from mcframe.numerics.operators import LowRank
 from mcframe.partitions.partitioned_data import PartitionedData
@@ -193,7 +193,7 @@ def block_loss_of(k: int) -> PartValue:
     return PartValue(operator.getitem, (PartAttribute("program.loss.block_losses"), k))
 
 
-def entries_of(block_loss: Any, z: Array) -> EntriesAt:
+def entries_of_block(block_loss: Any, z: Array) -> EntriesAt:
     """The entries of a block at predictors of all blocks without effects."""
     predictors = block_loss.offset_part(z)
     return EntriesAt(
@@ -379,7 +379,7 @@ def read_part(block: Block, data: Any) -> Table:
             " that are not written out do not take; leave these out, or fit the table in one"
             " piece"
         )
-    return read_table(block, data, implicit_beyond=0)
+    return read_block(block, data, implicit_beyond=0)
 
 
 def as_uint32(places: IntArray) -> Any:

@@ -178,7 +178,7 @@ class RowsInMemory:
     @cached_property
     def matrices(self) -> Mapping[str, Any]:
         """The values of each block, of which rows can be taken."""
-        return {name: row_matrix(values_of(block)) for name, block in self.data.items()}
+        return {name: row_matrix(matrix_of_block(block)) for name, block in self.data.items()}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -193,7 +193,7 @@ class RowsInMemory:
 
     def shape(self, name: str) -> tuple[int, int]:
         """The shape of a block."""
-        shape = values_of(self.data[name]).shape
+        shape = matrix_of_block(self.data[name]).shape
         return int(shape[0]), int(shape[1])
 
     def rows(self, p: int) -> tuple[int, int]:
@@ -230,7 +230,7 @@ class RowsInMemory:
         return self.matrices[name][rows]
 
 
-def values_of(data: Any) -> Any:
+def matrix_of_block(data: Any) -> Any:
     """Return the matrix of a block, without weights, offset and exposure."""
     return data.values if isinstance(data, Observations) else data
 

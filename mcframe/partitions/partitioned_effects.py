@@ -39,7 +39,7 @@ from mcframe.partitions.part import (
     PartValue,
     RowSharded,
     block_loss_of,
-    entries_of,
+    entries_of_block,
     sharded_effects,
 )
 
@@ -157,7 +157,7 @@ class EffectsInParts(Effects):
 
     def entries_at(self, z: LazyEntryValues) -> PartValue:
         """The entries of each partition at predictors z."""
-        return PartValue(entries_of, (self.block_loss, z))
+        return PartValue(entries_of_block, (self.block_loss, z))
 
     def parameters(self, z: LazyEntryValues, warm: Array | None) -> Array:
         """The likelihood's own best parameters, by sums over all entries."""
@@ -220,12 +220,14 @@ class EntriesInParts:
         def find_curvature(chord_share: float = 0.0) -> CurvatureInParts:
             if not chord_share:
                 arguments = self.entries, sharded, 0.0, second
-                return CurvatureInParts(design, PartValue(curvature_of, arguments), *diagonal)
+                return CurvatureInParts(
+                    design, PartValue(curvature_of_partition, arguments), *diagonal
+                )
             curved = None
             if design.tied:
                 curved = self.z.changed(second_derivatives, self.entries, sharded, chord_share)
             arguments = self.entries, sharded, chord_share, curved
-            return CurvatureInParts(design, PartValue(curvature_of, arguments))
+            return CurvatureInParts(design, PartValue(curvature_of_partition, arguments))
 
         reach = -float(negated.numbers)
         return SumsAt(self, float(value), float(summands), reach, gradient, sizes, find_curvature)
@@ -284,7 +286,7 @@ class CurvatureInParts:
         return lambda others: matrix @ others
 
 
-def curvature_of(
+def curvature_of_partition(
     entries: EntriesAt, effects: Array, chord_share: float, second: Array | None
 ) -> Curvature:
     """The second derivatives of a partition, or ``second`` in their place."""

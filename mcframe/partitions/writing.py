@@ -24,10 +24,10 @@ from mcframe.partitions.on_disk import (
     file_of_entries,
     file_of_labels,
     on_disk,
-    path_of,
+    portable_path,
     refuse_full,
-    save,
     staging_directory,
+    write_bytes,
 )
 
 pa: Any = Deferred("pyarrow", "writing a table to a folder (mcframe[disk])")
@@ -376,7 +376,7 @@ def write_partitions(
     """
     check_options(data, shapes or {}, n_partitions, duplicates)
     labels = tables_of_labels(list(data), row_labels, column_labels or {})
-    path = path_of(folder)
+    path = portable_path(folder)
     writing = Writing(duplicates)
     with staging_directory(path, PARTITIONS_LAYOUT, overwrite, writing.needed) as place:
         for name, source in data.items():
@@ -466,7 +466,7 @@ def save_table(path: Path, table: Any) -> StoredFile:
         if "column" in table.column_names
         else None,
     )
-    return save(path, content.getvalue())
+    return write_bytes(path, content.getvalue())
 
 
 def check_options(

@@ -15,7 +15,7 @@ from mcframe.plots.drawing import (
     MAP,
     PALE,
     VERMILLION,
-    in_words,
+    axis_words,
     picture_of,
     shown,
     styles,
@@ -278,7 +278,7 @@ def scores(chosen: Any, *, ax: Any = None) -> "Axes":
     if np.isfinite(chosen.standard_errors[model, position]):
         ax.axvline(chosen.one_standard_error_weight, linestyle=":", color=GREY)
     falling_weights(ax, chosen.term)
-    ax.set_ylabel(f"mean {shown(in_words(chosen.criterion), LONG)}")
+    ax.set_ylabel(f"mean {shown(axis_words(chosen.criterion), LONG)}")
     if len(chosen.grids) > 1:
         ax.legend(frameon=False, fontsize="small")
     return ax
@@ -286,7 +286,7 @@ def scores(chosen: Any, *, ax: Any = None) -> "Axes":
 
 def falling_weights(ax: "Axes", term: str) -> None:
     """Label the axis of weights, logarithmic and falling from left to right."""
-    ax.set(xscale="log", xlabel=f"weight of the {in_words(term)}")
+    ax.set(xscale="log", xlabel=f"weight of the {axis_words(term)}")
     ax.invert_xaxis()
 
 
@@ -347,7 +347,7 @@ def ternary(values: Any, *, label: str | None = None, ax: Any = None) -> "Axes":
     ax.set_aspect("equal")
     ax.set_axis_off()
     ax.margins(0.12)
-    ax.figure.colorbar(colours, ax=ax, label=shown(in_words(label or ""), LONG), shrink=0.8)
+    ax.figure.colorbar(colours, ax=ax, label=shown(axis_words(label or ""), LONG), shrink=0.8)
     return ax
 
 

@@ -100,7 +100,7 @@ def shown(value: object, most: int = MOST_CHARACTERS) -> str:
     return (f" {text}" if text.startswith("_") else text).replace("$", r"\$")
 
 
-def in_words(name: object) -> str:
+def axis_words(name: object) -> str:
     """Return the name of a class, or the text of one of its objects, as words of an axis.
 
     ``RelativeDeviance(block=None)`` is the relative deviance; other text stays as it is.
@@ -133,12 +133,12 @@ def name_places(axis: Any, names: Sequence[Any], across: bool) -> None:
     axis.set_ticks(places, texts, fontsize="small", rotation=90.0 if turned else 0.0)
 
 
-def tables_of(answer: Any) -> Any:
+def tables_of_answer(answer: Any) -> Any:
     """The tables of the rows that an answer is about, by block."""
     return answer.tables if hasattr(answer, "tables") else answer.problem.tables
 
 
-def names_of(table: Any) -> list[Any]:
+def column_labels(table: Any) -> list[Any]:
     """The names of the columns of a block, or their positions."""
     return list(range(table.shape[1])) if table.names is None else list(table.names)
 

@@ -23,11 +23,11 @@ from mcframe.plots.drawing import (
     MOST_POINTS,
     SHORT,
     SPACING,
-    names_of,
+    column_labels,
     picture_of,
     shown,
     some,
-    tables_of,
+    tables_of_answer,
 )
 
 if TYPE_CHECKING:
@@ -380,7 +380,7 @@ def principal_axes(answer: Any) -> tuple[Array, dict[str, tuple[list[Any], Array
         signs = np.sign(right[np.argmax(np.abs(right), axis=0), np.arange(sizes.size)])
         loadings = {
             block.name: named_loadings(
-                names_of(problem.tables[block.name]),
+                column_labels(problem.tables[block.name]),
                 (signs * right / scale)[problem.columns(block.name)],
             )
             for block in problem.model.blocks
@@ -436,7 +436,7 @@ def known_entries(
     ``truth`` is None for the observed entries, (rows, columns, values), a ``Held``, or data of
     the block as in ``mc.fit``.
     """
-    fitted = tables_of(answer)[block]
+    fitted = tables_of_answer(answer)[block]
     if isinstance(truth, Held):
         truth = truth.rows, truth.columns, truth.values
     if truth is None:

@@ -16,13 +16,13 @@ from mcframe.plots.drawing import (
     PALE,
     SIZE_OF_MAP,
     cells_of_groups,
+    column_labels,
     draw_map,
     name_places,
-    names_of,
     picture_of,
     shown,
     sums_of_groups,
-    tables_of,
+    tables_of_answer,
 )
 
 if TYPE_CHECKING:
@@ -93,12 +93,12 @@ def observed_cells(data: Any, block: str | None) -> tuple[Shape, IntArray, IntAr
     """Shape of a table, rows and columns of its observed cells, and names of its columns."""
     if hasattr(data, "problem"):
         chosen = [data.model.block(block)] if block is not None else data.model.blocks
-        tables = [tables_of(data)[part.name].observed_entries() for part in chosen]
+        tables = [tables_of_answer(data)[part.name].observed_entries() for part in chosen]
         starts = np.cumsum([0, *(table.shape[1] for table in tables)])
         shape = tables[0].shape[0], int(starts[-1])
         rows = np.concatenate([table.rows for table in tables])
         shifted = [table.columns + start for table, start in zip(tables, starts, strict=False)]
-        return shape, rows, np.concatenate(shifted), [n for t in tables for n in names_of(t)]
+        return shape, rows, np.concatenate(shifted), [n for t in tables for n in column_labels(t)]
     declared = getattr(data, "declared", data)
     if hasattr(declared, "columns") and hasattr(declared, "frame"):
         names = [part.name for part in declared.columns]

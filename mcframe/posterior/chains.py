@@ -453,7 +453,7 @@ class FactorChains:
                     logs[chains] = -weights * likelihood.value(flat, targets).reshape(-1, n)
                     continue
                 value, gradient = likelihood.value_and_gradient(flat, targets)
-                curvature = curvature_of(likelihood, flat, targets)
+                curvature = proposal_curvature(likelihood, flat, targets)
             logs[chains] = -weights * value.reshape(-1, n)
             shaped = weights[:, None] if t.ndim > 2 else weights
             gradients[chains] = shaped * gradient.reshape(part.shape)
@@ -803,7 +803,7 @@ def log_half_normal(logs: Array) -> Array:
         return np.asarray(logs - 0.5 * np.exp(2.0 * logs))
 
 
-def curvature_of(likelihood: Any, z: Array, y: Array) -> Array:
+def proposal_curvature(likelihood: Any, z: Array, y: Array) -> Array:
     """The curvature of a proposal's log density at z: near that of the loss, and above 0.
 
     Where that is small, as far from what was observed, it is a share of the curvature of the

@@ -203,7 +203,7 @@ class ObservedBlock:
                 weight * likelihood.expected_log_likelihood(noisy_mean, noisy_variance, y)[0]
             )
             constant = float(np.sum(expected + 0.5 * np.log(noisy_variance) + 0.5))
-            rounding = rounding_of(offset, (noisy_mean - mean - offset) / noise)
+            rounding = rounding_of_predictors(offset, (noisy_mean - mean - offset) / noise)
             return PseudoObservations(
                 noisy_mean - offset,
                 np.ones(y.size),
@@ -217,7 +217,7 @@ class ObservedBlock:
         shaped_weight = np.asarray(weight)[:, None] if by_entry else weight
         constant = float(np.sum(weight * constants))
         value, precision = value - offset, shaped_weight * precision
-        rounding = rounding_of(offset, precision * (value - mean))
+        rounding = rounding_of_predictors(offset, precision * (value - mean))
         return PseudoObservations(value.ravel(), precision.ravel(), constant, rounding=rounding)
 
 
@@ -384,7 +384,7 @@ def at_entries(numbers: Array | float, entries: slice) -> Array | float:
     return numbers[entries] if isinstance(numbers, np.ndarray) else numbers
 
 
-def rounding_of(offset: Array | float, slopes: Array) -> float:
+def rounding_of_predictors(offset: Array | float, slopes: Array) -> float:
     """The error of a sum of functions of z with these slopes by the rounding of z + offset."""
     return EPS * float(np.sum(np.abs(offset * slopes))) if np.ndim(offset) else 0.0
 

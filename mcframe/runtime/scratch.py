@@ -59,7 +59,7 @@ class Packed:
     @property
     def n_bytes(self) -> int:
         """The bytes that it takes in memory or in a file."""
-        return sum(aligned(array.nbytes) for array in self.arrays)
+        return sum(next_multiple(array.nbytes) for array in self.arrays)
 
 
 def packed(value: Any, shared: Sequence[Any]) -> Packed:
@@ -70,7 +70,7 @@ def packed(value: Any, shared: Sequence[Any]) -> Packed:
     return Packed(file.getvalue(), tuple(buffer.raw() for buffer in buffers))
 
 
-def aligned(size: int, unit: int = ALIGNED) -> int:
+def next_multiple(size: int, unit: int = ALIGNED) -> int:
     """The least multiple of a unit that is no smaller than a size."""
     return -(-size // unit) * unit
 
@@ -129,13 +129,13 @@ class Scratch:
             Where there is no space for it, or for so many bytes more as are ``ahead``.
         """
         sizes = tuple(array.nbytes for array in packed.arrays)
-        start, n_arrays = aligned(self.end, mmap.ALLOCATIONGRANULARITY), packed.n_bytes
+        start, n_arrays = next_multiple(self.end, mmap.ALLOCATIONGRANULARITY), packed.n_bytes
         stored = Stored(packed.pickled, sizes, start, n_arrays, n_arrays + spare)
         self.demand_space(start + stored.n_bytes + ahead)
         at = start
         for array in packed.arrays:
             self.write(at, array)
-            at += aligned(array.nbytes)
+            at += next_multiple(array.nbytes)
         self.end = start + max(stored.n_bytes, 1)
         self.opened().truncate(self.end)
         return stored
@@ -148,7 +148,7 @@ class Scratch:
         )
         for size in stored.sizes:
             arrays.append(mapped[at : at + size])
-            at += aligned(size)
+            at += next_multiple(size)
         value = Unpickler(BytesIO(stored.pickled), shared, arrays).load()
         return value, mapped[stored.spare :]
 

@@ -339,8 +339,8 @@ class Scores:
                         if self.archive is not None and ended:
                             # The scores of a complete path take the place of its fits.
                             kept = {"scores": scores[:, :, j], "gap": float(gaps[j])}
-                            self.archive.add(name_of(model, fold), kept)
-                            Archive(Path(f"{self.archive.path}.{name_of(model, fold)}")).remove()
+                            self.archive.add(path_name(model, fold), kept)
+                            Archive(Path(f"{self.archive.path}.{path_name(model, fold)}")).remove()
                     if not ended:
                         raise KeyboardInterrupt
                     display.count(done, len(tasks), unit)
@@ -364,17 +364,17 @@ class Scores:
     def has_read(self, model: int, folds: Sequence[int]) -> bool:
         """Take the scores of a model on some folds from the checkpoint, if it has all of them."""
         archive = self.archive
-        if archive is None or not all(name_of(model, fold) in archive for fold in folds):
+        if archive is None or not all(path_name(model, fold) in archive for fold in folds):
             return False
         for fold in folds:
-            self.add(model, fold, **archive.read(name_of(model, fold), "dict"))
+            self.add(model, fold, **archive.read(path_name(model, fold), "dict"))
         return True
 
     def task(self, model: int, folds: Sequence[int]) -> Callable[[], PathScores]:
         """The paths of a model on some folds as a function, which can be sent to a process."""
         paths_and_folds = []
         for fold in folds:
-            name = name_of(model, fold)
+            name = path_name(model, fold)
             file = None if self.archive is None else f"{self.archive.path}.{name}"
             paths_and_folds.append((self.path_at(model, file), self.folds[fold]))
         return partial(
@@ -402,7 +402,7 @@ class Scores:
         return np.asarray(counted & ~without_score[scored].any(axis=0))
 
 
-def name_of(model: int, fold: int) -> str:
+def path_name(model: int, fold: int) -> str:
     """Return the name of a path in the checkpoint."""
     return f"model{model}.fold{fold}"
 

@@ -288,7 +288,7 @@ class RowFolds(Splitter):
             return successive_parts(times, self.n_splits + 1, "RowFolds: order")
         what, labels = "rows", np.arange(n_items)
         if self.groups is not None:
-            what, labels = "groups", codes_of(self.groups, n_items)
+            what, labels = "groups", group_numbers(self.groups, n_items)
         sizes = np.bincount(labels)
         if sizes.size < self.n_splits:
             raise DataError(
@@ -341,7 +341,7 @@ def check_length(what: str, values: Any, n_items: int) -> None:
         raise DataError(f"{what}{shown}; one value for each of the {n_items} rows is needed{such}")
 
 
-def codes_of(groups: Any, n_items: int) -> IntArray:
+def group_numbers(groups: Any, n_items: int) -> IntArray:
     """Return the groups of rows as numbers from 0."""
     labels = np.asarray(groups)
     check_length("groups", labels, n_items)

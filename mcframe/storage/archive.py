@@ -90,7 +90,7 @@ class Archive:
             raise DataError(f"checkpoint {self.path} holds {content}; give another file")
         identity, stored_identity = header["identity"], stored_header["identity"]
         changed = [
-            difference(key, stored_identity.get(key, "none"), identity.get(key, "none"))
+            difference_in_words(key, stored_identity.get(key, "none"), identity.get(key, "none"))
             for key in dict.fromkeys([*identity, *stored_identity])
             if stored_identity.get(key) != identity.get(key)
         ]
@@ -144,12 +144,12 @@ class Archive:
 
     def add(self, name: str, value: object, **shared: object) -> None:
         """Add a value, which is on the disk when this returns; ``shared`` parts are left out."""
-        self.write(members_of(name, value, shared))
+        self.write(members_of_value(name, value, shared))
 
     def replace(self, name: str, value: object, **shared: object) -> None:
         """Put one value in the place of all, which is on the disk when this returns."""
         header = json.dumps(self.header())
-        self.write({HEADER: header, **members_of(name, value, shared)}, keep=False)
+        self.write({HEADER: header, **members_of_value(name, value, shared)}, keep=False)
 
     def remove(self) -> None:
         """Delete the file, and unfinished ones of processes that died."""
@@ -292,7 +292,7 @@ def checksums_of(file: IO[bytes]) -> tuple[bytes, bytes]:
     return checksum.to_bytes(CHECKSUM_BYTES, "little"), stored_checksum
 
 
-def difference(key: str, stored: str, current: str) -> str:
+def difference_in_words(key: str, stored: str, current: str) -> str:
     """Say in words what two pieces of work differ in."""
     if max(len(stored), len(current)) > READABLE:
         return f"different {key}"
@@ -311,14 +311,14 @@ def header_of(kind: str, identity: Mapping[str, str]) -> dict[str, Any]:
     return {"format": FORMAT, "mcframe": version(), "kind": kind, "identity": dict(identity)}
 
 
-def members_of(name: str, value: object, shared: Mapping[str, object]) -> dict[str, Any]:
+def members_of_value(name: str, value: object, shared: Mapping[str, object]) -> dict[str, Any]:
     """The members of a file that a value is stored as."""
     arrays, facts = serialize(value, "", shared)
     members = {f"{name}/{key}.npy": array for key, array in arrays.items()}
     return {**members, f"{name}/facts.json": json.dumps(facts)}
 
 
-def path_of(path: object, name: str) -> Path:
+def checked_path(path: object, name: str) -> Path:
     """The path that was given, or a ``ModelError``."""
     if not isinstance(path, str | os.PathLike):
         raise ModelError(f"{name}={as_given(path)} was given; a path is needed")
@@ -327,7 +327,7 @@ def path_of(path: object, name: str) -> Path:
 
 def path_of_file(path: object, name: str) -> Path:
     """The path of a file that was given, or a ``ModelError``."""
-    file = path_of(path, name)
+    file = checked_path(path, name)
     if not file.name:
         raise ModelError(f"{name}={as_given(path)} was given; the path of a file is needed")
     return file
@@ -337,5 +337,5 @@ def save(answer: object, path: object) -> Path:
     """Write an answer into a file, which takes the place of one that is there; see ``load``."""
     archive = Archive(path_of_file(path, "path"), "file")
     header = json.dumps(header_of(type(answer).__name__, {}))
-    archive.write({HEADER: header, **members_of(ANSWER, answer, {})}, keep=False)
+    archive.write({HEADER: header, **members_of_value(ANSWER, answer, {})}, keep=False)
     return archive.path

@@ -32,7 +32,7 @@ def feed(digest: Any, value: Any, within: frozenset[int]) -> None:
         digest.update(f"{value.dtype.str}{value.shape}".encode())
         digest.update(np.ascontiguousarray(value).tobytes())
     elif id(value) not in within:  # a function may have closed over itself
-        for part in parts_of(value):
+        for part in parts_of_value(value):
             if isinstance(part, bytes):
                 digest.update(part)
             else:
@@ -40,7 +40,7 @@ def feed(digest: Any, value: Any, within: frozenset[int]) -> None:
     digest.update(b">")
 
 
-def parts_of(value: Any) -> list[Any]:
+def parts_of_value(value: Any) -> list[Any]:
     """The parts of a value; of what has no parts its ``repr`` as bytes."""
     if isinstance(value, Mapping):
         return [part for pair in value.items() for part in pair]

@@ -242,9 +242,9 @@ class Reader:
         # Before it is made: a converter would read a range of labels to its end.
         hints = hints_of(kind)
         for key, part in parts.items():
-            if key in hints and not fits(part, hint := hints[key]):
+            if key in hints and not is_as_annotated(part, hint := hints[key]):
                 value_text = f"{key}={cut(repr(part))} was given"
-                raise DataError(f"{called}: {value_text}; {in_words(hint)} is needed")
+                raise DataError(f"{called}: {value_text}; {type_in_words(hint)} is needed")
         made = kind(**parts)
         if class_offers(made, "_check_read"):
             made._check_read()
@@ -260,21 +260,21 @@ def hints_of(kind: type) -> dict[str, Any]:
     return {key: hints[name] for key, name in names.items() if key not in recomputed}
 
 
-def fits(value: Any, hint: Any) -> bool:
+def is_as_annotated(value: Any, hint: Any) -> bool:
     """True if a value is as annotated, as far as this can be seen from outside."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is None or hint is type(None):
         return value is None
     if origin in (Union, UnionType):
-        return any(fits(value, member) for member in inner)
+        return any(is_as_annotated(value, member) for member in inner)
     if origin is Literal:  # arrays compare element by element
         return any(type(value) is type(member) and value == member for member in inner)
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
         if inner[-1:] == (Ellipsis,):
-            return all(fits(part, inner[0]) for part in value)
-        return len(value) == len(inner) and all(map(fits, value, inner))
+            return all(is_as_annotated(part, inner[0]) for part in value)
+        return len(value) == len(inner) and all(map(is_as_annotated, value, inner))
     kind = origin or hint
     if kind in (float, int):
         numbers = (int, np.integer) if kind is int else (int, float, np.integer, np.floating)
@@ -287,7 +287,10 @@ def fits(value: Any, hint: Any) -> bool:
         if not isinstance(value, kind) and not stands_for(value, kind):
             return False
     if isinstance(value, Mapping) and len(inner) == 2:
-        return all(fits(k, inner[0]) and fits(part, inner[1]) for k, part in value.items())
+        return all(
+            is_as_annotated(k, inner[0]) and is_as_annotated(part, inner[1])
+            for k, part in value.items()
+        )
     return True
 
 
@@ -330,13 +333,13 @@ def message_of(error: Exception) -> str:
 IN_WORDS = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}
 
 
-def in_words(hint: Any) -> str:
+def type_in_words(hint: Any) -> str:
     """A type as in a sentence: "true or false or 'robust'"."""
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return " or ".join(repr(member.value) for member in hint)
     if isinstance(hint, type):
         return IN_WORDS.get(hint, hint.__name__.removesuffix("Type"))
-    of_parts = repr if get_origin(hint) is Literal else in_words
+    of_parts = repr if get_origin(hint) is Literal else type_in_words
     return " or ".join(of_parts(part) for part in get_args(hint) if part is not ...) or str(hint)
 
 

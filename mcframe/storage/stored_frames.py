@@ -27,16 +27,16 @@ def of_index(index: Any) -> Parts:
         parts = {"start": index.start, "stop": index.stop, "step": index.step}
         return "pandas.RangeIndex", {**parts, "name": index.name}
     if isinstance(index, pandas.MultiIndex):
-        levels = tuple(held(index.get_level_values(k)) for k in range(index.nlevels))
+        levels = tuple(array_behind(index.get_level_values(k)) for k in range(index.nlevels))
         return "pandas.MultiIndex", {"arrays": levels, "names": tuple(index.names)}
-    return "pandas.Index", {"of": held(index), "name": index.name}
+    return "pandas.Index", {"of": array_behind(index), "name": index.name}
 
 
 def of_frame(frame: Any) -> Parts:
     """The parts of a DataFrame of pandas: one array where all columns have one dtype of numpy."""
     kinds = set(frame.dtypes)
     whole = len(kinds) == 1 and isinstance(kind := kinds.pop(), np.dtype) and kind.kind != "O"
-    columns = [held(frame.iloc[:, k]) for k in range(0 if whole else frame.shape[1])]
+    columns = [array_behind(frame.iloc[:, k]) for k in range(0 if whole else frame.shape[1])]
     parts = {"index": frame.index, "columns": frame.columns}
     # Notes that files can hold: a number or a text by name; those of numpy as Python's.
     notes = {
@@ -48,7 +48,9 @@ def of_frame(frame: Any) -> Parts:
     return "pandas.DataFrame", {**parts, "of": frame.to_numpy() if whole else tuple(columns)}
 
 
-def frame_of(index: Any, columns: Any, of: Any, notes: Mapping[str, Any] | None = None) -> Any:
+def frame_of_parts(
+    index: Any, columns: Any, of: Any, notes: Mapping[str, Any] | None = None
+) -> Any:
     """The DataFrame of pandas with these parts, and with notes in its ``attrs``."""
     if isinstance(of, np.ndarray):
         frame = pandas.DataFrame(of, index=index, columns=columns)
@@ -86,7 +88,7 @@ def scalars(of: Any) -> list[Any]:
     return list(of)
 
 
-def held(column: Any) -> Any:
+def array_behind(column: Any) -> Any:
     """The array of numpy or of pandas that holds a Series or labels."""
     return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array
 
@@ -116,7 +118,7 @@ def is_dtype(text: str, dtype: Any) -> bool:
         return False
 
 
-def bytes_of(write: Callable[[BytesIO], Any]) -> Array:
+def written_bytes(write: Callable[[BytesIO], Any]) -> Array:
     """The bytes that a function writes into a file, as an array."""
     file = BytesIO()
     write(file)
@@ -130,7 +132,7 @@ def of_arrow(table: Any) -> Array:
         with pa.ipc.new_stream(file, table.schema) as stream:
             stream.write_table(table)
 
-    return bytes_of(write)
+    return written_bytes(write)
 
 
 def arrow_of(of: Array) -> Any:
@@ -142,7 +144,9 @@ def arrow_of(of: Array) -> Any:
 
 def of_polars(frame: Any) -> Array:
     """The bytes of a frame of polars."""
-    return bytes_of(lambda file: frame.write_ipc(file, compat_level=polars.CompatLevel.newest()))
+    return written_bytes(
+        lambda file: frame.write_ipc(file, compat_level=polars.CompatLevel.newest())
+    )
 
 
 def polars_of(of: Array) -> Any:
@@ -153,7 +157,7 @@ def polars_of(of: Array) -> Any:
         raise ValueError(f"bytes that are no frame of polars: {error}") from None
 
 
-def series_of(of: Any, name: Any) -> Any:
+def series_as_narwhals(of: Any, name: Any) -> Any:
     """The Series of narwhals of one of a library; those of Arrow have no name."""
     series = nw.from_native(of, series_only=True)
     return series if series.name == name else series.alias(name)
@@ -184,7 +188,7 @@ TAKEN_APART: dict[tuple[str, str], Callable[[Any], Parts]] = {
     ),
     ("pandas", "Series"): lambda value: (
         "pandas.Series",
-        {"of": held(value), "index": value.index, "name": value.name},
+        {"of": array_behind(value), "index": value.index, "name": value.name},
     ),
     ("pandas", "Timestamp"): lambda value: (
         "pandas.Timestamp",
@@ -204,12 +208,12 @@ PUT_TOGETHER: dict[str, Callable[..., Any]] = {
     "datetime": lambda of: dt.datetime.fromisoformat(of),
     "Decimal": lambda of: Decimal(of),
     "narwhals.DataFrame": lambda of: nw.from_native(of, eager_only=True),
-    "narwhals.Series": series_of,
+    "narwhals.Series": series_as_narwhals,
     "pandas.ArrowExtensionArray": lambda of: pandas.arrays.ArrowExtensionArray(of),
     "pandas.Categorical": lambda codes, categories, ordered: pandas.Categorical.from_codes(
         column_of(codes), categories, ordered=ordered
     ),
-    "pandas.DataFrame": frame_of,
+    "pandas.DataFrame": frame_of_parts,
     "pandas.DatetimeArray": lambda of, dtype: (
         pandas.DatetimeIndex(column_of(of)).tz_localize("UTC").astype(dtype).array
     ),

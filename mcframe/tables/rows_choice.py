@@ -200,15 +200,19 @@ class PriorSearch:
 
     def search_priors(self, first: float, noise: float) -> None:
         """Try strengths of the prior of one Gaussian, from this one on."""
-        line_search(self.priors, first, lambda prior: self.try_candidate(1, prior, noise))
+        search_upwards(self.priors, first, lambda prior: self.try_candidate(1, prior, noise))
 
     def search_noise(self, first: float) -> None:
         """Try noises of features, from this one on, with the best prior of one Gaussian."""
         prior = self.best[1]
-        line_search(FEATURE_NOISES_TRIED, first, lambda noise: self.try_candidate(1, prior, noise))
+        search_upwards(
+            FEATURE_NOISES_TRIED, first, lambda noise: self.try_candidate(1, prior, noise)
+        )
 
 
-def line_search(values: Sequence[float], first: float, is_better: Callable[[float], bool]) -> None:
+def search_upwards(
+    values: Sequence[float], first: float, is_better: Callable[[float], bool]
+) -> None:
     """Try the first value, then larger ones while they are better, or else smaller ones."""
     is_better(first)
     place = values.index(first)
