@@ -54,7 +54,7 @@ def test_missing_columns_are_the_same_by_steps_as_by_the_whole_matrix(multiplier
     whole = np.diag(diagonal)
     whole[:70, 70:], whole[70:, :70] = dense, dense.T
     exact = factored.missing_columns(Dense(dense), diagonal, 5, np.random.default_rng(0))
-    monkeypatch.setattr(factored, "MAX_DENSE_ORDER", 0)
+    monkeypatch.setattr(factored, "SMALL_ORDER", 0)
     found = factored.missing_columns(Dense(dense), diagonal, 5, np.random.default_rng(0))
     assert exact.shape == found.shape
     assert exact.shape[1] > 0
@@ -64,7 +64,7 @@ def test_missing_columns_are_the_same_by_steps_as_by_the_whole_matrix(multiplier
 
 @pytest.mark.parametrize("order", [0, 300])
 def test_no_column_is_missing_where_the_dual_matrix_is_definite(order, monkeypatch):
-    monkeypatch.setattr(factored, "MAX_DENSE_ORDER", order)
+    monkeypatch.setattr(factored, "SMALL_ORDER", order)
     dense = np.random.default_rng(5).standard_normal((40, 30))
     diagonal = np.full(70, 1.001 * np.linalg.norm(dense, 2))
     found = factored.missing_columns(Dense(dense), diagonal, 4, np.random.default_rng(0))

@@ -437,7 +437,7 @@ def test_many_classes_are_solved_by_products(monkeypatch):
     model, y = model_of_classes({}), classes_of()
     (written,) = fits_of(model, {"x": y}, [2], tol=1e-5)
     with monkeypatch.context() as context:
-        context.setattr("mcframe.compile.solving.MAX_DENSE_CLASSES", 0)
+        context.setattr("mcframe.compile.solving.FEW_CLASSES", 0)
         (products,) = fits_of(model, {"x": y}, [2], tol=1e-5)
     assert products.status == "certified"
     assert products.objective == pytest.approx(written.objective, rel=2e-5)

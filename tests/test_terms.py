@@ -160,7 +160,7 @@ def test_large_matrices_rely_on_multipliers(monkeypatch):
     reached = float(np.vdot(dual, stacked[:40] @ stacked[40:].T))
     exact = dual_max_norm_bound(dual)
     assert reached <= exact <= reached * (1 + 1e-7)
-    monkeypatch.setattr(max_norms, "POLISHED_ORDER", 0)
+    monkeypatch.setattr(max_norms, "SMALL_ORDER", 0)
     multipliers = max_norm_multipliers(-dual, stacked)
     assert exact * (1 - 1e-9) <= dual_max_norm_bound(dual, multipliers) <= exact * (1 + 1e-6)
     nonsmooth = multipliers * (1 + 0.1 * rng.random(70))

@@ -11,36 +11,25 @@ from mcframe.backends.certificate import Point
 from mcframe.compile import Evaluation, Program
 from mcframe.compile.penalty import split_rows
 from mcframe.contracts.arrays import Array
-from mcframe.contracts.limits import MOST_STEPS
-from mcframe.contracts.rounding import TINY
+from mcframe.contracts.limits import MOST_STEPS, SMALL_ORDER
+from mcframe.contracts.rounding import RESULT_ROUNDING, TINY
 from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored
 from mcframe.numerics.charts import Chart
 from mcframe.numerics.norms import least_ritz_pairs
 from mcframe.numerics.operators import Operator, stacked_gradient
-from mcframe.numerics.quasi_newton import Memory, quasi_newton_step
+from mcframe.numerics.quasi_newton import FIRST_STEP, Memory, quasi_newton_step
 
 # Columns are sought when the residual has fallen by this since the last time, or so many steps
 # have passed.
 SEARCH_RESIDUAL_RATIO, MAX_STEPS_BETWEEN_SEARCHES = 0.1, 40
-# The first columns, their entries in roots of the unit of Z, and how many columns are added at a
-# time at most, relative to those there are.
-INITIAL_COLUMNS, INITIAL_ENTRY_SIZE, MAX_COLUMN_GROWTH = 20, 1e-2, 0.5
-# A column whose norm falls below this relative to the largest is dropped.
-ZERO_COLUMN_RATIO = 1e-9
+# The first columns, and their entries in roots of the unit of Z.
+INITIAL_COLUMNS, INITIAL_ENTRY_SIZE = 20, 1e-2
 # Columns of at most these squared norms, relative, are dropped where that lowers the objective.
 SHORT_COLUMN_RATIOS = (1e-2, 1e-4, 1e-6)
-# How far an eigenvalue of the dual matrix must lie below 0, relative to its size, to add a column.
-NEGATIVE_EIGENVALUE_RATIO = 1e-8
-# Up to this many rows and columns together all eigenvectors are sought.
-MAX_DENSE_ORDER = 300
-# The length of the first step relative to that of the vector, where no curvature is known.
-FIRST_STEP_RATIO = 0.1
 # Moves that a pause keeps of those that a direction is made of.
 SAVED_PAIRS = 5
-# Rows turn as if their multipliers were at least this share of the mean.
-MIN_ROTATION_MULTIPLIER = 1.0
 # A multiplier that scales its row counts as at least this share of the mean.
 MIN_SCALING_MULTIPLIER = 1e-3
 # Columns shorter than this, in roots of the unit of Z, are as good as 0.
@@ -231,7 +220,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
             value_and_gradient,
             state.memory,
             (begin, state.objective, state.gradient),
-            FIRST_STEP_RATIO,
+            FIRST_STEP,
         )
         if moved is None and state.vector is not begin:
             state.move_to(program, begin)
@@ -244,7 +233,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         self.narrow(program, state)
         kept = compress(state.stacked)
         max_columns = chart.enough(*program.shape)
-        count = min(max(1, int(MAX_COLUMN_GROWTH * kept.shape[1])), max_columns - kept.shape[1])
+        count = min(max(1, kept.shape[1] // 2), max_columns - kept.shape[1])
         if count <= 0:
             return
         smooth_gradient = state.evaluation.gradient
@@ -279,7 +268,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
         mean = float(np.mean(multipliers))
         if not mean > 0.0:
             return
-        lengths = np.sqrt(np.maximum(multipliers / mean, MIN_ROTATION_MULTIPLIER))
+        lengths = np.sqrt(np.maximum(multipliers / mean, 1.0))
         lengths /= np.sqrt(np.mean(np.square(lengths)))
         state.vector = chart.pace(state.vector, lengths)
         smooth_gradient = stacked_gradient(state.evaluation.gradient, state.stacked)
@@ -323,7 +312,7 @@ def evaluate_stacked(
     return program.evaluate(split_rows(stacked, program.shape[0]), warm)
 
 
-def compress(stacked: Array, negligible: float = ZERO_COLUMN_RATIO) -> Array:
+def compress(stacked: Array, negligible: float = RESULT_ROUNDING) -> Array:
     """Factors of the same U V' with orthogonal columns, negligible ones dropped."""
     values, rotation = np.linalg.eigh(stacked.T @ stacked)
     kept = values > negligible * max(float(values[-1]), 0.0)
@@ -353,7 +342,7 @@ def missing_columns(
         image[n_rows:] += smooth_gradient.T @ inner[:n_rows]
         return roots * image
 
-    if order <= MAX_DENSE_ORDER:
+    if order <= SMALL_ORDER:
         values, vectors = np.linalg.eigh(scaled_dual_matrix(smooth_gradient, multipliers, roots))
         values, vectors = values[:count], vectors[:, :count]
     else:
@@ -361,7 +350,7 @@ def missing_columns(
         values, vectors = least_ritz_pairs(times, rng.standard_normal(order), count, steps)
     # The eigenvalues of [[0, G], [G', 0]] come in pairs: the spectrum reaches as far up from 1.
     size = 2.0 * (least > 0.0) - float(values[0])
-    columns = roots[:, None] * vectors[:, values < -NEGATIVE_EIGENVALUE_RATIO * size]
+    columns = roots[:, None] * vectors[:, values < -RESULT_ROUNDING * size]
     return columns / np.linalg.norm(columns, axis=0)
 
 

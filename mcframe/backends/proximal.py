@@ -17,15 +17,12 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import Factored
 from mcframe.numerics.charts import Flat
 from mcframe.numerics.operators import LowRank
-from mcframe.numerics.shrinkage import Shrinker, Shrunk
+from mcframe.numerics.shrinkage import STORED_VECTOR_SHARE, Shrinker, Shrunk
 from mcframe.runtime.machine import check_time, matmul
 
 # Conjugate gradient steps at most, and the length of the residual relative to the first that
 # ends them: a proximal step then gains more than further conjugate gradient steps.
 MAX_CG_STEPS, CG_TOLERANCE = 10, 0.1
-# The least singular value, in units of the weight, of pairs of singular vectors of the gradient in
-# the complement of Z that the preconditioner has.
-MIN_PAIR_LENGTH = 0.9
 # The curvature of a pair counts as at least this share of that of one of its vectors alone.
 MIN_PAIR_CURVATURE = 0.02
 SINGLE = np.float32
@@ -122,7 +119,7 @@ class FixedRank:
         images = matmul(self.gradient, candidate_vectors)
         images -= matmul(self.left, matmul(self.left.T, images))
         squares, rotation = np.linalg.eigh(images.T @ images)
-        selected = squares > MIN_PAIR_LENGTH**2
+        selected = squares > STORED_VECTOR_SHARE**2
         lengths, rotation = np.sqrt(squares[selected]), rotation[:, selected]
         return images @ rotation / lengths, lengths, candidate_vectors @ rotation
 

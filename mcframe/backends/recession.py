@@ -16,10 +16,9 @@ from mcframe.numerics.operators import LowRank
 
 UNBOUNDED_MESSAGE = "the objective falls without end: a larger weight, a ball or a box bounds it"
 # The limit has to lie below 0 by this share of the sizes of its summands: far more than a
-# direction may lie outside of the cone and still count as inside.
+# direction may lie outside of the cone and still count as inside. Projections of a W of length 1
+# that are shorter are rounding.
 MIN_DESCENT = 1e-6
-# A projection of a W of length 1 that is shorter is rounding.
-MIN_PROJECTION_LENGTH = 1e-6
 
 
 def falls_along(program: Program, latent: LowRank, effects: dict[str, Array]) -> bool:
@@ -95,4 +94,4 @@ def in_recession_cone(
         projections.append(lambda joint: attrs.evolve(joint, dense=joint.dense * falling))
         joint = project_in_turn(along, projections, Joint(direction.dense(), moves))
         direction, moves = program.penalty.factors_of(joint.dense * falling), joint.effects
-    return (direction, moves, terms) if direction.length > MIN_PROJECTION_LENGTH else None
+    return (direction, moves, terms) if direction.length > MIN_DESCENT else None

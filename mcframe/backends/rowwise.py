@@ -13,7 +13,14 @@ from mcframe.compile import STEP_SHARES, BlockLoss, Program, RowPenalty
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.likelihood import TwiceDifferentiable
 from mcframe.contracts.limits import BATCH_NUMBERS, MOST_STEPS
-from mcframe.contracts.rounding import EPS, LEAST_MODERATE, SUMMAND_ROUNDING, TINY
+from mcframe.contracts.rounding import (
+    DAMPING,
+    EPS,
+    LEAST_MODERATE,
+    SUM_ROUNDING,
+    SUMMAND_ROUNDING,
+    TINY,
+)
 from mcframe.contracts.solver import Solver, ToMultipliers
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import kernels
@@ -21,9 +28,6 @@ from mcframe.numerics.quasi_newton import ARMIJO
 from mcframe.numerics.sampled import Pattern
 from mcframe.runtime.machine import check_time
 
-# A share of the largest curvature of an entry that is added to the curvature in row effects: they
-# have no cost of their own, and a loss may be flat.
-EFFECT_DAMPING = 1e-10
 # Above this curvature in a row's scores, systems in these leave few digits of the other numbers.
 MAX_SCORE_CURVATURE = 1e12
 
@@ -187,7 +191,7 @@ class RowLosses:
         if self.has_short_rows and (hessians is None or steep):
             return -self.in_scores(self.next_gradients(current)) - current.scores
         largest = float(np.max(curvatures, initial=0.0, where=np.isfinite(curvatures)))
-        damping = EFFECT_DAMPING * (largest or 1.0)
+        damping = DAMPING * (largest or 1.0)
         costs, images = [np.ones(self.width)], [-current.scores]
         for block_loss in self.block_losses:
             if block_loss.effects.n_added:
@@ -292,8 +296,6 @@ def batches(n_rows: int, numbers: float) -> Iterator[slice]:
         yield slice(first, min(first + size, n_rows))
 
 
-# A row has settled where a step is shorter than this relative to its scores.
-STEP_TOLERANCE = 1e-13
 # Bisections of the order of magnitude of the share of a step, and interpolations of the share.
 LOG_BISECTIONS, INTERPOLATIONS = 11, 16
 
@@ -317,7 +319,7 @@ def newton(losses: RowLosses, start: RowsAt | None = None) -> RowsAt:
         lengths = np.linalg.norm(steps, axis=1)
         within_rounding = -slopes <= SUMMAND_ROUNDING * current.sizes
         unfinished &= ~(within_rounding & (lengths > 0.5 * last_lengths))
-        unfinished &= lengths > STEP_TOLERANCE * np.linalg.norm(current.scores, axis=1)
+        unfinished &= lengths > SUM_ROUNDING * np.linalg.norm(current.scores, axis=1)
         if not unfinished.any():
             break
         last_lengths = np.where(unfinished, lengths, last_lengths)

@@ -29,9 +29,6 @@ SLOW_VIOLATION_RATIO, MAX_SLOW_UPDATES = 0.7, 3
 # The fewest iterations between two doublings, also as a share of all so far: the inner problems
 # become harder with the stiffness.
 MIN_STEPS_TO_DOUBLE, MIN_STEPS_SHARE = 20, 0.25
-# A part whose multiplier makes so small a share of the update is not slow: the rest of its
-# violation is due to the inner problem, which was not solved exactly.
-MINOR_UPDATE_SHARE = 0.1
 # A smooth loss counts as stiff if its curvature is so many times the stiffness of a balanced copy:
 # proximal gradients take more iterations from there on.
 STIFF_CURVATURE_RATIO = 500.0
@@ -63,18 +60,14 @@ class Nonsmooth:
     slow_updates: int = 0  # by how many slow updates outnumber others since the last check
     last_check: int = 0  # the iteration at which the stiffness was last considered
 
-    def update(self, dual: Array, step: int, length: float) -> bool:
+    def update(self, dual: Array, step: int) -> bool:
         """The multiplier becomes the dual that the inner solver found; the stiffness follows.
 
-        ``length`` is the norm of the update of all multipliers. True where the stiffness grew.
+        True where it grew.
         """
         before = self.stiffness
-        change = float(np.linalg.norm(dual - self.multiplier))
-        violation = change / self.stiffness
-        is_slow = (
-            violation > SLOW_VIOLATION_RATIO * self.violation
-            and change > MINOR_UPDATE_SHARE * length
-        )
+        violation = float(np.linalg.norm(dual - self.multiplier)) / self.stiffness
+        is_slow = violation > SLOW_VIOLATION_RATIO * self.violation
         self.multiplier, self.violation = dual, violation
         self.slow_updates = max(0, self.slow_updates + (1 if is_slow else -1))
         if step - self.last_check >= max(MIN_STEPS_TO_DOUBLE, MIN_STEPS_SHARE * step):
@@ -255,7 +248,7 @@ class Splitting(Solver[Program, SplittingState]):
         )
         if length == 0.0 or state.inner.residual > largest_ratio * length:
             return
-        has_grown = [nonsmooth.update(dual, state.n_steps, length) for nonsmooth, dual in duals]
+        has_grown = [nonsmooth.update(dual, state.n_steps) for nonsmooth, dual in duals]
         state.n_doublings += any(has_grown)
         state.program = made_smooth(program, state.parts)
         state.inner.retarget(state.program)

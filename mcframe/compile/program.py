@@ -18,17 +18,17 @@ from mcframe.compile.loss import (
 from mcframe.compile.penalty import BlockTerm, Penalty, RowPenalty, SpectralPenalty
 from mcframe.contracts.arrays import Array, IntArray, Shape
 from mcframe.contracts.errors import BackendError
-from mcframe.contracts.limits import MOST_OPERATIONS, STORED_NUMBERS
+from mcframe.contracts.limits import MOST_OPERATIONS, SMALL_ORDER, STORED_NUMBERS
 from mcframe.contracts.term import Term
 from mcframe.numerics.operators import Dense, LowRank, Operator, Placed, Scales, Sum
 from mcframe.numerics.sampled import Pattern, Sampled
 from mcframe.numerics.unlabeled import ImplicitLoss, ImplicitLossAt
 
 # Z is kept in factors if at most this share of its cells is observed, and if the table is large:
-# for solvers that work on factors from so many rows plus columns, for others from so many cells.
+# for solvers that work on factors above ``SMALL_ORDER``, for others from so many cells on.
 # Alternation is faster with gradients at the entries at any size, proximal gradients, whose Newton
 # steps need a dense Z, from some million cells on.
-SPARSE_SHARE, SMALL_TABLE_ORDER, SMALL_TABLE_CELLS = 0.1, 400, 2_000_000
+SPARSE_SHARE, SMALL_TABLE_CELLS = 0.1, 2_000_000
 
 
 def pays_in_factors(
@@ -43,7 +43,7 @@ def pays_in_factors(
     cells = shape[0] * shape[1]
     if cells > STORED_NUMBERS or (in_factors and cells * min(shape) > MOST_OPERATIONS):
         return True
-    large = sum(shape) > SMALL_TABLE_ORDER if in_factors else cells > SMALL_TABLE_CELLS
+    large = sum(shape) > SMALL_ORDER if in_factors else cells > SMALL_TABLE_CELLS
     return large and (n_entries <= SPARSE_SHARE * cells or not dense)
 
 

@@ -14,8 +14,14 @@ import scipy.sparse as sp
 
 from mcframe.compile.equations import EffectSquares, SquaresAt
 from mcframe.contracts.arrays import Array, Mask
-from mcframe.contracts.limits import BISECTIONS, MAX_FIRST_STEP, MOST_STEPS
-from mcframe.contracts.rounding import DAMPING, EPS, RESULT_ROUNDING, TINY
+from mcframe.contracts.limits import (
+    BISECTIONS,
+    FEW_CLASSES,
+    MAX_FIRST_STEP,
+    MOST_STEPS,
+    REFINEMENTS,
+)
+from mcframe.contracts.rounding import DAMPING, EPS, RESULT_ROUNDING, SUM_ROUNDING, TINY
 from mcframe.runtime.machine import check_time
 
 
@@ -264,7 +270,7 @@ MAX_SLOPE_RATIO, LENGTHENING, MIN_SHORTENING = 0.3, 4.0, 0.01
 # all be rounding.
 SMALL_GROUP_RATIO = 1e-3
 # How exactly a Newton system is solved, relative to what is left of the gradient.
-SYSTEM_TOLERANCE, MIN_SYSTEM_TOLERANCE = 0.1, 1e-13
+SYSTEM_TOLERANCE = 0.1
 # What is added to the diagonal of a system of classes: a constant may be traded between them.
 CLASS_DAMPING = 1e-9
 # Where a loss is flat, as Huber's in its tails, it has no curvature though its gradient is not 0.
@@ -274,13 +280,9 @@ CHORD_SHARE = 0.1
 # Up to so many effects that equations tie to each other their system is written out: beside heavy
 # equations conjugate gradients leave much of it.
 MAX_DENSE_EFFECTS = 1_500
-# Up to so many classes Newton's systems, one for each column, are written out and solved.
-MAX_DENSE_CLASSES = 12
 # Steps of conjugate gradients, at most. A residual that has grown by ``DIVERGED_RATIO`` is
 # amplified rounding.
 MAX_CG_STEPS, DIVERGED_RATIO = 500, 1e6
-# Rounds in which gradients are centred.
-CENTRING_ROUNDS = 3
 
 
 @attrs.frozen(eq=False)
@@ -469,9 +471,7 @@ def newton_step(objective: ObjectiveAt, likelihood: LossFacts) -> Array:
 
 def newton_tolerance(objective: ObjectiveAt) -> float:
     """The relative tolerance to which the Newton system at a point is solved."""
-    return max(
-        SYSTEM_TOLERANCE * SUM_TOLERANCE / objective.relative_gradient, MIN_SYSTEM_TOLERANCE
-    )
+    return max(SYSTEM_TOLERANCE * SUM_TOLERANCE / objective.relative_gradient, SUM_ROUNDING)
 
 
 def least_damping(design: Any, diagonal: Array) -> Array:
@@ -497,7 +497,7 @@ def solve_newton_system(
     conjugate gradients up to ``tolerance`` of the target. Where squares tie effects to each other
     the system is written out, if it is small.
     """
-    blocks = curvature.blocks() if 1 < design.width <= MAX_DENSE_CLASSES else None
+    blocks = curvature.blocks() if 1 < design.width <= FEW_CLASSES else None
     curved = curvature.diagonal if blocks is None else blocks.diagonal(axis1=1, axis2=2).ravel()
     added = design.stiffness + (0.0 if damping is None else damping(curved))
     if squares is not None and squares.couples:
@@ -685,11 +685,11 @@ def centre_gradients(
     sums, sizes = sums_of(gradient)
     floor = np.maximum(sizes, SMALL_GROUP_RATIO * float(np.max(sizes, initial=0.0)) + TINY)
     imbalance = float(np.max(np.abs(sums) / floor))
-    for _ in range(CENTRING_ROUNDS):
+    for _ in range(REFINEMENTS):
         if imbalance <= 4.0 * EPS:
             break
         step = solve_newton_system(
-            design, ones, -sums, max(EPS / imbalance, MIN_SYSTEM_TOLERANCE), None, squares
+            design, ones, -sums, max(EPS / imbalance, SUM_ROUNDING), None, squares
         )[0]
         shifted = shift(gradient, step)
         new_sums = sums_of(shifted)[0]

@@ -5,14 +5,21 @@ __all__ = [
     "BATCH_NUMBERS",
     "BISECTIONS",
     "CACHED_NUMBERS",
+    "FEW_CLASSES",
     "MAX_FIRST_STEP",
     "MOST_CHARACTERS",
     "MOST_LISTED",
     "MOST_OPERATIONS",
     "MOST_STEPS",
+    "REFINEMENTS",
+    "SMALL_ORDER",
     "STORED_NUMBERS",
 ]
 
+#: Up to so many classes arrays are taken class by class, and systems of classes are dense.
+FEW_CLASSES = 16
+#: Up to so many rows and columns together a method may take time with the cube of their number.
+SMALL_ORDER = 400
 #: Numbers that stay in the cache of a processor while they are worked on.
 CACHED_NUMBERS = 32_768
 #: Entries that are passed on at a time, from and to files.
@@ -25,6 +32,8 @@ STORED_NUMBERS = 50_000_000
 BISECTIONS = 60
 #: The most steps of an iteration inside another one; most end after a few.
 MOST_STEPS = 200
+#: How often a solution is refined by what rounding has left.
+REFINEMENTS = 3
 #: The longest first step of an iteration, in units of the length scale of a loss.
 MAX_FIRST_STEP = 8.0
 #: Up to so many operations, some seconds, a method is exact where a cheaper one is not.

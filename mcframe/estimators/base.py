@@ -32,6 +32,7 @@ from mcframe.model.held_out import NEVER_HELD_OUT, dealt, dealt_cells, places_by
 from mcframe.model.labels import leaves_zeros_out, numbers_of_frame
 from mcframe.model.model import terms_with_weight
 from mcframe.posterior.answer import Posterior
+from mcframe.posterior.rows import COMPONENTS_TRIED
 from mcframe.regularizers import NuclearNorm
 from mcframe.selection import Grid, HeldOutLoss, cross_validate
 from mcframe.selection.cross_validation_answer import without_edge_warnings
@@ -50,7 +51,7 @@ from mcframe.tables.gaps import (
 )
 from mcframe.tables.native_tables import like_frame
 from mcframe.tables.number_tables import takes_factors
-from mcframe.tables.rows_choice import COMPONENTS_TRIED, RowsChoice, choose_rows
+from mcframe.tables.rows_choice import RowsChoice, choose_rows
 from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts
 
 # What ``terms`` may be in the place of a list of terms.

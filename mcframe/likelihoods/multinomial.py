@@ -17,6 +17,7 @@ from mcframe.contracts.likelihood import (
     TwiceDifferentiable,
     ValueKind,
 )
+from mcframe.contracts.limits import FEW_CLASSES
 from mcframe.contracts.rounding import LARGEST_MODERATE, SUM_ROUNDING
 from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.validators import takes, whole
@@ -30,9 +31,6 @@ from mcframe.numerics.gaussian_bounds import (
 
 # From so many complete rows on, columns with one 1 a row are taken for one variable.
 LEAST_ONE_HOT_ROWS = 5
-# Up to so many classes sums and maxima over them go class by class, which numpy does faster than
-# along a short last axis.
-LOOPED_CLASSES = 16
 
 
 @stored
@@ -320,14 +318,14 @@ def softmax_parts(z: Array) -> tuple[Array, Array, Array]:
 
 def highest_class(z: Array) -> Array:
     """The maximum over the last axis."""
-    if z.shape[-1] > LOOPED_CLASSES:
+    if z.shape[-1] > FEW_CLASSES:
         return np.asarray(np.max(z, axis=-1))
     return np.asarray(reduce(np.maximum, by_class(z)))
 
 
 def sum_of_classes(numbers: Array) -> Array:
     """The sum over the last axis."""
-    if numbers.shape[-1] > LOOPED_CLASSES:
+    if numbers.shape[-1] > FEW_CLASSES:
         return np.asarray(numbers.sum(axis=-1))
     return np.asarray(reduce(np.add, by_class(numbers)))
 

@@ -16,10 +16,9 @@ from mcframe.contracts.likelihood import (
     ExpectedLogLikelihood,
     TwiceDifferentiable,
 )
+from mcframe.contracts.rounding import TINY
 from mcframe.contracts.stored_classes import stored
 
-# The search of a bracket doubles up to this, and takes larger means as infinite.
-LARGEST_FINITE_MEAN = 1e307
 # Poisson counts of larger means are normal to within a rounding; NumPy draws none above 9e18.
 NORMAL_MEAN = 1e15
 
@@ -35,7 +34,7 @@ def least_count(cdf: Callable[[Array], Array], near: Array, probability: Array) 
     if np.all((cdf(count) >= probability) & (cdf(count - 1.0) < probability)):
         return count
     low, high = np.full_like(count, -1.0), np.ones_like(count)
-    while np.any(short := (cdf(high) < probability) & (high < LARGEST_FINITE_MEAN)):
+    while np.any(short := (cdf(high) < probability) & (high < 1.0 / TINY)):
         high[short] *= 2.0
     while True:
         middle = np.floor(0.5 * (low + high))

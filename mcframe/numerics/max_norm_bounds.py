@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from mcframe.contracts.arrays import Array, Mask, Matrix, svd
-from mcframe.contracts.limits import MOST_OPERATIONS, MOST_STEPS
+from mcframe.contracts.limits import MOST_OPERATIONS, MOST_STEPS, SMALL_ORDER
 from mcframe.contracts.rounding import EPS, RESULT_ROUNDING, SUM_ROUNDING, TINY
 from mcframe.numerics.norms import spectral_bound
 from mcframe.numerics.operators import Dense, Operator, as_operator, stacked_gradient
@@ -296,9 +296,9 @@ FIRST_SHIFT, SHIFT_GROWTH, LARGEST_SHIFT = 0.2, 4.0, 1e-2
 UNSHIFTED_EXCESS = 1e-5
 # The share of a gap that a first shift of its multipliers costs.
 SHIFT_GAP_SHARE = 0.01
-# Up to this many rows and columns together multipliers are improved to the optimum unasked; up to
-# the second number for a certificate.
-POLISHED_ORDER, LARGEST_POLISHED = 400, 1000
+# Up to this many rows and columns together multipliers are improved to the optimum for a
+# certificate; up to ``SMALL_ORDER`` unasked.
+LARGEST_POLISHED = 1000
 # They are improved where more than this share of the gap is theirs; and where a bound is aimed at
 # that lies at least so far on the way from the final value of the ascent to the bound without.
 MULTIPLIER_GAP_SHARE, REACHABLE_AIM_SHARE = 0.1, 0.25
@@ -331,7 +331,7 @@ def dual_max_norm_split(dual: Matrix, multipliers: Array | None = None) -> tuple
     side = Side(dual)
     best, bound = side.best_of(multipliers)
     proven = 0.0 if multipliers is None else side.half_sum(multipliers[side.own])
-    if best.size <= POLISHED_ORDER and abs(bound - proven) > UNSHIFTED_EXCESS * proven:
+    if best.size <= SMALL_ORDER and abs(bound - proven) > UNSHIFTED_EXCESS * proven:
         best, bound = side.polish(best, bound)
     return bound, side.whole(best, bound)
 

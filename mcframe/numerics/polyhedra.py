@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray
-from mcframe.contracts.limits import MOST_STEPS
+from mcframe.contracts.limits import MOST_STEPS, REFINEMENTS
 from mcframe.contracts.rounding import SUMMAND_ROUNDING
 from mcframe.runtime.machine import check_time
 
@@ -19,9 +19,8 @@ LARGEST_SYSTEM = 3e8
 MOVED_TOLERANCE = 1e-11
 # What the products of multipliers and distances from bounds fall to, relative to squared moves.
 COMPLEMENTARITY_TOLERANCE = 1e-10
-# The distance from the equations at which steps end, relative to what it was; and how often a
-# move is made for what the one before has left.
-RESIDUAL_REDUCTION, MOST_MOVES = 1e-13, 3
+# The distance from the equations at which steps end, relative to what it was.
+RESIDUAL_REDUCTION = 1e-13
 # Larger multipliers show that the polyhedron is empty.
 LARGEST_MULTIPLIER = 1e14
 # The share of the way to the nearest bound that a step takes.
@@ -87,7 +86,7 @@ class Polyhedron:
         As where so many equations hang together that a step would take a second.
         """
         point = np.clip(x, self.lower, self.upper)
-        for _ in range(MOST_MOVES):
+        for _ in range(REFINEMENTS):
             left = self.targets - self.coefficients @ point
             sizes = abs(self.coefficients) @ np.abs(point) + np.abs(self.targets)
             apart = np.abs(left) > SUMMAND_ROUNDING * sizes

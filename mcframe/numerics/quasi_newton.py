@@ -17,8 +17,8 @@ Visited = tuple[Array, float, Array]
 
 # Armijo's and Wolfe's constants.
 ARMIJO, WOLFE = 1e-4, 0.9
-# The first step relative to the length of the point.
-FIRST_STEP = 1e-2
+# The length of the first step relative to that of the point, where no curvature is known.
+FIRST_STEP = 0.1
 
 
 @stored

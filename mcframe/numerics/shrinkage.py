@@ -30,7 +30,8 @@ UNFILTERED_RATIO = 4.0
 USUAL_PASSES, MOST_PASSES = 1.5, 12
 # Where an error is so far below what is allowed, the next filter has a lower degree.
 LOWER_DEGREE_ERROR = 0.1
-# Vectors of values shrunk to 0 are kept from this share of the threshold on.
+# Vectors of values shrunk to 0 are kept from this share of the threshold on, for what looks ahead
+# to them.
 STORED_VECTOR_SHARE = 0.9
 # How much smaller the errors become when a more exact answer is asked for.
 ERROR_REDUCTION = 0.1

@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from mcframe.backends import Alternating, Eligibility, FirstOrder, Outcome, Settings, run
+from mcframe.backends.alternating import INITIAL_COLUMNS
 from mcframe.backends.row_space import RowSpace
 from mcframe.compile import Program, demand_determined
 from mcframe.contracts.errors import BackendError, ModelError, UnobservedWarning, warn_caller
@@ -44,8 +45,6 @@ from mcframe.runtime.work import in_bytes
 
 # The share of the available memory that compiled partitions may take between rounds.
 COMPILED_MEMORY_SHARE = 0.3
-# The number of factors with which memory is estimated before the rank is known.
-EXPECTED_FACTORS = 16
 
 
 def read_partitions(data: Any) -> PartitionedData:
@@ -170,7 +169,7 @@ class PartitionsExplanation:
     partition_bytes: tuple[int, ...]
     driver_bytes: int
     round_bytes: int
-    width: int = EXPECTED_FACTORS
+    width: int = INITIAL_COLUMNS
 
     @property
     def chosen(self) -> str | None:
@@ -216,13 +215,13 @@ def explain_partitions(model: Model, data: PartitionedData) -> PartitionsExplana
     )
     lines = data.n_items + n_columns
     lanczos = 600 * min(data.n_items, n_columns)
-    slab = min(n_columns * bytes_of_equations(EXPECTED_FACTORS), EQUATION_BYTES)
+    slab = min(n_columns * bytes_of_equations(INITIAL_COLUMNS), EQUATION_BYTES)
     sums = bytes_to_driver(n_partitions, slab)
     return PartitionsExplanation(
         refusal_of_partitions(model),
         n_partitions,
         tuple(bytes_compiled(model, data, p) for p in range(n_partitions)),
-        8 * (12 * lines * EXPECTED_FACTORS + lanczos)
+        8 * (12 * lines * INITIAL_COLUMNS + lanczos)
         + max(sums_in_memory(n_partitions) * slab, sums),
-        8 * EXPECTED_FACTORS * (data.n_items + n_partitions * n_columns) + sums,
+        8 * INITIAL_COLUMNS * (data.n_items + n_partitions * n_columns) + sums,
     )

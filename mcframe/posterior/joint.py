@@ -11,12 +11,8 @@ from mcframe.contracts.stored_classes import stored
 from mcframe.contracts.term import PriorOfRows
 from mcframe.posterior.engine import SingleDistribution
 from mcframe.posterior.observed import LOG_TWO_PI, Observed, PseudoObservations
-from mcframe.posterior.rows import RowsPosterior, fit_rows, rows_of_gaussian
+from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, rows_of_gaussian
 from mcframe.posterior.variational_em import extrapolated_em
-
-# The noise variance of a Gaussian block that does not declare it, over the variance of the
-# column's values. It is fixed, since an estimated covariance and noise cannot be identified both.
-NOISE_SHARE = 0.001
 
 
 @stored

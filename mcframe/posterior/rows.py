@@ -42,6 +42,9 @@ from mcframe.runtime.progress import stage
 
 # The numbers of rows that the prior covariance of one Gaussian may count as.
 PRIOR_ROWS_GRID = np.geomspace(0.1, 3000.0, 60)
+# The noise variance of a Gaussian block that does not declare it, over the variance of the
+# column's values. It is fixed, since an estimated covariance and noise cannot be identified both.
+NOISE_SHARE = 0.001
 # How many rows the prior mean of a component counts as.
 MEAN_PRIOR_ROWS = 0.1
 
@@ -228,11 +231,12 @@ def outer(vectors: Array) -> Array:
     return vectors[:, :, None] * vectors[:, None, :]
 
 
-# The numbers of components that are tried, in this order, until two in a row are worse, and the
-# share of the observed numbers by which they are compared. The evidence lower bound would need no
-# held-out numbers, but where one component predicts these best it preferred two or more in seven
-# of eight drawn tables: it leaves out what missing numbers add to the uncertainty of a covariance.
-COMPONENTS_GRID = (1, 2, 3, 4, 6, 8)
+# The numbers of components that are tried after one, in this order, until two in a row are worse,
+# and the share of the observed numbers by which they are compared. The evidence lower bound would
+# need no held-out numbers, but where one component predicts these best it preferred two or more in
+# seven of eight drawn tables: it leaves out what missing numbers add to the uncertainty of a
+# covariance.
+COMPONENTS_TRIED = (2, 3, 4, 6, 8)
 HELD_OUT_SHARE = 1.0 / 7.0
 # The name of the one block as which a table of numbers is held out.
 BLOCK_NAME = "rows"
@@ -298,7 +302,7 @@ class RowsPosterior:
         """Adjusted standard deviations over those of z, at these variances (n x d)."""
         scales: Array = np.ones(variances.shape)
         if self.variance_exponents is not None:
-            scales = np.clip(variances, LEAST_VARIANCE, 1.0) ** (
+            scales = np.clip(variances, NOISE_SHARE, 1.0) ** (
                 0.5 * (self.variance_exponents - 1.0)
             )
         return (
@@ -415,8 +419,8 @@ class RowsPosterior:
 # about 1.
 LEAST_EXPONENT, EXPONENT_STEPS = 0.25, 20
 EXPONENT_PRIOR_PRECISION = 5.0
-# Variances below that of the noise count as this, and squares of errors are at most so large.
-LEAST_VARIANCE, LARGEST_SQUARE = 1e-3, 1e12
+# Squares of errors are at most so large.
+LARGEST_SQUARE = 1e12
 
 
 def student_variance_inflation(counts: Array) -> Array:
@@ -458,7 +462,7 @@ def variance_exponents_of(squares: Array, variances: Array) -> Array:
         What was said of them.
     """
     observed = ~np.isnan(squares)
-    logs = np.where(observed, np.log(np.clip(variances, LEAST_VARIANCE, 1.0)), 0.0)
+    logs = np.where(observed, np.log(np.clip(variances, NOISE_SHARE, 1.0)), 0.0)
     squares = np.where(observed, np.minimum(squares, LARGEST_SQUARE), 0.0)
 
     def posterior_mode(prior_mean: float, axis: int | None) -> Array:
@@ -601,7 +605,7 @@ def best_n_components(
     held = held_out.values[BLOCK_NAME]
     single, _ = fit_one_component(training, prior.without_rows, tol, max_steps)
     best, highest, n_worse = 1, log_density(table, held, training, single), 0
-    for number in COMPONENTS_GRID[1:]:
+    for number in COMPONENTS_TRIED:
         if n_worse == 2 or number >= len(table.values):
             break
         clusters = parameters_of_clusters(training, single, number, seed)

@@ -22,8 +22,7 @@ from mcframe.fitting.fit_answer import Fit
 from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import moments_of
 from mcframe.posterior.answer import Posterior
-from mcframe.posterior.joint import NOISE_SHARE
-from mcframe.posterior.rows import RowsPosterior, fit_rows, variance_exponents_of
+from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, variance_exponents_of
 from mcframe.runtime.progress import stage
 from mcframe.selection import CrossValidation
 from mcframe.tables.calibrating import ColumnScores

@@ -262,8 +262,8 @@ CODE_BELOW_0 = re.compile(r"-(9+(\.9+)?|9+[5-8]|[1-8]|8+|7+|6+|5+|9+\.25)")
 # The ends of whole numbers in files, and what oceanography and meteorology fill with.
 FILL_VALUES = {"-32768", "32767", "65535", "2147483647", "-2147483648", "1e+20", "1e+30", "1e+36"}
 FILL_VALUES |= {"9.96920996838687e+36", "-1e+20", "-1e+30"}
-# A code is looked for if there are so many other entries, with so many different values.
-FEWEST_OTHER_ENTRIES, FEWEST_DISTINCT_VALUES = 10, 2
+# A code is looked for if there are so many other entries, with two different values at least.
+FEWEST_OTHER_ENTRIES = 10
 # A scale, such as answers from 1 to 5, has at most so many levels.
 LONGEST_SCALE = 11
 # The least distance of a code from the nearest other value, in steps between those: if the code
@@ -316,7 +316,7 @@ def first_of_codes(values: Array, counts: IntArray, sign: float) -> int:
     while start > 0 and is_code(f"{sign * values[start - 1]:.15g}"):
         start -= 1
     # The longest run of codes that stands apart.
-    for place in range(max(start, FEWEST_DISTINCT_VALUES), values.size):
+    for place in range(max(start, 2), values.size):
         if stands_apart(values, counts, place, sign):
             return place
     return int(values.size)

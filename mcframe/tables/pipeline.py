@@ -16,7 +16,7 @@ from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.limits import MOST_OPERATIONS
 from mcframe.model.held_out import NEVER_HELD_OUT, dealt_cells
 from mcframe.posterior.answer import Posterior
-from mcframe.posterior.rows import SUBSAMPLE_NUMBERS
+from mcframe.posterior.rows import COMPONENTS_TRIED, SUBSAMPLE_NUMBERS
 from mcframe.runtime.progress import current
 from mcframe.selection.splitters import RowFolds, check_length
 from mcframe.tables.calibrating import ColumnScores, calibrated_columns
@@ -27,7 +27,7 @@ from mcframe.tables.declared import Declared
 from mcframe.tables.declared_column import DeclaredColumn, as_numbers, in_content_order
 from mcframe.tables.missingness import FOLDS, CoMissingness, Missingness
 from mcframe.tables.number_tables import number_block, takes_factors
-from mcframe.tables.rows_choice import COMPONENTS_TRIED, RowsChoice, choose_rows
+from mcframe.tables.rows_choice import RowsChoice, choose_rows
 from mcframe.tables.rows_folds import HeldOutMoments, RowsFold, folds_of_parts
 
 # Mixtures are tried if no column has more categories than this, for they may separate many of them

@@ -14,8 +14,14 @@ from mcframe.model import Block, Model
 from mcframe.model.held_out import HeldOut
 from mcframe.model.transforms import AffineUnits
 from mcframe.posterior.answer import Posterior, posterior
-from mcframe.posterior.joint import NOISE_SHARE, JointPosterior
-from mcframe.posterior.rows import RowsPosterior, student_variance_inflation, variance_exponents_of
+from mcframe.posterior.joint import JointPosterior
+from mcframe.posterior.rows import (
+    COMPONENTS_TRIED,
+    NOISE_SHARE,
+    RowsPosterior,
+    student_variance_inflation,
+    variance_exponents_of,
+)
 from mcframe.regularizers import GaussianRows
 from mcframe.runtime.machine import limits_blas
 from mcframe.runtime.progress import current
@@ -28,10 +34,7 @@ PRIOR_ROWS_TRIED = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 
 DEFAULT_PRIOR_ROWS = 3.0
 
-# The numbers of Gaussians that are tried after one, in this order, as long as they predict better;
-# and the largest number of Gaussians times columns.
-COMPONENTS_TRIED = (2, 3, 4, 6, 8)
-
+# The largest number of Gaussians times columns.
 MOST_MIXTURE_COLUMNS = 200
 
 # The variances of the noise of features that are tried if some targets of a row help to predict

@@ -15,8 +15,7 @@ from mcframe.model.held_out import HeldOut
 from mcframe.model.transforms import AffineUnits
 from mcframe.numerics.row_mixtures import IncompleteRows, moments_of
 from mcframe.posterior.answer import posterior
-from mcframe.posterior.joint import NOISE_SHARE
-from mcframe.posterior.rows import RowsPosterior, fit_rows, student_variance_inflation
+from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, student_variance_inflation
 from mcframe.tables.coding import NUMBERS_BLOCK, RawPredictions
 from mcframe.tables.missingness import CoMissingness
 from mcframe.tables.number_tables import (
