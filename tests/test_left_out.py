@@ -16,7 +16,7 @@ from mcframe.numerics.row_mixtures import (
     leave_one_out,
     moments_of,
 )
-from mcframe.posterior.joint import NOISE_SHARE as NOISE_OF_TABLES
+from mcframe.posterior.rows import NOISE_SHARE as NOISE_OF_TABLES
 from mcframe.posterior.rows import student_variance_inflation, variance_exponents_of
 from mcframe.tables.missingness import CoMissingness, Missingness
 from mcframe.tables.number_tables import number_block, standard_units

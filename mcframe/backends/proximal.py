@@ -258,7 +258,7 @@ class ProximalTrial:
     measured: float  # the curvature of F between Y and X_new
     weight: float  # t_new
     squared_change: float  # ||X_new - X||^2
-    accelerated_step: float  # <X_new - Y, X_new - X>
+    advance: float  # <X_new - Y, X_new - X>
     residual: float  # L ||X_new - Y||
 
 

@@ -11,6 +11,7 @@ from mcframe.backends.feasible import made_feasible
 from mcframe.backends.loop import run
 from mcframe.backends.proximal import Proximal
 from mcframe.compile import CompiledProblem, Evaluation, Program
+from mcframe.compile.loss import BlockLoss
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.likelihood import Proximable
 from mcframe.contracts.solver import RetargetedState, Solver, ToMultipliers
@@ -375,12 +376,12 @@ def smooth_curvature(program: Program, begin: LowRank) -> float:
     )
 
 
-def to_multipliers(block_loss: Any, program: Program) -> bool:
+def to_multipliers(block_loss: BlockLoss, program: Program) -> bool:
     """True if a loss gets a copy of its predictors: without a gradient, or far too stiff."""
     return not block_loss.likelihood.smooth or is_stiff(block_loss, program)
 
 
-def is_stiff(block_loss: Any, program: Program) -> bool:
+def is_stiff(block_loss: BlockLoss, program: Program) -> bool:
     """True if a loss with a prox is so much stiffer than R that gradient steps are far too short.
 
     They are made for the curvature of the loss, and unobserved entries have that of R. As of
@@ -401,7 +402,7 @@ def is_stiff(block_loss: Any, program: Program) -> bool:
     )
 
 
-def loss_stiffness(block_loss: Any, program: Program) -> float:
+def loss_stiffness(block_loss: BlockLoss, program: Program) -> float:
     """The gradients of a nonsmooth loss relative to the spread of its predictors.
 
     A loss that has no gradient of its own, as an equality, has the gradients of the main
@@ -420,7 +421,7 @@ def loss_stiffness(block_loss: Any, program: Program) -> float:
     return float(size / spread)
 
 
-def balanced_stiffness(block_loss: Any, program: Program) -> float:
+def balanced_stiffness(block_loss: BlockLoss, program: Program) -> float:
     """Gradients of a nonsmooth loss that the main regularizer stands against, relative to spread.
 
     At the optimum all gradients together are a matrix whose largest singular value is at most the
@@ -433,7 +434,7 @@ def balanced_stiffness(block_loss: Any, program: Program) -> float:
     return min(loss_stiffness(block_loss, program), most / predictor_spread(block_loss, program))
 
 
-def predictor_spread(block_loss: Any, program: Program) -> float:
+def predictor_spread(block_loss: BlockLoss, program: Program) -> float:
     """The root mean square of the predictors that a nonsmooth loss asks for; for 0 that of all."""
     return root_mean_square(block_loss.likelihood.start(block_loss.y)) or program.unit
 

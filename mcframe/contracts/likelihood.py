@@ -379,7 +379,7 @@ class Distribution(ABC):
     """Ability: a distribution of observations given the linear predictor."""
 
     @abstractmethod
-    def sample(self, z: Array, rng: Any) -> Array:
+    def sample(self, z: Array, rng: np.random.Generator) -> Array:
         """One draw of y for each entry of z; ``rng`` is a ``numpy.random.Generator``."""
 
     @abstractmethod
@@ -510,7 +510,7 @@ class Parametric(ABC):
         """
         return 0.0
 
-    def drawn_parameters(self, m: int, rng: Any) -> Array | None:
+    def drawn_parameters(self, m: int, rng: np.random.Generator) -> Array | None:
         """m draws of the parameters from their prior (m x p); None where it is no density.
 
         ``rng`` is a ``numpy.random.Generator``. By default None, as a flat prior needs.

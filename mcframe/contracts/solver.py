@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 ProgramT = TypeVar("ProgramT")
 StateT = TypeVar("StateT", bound="State")
 ProgramT_contra = TypeVar("ProgramT_contra", contravariant=True)
@@ -103,7 +105,7 @@ class Solver(ABC, Generic[ProgramT, StateT]):
         return self.dense
 
     @abstractmethod
-    def init(self, program: ProgramT, start: Any, rng: Any) -> StateT:
+    def init(self, program: ProgramT, start: Any, rng: np.random.Generator) -> StateT:
         """The state before the first step; ``start`` is a candidate, or None, and unharmed."""
 
     @abstractmethod
@@ -126,7 +128,7 @@ class Solver(ABC, Generic[ProgramT, StateT]):
         """
         return self.candidate(program, state)
 
-    def resume(self, program: ProgramT, paused: Any, rng: Any) -> StateT:
+    def resume(self, program: ProgramT, paused: Any, rng: np.random.Generator) -> StateT:
         """The state that goes on with the same program from what ``pause`` gave, unharmed."""
         return self.init(program, paused, rng)
 

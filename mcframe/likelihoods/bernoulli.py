@@ -147,7 +147,7 @@ class Bernoulli(
         """scale * (2 y - 1); with the scale 1 where Goldberg et al. begin."""
         return self.scale * (2.0 * y - 1.0)
 
-    def sample(self, z: Array, rng: Any) -> Array:
+    def sample(self, z: Array, rng: np.random.Generator) -> Array:
         """A draw of 0 or 1."""
         return (rng.random(np.shape(z)) < self.mean(z)).astype(np.float64)
 

@@ -90,7 +90,7 @@ class Gamma(Likelihood, Conjugate, TwiceDifferentiable, Distribution, ExpectedLo
         """Return log y, the predictor of mean y."""
         return np.log(y)
 
-    def sample(self, z: Array, rng: Any) -> Array:
+    def sample(self, z: Array, rng: np.random.Generator) -> Array:
         """A draw with mean exp(z); one that underflows is the least positive float."""
         draw = rng.gamma(self.shape, self.mean(z) / self.shape)
         return np.maximum(draw, np.finfo(np.float64).smallest_subnormal)

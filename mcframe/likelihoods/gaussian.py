@@ -119,7 +119,7 @@ class Gaussian(
         """(1 - 2 z) / (2 variance)."""
         return -1.0 / self.known_variance, 0.5 / self.known_variance
 
-    def sample(self, z: Array, rng: Any) -> Array:
+    def sample(self, z: Array, rng: np.random.Generator) -> Array:
         """A draw of N(z, variance)."""
         return rng.normal(z, np.sqrt(self.known_variance))
 

@@ -101,7 +101,7 @@ class Huber(
         """The integral of exp(-l) over r > delta."""
         return float(np.exp(-0.5 * self.delta**2) / self.delta)
 
-    def sample(self, z: Array, rng: Any) -> Array:
+    def sample(self, z: Array, rng: np.random.Generator) -> Array:
         """z plus a truncated normal variable, or delta and an exponential one on either side."""
         share = self.core / (self.core + 2.0 * self.tail)
         low = ndtr(-self.delta)

@@ -211,7 +211,7 @@ class Multinomial(Likelihood, Conjugate, TwiceDifferentiable, Distribution, Gaus
         """e_y - 1/K: like the answer it sums to 0, as any other offset only costs norm."""
         return (codes(y) == np.arange(self.classes)).astype(np.float64) - 1.0 / self.classes
 
-    def sample(self, z: Array, rng: Any) -> Array:
+    def sample(self, z: Array, rng: np.random.Generator) -> Array:
         """A code for each row of z: the largest of z_k plus Gumbel noise."""
         return self.most_probable(z + rng.gumbel(size=np.shape(z)))
 

@@ -105,7 +105,7 @@ class NegativeBinomial(CountLoss, Conjugate, TwiceDifferentiable, Distribution, 
         entropy = np.where((u > 0.0) & (v > 0.0), entropy, 0.0)
         return np.where(inside, -entropy - u * np.log(self.dispersion), np.inf)
 
-    def sample(self, z: Array, rng: Any) -> Array:
+    def sample(self, z: Array, rng: np.random.Generator) -> Array:
         """A Poisson count whose mean is a gamma draw with mean exp(z) and shape r."""
         rate = rng.gamma(self.size, self.dispersion * self.mean(z))
         return poisson_counts(rate, rng)

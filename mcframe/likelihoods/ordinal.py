@@ -208,7 +208,7 @@ class Ordinal(
         middles = np.concatenate([[t[0] - 1.0], 0.5 * (t[1:] + t[:-1]), [t[-1] + 1.0]])
         return middles[self.code(y)]
 
-    def sample(self, z: Array, rng: Any) -> Array:
+    def sample(self, z: Array, rng: np.random.Generator) -> Array:
         """The level whose interval z plus logistic noise falls into."""
         thresholds = self.known_thresholds()
         noisy = z + rng.logistic(size=np.shape(z))
@@ -292,7 +292,7 @@ class Ordinal(
         size = np.abs(parameters)
         return -float(np.sum(size + 2.0 * np.log1p(np.exp(-size))))
 
-    def drawn_parameters(self, m: int, rng: Any) -> Array:
+    def drawn_parameters(self, m: int, rng: np.random.Generator) -> Array:
         """Thresholds whose levels have Dirichlet(1, ..., 1) probabilities at z = 0."""
         shares = rng.dirichlet(np.ones(self.levels), m)
         return np.asarray(logit(np.cumsum(shares, axis=1)[:, :-1]))

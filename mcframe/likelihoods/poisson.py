@@ -46,7 +46,7 @@ def least_count(cdf: Callable[[Array], Array], near: Array, probability: Array) 
         low = np.where(open_yet & ~reached, middle, low)
 
 
-def poisson_counts(mean: Array, rng: Any) -> Array:
+def poisson_counts(mean: Array, rng: np.random.Generator) -> Array:
     """Draws of Poisson counts with these means, which may be infinite."""
     counts: Array = rng.poisson(np.minimum(mean, NORMAL_MEAN)).astype(np.float64)
     large = mean > NORMAL_MEAN
@@ -92,7 +92,7 @@ class Poisson(CountLoss, Conjugate, TwiceDifferentiable, Distribution, ExpectedL
         rate = np.maximum(rate, 0.0)
         return np.where(inside, xlogy(rate, rate) - rate, np.inf)
 
-    def sample(self, z: Array, rng: Any) -> Array:
+    def sample(self, z: Array, rng: np.random.Generator) -> Array:
         """A Poisson count with mean exp(z)."""
         return poisson_counts(self.mean(z), rng)
 

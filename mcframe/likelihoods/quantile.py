@@ -80,7 +80,7 @@ class Quantile(RealValueLoss, Proximable, Conjugate, Distribution, GaussianBound
         """Clipped to [-q, 1 - q]."""
         return np.clip(gradient, -self.q, 1.0 - self.q)
 
-    def sample(self, z: Array, rng: Any) -> Array:
+    def sample(self, z: Array, rng: np.random.Generator) -> Array:
         """z minus an exponential variable of rate 1 - q with probability q, else plus one of q."""
         below = rng.random(np.shape(z)) < self.q
         size = rng.exponential(1.0, np.shape(z))

@@ -17,7 +17,7 @@ from mcframe.compile.effects import (
     refuse_falling,
     ridge_of,
 )
-from mcframe.compile.loss import EntryLoss
+from mcframe.compile.loss import BlockLoss, EntryLoss
 from mcframe.compile.solving import (
     Curvature,
     EntriesAt,
@@ -296,7 +296,7 @@ def curvature_of_partition(
     return Curvature(entries.effects, lambda: second)
 
 
-def weighted(block_loss: Any, weights: Array) -> Curvature:
+def weighted(block_loss: BlockLoss, weights: Array) -> Curvature:
     """The curvature of quadratics with these weights."""
     return Curvature(block_loss.effects, lambda: weights)
 
@@ -336,14 +336,14 @@ def parameter_sums(entries: EntriesAt, asked: Any) -> tuple[Any, ElementwiseMin]
     return sums, ElementwiseMin(-largest)
 
 
-def asymptotic_gradient_signs(block_loss: Any, diverging: Mask) -> tuple[Array, ...]:
+def asymptotic_gradient_signs(block_loss: BlockLoss, diverging: Mask) -> tuple[Array, ...]:
     """Signs of gradients far out by effect, without entries of effects found already."""
     return block_loss.effects.asymptotic_gradient_signs(
         block_loss.likelihood, block_loss.y, diverging
     )
 
 
-def asymptotic_gradient_sums(block_loss: Any) -> tuple[Array, ...]:
+def asymptotic_gradient_sums(block_loss: BlockLoss) -> tuple[Array, ...]:
     """The sums of gradients far out over each effect, and of their sizes."""
     return block_loss.effects.asymptotic_gradient_sums(
         block_loss.likelihood, block_loss.y, block_loss.scale
@@ -364,13 +364,13 @@ class ColumnParts:
         return ColumnParts(sp.csgraph.connected_components(graph, directed=False)[1][first])
 
 
-def parts_of_columns(block_loss: Any, fixed: Array) -> ColumnParts:
+def parts_of_columns(block_loss: BlockLoss, fixed: Array) -> ColumnParts:
     """Labels of the columns that the entries of a partition connect by themselves."""
     labels: IntArray = attrs.evolve(block_loss.effects, fixed=fixed).connected[0]
     return ColumnParts(labels[: block_loss.layout.n_biases])
 
 
-def parts_of_rows(block_loss: Any, fixed: Array, labels: IntArray) -> IntArray:
+def parts_of_rows(block_loss: BlockLoss, fixed: Array, labels: IntArray) -> IntArray:
     """The label of the columns that each row is connected with, -1 where it stands alone."""
     parts: IntArray = attrs.evolve(block_loss.effects, fixed=fixed).connected[0]
     labels_of_parts = np.full(int(np.max(parts)) + 1, -1, dtype=labels.dtype)
@@ -389,12 +389,12 @@ def second_derivatives(entries: EntriesAt, effects: Any, chord_share: float) -> 
     return numbers
 
 
-def undiverged_of(block_loss: Any, fixed: Array) -> Array:
+def undiverged_of(block_loss: BlockLoss, fixed: Array) -> Array:
     """1 at entries none of whose effects diverges, 0 at the others."""
     return attrs.evolve(block_loss.effects, fixed=fixed).undiverged
 
 
-def moved_by_effects(block_loss: Any, gradient: Array, weights: Array, step: Array) -> Array:
+def moved_by_effects(block_loss: BlockLoss, gradient: Array, weights: Array, step: Array) -> Array:
     """Gradients of all blocks, a block's moved by effects where weights are 1, and 0 elsewhere."""
     moved = gradient.copy()
     moved[block_loss.part] = weights * (
@@ -429,6 +429,6 @@ def values_of(partitions: Partitions, k: int, likelihood: Parametric) -> Array:
     return np.unique(partitions.concatenate(distinct_values, block_loss_of(k)))
 
 
-def distinct_values(block_loss: Any) -> Array:
+def distinct_values(block_loss: BlockLoss) -> Array:
     """The values that a partition has, each once."""
     return np.unique(block_loss.y)

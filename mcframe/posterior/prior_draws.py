@@ -22,11 +22,10 @@ from mcframe.posterior.engine import Engine
 from mcframe.posterior.estimation import number_of_factors
 from mcframe.posterior.factor_state import Design, initial_state
 from mcframe.posterior.factors import FactorPosterior
-from mcframe.posterior.joint import NOISE_SHARE
 from mcframe.posterior.observed import NOISE_PRIOR_ENTRIES, Observed, ObservedBlock
 from mcframe.posterior.predictive import as_distribution
 from mcframe.posterior.row_pass import PosteriorRows
-from mcframe.posterior.rows import MEAN_PRIOR_ROWS
+from mcframe.posterior.rows import MEAN_PRIOR_ROWS, NOISE_SHARE
 from mcframe.posterior.sampling import SampledFactors
 
 
