@@ -207,7 +207,7 @@ def test_paced_vectors_have_the_same_factors(chart):
     stacked = rng.standard_normal((9, 3))
     stacked /= 1.1 * np.max(np.linalg.norm(stacked, axis=1))
     begin, lengths = chart.free(stacked), np.exp(rng.standard_normal(9))
-    paced = chart.pace(begin, lengths)
+    paced = chart.with_row_lengths(begin, lengths)
     np.testing.assert_allclose(chart.factors(paced, 9), chart.factors(begin, 9), rtol=1e-12)
     assert chart.value(paced) == chart.value(begin)
     if isinstance(chart, Flat):
@@ -218,7 +218,7 @@ def test_paced_vectors_have_the_same_factors(chart):
         chart.gradient(vector, 9, gradient)[:36].reshape(9, 4) for vector in (begin, paced)
     )
     # Up to the least slack, which the longest row is given.
-    np.testing.assert_allclose(chart.pace(paced, np.ones(9)), begin, rtol=1e-8)
+    np.testing.assert_allclose(chart.with_row_lengths(paced, np.ones(9)), begin, rtol=1e-8)
     np.testing.assert_allclose(after * lengths[:, None], before, rtol=1e-7, atol=1e-9)
 
 
@@ -244,7 +244,7 @@ def test_rows_that_weigh_more_turn_more_slowly(monkeypatch):
         return np.array(objectives)
 
     paced = steps()
-    monkeypatch.setattr(FactoredDescent, "pace", lambda *_: None)
+    monkeypatch.setattr(FactoredDescent, "rescale_rows", lambda *_: None)
     alike = steps()
     target = min(paced[-1], alike[-1]) * (1 + 1e-4)
     assert np.argmax(paced <= target) < 0.8 * np.argmax(alike <= target)

@@ -190,7 +190,7 @@ def test_wider_factors_keep_what_their_chart_bounds(chart):
     stacked /= np.linalg.norm(stacked) if isinstance(chart, OneSphere) else 1.0
     stacked /= np.sqrt(np.max(np.sum(stacked**2, axis=1)))
     columns = 1e-4 * rng.standard_normal((9, 3))
-    wide = chart.factors(chart.widen(stacked, columns), 9)
+    wide = chart.factors(chart.with_columns(stacked, columns), 9)
     assert wide.shape == (9, 5)
     np.testing.assert_allclose(wide[:5] @ wide[5:].T, stacked[:5] @ stacked[5:].T, atol=1e-5)
     longest = np.max(np.sum(stacked**2, axis=1))

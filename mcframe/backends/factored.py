@@ -204,9 +204,9 @@ class FactoredDescent(Solver[Program, FactoredState]):
         if due and not self.fixed:
             state.residual_at_search = min(state.residual_at_search, state.residual)
             state.steps_since_search = 0
-            self.widen(program, state)
+            self.add_columns(program, state)
             if not state.memory.pairs:
-                self.pace(program, state)
+                self.rescale_rows(program, state)
 
     def descend(self, program: Program, state: FactoredState) -> bool:
         """A quasi-Newton step; False where none decreases the objective."""
@@ -227,10 +227,10 @@ class FactoredDescent(Solver[Program, FactoredState]):
         state.update_residual(program)
         return moved is not None
 
-    def widen(self, program: Program, state: FactoredState) -> None:
+    def add_columns(self, program: Program, state: FactoredState) -> None:
         """Add the eigenvectors of the dual matrix's negative eigenvalues as small columns."""
         term, chart = term_of(program), chart_of(program)
-        self.narrow(program, state)
+        self.drop_short_columns(program, state)
         kept = compress(state.stacked)
         max_columns = chart.enough(*program.shape)
         count = min(max(1, kept.shape[1] // 2), max_columns - kept.shape[1])
@@ -249,7 +249,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
             columns = length * fresh
             # Long rows must turn, not grow; factors that have shrunk must grow.
             grown = chart.free(term.prox_factors(np.hstack([kept, columns]), TINY))
-            for widened in (chart.widen(kept, columns), grown):
+            for widened in (chart.with_columns(kept, columns), grown):
                 state.move_to(program, widened)
                 if state.objective < objective:
                     state.memory.clear()
@@ -257,7 +257,7 @@ class FactoredDescent(Solver[Program, FactoredState]):
             length *= 0.3
         state.move_to(program, vector_before)
 
-    def pace(self, program: Program, state: FactoredState) -> None:
+    def rescale_rows(self, program: Program, state: FactoredState) -> None:
         """Rescale each row of the free vector by its curvature, which its multiplier estimates.
 
         The curvature of the objective along the sphere of a row is its multiplier, and that of F,
@@ -270,11 +270,11 @@ class FactoredDescent(Solver[Program, FactoredState]):
             return
         lengths = np.sqrt(np.maximum(multipliers / mean, 1.0))
         lengths /= np.sqrt(np.mean(np.square(lengths)))
-        state.vector = chart.pace(state.vector, lengths)
+        state.vector = chart.with_row_lengths(state.vector, lengths)
         smooth_gradient = stacked_gradient(state.evaluation.gradient, state.stacked)
         state.gradient = chart.gradient(state.vector, sum(program.shape), smooth_gradient)
 
-    def narrow(self, program: Program, state: FactoredState) -> None:
+    def drop_short_columns(self, program: Program, state: FactoredState) -> None:
         """Drop columns of small norm where that lowers the objective; descent does so slowly."""
         objective, vector_before = state.objective, state.vector
         for length in SHORT_COLUMN_RATIOS:

@@ -34,11 +34,11 @@ class Chart(ABC):
     def free(self, stacked: Array) -> Array:
         """A vector whose factors are these, up to the least slack."""
 
-    def widen(self, stacked: Array, columns: Array) -> Array:
+    def with_columns(self, stacked: Array, columns: Array) -> Array:
         """A vector whose factors have further columns, at about the same cost of their own."""
         return self.free(np.hstack([stacked, columns]))
 
-    def pace(self, vector: Array, lengths: Array) -> Array:
+    def with_row_lengths(self, vector: Array, lengths: Array) -> Array:
         """A vector of the same factors whose rows have other lengths, if those are free.
 
         A descent turns a row that is twice as long a quarter as far, which suits one of four times
@@ -97,11 +97,11 @@ class Spheres(Chart):
         """Each row with its slack."""
         return with_slack(stacked, self.radius).ravel()
 
-    def widen(self, stacked: Array, columns: Array) -> Array:
+    def with_columns(self, stacked: Array, columns: Array) -> Array:
         """Each row turned towards the further columns, along its sphere."""
         return append_coordinates(with_slack(stacked, self.radius), columns).ravel()
 
-    def pace(self, vector: Array, lengths: Array) -> Array:
+    def with_row_lengths(self, vector: Array, lengths: Array) -> Array:
         """Each row and its slack at so many roots of the radius."""
         return with_lengths(vector, np.sqrt(self.radius) * lengths)
 
@@ -143,7 +143,7 @@ class ScaledSpheres(Chart):
         unit = with_slack(stacked / np.sqrt(longest), 1.0)
         return np.append(unit.ravel(), np.sqrt(longest / self.unit))
 
-    def widen(self, stacked: Array, columns: Array) -> Array:
+    def with_columns(self, stacked: Array, columns: Array) -> Array:
         """Each row turned along its sphere; the largest norm stays."""
         vector = self.free(stacked)
         rows = vector[:-1].reshape(stacked.shape[0], -1)
@@ -151,7 +151,7 @@ class ScaledSpheres(Chart):
             append_coordinates(rows, columns / self.scale(vector)).ravel(), vector[-1]
         )
 
-    def pace(self, vector: Array, lengths: Array) -> Array:
+    def with_row_lengths(self, vector: Array, lengths: Array) -> Array:
         """Each row and its slack at these lengths; the largest norm stays."""
         return np.append(with_lengths(vector[:-1], lengths), vector[-1])
 
