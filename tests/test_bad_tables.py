@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import mcframe as mc
 from mcframe.estimators import MatrixCompletionImputer
-from mcframe.tables.columns import python_values, read_column_like
+from mcframe.tables.columns import read_column_like, values_of
 from tests import bad_inputs
 from tests.strategies import frames
 from tests.test_declare import mixed
@@ -190,7 +190,7 @@ def test_new_rows_of_long_and_wide_tables(shape):
 def lists_of(table):
     """The values of each column as Python objects, None where missing."""
     table = nw.from_native(table, eager_only=True)
-    return {column.name: python_values(column) for column in table.iter_columns()}
+    return {column.name: values_of(column) for column in table.iter_columns()}
 
 
 def check_observed_entries(found, given, declared):

@@ -343,7 +343,7 @@ def missing_columns(
         return roots * image
 
     if order <= SMALL_ORDER:
-        values, vectors = np.linalg.eigh(scaled_dual_matrix(smooth_gradient, multipliers, roots))
+        values, vectors = np.linalg.eigh(dual_matrix(smooth_gradient, multipliers, roots))
         values, vectors = values[:count], vectors[:, :count]
     else:
         steps = min(max(MOST_STEPS, 3 * count), order)
@@ -354,7 +354,7 @@ def missing_columns(
     return columns / np.linalg.norm(columns, axis=0)
 
 
-def scaled_dual_matrix(smooth_gradient: Operator, multipliers: Array, roots: Array) -> Array:
+def dual_matrix(smooth_gradient: Operator, multipliers: Array, roots: Array) -> Array:
     """``R (D + [[0, G], [G', 0]]) R`` with R = diag(roots), written out."""
     n_rows, whole = smooth_gradient.shape[0], np.diag(multipliers)
     whole[:n_rows, n_rows:] = smooth_gradient.dense()

@@ -102,7 +102,7 @@ class RowSpace:
         values = np.concatenate(
             [np.zeros(0), *(np.full(width(columns), v) for columns, v in fixed)]
         )
-        start, directions = affine_solutions(ends, values)
+        start, directions = solutions(ends, values)
         return cls(loadings, start, directions, bounds, idle)
 
     def rows(self, scores: Array) -> LowRank:
@@ -255,7 +255,7 @@ def gradient_of_rows(
     return product
 
 
-def affine_solutions(ends: Array, values: Array) -> tuple[Array, Array]:
+def solutions(ends: Array, values: Array) -> tuple[Array, Array]:
     """The shortest u with ``ends u = values``, and an orthonormal basis of what leaves them so."""
     basis: Any = np.linalg.qr(ends.T, mode="complete")[0]
     return np.linalg.pinv(ends) @ values, basis[:, ends.shape[0] :]

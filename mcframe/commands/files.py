@@ -41,7 +41,7 @@ from mcframe.storage.serializing import (
     find_declaration,
     message_of,
 )
-from mcframe.tables.columns import python_values, read_column
+from mcframe.tables.columns import read_column, values_of
 from mcframe.tables.gaps import stand_for_gaps
 
 # What is missing if it is not installed, and how to get it.
@@ -289,7 +289,7 @@ def texts_of(series: Any) -> list[Any]:
     Those of a type of another package, such as periods, are written as this does; times of pandas
     that are all at midnight are days, of which it has no dtype.
     """
-    native, values = series.to_native(), python_values(series)
+    native, values = series.to_native(), values_of(series)
     if series.implementation.is_pyarrow():
         if isinstance(native.type, pa.BaseExtensionType):
             missing = native.is_null().to_pylist()

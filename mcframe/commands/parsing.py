@@ -66,7 +66,7 @@ def natural(text: str) -> int:
     return int(number_from(text, int, lambda value: value >= 1, "whole number from 1"))
 
 
-def positive_number(text: str) -> float:
+def positive(text: str) -> float:
     """Read a number above zero."""
     return number_from(text, float, lambda value: 0.0 < value < math.inf, "number above 0")
 

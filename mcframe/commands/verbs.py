@@ -28,7 +28,7 @@ from mcframe.commands.parsing import (
     Report,
     Subparsers,
     natural,
-    positive_number,
+    positive,
     reporting,
     tolerance,
     whole_number,
@@ -220,7 +220,7 @@ def add_model(command: Parser, tol: float | None = None) -> None:
         command.add_argument(
             "--max-seconds",
             metavar="S",
-            type=positive_number,
+            type=positive,
             default=np.inf,
             help="the time allowed",
         )

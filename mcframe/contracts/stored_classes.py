@@ -135,7 +135,7 @@ def stored(
             stands_for,
             dispensable,
         )
-        STORED.update(dict.fromkeys((*names_in_files(made), *formerly), declaration))
+        STORED.update(dict.fromkeys((*names_of(made), *formerly), declaration))
         return made
 
     return declare if kind is None else declare(kind)
@@ -146,7 +146,7 @@ def full_name_of(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def names_in_files(kind: type) -> tuple[str, ...]:
+def names_of(kind: type) -> tuple[str, ...]:
     """The names of a class: of one of the package its name alone, too."""
     return (full_name_of(kind), *[kind.__name__] * is_inside(kind))
 

@@ -326,7 +326,7 @@ class Option(Generic[ValueT]):
         return self.check(value, self.name)
 
 
-def checked_gap(value: object, what: str) -> float:
+def relative_gap(value: object, what: str) -> float:
     """A number from 0 to below 1, or a ``ModelError``."""
     needed = "a relative gap of at least 0 and below 1 is needed"
     return number(value, what, needed, lambda x: 0.0 <= x < 1.0)
@@ -341,7 +341,7 @@ def iterations_of(value: object, what: str) -> int:
 class Options:
     """The plain options of all verbs and answers: each means the same wherever it stands."""
 
-    tol = Option("tol", checked_gap)
+    tol = Option("tol", relative_gap)
     max_iter = Option("max_iter", iterations_of)
     max_seconds = Option("max_seconds", seconds_of)
     random_state = Option("random_state", seed_of)

@@ -120,7 +120,7 @@ def unit_of(z: Array) -> float:
     return float(np.max(np.abs(z))) / 6
 
 
-def random_data(
+def data_of(
     shape: Shape, scale: float, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray, Array]:
     """Rows, columns and values of about two thirds of the entries, at least one."""

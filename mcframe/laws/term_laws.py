@@ -30,6 +30,7 @@ from mcframe.laws.checking import (
     at_most,
     bounds_from_above,
     close,
+    data_of,
     demand,
     demand_unharmed,
     feasible_samples,
@@ -37,7 +38,6 @@ from mcframe.laws.checking import (
     law_of,
     least_value,
     product,
-    random_data,
     stacked_samples,
 )
 
@@ -74,7 +74,7 @@ def check_regularizer(
     >>> mc.laws.check_regularizer(mc.NuclearNorm(0.5))
     """
     rng = np.random.default_rng(Options.random_state(random_state))
-    bound = term.bound_to(shape, *random_data(shape, scale, rng))
+    bound = term.bound_to(shape, *data_of(shape, scale, rng))
     points: list[Array] = [scale * rng.standard_normal(shape) for _ in range(4)]
     points.append(scale * np.outer(rng.standard_normal(shape[0]), rng.standard_normal(shape[1])))
     points.append(np.zeros(shape))

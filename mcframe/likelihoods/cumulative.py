@@ -230,7 +230,7 @@ def damped_newton(
         check_time()
         if np.all(np.abs(current.gradient) <= rounding * current.size):
             break
-        step = threshold_step(current)
+        step = newton_step(current)
         # A move well below the rounding of z - t changes nothing that can be seen.
         if np.all(np.abs(step) <= 0.25 * EPS * (np.abs(thresholds) + reached)):
             break
@@ -245,7 +245,7 @@ def damped_newton(
     return thresholds
 
 
-def threshold_step(current: Local) -> Array:
+def newton_step(current: Local) -> Array:
     """The Newton step, defined where second derivatives underflow."""
     damping = DAMPING * current.size + TINY
     return np.linalg.solve(current.hessian + np.diag(damping), -current.gradient)

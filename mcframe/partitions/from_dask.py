@@ -544,7 +544,7 @@ def from_dask(
         )
     shapes = shapes or {}
     arrays = {name: tables_as_arrays(name, block) for name, block in data.items()}
-    names = {name: column_index(matrix_of_block(block)) for name, block in data.items()}
+    names = {name: names_of(matrix_of_block(block)) for name, block in data.items()}
     data, heights = in_common_chunks(arrays)
     tasks = {name: tasks_of(name, block) for name, block in data.items()}
     refuse_unlike_numbers(tasks)
@@ -574,7 +574,7 @@ def tables_from_dask(data: Mapping[str, Any]) -> DaskPartitions:
     return from_dask(data)
 
 
-def column_index(collection: Any) -> Any:
+def names_of(collection: Any) -> Any:
     """Return the names of the columns of a frame whose rows are items, as pandas' Index."""
     if is_triples(collection) or not is_dask_frame(collection):
         return None

@@ -23,7 +23,6 @@ from mcframe.partitions.cluster import (
     local_environment,
     note_on_arithmetic,
     refuse_another_environment,
-    task_key,
     workers_of,
 )
 from mcframe.partitions.executor import (
@@ -147,7 +146,7 @@ class OnDask(Partitions):
                 cut,
                 arrays,
                 pure=False,
-                key=task_key(task.name, first, last, fresh_key()),
+                key=f"mcframe-{task.name}-{first}-{last}-{fresh_key()}",
                 workers=None if preferred_worker is None else [preferred_worker],
                 allow_other_workers=preferred_worker is not None,
             )

@@ -193,7 +193,7 @@ def block_loss_of(k: int) -> PartValue:
     return PartValue(operator.getitem, (PartAttribute("program.loss.block_losses"), k))
 
 
-def entries_of_block(block_loss: BlockLoss, z: Array) -> EntriesAt:
+def entries_of(block_loss: BlockLoss, z: Array) -> EntriesAt:
     """The entries of a block at predictors of all blocks without effects."""
     predictors = block_loss.offset_part(z)
     return EntriesAt(

@@ -39,7 +39,7 @@ from mcframe.partitions.part import (
     PartValue,
     RowSharded,
     block_loss_of,
-    entries_of_block,
+    entries_of,
     sharded_effects,
 )
 
@@ -157,7 +157,7 @@ class EffectsInParts(Effects):
 
     def entries_at(self, z: LazyEntryValues) -> PartValue:
         """The entries of each partition at predictors z."""
-        return PartValue(entries_of_block, (self.block_loss, z))
+        return PartValue(entries_of, (self.block_loss, z))
 
     def parameters(self, z: LazyEntryValues, warm: Array | None) -> Array:
         """The likelihood's own best parameters, by sums over all entries."""

@@ -287,7 +287,7 @@ def limits_blas(function: FunctionT) -> FunctionT:
 
 
 @cache
-def thread_pool(count: int, process: int) -> ThreadPoolExecutor:
+def pool(count: int, process: int) -> ThreadPoolExecutor:
     """So many threads of a process, which a child of it does not inherit."""
     return ThreadPoolExecutor(count, thread_name_prefix=f"mcframe-{process}")
 
@@ -333,7 +333,7 @@ def share(work: Callable[[int, int], None], pieces: Sequence[int]) -> None:
     if helpers < 1:
         take()
         return
-    threads = thread_pool(thread_count(), os.getpid())
+    threads = pool(thread_count(), os.getpid())
     others = [threads.submit(take) for _ in range(helpers)]
     try:
         take()

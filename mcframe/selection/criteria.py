@@ -512,7 +512,7 @@ def losses_at(fit: ScoredFit, name: str, entries: Held) -> Array:
     return np.asarray(fit.losses_at(name, entries.rows, entries.columns, entries.values))
 
 
-def infimum_of_loss(likelihood: Likelihood, y: Array) -> Array:
+def least_losses(likelihood: Likelihood, y: Array) -> Array:
     """Infimum of l(z, y) over z: minus the conjugate at 0.
 
     For levels it is 0, the loss at a probability of 1, which does not depend on the thresholds.
@@ -539,7 +539,7 @@ def relative_deviance(fit: Fit, name: str, entries: Held) -> float:
     else:
         constants = fit_of_constants(fit, name)
         units = units_of_columns(constants, name)[entries.columns]
-        least = infimum_of_loss(constants.likelihood(name), entries.values)
+        least = least_losses(constants.likelihood(name), entries.values)
         of_constants = in_units(losses_at(constants, name, entries) - least, units)
         DEVIANCE_SCALES[table] = source, (least, units, of_constants)
     deviance = in_units(losses_at(fit, name, entries) - least, units)
@@ -560,7 +560,7 @@ def units_of_columns(constants: Fit, name: str) -> Array:
     if not constants.likelihood(name).location:
         return np.asarray(counts > 0, dtype=np.float64)
     lowest, highest = ranges_of(table.values, table.columns, n_columns)
-    least = infimum_of_loss(constants.likelihood(name), table.values)
+    least = least_losses(constants.likelihood(name), table.values)
     lost = losses_at(constants, name, Held.of(table)) - least
     means = np.bincount(table.columns, lost, n_columns) / np.maximum(counts, 1)
     return np.where(highest > lowest, means, 0.0)  # of equal values rounding is all that is lost

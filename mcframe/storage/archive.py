@@ -90,7 +90,7 @@ class Archive:
             raise DataError(f"checkpoint {self.path} holds {content}; give another file")
         identity, stored_identity = header["identity"], stored_header["identity"]
         changed = [
-            difference_in_words(key, stored_identity.get(key, "none"), identity.get(key, "none"))
+            difference(key, stored_identity.get(key, "none"), identity.get(key, "none"))
             for key in dict.fromkeys([*identity, *stored_identity])
             if stored_identity.get(key) != identity.get(key)
         ]
@@ -292,7 +292,7 @@ def checksums_of(file: IO[bytes]) -> tuple[bytes, bytes]:
     return checksum.to_bytes(CHECKSUM_BYTES, "little"), stored_checksum
 
 
-def difference_in_words(key: str, stored: str, current: str) -> str:
+def difference(key: str, stored: str, current: str) -> str:
     """Say in words what two pieces of work differ in."""
     if max(len(stored), len(current)) > READABLE:
         return f"different {key}"

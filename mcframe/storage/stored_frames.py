@@ -157,7 +157,7 @@ def polars_of(of: Array) -> Any:
         raise ValueError(f"bytes that are no frame of polars: {error}") from None
 
 
-def series_as_narwhals(of: Any, name: Any) -> Any:
+def series_of(of: Any, name: Any) -> Any:
     """The Series of narwhals of one of a library; those of Arrow have no name."""
     series = nw.from_native(of, series_only=True)
     return series if series.name == name else series.alias(name)
@@ -208,7 +208,7 @@ PUT_TOGETHER: dict[str, Callable[..., Any]] = {
     "datetime": lambda of: dt.datetime.fromisoformat(of),
     "Decimal": lambda of: Decimal(of),
     "narwhals.DataFrame": lambda of: nw.from_native(of, eager_only=True),
-    "narwhals.Series": series_as_narwhals,
+    "narwhals.Series": series_of,
     "pandas.ArrowExtensionArray": lambda of: pandas.arrays.ArrowExtensionArray(of),
     "pandas.Categorical": lambda codes, categories, ordered: pandas.Categorical.from_codes(
         column_of(codes), categories, ordered=ordered

@@ -95,7 +95,7 @@ class Column:
     @cached_property
     def cells(self) -> list[Any]:
         """The cells of the column as Python objects, None where they are empty."""
-        return python_values(self.series)
+        return values_of(self.series)
 
     @cached_property
     def marked(self) -> Mask:
@@ -335,7 +335,7 @@ def dtype_of_numpy(series: Any) -> Any:
 def column_of_objects(series: Any, gaps: tuple[Any, ...] = ()) -> Column:
     """Return a column of Python objects, or of text, with the form that all of them have."""
     first: dict[type, int] = {}  # the first row with a value of a class
-    cells = python_values(series)
+    cells = values_of(series)
     for row, (value, marked) in enumerate(zip(cells, stand_for_gaps(cells, gaps), strict=True)):
         if value is not None and not marked:
             first.setdefault(type(value), row)
@@ -372,7 +372,7 @@ def trouble_of(held: str) -> str:
     return f"it holds {held}; {remedy}"
 
 
-def python_values(series: Any) -> list[Any]:
+def values_of(series: Any) -> list[Any]:
     """The values as Python objects, None for all that stands for a missing one."""
     # NaN and NaT are not equal to themselves; pandas.NA has no truth value, and comes first. Text
     # is never one of them.

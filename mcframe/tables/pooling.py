@@ -149,7 +149,7 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
       estimate         sd      2.5 %     97.5 %         df    missing
      1.033     0.2728     0.4211      1.646      9.505      0.511
     """
-    estimates, variances = frame_rows(estimates), frame_rows(variances)
+    estimates, variances = rows_of(estimates), rows_of(variances)
     first: Any = next(iter(estimates), None) if np.iterable(estimates) else None
     if is_labelled(first):
         estimates = in_order_of(first, estimates, "estimates")
@@ -197,7 +197,7 @@ def pool(estimates: Any, variances: Any, complete_degrees_of_freedom: float = np
     return Pooled(quantities[0], quantities[1], quantities[2], quantities[3], m)
 
 
-def frame_rows(estimates: Any) -> Any:
+def rows_of(estimates: Any) -> Any:
     """The rows of a DataFrame of pandas, so that columns are matched by their labels."""
     return [row for _, row in estimates.iterrows()] if is_labelled_table(estimates) else estimates
 
