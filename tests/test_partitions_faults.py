@@ -28,7 +28,7 @@ from mcframe.model.binding import Totals
 from mcframe.partitions import cluster as clusters
 from mcframe.partitions import cluster as gathering
 from mcframe.partitions import on_dask
-from mcframe.partitions.cluster import Gathering, partitions_of, task_key
+from mcframe.partitions.cluster import Gathering, key_of, partitions_of
 from mcframe.partitions.on_dask import OnDask
 from mcframe.partitions.on_disk import PartitionsOnDisk
 from mcframe.partitions.part import Source, fresh_key
@@ -88,7 +88,7 @@ class Answer:
     """A future of a round, as a client has it."""
 
     def __init__(self, state, p):
-        self.key = task_key("a-question", p, p, fresh_key())
+        self.key = key_of("a-question", p, p, fresh_key())
         self.status = "error" if isinstance(state, Exception) else state
         self.error = state
         if isinstance(state, KilledWorker):
@@ -135,7 +135,7 @@ def test_an_error_tells_by_its_task_which_partitions_are_lost_below_a_sum(mute, 
     monkeypatch.setattr(gathering, "MAX_WORKER_DEATHS", 1)
     monkeypatch.setattr(gathering, "ended_for_memory", lambda client, since: set())
     gathered = gathering_of(mute, KilledWorker("no more"))
-    gathered.futures[0].error.task = task_key("dot", 2, 3, fresh_key())
+    gathered.futures[0].error.task = key_of("dot", 2, 3, fresh_key())
     gathered.futures[0].key = "a-sum"
     with pytest.raises(mc.BackendError, match=r"^partitions 2 to 3 were lost in a round: Killed"):
         gathered.answers()

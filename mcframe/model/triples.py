@@ -269,7 +269,7 @@ def sorted_by_cells(triples: Triples, duplicates: str = "refuse") -> Triples:
     n_columns = len(triples.names)
     cells = rows.astype(np.int64) * n_columns + columns
     order = np.argsort(cells)
-    fresh = begins(cells[order])
+    fresh = np.diff(cells[order], prepend=-1) != 0
     if not fresh.all():  # then it matters which one was given last; slower by far
         order = np.argsort(cells, kind="stable")
     cells, values = cells[order], values[order]
@@ -285,13 +285,6 @@ def sorted_by_cells(triples: Triples, duplicates: str = "refuse") -> Triples:
         columns=at_columns.astype(np.intp, copy=False),
         values=values,
     )
-
-
-def begins(ascending: IntArray) -> Mask:
-    """Return a mask of the numbers that differ from the one before."""
-    first = np.ones(ascending.size, dtype=bool)
-    first[1:] = ascending[1:] != ascending[:-1]
-    return first
 
 
 def merged(values: Array, starts: IntArray, way: str) -> Array:

@@ -422,6 +422,11 @@ def is_killed_worker(error: Any) -> bool:
     return type(error).__name__ == "KilledWorker"
 
 
+def key_of(name: str, first: int, last: int, fresh: str) -> str:
+    """The key of the task of partitions ``first`` to ``last``."""
+    return f"mcframe-{name}-{first}-{last}-{fresh}"
+
+
 def partitions_of(key: str) -> str:
     """The partitions that a task is of, by its key, in words."""
     match = re.fullmatch(r"mcframe-.*?-(\d+)-(\d+)-\d+-[0-9a-f]+-\d+", key)

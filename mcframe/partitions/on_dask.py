@@ -20,6 +20,7 @@ from mcframe.partitions.cluster import (
     Gathering,
     arithmetic_of,
     demand_connection,
+    key_of,
     local_environment,
     note_on_arithmetic,
     refuse_another_environment,
@@ -146,7 +147,7 @@ class OnDask(Partitions):
                 cut,
                 arrays,
                 pure=False,
-                key=f"mcframe-{task.name}-{first}-{last}-{fresh_key()}",
+                key=key_of(task.name, first, last, fresh_key()),
                 workers=None if preferred_worker is None else [preferred_worker],
                 allow_other_workers=preferred_worker is not None,
             )

@@ -27,8 +27,8 @@ from mcframe.model.held_out import (
     Held,
     HeldOut,
     by_content,
-    data_of,
     dealt,
+    entries_as_data,
     observed_entries,
 )
 from mcframe.model.table import Table
@@ -352,7 +352,7 @@ def conformal_predictions(
             n_folds = DEFAULT_FOLDS if too_few(tables, groups, share, level) else 1
         held_outs = held_out_in_folds(tables, n_folds, share, np.random.default_rng(seed))
         data = {
-            block.name: data_of(tables[block.name], block.likelihood.width)
+            block.name: entries_as_data(tables[block.name], block.likelihood.width)
             for block in problem.model.blocks
         }
         for number, held_out in enumerate(held_outs):
