@@ -125,7 +125,7 @@ def of_chains(model, n_tables, seed):
             Status.CONVERGED,
             "",
             (),
-            seed,
+            t,  # the seed of draws of new observations
             options,
             problem.tables,
         )
