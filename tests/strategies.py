@@ -600,7 +600,7 @@ def huge_models(draw):
 
 @st.composite
 def nearly_exact_models(draw):
-    """(model, data) of squared losses whose weight is far below the size of the values.
+    """(model, data) of losses under a norm whose weight is far below the size of the values.
 
     Of low rank and exact, or with noise; with effects, a box that holds the values, or ones.
     """
@@ -618,6 +618,10 @@ def nearly_exact_models(draw):
     effects = draw(st.sampled_from([{}, {"bias": True}, {"row_effects": True}]))
     beside = draw(st.sampled_from([[], [], [mc.Box(-2.0 * size, 2.0 * size)]]))
     terms = with_scales(draw, [mc.NuclearNorm(weight), *beside])
+    if draw(st.integers(0, 3)) == 0:
+        word = draw(st.sampled_from([word, mc.Quantile(0.3)]))
+        effects = {} if word == mc.Quantile(0.3) else effects
+        terms = [mc.MaxNorm(weight), *beside]
     return mc.Model([mc.Block("x", word, **effects)], terms), {"x": values}
 
 

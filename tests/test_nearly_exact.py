@@ -42,6 +42,22 @@ def test_effects_of_rows_and_columns_are_certified_too(scale):
     assert fit.status == "certified"
 
 
+@pytest.mark.parametrize("weight", [2.5e-13, 1e-8, 1e-3])
+@pytest.mark.parametrize("loss", [mc.Gaussian(), mc.Quantile(0.3), mc.Equality()], ids=repr)
+def test_a_small_weight_of_the_max_norm_in_a_tight_box_is_certified_soon(weight, loss):
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((6, 3))
+    largest = float(np.max(np.abs(values)))
+    data = {"x": np.where(rng.random(values.shape) < 0.7, values, np.nan)}
+    terms = [mc.MaxNorm(weight), mc.Box(-largest, largest)]
+    model = mc.Model([mc.Block("x", loss)], terms)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        fit = mc.fit(model, data, backend="factored", max_iter=600)
+    assert fit.status in ("certified", "limited_by_rounding")
+    assert fit.objective - fit.bound <= 0.1 * fit.bound
+
+
 @pytest.mark.parametrize("scale", [1e4, 1e9])
 def test_what_is_determined_is_completed(scale):
     z, seen = low_rank((60, 40))

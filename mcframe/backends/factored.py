@@ -232,6 +232,8 @@ class FactoredDescent(Solver[Program, FactoredState]):
         term, chart = term_of(program), chart_of(program)
         self.drop_short_columns(program, state)
         kept = compress(state.stacked)
+        if float(np.linalg.norm(kept)) <= ZERO_COLUMN_LENGTH * np.sqrt(program.unit):
+            kept = kept[:, :1]  # all of them as good as 0, they would leave no others
         max_columns = chart.enough(*program.shape)
         count = min(max(1, kept.shape[1] // 2), max_columns - kept.shape[1])
         if count <= 0:

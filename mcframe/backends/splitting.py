@@ -362,12 +362,7 @@ def smooth_curvature(program: Program, begin: LowRank) -> float:
     highest = max(curvatures, default=0.0)
     if highest > 0.0:
         return highest
-    stiffness = max(
-        (balanced_stiffness if is_stiff(block_loss, program) else loss_stiffness)(
-            block_loss, program
-        )
-        for block_loss in loss.block_losses
-    )
+    stiffness = max(balanced_stiffness(block_loss, program) for block_loss in loss.block_losses)
     # Sets alone have no unit but that of Z.
     return (
         stiffness
@@ -391,9 +386,7 @@ def is_stiff(block_loss: BlockLoss, program: Program) -> bool:
         block_loss.effects.tied and not block_loss.likelihood.quadratic
     ):  # whose envelopes take Newton long
         return False
-    if not (
-        isinstance(block_loss.likelihood, Proximable) and program.penalty.threshold(1.0) > 0.0
-    ):
+    if not (isinstance(block_loss.likelihood, Proximable) and largest_gradient(program) > 0.0):
         return False
     curvature = block_loss.curvature
     return bool(
@@ -424,14 +417,28 @@ def loss_stiffness(block_loss: BlockLoss, program: Program) -> float:
 def balanced_stiffness(block_loss: BlockLoss, program: Program) -> float:
     """Gradients of a nonsmooth loss that the main regularizer stands against, relative to spread.
 
-    At the optimum all gradients together are a matrix whose largest singular value is at most the
-    weight w, of a Frobenius norm of at most ``w sqrt(min(shape))``, however heavy a loss is.
+    However heavy a loss is, at the optimum all gradients together are a matrix of limited length,
+    but for what a ridge adds.
+    """
+    length = largest_gradient(program)
+    if not length:
+        return loss_stiffness(block_loss, program)
+    most = length / float(np.sqrt(max(block_loss.y.size, min(program.shape))))
+    balanced = most / predictor_spread(block_loss, program) + program.penalty.ridge
+    return min(loss_stiffness(block_loss, program), balanced)
+
+
+def largest_gradient(program: Program) -> float:
+    """The Frobenius norm that gradients have at an optimum, at most; 0 where R does not limit it.
+
+    Their dual norm is at most the weight w of R. Of a nuclear norm it is the largest singular
+    value, so that the length is at most ``w sqrt(min(shape))``; of the max norm it is at least the
+    length over sqrt(2), by Khinchine's inequality for the signs of a row.
     """
     weight = program.penalty.threshold(1.0)
-    if not weight:
-        return loss_stiffness(block_loss, program)
-    most = weight * float(np.sqrt(min(1.0, min(program.shape) / block_loss.y.size)))
-    return min(loss_stiffness(block_loss, program), most / predictor_spread(block_loss, program))
+    if weight:
+        return float(weight * np.sqrt(min(program.shape)))
+    return float(np.sqrt(2.0)) * program.main.weight if isinstance(program.main, Norm) else 0.0
 
 
 def predictor_spread(block_loss: BlockLoss, program: Program) -> float:
