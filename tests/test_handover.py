@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mcframe as mc
-from mcframe.backends import Certificate, choice
+from mcframe.backends import Certificate, choice, feasible
 from mcframe.backends.choice import iterations_ahead
 
 from .strategies import least_radius
@@ -46,6 +46,17 @@ def test_a_slow_backend_hands_over(wrong):
     assert [r.objective for r in own] == [r.objective for r in alone.history]
     assert made >= 20
     assert made <= 2 * 20
+
+
+def test_no_solver_with_steps_for_a_stiff_loss_takes_over(monkeypatch):
+    """They would go on for thousands of iterations, where the first one needs some hundred."""
+    monkeypatch.setattr(choice, "ITERATIONS_PER_TURN", 20)
+    monkeypatch.setattr(choice, "MAX_REFERENCE_SECONDS", 0.0)
+    model = mc.Model([mc.Block("x", mc.Gaussian(), bias=True)], [mc.NuclearNorm(1e-9)])
+    fitted = mc.fit(model, {"x": X[:30, :12]}, max_iter=1500)
+    assert fitted.status == "certified"
+    assert fitted.backend == "splitting"
+    assert "handed over" not in fitted.message
 
 
 def test_the_history_goes_on(wrong):
@@ -232,8 +243,17 @@ def in_a_tight_ball(excess):
     return model, {"x": np.where(seen, planted, np.nan)}
 
 
-def test_the_reference_soon_finds_a_point_of_a_tight_ball():
-    """Searches find nothing in it."""
+def test_every_backend_has_a_point_of_a_tight_ball():
+    model, data = in_a_tight_ball(1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mc.NotCertifiedWarning)
+        fit = mc.fit(model, data, backend="splitting", max_iter=20)
+    assert np.isfinite(fit.objective)
+
+
+def test_the_reference_soon_finds_a_point_of_a_tight_ball(monkeypatch):
+    """Searches find nothing in it where the deepest point is not at hand."""
+    monkeypatch.setattr(feasible, "solved_for_depth", lambda *_: None)
     model, data = in_a_tight_ball(1e-6)
     records = []
     with pytest.raises(mc.BackendError, match="no Z was found"):

@@ -300,7 +300,11 @@ def solve_in_turn(
             return len(queue) > 1
         # On a problem that proximal can run, splitting makes the same steps.
         equivalent = {"splitting"} if "proximal" in [b.name for b in (first, *others())] else set()
-        queue.extend(b for b in others() if b.start_refusal is None and b.name not in equivalent)
+        # Beside a stiff loss the steps of all others are too short.
+        if not (first.name == "splitting" and prefers_copies(compiled)):
+            queue.extend(
+                b for b in others() if b.start_refusal is None and b.name not in equivalent
+            )
         if seconds_of_reference() <= MAX_REFERENCE_SECONDS:
             reference = next(b for b in others() if isinstance(b, Reference))
             turns_before_reference = 1 if has_quick_reference() else len(queue)
