@@ -185,3 +185,27 @@ def test_certainty_is_measured_against_a_drawn_truth(script, method):
     assert 0.75 < share <= 1.0
     assert 0.2 < spread < 0.6
     assert in_tail in (False, True)
+
+
+def test_lines_of_certainty_have_numbers_of_drawn_tables(script, tmp_path):
+    certain = script("certainty_tables")
+    names = [name for name, *_ in certain.lines()]
+    assert len(set(names)) == len(names)
+    by_name = {name: measure for name, _, _, measure in certain.lines()}
+    assert 0.5 < by_name["intervals of single cells, MCAR"](0, "mcframe") <= 1.0
+    assert (
+        0.5 < by_name["variance of y in draws, 50 rows, over that of all values"](0, "mcframe") < 2
+    )
+    assert by_name["pooled square, MAR, terms= given"](0, "IterativeImputer") is None
+    runs = certain.Runs(tmp_path, ("line", "method", "seed"))
+    for seed in (0, 1):
+        runs.add({"line": names[0], "method": "mcframe", "seed": seed, "value": 0.9 - seed / 10})
+    runs = [one | {"seconds": 1.0} for one in runs.latest()]
+    assert "85.0% ± 5.0%" in "\n".join(certain.table(Latest(runs)))
+
+
+class Latest:
+    """Runs that were made."""
+
+    def __init__(self, runs):
+        self.latest = lambda: runs
