@@ -168,7 +168,7 @@ def drawn_parameters(block: ObservedBlock, m: int, rng: np.random.Generator) -> 
 def named_parameters(
     observed: Observed, design: Design, weight: float | None, priors: ChainPriors
 ) -> dict[str, Array]:
-    """What is learned of noise, priors and likelihoods, (m x p) each, by name.
+    """The learned numbers of noise, priors and likelihoods, (m x p) each, by name.
 
     Deviations of factors are in descending order.
     """
@@ -192,7 +192,7 @@ def named_parameters(
 
 
 def parameters_of(engine: Engine) -> dict[str, Array]:
-    """What a posterior has of each of ``named_parameters``: draws, or one number."""
+    """The draws of each of ``named_parameters`` in a posterior, or its one estimate."""
     if isinstance(engine, FactorPosterior):
         state = engine.state
         priors = ChainPriors.of(engine, 1)
