@@ -100,6 +100,77 @@ def test_all_answers_are_of_the_same_draws(likelihood, tmp_path):
     assert repr(loaded) == repr(answer)
 
 
+@pytest.mark.parametrize(
+    ("likelihood", "components"),
+    [(mc.Gaussian(variance=None), 1), (mc.Gaussian(variance=0.3), 2), (mc.Ordinal(4), 1)],
+    ids=str,
+)
+def test_answers_of_gaussian_rows_are_of_the_same_draws(likelihood, components, tmp_path):
+    table, _ = table_of(likelihood)
+    model = mc.Model([mc.Block("y", likelihood)], [mc.GaussianRows(components=components)])
+    with pytest.warns(mc.NotConvergedWarning, match="iteration_limit: stopped after 60 sweeps"):
+        answer = sampled(model, {"y": table}, max_iter=60)
+    assert answer.engine.n_draws == answer.diagnostics.n_draws == 8 * 40
+    assert answer.engine.n_factors == components
+    draws = answer.sample("y", answer.engine.n_draws)
+    hidden = np.isnan(table)
+    errors = answer.sd("y")[hidden] / np.sqrt(len(draws))
+    if likelihood.values is None:
+        distances = draws.mean(axis=0)[hidden] - answer.predict("y")[hidden]
+        assert np.max(np.abs(distances) / errors) < 5.0
+        ratios = draws.std(axis=0)[hidden] / answer.sd("y")[hidden]
+        assert abs(np.mean(ratios) - 1.0) < 0.03
+    else:
+        shares = np.mean(draws[..., None] == likelihood.values, axis=0)
+        distances = shares - answer.probabilities("y")
+        assert np.max(np.abs(distances[hidden])) < 5.0 / np.sqrt(4.0 * len(draws))
+    again = answer.condition({"y": table[:5]})
+    distances = again.predict("y") - answer.predict("y")[:5]
+    assert np.max(np.abs(distances) / answer.sd("y")[:5]) < 0.35
+    loaded = mc.load(answer.save(tmp_path / "answer.npz"))
+    np.testing.assert_array_equal(loaded.predict("y"), answer.predict("y"))
+    np.testing.assert_array_equal(loaded.sample("y", 3), answer.sample("y", 3))
+    assert repr(loaded) == repr(answer)
+    with pytest.raises(mc.ModelError, match="variational"):
+        answer.factors()
+
+
+def test_a_row_that_is_missing_has_the_student_distribution_of_complete_rows():
+    """In closed form: mean and variance of a new row under the Gaussian-inverse-Wishart prior."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((12, 3)) @ rng.standard_normal((3, 3)) + 2.0
+    table = np.vstack([x, np.full((1, 3), np.nan)])
+    block = mc.Block("y", mc.Gaussian(variance=1e-6))
+    answer = sampled(mc.Model([block], [mc.GaussianRows(prior_rows=3.0)]), {"y": table}, tol=0.03)
+    with pytest.warns(mc.UnobservedWarning):
+        variational = mc.posterior(
+            mc.Model([block], [mc.GaussianRows(prior_rows=3.0)]), {"y": table}
+        )
+    parameters = variational.engine.rows.parameters
+    [mean], [scatter], [degrees], [count] = (
+        parameters.means,
+        parameters.scatters,
+        parameters.degrees,
+        parameters.counts,
+    )
+    covariance = (1.0 + 1.0 / count) * scatter / (degrees - 4.0)
+    sd = np.sqrt(np.diag(covariance))
+    assert answer.status == "converged"
+    assert np.max(np.abs(answer.predict("y")[-1] - mean) / sd) < 0.12
+    np.testing.assert_allclose(answer.sd("y")[-1], sd, rtol=0.1)
+    # of the variational posterior in closed form, and its draws
+    np.testing.assert_allclose(variational.sd("y")[-1], sd, rtol=1e-5)
+    draws = variational.sample("y", 4000)[:, -1]
+    np.testing.assert_allclose(draws.std(axis=0), sd, rtol=0.06)
+    freedom = degrees - 2.0
+    scale = np.sqrt((1.0 + 1.0 / count) * np.diag(scatter) / freedom)
+    p = [
+        stats.kstest((draws[:, k] - mean[k]) / scale[k], stats.t(freedom).cdf).pvalue
+        for k in range(3)
+    ]
+    assert min(p) > 1e-3
+
+
 @pytest.mark.parametrize("likelihood", LIKELIHOODS[:4], ids=str)
 def test_rows_of_the_fit_as_new_rows_are_answered_alike(likelihood):
     table, _ = table_of(likelihood, (60, 6))
@@ -189,8 +260,9 @@ def test_what_it_cannot_do_it_says():
     model = mc.Model([block], [mc.NuclearNorm()])
     with pytest.raises(mc.ModelError, match="method='exact' was given"):
         mc.posterior(model, data, method="exact")
-    with pytest.raises(mc.BackendError, match="GaussianRows"):
-        mc.posterior(mc.Model([block], [mc.GaussianRows()]), data, method="sampler")
+    wide = {"y": np.random.default_rng(0).standard_normal((8, 200))}
+    with pytest.raises(mc.BackendError, match="too many columns for its rows"):
+        mc.posterior(mc.Model([block], [mc.GaussianRows()]), wide, method="sampler")
     with pytest.raises(mc.ModelError, match="checkpoint was given"):
         sampled(model, data, checkpoint="chains.npz")
     with pytest.warns(mc.NotConvergedWarning, match="iteration_limit: stopped after 6 sweeps"):

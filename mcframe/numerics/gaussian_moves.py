@@ -42,9 +42,21 @@ def solve_lower(root, right, solved):  # type: ignore[no-untyped-def]
 
 
 @compiled(nogil=True, fastmath=FAST_MATH)
+def is_same(row, other, matrix_of_row, precisions):  # type: ignore[no-untyped-def]
+    """True if two rows have the same A + D."""
+    if matrix_of_row[row] != matrix_of_row[other]:
+        return False
+    same = True
+    for a in range(precisions.shape[1]):
+        same = same and precisions[row, a] == precisions[other, a]
+    return same
+
+
+@compiled(nogil=True, fastmath=FAST_MATH)
 def draw_rows(  # type: ignore[no-untyped-def]
-    matrices, right, precisions, where, origins, step, normal, draws, log_densities
-):
+    matrices, matrix_of_row, order, right, precisions, where, origins, step, normal, draws,
+    log_densities,
+):  # fmt: skip
     """A draw for each row and its log density less a constant; False where there is no Gaussian.
 
     Of step 1 from the Gaussians themselves. Of a smaller one s from those with the means
@@ -53,8 +65,13 @@ def draw_rows(  # type: ignore[no-untyped-def]
 
     Parameters
     ----------
-    matrices, right : arrays (n x P), (n x k)
-        A, packed, and b.
+    matrices : array (N x P)
+        A, packed.
+    matrix_of_row : array of integers (n,)
+    order : array of integers (n,)
+        Rows with the same A + D are factorised once where they follow each other.
+    right : array (n x k)
+        b.
     precisions : array (n x k)
         The diagonals of D.
     where : array (k x k)
@@ -68,31 +85,38 @@ def draw_rows(  # type: ignore[no-untyped-def]
     """
     n, k = right.shape
     root, solved, spread = np.empty((k, k)), np.empty(k), np.sqrt(step * (2.0 - step))
-    for row in range(n):
-        if not factorise(matrices[row], precisions[row], where, root):
-            return False
-        log_density = 0.0
+    log_determinant = 0.0
+    for place in range(n):
+        row = order[place]
+        if place == 0 or not is_same(row, order[place - 1], matrix_of_row, precisions):
+            if not factorise(matrices[matrix_of_row[row]], precisions[row], where, root):
+                return False
+            log_determinant = 0.0
+            for a in range(k):
+                log_determinant += np.log(root[a, a])
+        log_density = log_determinant
         solve_lower(root, right[row], solved)
         for a in range(k):
-            log_density += np.log(root[a, a]) - 0.5 * normal[row, a] * normal[row, a]
+            log_density -= 0.5 * normal[row, a] * normal[row, a]
         # L' draw = step L' mean + (1 - step) L' origin + spread normal, with L' mean = solved
         for a in range(k):
             across = 0.0
-            for c in range(a, k):
-                across += root[c, a] * origins[row, c]
+            if step < 1.0:
+                for c in range(a, k):
+                    across += root[c, a] * origins[row, c]
             solved[a] = step * solved[a] + (1.0 - step) * across + spread * normal[row, a]
-        for a in range(k - 1, -1, -1):
-            total = solved[a]
-            for c in range(a + 1, k):
-                total -= root[c, a] * draws[row, c]
-            draws[row, a] = total / root[a, a]
+        for a in range(k - 1, -1, -1):  # by the rows of L, which are contiguous
+            number = solved[a] / root[a, a]
+            draws[row, a] = number
+            for c in range(a):
+                solved[c] -= root[a, c] * number
         log_densities[row] = log_density
     return True
 
 
 @compiled(nogil=True, fastmath=FAST_MATH)
 def densities_of_rows(  # type: ignore[no-untyped-def]
-    matrices, right, precisions, where, origins, step, points, log_densities
+    matrices, matrix_of_row, order, right, precisions, where, origins, step, points, log_densities
 ):
     """The log density of a point (n x k) in each row, less the constant of ``draw_rows``.
 
@@ -101,15 +125,23 @@ def densities_of_rows(  # type: ignore[no-untyped-def]
     """
     n, k = right.shape
     root, solved, variance = np.empty((k, k)), np.empty(k), step * (2.0 - step)
-    for row in range(n):
-        if not factorise(matrices[row], precisions[row], where, root):
+    log_determinant, is_gaussian = 0.0, False
+    for place in range(n):
+        row = order[place]
+        if place == 0 or not is_same(row, order[place - 1], matrix_of_row, precisions):
+            is_gaussian = factorise(matrices[matrix_of_row[row]], precisions[row], where, root)
+            log_determinant = 0.0
+            if is_gaussian:
+                for a in range(k):
+                    log_determinant += np.log(root[a, a])
+        if not is_gaussian:
             log_densities[row] = -np.inf
             continue
-        log_density = 0.0
+        log_density = log_determinant
         solve_lower(root, right[row], solved)
         for a in range(k):
             across = -step * solved[a]  # L'(x - its mean), whose squares are summed
             for c in range(a, k):
                 across += root[c, a] * (points[row, c] - (1.0 - step) * origins[row, c])
-            log_density += np.log(root[a, a]) - 0.5 * across * across / variance
+            log_density -= 0.5 * across * across / variance
         log_densities[row] = log_density

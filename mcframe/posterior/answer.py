@@ -270,8 +270,9 @@ class Posterior(BlockAnswer["PosteriorPictures"]):
         """m draws of new observations of a block, (m x rows x columns), for all rows or for some.
 
         Rows are drawn jointly, so a statistic computed from each draw has the right spread. The
-        factors of the columns are drawn once for all rows of a draw, and draw k of one block
-        belongs to draw k of every other one.
+        factors of the columns, or mean and covariance of Gaussian rows, are drawn once for all
+        rows of a draw, and draw k of one block belongs to draw k of every other one. Of Gaussian
+        rows of wide tables mean and covariance are the same in all draws.
         """
         self.model.block(block)  # which names the blocks there are
         table, width = self.tables[block], self.model.block(block).likelihood.width
@@ -620,10 +621,11 @@ def posterior(
         where temporary files are, is as in ``mc.fit``.
     method : "variational" or "sampler", default "variational"
         "variational" is fast, and its deviations of z are too small. "sampler" draws from the
-        exact posterior of factors by Markov chain Monte Carlo, from where the variational one
-        ends: precisions, noise variances and thresholds are drawn, too, so that intervals hold
-        what they say. It needs all rows in this process, and ``NuclearNorm`` as the prior. Its
-        ``diagnostics`` say how far it can be trusted.
+        exact posterior of factors, or of Gaussian rows, by Markov chain Monte Carlo, from where
+        the variational one ends: precisions, noise variances, means and covariances of rows, and
+        thresholds are drawn, too, so that intervals hold what they say. It needs all rows in this
+        process, and with ``GaussianRows()`` not too many columns for these. Its ``diagnostics``
+        say how far it can be trusted.
     factors : "auto" or int, default "auto"
         The largest number of factors. "auto" is 24, or the length of the shorter side if that is
         less. An error with ``GaussianRows``, which has no factors. With more than half as many as

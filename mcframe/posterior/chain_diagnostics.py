@@ -3,6 +3,7 @@
 import attrs
 import numpy as np
 from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from mcframe.contracts.arrays import Array
 from mcframe.contracts.rounding import TINY
@@ -48,8 +49,8 @@ def r_hats(draws: Array) -> Array:
     largest = np.ones(draws.shape[2])
     for numbers in (halves, np.abs(halves - np.median(halves, axis=(0, 1)))):
         flat = numbers.reshape(n_chains * m, -1)
-        ranks = np.argsort(np.argsort(flat, axis=0, kind="stable"), axis=0, kind="stable")
-        scores = ndtri((ranks + 0.625) / (n_chains * m + 0.25)).reshape(n_chains, m, -1)
+        ranks = rankdata(flat, axis=0)  # equal numbers share the mean of theirs
+        scores = ndtri((ranks - 0.375) / (n_chains * m + 0.25)).reshape(n_chains, m, -1)
         within = scores.var(axis=1, ddof=1).mean(axis=0)
         between = scores.mean(axis=1).var(axis=0, ddof=1)
         r_hat = np.where(
@@ -76,9 +77,9 @@ class SamplerDiagnostics:
         The least number of independent draws of what is watched whose mean is as exact.
     watched : int
         The numbers that are watched: predictors of cells, drawn at random, variances of noise,
-        and parameters of likelihoods.
+        means and variances of columns of Gaussian rows, and parameters of likelihoods.
     acceptance : tuple of float
-        The shares of moves of rows, and of columns, that are accepted.
+        The shares of moves of rows, and of columns of factors, that are accepted.
     """
 
     n_chains: int

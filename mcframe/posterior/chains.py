@@ -23,8 +23,8 @@ All chains are one table of as many copies of the rows and of the columns, so th
 compiled loop over the entries of all of them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -33,13 +33,6 @@ import scipy.sparse as sp
 
 from mcframe.contracts.arrays import Array, IntArray, Mask
 from mcframe.contracts.errors import BackendError
-from mcframe.contracts.likelihood import (
-    GaussianBound,
-    GaussianNoise,
-    Parametric,
-    TwiceDifferentiable,
-)
-from mcframe.contracts.limits import MOST_STEPS
 from mcframe.contracts.stored_classes import stored
 from mcframe.numerics import factor_loops as loops
 from mcframe.numerics.gaussian_moves import densities_of_rows, draw_rows
@@ -50,19 +43,16 @@ from mcframe.posterior.factors import (
     LEAST_NOISE_SHARE,
     FactorPosterior,
 )
-from mcframe.posterior.observed import NOISE_PRIOR_ENTRIES, Observed
+from mcframe.posterior.observed import NOISE_PRIOR_ENTRIES
+from mcframe.posterior.observed_chains import (
+    LOG_SCALE_WIDTH,
+    ChainState,
+    ObservedChains,
+    sliced,
+)
 
-# The width of the interval in which the logarithm of a scale is searched.
-LOG_SCALE_WIDTH = 2.0
-# The weight of the last sweep in the mean share of moves that are accepted.
-ACCEPTANCE_MEMORY = 0.02
-# The smallest curvature of a proposal, over that of the parabola that bounds the likelihood: far
-# from what was observed a loss is a line, and a Newton step would leave for infinity.
-LEAST_CURVATURE_RATIO = 0.3
-LEAST_CURVATURE = 1e-8
-# How often a move is shorter than a draw, and its lengths: from the tails of a posterior, whose
-# curvature is another one there, long moves are hardly ever accepted.
-SHORT_STEP_SHARE, SHORT_STEPS = 0.4, (0.05, 0.7)
+# Matrices, the one of each row, an order, right sides, precisions and places; see ``draw_rows``.
+GaussianArrays = tuple[Array, IntArray, IntArray, Array, Array, IntArray]
 
 
 @attrs.frozen(eq=False)
@@ -91,7 +81,7 @@ class FactorSide:
 
     def gaussians(
         self, equations: tuple[Array, Array], prior: tuple[Array, Array]
-    ) -> Iterator[tuple[IntArray, IntArray, tuple[Array, Array, Array, IntArray]]]:
+    ) -> Iterator[tuple[IntArray, IntArray, GaussianArrays]]:
         """Members, places of free numbers, and Gaussians of each group, one after the other."""
         matrices, vectors = equations
         precisions, means = prior
@@ -107,7 +97,8 @@ class FactorSide:
             if fixed.size:
                 across = matrix[:, where[np.ix_(places, fixed)]]
                 right -= np.einsum("nab,nb->na", across, self.fixed_values[members][:, fixed])
-            yield members, places, (matrix, right, precision, of_places)
+            order = np.arange(members.size)
+            yield members, places, (matrix, order, order, right, precision, of_places)
 
     def drawn(
         self,
@@ -148,7 +139,7 @@ class FactorSide:
 
 @stored
 @attrs.define(eq=False)
-class ChainPriors:
+class ChainPriors(ChainState):
     """Precisions, means and variances of each of m chains; see ``factor_state.Priors``.
 
     ``factors`` (m x k), ``row_effects`` (m x blocks with these), ``biases`` and ``bias_means`` (m
@@ -194,87 +185,40 @@ class ChainPriors:
             parameters=tuple(map(tiled, parameters)),
         )
 
-    def copy(self) -> "ChainPriors":
-        """A copy of all arrays."""
-        arrays = attrs.asdict(self, recurse=False)
-        parameters = tuple(map(np.array, arrays.pop("parameters")))
-        return ChainPriors(**{k: np.array(a) for k, a in arrays.items()}, parameters=parameters)
 
-    def take(self, chains: IntArray) -> "ChainPriors":
-        """The priors of some chains."""
-        arrays = attrs.asdict(self, recurse=False)
-        parameters = tuple(array[chains] for array in arrays.pop("parameters"))
-        return ChainPriors(**{k: a[chains] for k, a in arrays.items()}, parameters=parameters)
+@stored
+@attrs.define(eq=False)
+class FactorDraws(ChainState):
+    """Rows (m x n_rows x K), columns (m x n_columns x K) and priors of m draws."""
 
-    @classmethod
-    def joined(cls, parts: Sequence["ChainPriors"]) -> "ChainPriors":
-        """The priors of several sets of chains, one after the other."""
-        arrays = [attrs.asdict(part, recurse=False) for part in parts]
-        of_blocks = zip(*(part.pop("parameters") for part in arrays), strict=True)
-        joined = {name: np.concatenate([part[name] for part in arrays]) for name in arrays[0]}
-        return cls(**joined, parameters=tuple(map(np.concatenate, of_blocks)))
-
-
-def sliced(
-    log_density: Callable[[Array], Array], at: Array, rng: np.random.Generator, width: float
-) -> Array:
-    """One step of slice sampling of each of some numbers (Neal, Annals of Statistics 2003).
-
-    From an interval of this width about each, placed at random, which shrinks.
-    """
-    floor = log_density(at) - rng.exponential(size=at.shape)
-    low = at - width * rng.random(at.shape)
-    high = low + width
-    moved = rng.uniform(low, high)
-    for _ in range(MOST_STEPS):
-        outside = ~(log_density(moved) >= floor)
-        if not outside.any():
-            return moved
-        low = np.where(outside & (moved < at), moved, low)
-        high = np.where(outside & (moved >= at), moved, high)
-        moved = np.where(outside, rng.uniform(low, high), moved)
-    return np.where(outside, at, moved)
+    rows: Array
+    columns: Array
+    priors: ChainPriors
 
 
 @attrs.define(eq=False)
-class FactorChains:
-    """The states of m chains, and the steps between them.
+class FactorChains(ObservedChains):
+    """The states of m chains of Gaussian factors, and the steps between them.
 
     Attributes
     ----------
-    observed : Observed
     design : Design
     numbers : [rows (m n_rows x K), columns (m n_columns x K)]
     priors : ChainPriors
     weight : float or None
         The weight of the norm; None where precisions of factors are drawn.
-    rng : numpy.random.Generator
-    learns_priors : bool
-        Whether priors, noise and parameters are drawn too, or stay as they are.
     predictor_noise : list of arrays (m x N) or None
         Of each block whose predictors have noise, that of each entry in standard units.
-    latest : tuple of arrays, or None
-        ``observations`` at the present state, as the last half sweep left them; None where
-        anything else has changed since.
-    targets : list of arrays (N,) or (m x N)
-        The observations of each block: those of ``observed``, or others of each chain.
     """
 
-    observed: Observed
     design: Design
     numbers: list[Array]
     priors: ChainPriors
     weight: float | None
-    rng: np.random.Generator
-    learns_priors: bool = True
     predictor_noise: list[Array | None] = attrs.field(init=False)
-    targets: list[Array] = attrs.field(init=False)
-    latest: tuple[Array, ...] | None = attrs.field(init=False, default=None)
-    n_steps: int = attrs.field(init=False, default=0)
-    acceptance: list[float] = attrs.field(init=False, factory=lambda: [1.0, 1.0])
 
     def __attrs_post_init__(self) -> None:
-        self.targets = [block.y for block in self.observed.blocks]
+        super().__attrs_post_init__()
         self.predictor_noise = [
             np.zeros((self.n_chains, block.y.size)) if block.learned_noise == "block" else None
             for block in self.observed.blocks
@@ -303,12 +247,12 @@ class FactorChains:
         numbers = [g.draws(rng, m).reshape(-1, design.width) for g in gaussians]
         chains = cls(
             observed,
+            rng,
             design,
             numbers,
             ChainPriors.of(posterior, m),
             state.priors.weight,
-            rng,
-            learns_priors,
+            learns_priors=learns_priors,
         )
         if from_prior:
             odd = np.arange(m) % 2 == 1
@@ -334,6 +278,47 @@ class FactorChains:
     def n_chains(self) -> int:
         """m."""
         return len(self.priors.noise)
+
+    @property
+    def size(self) -> int:
+        """The numbers of rows and columns."""
+        return sum(array.size for array in self.numbers)
+
+    @property
+    def z(self) -> Array:
+        """z without predictors' noise and offsets (m x numbers)."""
+        return self.predictors(self.numbers)
+
+    @property
+    def noise(self) -> Array:
+        """The noise variances of columns of Z (m x columns)."""
+        return self.priors.noise
+
+    @property
+    def parameters(self) -> tuple[Array, ...]:
+        """The parameters of the likelihood of each block (m x p)."""
+        return self.priors.parameters
+
+    def predictors_at(self, rows: IntArray, columns: IntArray) -> Array:
+        """z at cells (m x N)."""
+        return np.asarray(np.einsum("cnk,cnk->cn", self.rows[:, rows], self.columns[:, columns]))
+
+    @property
+    def watched_columns(self) -> IntArray:
+        """The columns whose noise is drawn."""
+        return self.observed.columns_with_noise
+
+    def parameters_at(self, columns: IntArray) -> Array:
+        """Logarithms of noise variances, deviations of predictors' noise, and parameters."""
+        blocks = [b for b, noise in enumerate(self.predictor_noise) if noise is not None]
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.priors.noise[:, columns])
+        parts = [logs, self.priors.predictor_deviations[:, blocks], *self.parameters]
+        return np.concatenate(parts, axis=1)
+
+    def snapshot(self) -> FactorDraws:
+        """Rows, columns and priors."""
+        return FactorDraws(self.rows, self.columns, self.priors).copy()
 
     @property
     def rows(self) -> Array:
@@ -384,8 +369,6 @@ class FactorChains:
         places = np.arange(order[0].size, dtype=np.int32)
         return Compressed.of(sp.coo_array((places, order), shape=tuple(shape)).tocsr())
 
-    # ------------------------------------------------------------------------ observations
-
     def prior(self, side: int) -> tuple[Array, Array]:
         """Prior precisions and means of all rows (0) or columns (1) of all chains."""
         observed, design, priors = self.observed, self.design, self.priors
@@ -412,120 +395,25 @@ class FactorChains:
         )
         return np.asarray(np.einsum("nk,nk->n", rows, columns)).reshape(self.n_chains, -1)
 
-    def likelihoods(self, b: int) -> list[tuple[slice, Any]]:
-        """The likelihood of a block: one for all chains, or one each where it has parameters."""
-        block, parametric = self.observed.blocks[b], self.priors.parameters[b]
-        if not parametric.size:
-            return [(slice(0, self.n_chains), block.likelihood)]
-        unfitted: Any = block.unfitted
-        return [
-            (slice(c, c + 1), unfitted.with_parameters(of_chain))
-            for c, of_chain in enumerate(parametric)
-        ]
-
     def shaped(self, b: int, z: Array) -> Array:
         """Predictors of a block with offsets and noise, (m x N), or (m x N x K) of K classes."""
-        block = self.observed.blocks[b]
-        width, m = block.likelihood.width, self.n_chains
-        shaped = z[:, block.part].reshape(m, -1, width) if width > 1 else z[:, block.part]
-        if np.ndim(block.offset):
-            shaped = shaped + np.reshape(block.offset, shaped.shape[1:])
-        noise = self.predictor_noise[b]
+        shaped, noise = super().shaped(b, z), self.predictor_noise[b]
         if noise is not None:
             shaped = shaped + self.priors.predictor_deviations[:, b, None] * noise
         return shaped
 
-    def evaluated(self, b: int, t: Array, derivatives: bool = True) -> tuple[Array, Array, Array]:
-        """Log likelihoods (m x N) of a block at predictors, gradients, and positive curvatures.
-
-        All times the weights of the entries.
-        """
-        block = self.observed.blocks[b]
-        n, weights = block.y.size, np.broadcast_to(block.weights, block.y.shape)
-        y = np.broadcast_to(self.targets[b], t.shape[:2])
-        logs, gradients, curvatures = np.empty(t.shape[:2]), np.empty(t.shape), np.empty(t.shape)
-        for chains, likelihood in self.likelihoods(b):
-            part = t[chains]
-            flat = part.reshape(-1, *t.shape[2:])
-            targets = y[chains].ravel()
-            with np.errstate(over="ignore", invalid="ignore"):
-                if not derivatives:
-                    logs[chains] = -weights * likelihood.value(flat, targets).reshape(-1, n)
-                    continue
-                value, gradient = likelihood.value_and_gradient(flat, targets)
-                curvature = proposal_curvature(likelihood, flat, targets)
-            logs[chains] = -weights * value.reshape(-1, n)
-            shaped = weights[:, None] if t.ndim > 2 else weights
-            gradients[chains] = shaped * gradient.reshape(part.shape)
-            curvatures[chains] = shaped * curvature.reshape(part.shape)
-        return np.where(np.isnan(logs), -np.inf, logs), gradients, curvatures
-
-    def gaussian_block(self, b: int) -> tuple[Array, Array]:
-        """Values (N,) or (m x N), and precisions (m x N) of the entries of a Gaussian block."""
-        block, y = self.observed.blocks[b], self.targets[b]
-        likelihood: Any = block.likelihood
-        weights = np.broadcast_to(block.weights, block.y.shape)
-        if block.learned_noise == "column":
-            columns = block.columns.start + block.entry_columns
-            return y, weights / self.priors.noise[:, columns]
-        precisions = weights / likelihood.variance
-        return y - block.offset, np.broadcast_to(precisions, (self.n_chains, block.y.size))
-
-    def observations(
-        self, z: Array, centred: list[Array | None] | None = None
-    ) -> tuple[Array, Array, Array]:
-        """A Gaussian observation of each number, (m x numbers): values, precisions, and logs.
-
-        The logs are log likelihoods of entries, at the first number of each. ``centred`` has
-        predictors with noise, which are then what is observed of their blocks.
-        """
-        values, precisions = np.empty_like(z), np.empty_like(z)
-        logs = np.zeros_like(z)
-        for b, block in enumerate(self.observed.blocks):
-            part, width = block.part, block.likelihood.width
-            noisy = None if centred is None else centred[b]
-            if noisy is not None or isinstance(block.likelihood, GaussianNoise):
-                if noisy is None:
-                    values[:, part], precisions[:, part] = self.gaussian_block(b)
-                else:
-                    deviations = self.priors.predictor_deviations[:, b, None]
-                    values[:, part], precisions[:, part] = noisy, 1.0 / np.square(deviations)
-                squares = np.square(values[:, part] - z[:, part])
-                logs[:, part] = -0.5 * precisions[:, part] * squares
-                continue
-            t = self.shaped(b, z)
-            of_entries, gradients, curvatures = self.evaluated(b, t)
-            curvatures = np.where(curvatures > 0.0, curvatures, 1.0)  # of weight 0
-            steps = np.where(np.isfinite(gradients / curvatures), gradients / curvatures, 0.0)
-            flat = z[:, part]
-            values[:, part] = flat - steps.reshape(flat.shape)
-            finite = np.where(np.isfinite(curvatures), curvatures, 1.0)
-            precisions[:, part] = finite.reshape(flat.shape)
-            logs[:, part.start : part.stop : width] = of_entries
-        return values, precisions, logs
-
-    # ------------------------------------------------------------------------------- steps
-
-    def needs_acceptance(self, centred: list[Array | None] | None) -> bool:
-        """False where all observations are Gaussian, so that every draw is an exact one."""
-        return any(
-            not isinstance(block.likelihood, GaussianNoise)
-            and (centred is None or centred[b] is None)
-            for b, block in enumerate(self.observed.blocks)
-            if block.y.size
-        )
-
-    def half_sweep(self, side: int, centred: list[Array | None] | None = None) -> None:
+    def half_sweep(
+        self, side: int, centred: Sequence[tuple[Array, Array] | None] | None = None
+    ) -> None:
         """Draw rows (0) or columns (1) given the others."""
         moving, others = self.sides[side], self.numbers[1 - side]
         prior, now = self.prior(side), self.numbers[side]
         before = self.latest
         if before is None or centred is not None:
-            before = self.observations(self.predictors(self.numbers), centred)
+            before = self.observations(self.z, centred)
         equations = moving.equations(others, before[0].ravel(), before[1].ravel())
-        exact, step = not self.needs_acceptance(centred), 1.0
-        if not exact and self.rng.random() < SHORT_STEP_SHARE:
-            step = self.rng.uniform(*SHORT_STEPS)
+        exact = not self.needs_acceptance(centred)
+        step = self.drawn_step(exact)
         drawn, log_forward = moving.drawn(equations, prior, now, step, self.rng)
         self.latest = None
         if exact:
@@ -550,8 +438,7 @@ class FactorChains:
             of_number = accepted[moving.units[self.positions[side]]].reshape(self.n_chains, -1)
             pairs = zip(after, before, strict=True)
             self.latest = tuple(np.where(of_number, new, old) for new, old in pairs)
-        moved = float(np.mean(accepted[moving.units]))
-        self.acceptance[side] += ACCEPTANCE_MEMORY * (moved - self.acceptance[side])
+        self.count_accepted(side, float(np.mean(accepted[moving.units])))
 
     def draw_factors(self, sides: Sequence[int]) -> None:
         """Draw rows (0) and columns (1), and the noise of predictors, given the priors."""
@@ -676,7 +563,7 @@ class FactorChains:
         if not learned.size:
             return
         self.latest = None
-        z, half = self.predictors(self.numbers), 0.5 * NOISE_PRIOR_ENTRIES
+        z, half = self.z, 0.5 * NOISE_PRIOR_ENTRIES
         squares = np.zeros_like(priors.noise)
         for block, y in zip(observed.blocks, self.targets, strict=True):
             if block.learned_noise == "column":
@@ -690,38 +577,10 @@ class FactorChains:
         rate = half * np.sum(1.0 / priors.noise[:, learned], axis=1) + 1.0 / np.mean(mean_squares)
         priors.noise_centres = self.rng.gamma(half * learned.size + 1.0, size=rate.shape) / rate
 
-    def draw_parameters(self) -> None:
-        """Draw the parameters of likelihoods, one of each in turn."""
-        z = self.predictors(self.numbers)
-        for b, parameters in enumerate(self.priors.parameters):
-            if not parameters.size:
-                continue
-            self.latest = None
-            t, place = self.shaped(b, z), self.n_steps % parameters.shape[1]
-            log_density = partial(self.log_density_of_parameter, b, t, place)
-            at = np.array(parameters[:, place])
-            parameters[:, place] = sliced(log_density, at, self.rng, LOG_SCALE_WIDTH)
-
-    def log_density_of_parameter(self, b: int, t: Array, place: int, at: Array) -> Array:
-        """Log densities (m,) where one parameter of a block is this in each chain, at z = t."""
-        parameters, unfitted = self.priors.parameters[b], self.observed.blocks[b].unfitted
-        assert isinstance(unfitted, Parametric)
-        before = np.array(parameters[:, place])
-        parameters[:, place] = at
-        logs = np.array([unfitted.log_prior(of_chain) for of_chain in parameters])
-        valid = np.isfinite(logs)
-        parameters[~valid, place] = before[~valid]
-        if valid.any():
-            logs += np.sum(self.evaluated(b, t, derivatives=False)[0], axis=1)
-        parameters[:, place] = before
-        return logs
-
-    # ------------------------------------------------------------------ noise of predictors
-
     def draw_predictor_noise(self) -> None:
         """Draw the noise of predictors in standard units, and its deviation given that."""
         self.latest = None
-        z = self.predictors(self.numbers)
+        z = self.z
         for b, noise in enumerate(self.predictor_noise):
             if noise is None:
                 continue
@@ -760,27 +619,30 @@ class FactorChains:
             logs = sliced(log_density, logs, self.rng, LOG_SCALE_WIDTH)
             self.priors.predictor_deviations[:, b] = np.exp(logs)
 
-    def centred_predictors(self) -> list[Array | None]:
-        """The predictors with their noise, less offsets, of blocks that have such noise."""
-        z = self.predictors(self.numbers)
+    def centred_predictors(self) -> list[tuple[Array, Array] | None]:
+        """The predictors with their noise, less offsets, of blocks that have such noise.
+
+        With the precisions (m x 1) of that noise: they are Gaussian observations of the others.
+        """
+        z, deviations = self.z, self.priors.predictor_deviations[:, :, None]
         return [
             None
             if noise is None
-            else z[:, block.part] + self.priors.predictor_deviations[:, b, None] * noise
+            else (z[:, block.part] + deviations[:, b] * noise, 1.0 / np.square(deviations[:, b]))
             for b, (block, noise) in enumerate(
                 zip(self.observed.blocks, self.predictor_noise, strict=True)
             )
         ]
 
-    def draw_centred_deviations(self, centred: list[Array | None]) -> None:
+    def draw_centred_deviations(self, centred: list[tuple[Array, Array] | None]) -> None:
         """Draw deviations of the noise of predictors given these, and the noise that is left."""
         self.latest = None
-        z = self.predictors(self.numbers)
+        z = self.z
         for b, noisy in enumerate(centred):
             if noisy is None:
                 continue
             block = self.observed.blocks[b]
-            noise = noisy - z[:, block.part]
+            noise = noisy[0] - z[:, block.part]
             if self.learns_priors:
                 squares, count = np.sum(np.square(noise), axis=1), noise.shape[1]
 
@@ -801,22 +663,3 @@ def log_half_normal(logs: Array) -> Array:
     """The log density of the logarithm of a half-normal number of scale 1, less a constant."""
     with np.errstate(over="ignore"):
         return np.asarray(logs - 0.5 * np.exp(2.0 * logs))
-
-
-def proposal_curvature(likelihood: Any, z: Array, y: Array) -> Array:
-    """The curvature of a proposal's log density at z: near that of the loss, and above 0.
-
-    Where that is small, as far from what was observed, it is a share of the curvature of the
-    parabola that bounds the loss, or else of the loss where it fits the observation.
-    """
-    zeros = np.zeros_like(z)
-    if not isinstance(likelihood, TwiceDifferentiable):
-        return np.maximum(likelihood.gaussian_bound(z, zeros, y)[1], LEAST_CURVATURE)
-    twice: Any = likelihood
-    reference = (
-        likelihood.gaussian_bound(z, zeros, y)[1]
-        if isinstance(likelihood, GaussianBound)
-        else twice.second_derivative(twice.start(y), y)
-    )
-    least = np.maximum(LEAST_CURVATURE_RATIO * reference, LEAST_CURVATURE)
-    return np.asarray(np.maximum(twice.second_derivative(z, y), least))

@@ -14,8 +14,8 @@ from mcframe.posterior.observed import Observed
 class Engine(Protocol):
     """The distributions of all numbers of z after a sweep.
 
-    ``FactorPosterior``, ``JointPosterior`` and ``SampledFactors`` are such. They print what was
-    estimated, and how many there are of it.
+    ``FactorPosterior``, ``JointPosterior``, ``SampledFactors`` and ``SampledRows`` are such. They
+    print what was estimated, and how many there are of it.
     """
 
     @property

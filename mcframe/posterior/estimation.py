@@ -26,9 +26,12 @@ from mcframe.posterior.factor_state import SINGULAR_MESSAGE, initial_state
 from mcframe.posterior.factors import SWEEPS_OF_FIXED_NOISE, FactorPosterior, factor_sweeps
 from mcframe.posterior.joint import joint_sweeps
 from mcframe.posterior.observed import Observed, Summary
+from mcframe.posterior.row_chains import WIDE_MESSAGE
 from mcframe.posterior.row_pass import PosteriorRows, SweptRows
-from mcframe.posterior.sampling import SAMPLER_SWEEPS, SAMPLER_TOL, sample_factors
+from mcframe.posterior.sampled_engines import sampled
+from mcframe.posterior.sampling import SAMPLER_SWEEPS, SAMPLER_TOL
 from mcframe.posterior.variational_em import check_rise
+from mcframe.posterior.wide_rows import is_wide
 from mcframe.runtime.machine import OutOfTime, blas_alone, stop_at, thread_limit
 from mcframe.runtime.progress import current, stage
 
@@ -113,13 +116,13 @@ class CoordinateAscent:
 
     def sample(self, seed: int, budget: Budget) -> None:
         """Draw from the exact posterior, from where the sweeps ended."""
-        assert isinstance(self.engine, FactorPosterior)
+        assert self.engine is not None
         assert self.ending is not None
         seconds = self.began + budget.max_seconds - time.perf_counter()
         if self.ending.status not in (Status.INTERRUPTED, Status.TIME_LIMIT):
             try:
                 budget = attrs.evolve(budget, max_seconds=seconds)
-                self.engine, self.ending = sample_factors(self.engine, seed, budget)
+                self.engine, self.ending = sampled(self.engine, seed, budget)
                 return
             except OutOfTime:
                 self.ending = Ending(
@@ -280,13 +283,13 @@ def estimate(
                 " save the answer by posterior.save(path)"
             )
         observed = Observed.of(problem)
-        if samples:
-            raise BackendError(
-                f'method="sampler" draws from posteriors of factors, and {prior.word}() has none;'
-                " drop method=, or declare NuclearNorm()"
-            )
+        n_rows = int(np.count_nonzero(np.diff(observed.by_rows.starts)))
+        if samples and prior.gaussian is None and is_wide(n_rows, observed.shape[1]):
+            raise BackendError(WIDE_MESSAGE)
         budget = ascent.budget
         ascent.run(observed, joint_sweeps(observed, prior, budget.tol, budget.max_iter, seed))
+        if samples:
+            ascent.sample(seed, sampler_budget)
         return ascent
 
 

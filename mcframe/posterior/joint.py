@@ -12,6 +12,7 @@ from mcframe.contracts.term import PriorOfRows
 from mcframe.posterior.engine import SingleDistribution
 from mcframe.posterior.observed import LOG_TWO_PI, Observed, PseudoObservations
 from mcframe.posterior.rows import NOISE_SHARE, RowsPosterior, fit_rows, rows_of_gaussian
+from mcframe.posterior.rows_parameters import RowsParameters
 from mcframe.posterior.variational_em import extrapolated_em
 
 
@@ -30,6 +31,16 @@ class JointPosterior(SingleDistribution):
     noise: Array
     converged: bool | None = None
     rounding: float = 0.0
+
+    @property
+    def with_inflation(self) -> "JointPosterior":
+        """The posterior with variances that count missing numbers as such."""
+        rows = self.rows
+        if not isinstance(rows.parameters, RowsParameters):
+            return self
+        precisions = rows.table.precisions[np.any(rows.table.precisions > 0.0, axis=1)]
+        inflation = rows.parameters.variance_inflation(precisions)
+        return attrs.evolve(self, rows=attrs.evolve(rows, variance_inflation=inflation))
 
     @property
     def n_factors(self) -> int:
@@ -134,7 +145,8 @@ def joint_sweeps(
         rows = rows_of_gaussian(dense.values, dense.precisions, *gaussian)
     if not observed.needs_bounds:
         converged = len(rows.history) <= max_steps
-        yield JointPosterior(observed, rows, rows.evidence + dense.constant, noise, converged)
+        evidence = rows.evidence + dense.constant
+        yield JointPosterior(observed, rows, evidence, noise, converged).with_inflation
         return
 
     def step(before: JointPosterior) -> JointPosterior:
@@ -148,7 +160,7 @@ def joint_sweeps(
 
     begin = JointPosterior(observed, rows, -np.inf, noise)
     for _, after in extrapolated_em(begin, step, lambda _, after: after):
-        yield after
+        yield after.with_inflation
 
 
 def column_variances(observed: Observed) -> Array:

@@ -16,7 +16,7 @@ from mcframe.posterior.factor_state import Gaussians
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.joint import JointPosterior
 from mcframe.posterior.rows import RowsPosterior
-from mcframe.posterior.sampling import SampledFactors
+from mcframe.posterior.sampled_engines import SampledDistribution
 
 # Axes whose singular values are at most this share of the largest are those of removed factors.
 NEGLIGIBLE_AXIS = 1e-6
@@ -55,7 +55,7 @@ AxisMoments = tuple[Array, Array, Array, Array]
 
 def factors_of(engine: Engine, problem: Problem, tables: Mapping[str, Table]) -> Factors:
     """The factors of a posterior, as ``Posterior.factors`` says."""
-    if isinstance(engine, SampledFactors):
+    if isinstance(engine, SampledDistribution):
         raise ModelError(
             "factors of draws turn from one draw to the next, so that they have no means; take the"
             ' posterior of method="variational"'

@@ -23,10 +23,12 @@ from mcframe.posterior.estimation import number_of_factors
 from mcframe.posterior.factor_state import Design, initial_state
 from mcframe.posterior.factors import FactorPosterior
 from mcframe.posterior.observed import NOISE_PRIOR_ENTRIES, Observed, ObservedBlock
+from mcframe.posterior.observed_chains import ObservedChains
 from mcframe.posterior.predictive import as_distribution
 from mcframe.posterior.row_pass import PosteriorRows
-from mcframe.posterior.rows import MEAN_PRIOR_ROWS, NOISE_SHARE
-from mcframe.posterior.sampling import SampledFactors
+from mcframe.posterior.rows import NOISE_SHARE
+from mcframe.posterior.rows_parameters import MEAN_PRIOR_ROWS
+from mcframe.posterior.sampled_engines import SampledFactors
 
 
 @attrs.frozen(eq=False)
@@ -136,10 +138,10 @@ def draw_noise_of_predictors(chains: FactorChains) -> None:
             chains.predictor_noise[b] = chains.rng.standard_normal(noise.shape)
 
 
-def draw_targets(chains: FactorChains) -> None:
+def draw_targets(chains: ObservedChains) -> None:
     """Draw observations of all entries of each chain given its z."""
     chains.latest = None
-    z = chains.predictors(chains.numbers)
+    z = chains.z
     for b, block in enumerate(chains.observed.blocks):
         if isinstance(block.likelihood, GaussianNoise):
             _, precisions = chains.gaussian_block(b)

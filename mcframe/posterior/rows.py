@@ -14,223 +14,37 @@ from typing import Any, TypeVar
 
 import attrs
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import logsumexp, ndtri, stdtrit
 
 from mcframe.contracts.arrays import Array, IntArray
 from mcframe.contracts.limits import BATCH_NUMBERS
-from mcframe.contracts.rounding import TINY
 from mcframe.contracts.stored_classes import stored
 from mcframe.model.forms import table_of_numbers
 from mcframe.model.held_out import Held, HeldOut
 from mcframe.model.transforms import grouped
-from mcframe.numerics.inverse_wishart import digammas, divergence, log_gammas
 from mcframe.numerics.low_rank_rows import LowRankRows
 from mcframe.numerics.row_mixtures import (
     Conditionals,
     Expectation,
     IncompleteRows,
     RowMixture,
-    expectation,
     moments_of,
-    root_of,
+)
+from mcframe.posterior.row_draws import augmented, rows_given
+from mcframe.posterior.rows_parameters import (
+    MEAN_PRIOR_ROWS,
+    PRIOR_ROWS_GRID,
+    RowsParameters,
+    RowsPrior,
 )
 from mcframe.posterior.variational_em import EMParameters, variational_em
 from mcframe.posterior.wide_rows import WideParameters, WidePrior, is_wide
 from mcframe.runtime.machine import limits_blas
 from mcframe.runtime.progress import stage
 
-# The numbers of rows that the prior covariance of one Gaussian may count as.
-PRIOR_ROWS_GRID = np.geomspace(0.1, 3000.0, 60)
 # The noise variance of a Gaussian block that does not declare it, over the variance of the
 # column's values. It is fixed, since an estimated covariance and noise cannot be identified both.
 NOISE_SHARE = 0.001
-# How many rows the prior mean of a component counts as.
-MEAN_PRIOR_ROWS = 0.1
-
-
-@stored
-@attrs.frozen(eq=False)
-class RowsPrior:
-    """``S_c ~ inverse Wishart`` of mean ``covariance``, and ``mean_c ~ N(mean, S_c / mean_rows)``.
-
-    Attributes
-    ----------
-    mean : array (d,)
-    covariance : array (d x d)
-    rows : float
-        How many rows the covariance counts as: ``rows + d + 1`` degrees of freedom.
-    learned : bool
-        Whether ``rows`` is chosen among ``PRIOR_ROWS_GRID`` by the evidence lower bound.
-    mean_rows : float
-        How many rows the mean of a component counts as.
-    """
-
-    mean: Array
-    covariance: Array
-    rows: float
-    learned: bool
-    mean_rows: float = MEAN_PRIOR_ROWS
-
-    @property
-    def degrees(self) -> float:
-        """The degrees of freedom of the inverse Wishart distribution."""
-        return self.rows + self.mean.size + 1.0
-
-    @property
-    def without_rows(self) -> "RowsParameters":
-        """The distribution of the parameters of one component without any rows."""
-        square = np.zeros_like(self.covariance[None])
-        no_moments = Expectation(np.zeros(0), np.zeros((0, 1)), np.zeros(1), square[:, 0], square)
-        fixed = attrs.evolve(self, learned=False)
-        return attrs.evolve(fixed.m_step(no_moments, self.mean[None]), prior=self)
-
-    def m_step(self, moments: Expectation, means: Array) -> "RowsParameters":
-        """The distribution of the parameters that maximises the evidence lower bound.
-
-        ``moments`` are the expectations under components with these ``means`` (C x d).
-        """
-        weights = moments.weights
-        counts = self.mean_rows + weights
-        shifts = moments.shifts / np.maximum(weights, TINY)[:, None]
-        from_prior = means + shifts - self.mean
-        scatters = moments.scatters - weights[:, None, None] * outer(shifts)
-        scatters += (self.mean_rows * weights / counts)[:, None, None] * outer(from_prior)
-        scatters = 0.5 * (scatters + scatters.transpose(0, 2, 1))
-        prior = self.with_best_rows(weights, scatters) if self.learned else self
-        total = float(np.sum(weights))
-        return RowsParameters(
-            prior,
-            weights / total if total > 0.0 else np.full(weights.size, 1.0 / weights.size),
-            self.mean + (weights / counts)[:, None] * from_prior,
-            counts,
-            prior.rows * prior.covariance + scatters,
-            prior.degrees + weights,
-        )
-
-    def with_best_rows(self, weights: Array, scatters: Array) -> "RowsPrior":
-        """The prior whose ``rows`` maximise the evidence of given scatters about the means."""
-        d, root = self.mean.size, root_of(self.covariance)
-        rows = np.append(PRIOR_ROWS_GRID, self.rows)
-        degrees = rows + d + 1.0
-        total = np.zeros(rows.size)
-        for weight, scatter in zip(weights, scatters, strict=True):
-            half = solve_triangular(root, scatter, lower=True)
-            relative = np.linalg.eigvalsh(solve_triangular(root, half.T, lower=True))
-            logs = np.sum(np.log(rows[:, None] + np.maximum(relative, 0.0)), axis=1)
-            total += log_gammas(0.5 * (degrees + weight), d) - log_gammas(0.5 * degrees, d)
-            total += 0.5 * (degrees * d * np.log(rows) - (degrees + weight) * logs)
-        return attrs.evolve(self, rows=float(rows[np.argmax(total)]))
-
-
-@stored
-@attrs.frozen(eq=False)
-class RowsParameters(EMParameters[Expectation]):
-    """The distribution of shares, means and covariances of the components given the data.
-
-    ``S_c ~ inverse Wishart(scatters[c], degrees[c])``, ``mean_c ~ N(means[c], S_c / counts[c])``.
-
-    Attributes
-    ----------
-    prior : RowsPrior
-    shares : array (C,)
-    means : array (C x d)
-    counts : array (C,)
-    scatters : array (C x d x d)
-    degrees : array (C,)
-    """
-
-    prior: RowsPrior
-    shares: Array
-    means: Array
-    counts: Array
-    scatters: Array
-    degrees: Array
-
-    @property
-    def expected(self) -> RowMixture:
-        """The components under which the posterior of z maximises the evidence lower bound.
-
-        Their covariances are (E S^-1)^-1, and their shares are lowered by the uncertainty of the
-        parameters, so that they sum to less than 1.
-        """
-        d = self.prior.mean.size
-        logs = digammas(self.degrees, d) + d * np.log(2.0 / self.degrees) - d / self.counts
-        covariances = self.scatters / self.degrees[:, None, None]
-        return RowMixture(self.log_shares + 0.5 * logs, self.means, covariances)
-
-    @property
-    def predictive(self) -> RowMixture:
-        """The moments of a new row in each component."""
-        d = self.prior.mean.size
-        factors = (1.0 + 1.0 / self.counts) / (self.degrees - d - 1.0)
-        return RowMixture(self.log_shares, self.means, factors[:, None, None] * self.scatters)
-
-    @property
-    def log_shares(self) -> Array:
-        """The logarithms of the shares (C,)."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.shares)
-
-    def expectation(self, table: IncompleteRows) -> Expectation:
-        """The expectations over rows of which the next step follows."""
-        return expectation(table, self.expected)
-
-    def m_step(self, moments: Expectation) -> "RowsParameters":
-        """The parameters after a step."""
-        return self.prior.m_step(moments, self.means)
-
-    def moments(self, table: IncompleteRows) -> tuple[Array, Array]:
-        """Mean and variance of z (n x d) on which the evidence lower bound rests."""
-        cells = self.expected.conditionals(table)
-        return moments_of(cells.responsibilities.T[:, :, None], cells.means, cells.variances)
-
-    def extrapolated(self, after: "RowsParameters", length: float) -> "RowsParameters":
-        """``self + length (after - self)``, or ``after`` if those are no parameters."""
-        if length == 1.0:
-            return after
-        names = "shares", "means", "counts", "scatters", "degrees"
-        pairs = {name: (getattr(self, name), getattr(after, name)) for name in names}
-        candidate = attrs.evolve(after, **{k: a + length * (b - a) for k, (a, b) in pairs.items()})
-        numbers = candidate.shares, candidate.counts, candidate.degrees - candidate.prior.degrees
-        if min(values.min() for values in numbers) < 0.0:
-            return after
-        try:
-            np.linalg.cholesky(candidate.scatters)
-        except np.linalg.LinAlgError:
-            return after
-        return candidate
-
-    def divergence(self) -> float:
-        """The Kullback-Leibler divergence from the prior."""
-        prior, d, total = self.prior, self.prior.mean.size, 0.0
-        root = root_of(prior.covariance)
-        log_prior = log_determinant(root) + d * np.log(prior.rows)
-        for c, degrees in enumerate(self.degrees):
-            factor = root_of(self.scatters[c])
-            trace = np.sum(np.square(solve_triangular(factor, root, lower=True)))
-            deviations = solve_triangular(factor, self.means[c] - prior.mean, lower=True)
-            total += divergence(
-                d,
-                (float(degrees), prior.degrees),
-                (float(self.counts[c]), prior.mean_rows),
-                log_determinant(factor) - log_prior,
-                prior.rows * float(trace),
-                float(deviations @ deviations),
-            )
-        return total
-
-
-def log_determinant(root: Array) -> float:
-    """The logarithm of the determinant of a matrix with this Cholesky factor."""
-    return 2.0 * float(np.sum(np.log(np.diag(root))))
-
-
-def outer(vectors: Array) -> Array:
-    """v v' of each vector."""
-    return vectors[:, :, None] * vectors[:, None, :]
-
-
 # The numbers of components that are tried after one, in this order, until two in a row are worse,
 # and the share of the observed numbers by which they are compared. The evidence lower bound would
 # need no held-out numbers, but where one component predicts these best it preferred two or more in
@@ -276,7 +90,11 @@ class RowsPosterior:
     variance_exponents, variance_inflation : array (d,) or None
         A conditional variance T of z in column j is replaced by ``variance_inflation[j] *
         T ** variance_exponents[j]``, in units in which the column has the variance 1; means stay.
-        See ``variance_exponents_of`` and ``student_variance_inflation``. None for 1.
+        See ``variance_exponents_of``, ``student_variance_inflation`` and
+        ``RowsParameters.variance_inflation``. None for 1.
+    estimated_from : IncompleteRows or None
+        The rows from which parameters were estimated, where these are others than those of
+        ``table``.
     """
 
     components: RowMixture | LowRankRows
@@ -287,6 +105,7 @@ class RowsPosterior:
     parameters: EMParameters[Any] | None = None
     variance_exponents: Array | None = None
     variance_inflation: Array | None = None
+    estimated_from: IncompleteRows | None = None
 
     @property
     def shares(self) -> Array:
@@ -348,32 +167,48 @@ class RowsPosterior:
     def draws(self, rows: IntArray, rng: np.random.Generator, m: int) -> Array:
         """Return m joint draws of whole rows of z (m x len(rows) x d).
 
-        A draw of z and x from the component moves to the observed x by the difference of the
-        conditional means, which are linear in x (Journel and Huijbregts, Mining Geostatistics,
+        Where parameters are estimated, each draw has means and covariances of its own: those of
+        the variational distribution after steps of data augmentation, which make up for what
+        missing numbers add to their uncertainty. So statistics of many rows spread as they
+        should. Parameters of wide tables stay as they were estimated.
+
+        Otherwise a draw of z and x from the component moves to the observed x by the difference of
+        the conditional means, which are linear in x (Journel and Huijbregts, Mining Geostatistics,
         1978). Given the components, rows are independent.
         """
         table, mixture = self.table.take(np.asarray(rows, dtype=np.intp)), self.components
-        n, d = table.values.shape
-        cells = mixture.conditionals(table)
-        ends = np.cumsum(cells.responsibilities, axis=1)
-        ends[:, -1] = 1.0
-        component = np.argmax(rng.random((m, n))[:, :, None] < ends, axis=2)
-        drawn = np.empty((m, n, d))
-        noise_deviations = np.sqrt(table.noise)
-        for c in range(len(mixture.means)):
-            draw, row = np.nonzero(component == c)
-            if not row.size:
-                continue
-            z = mixture.draws(c, row.size, rng)
-            x = z + noise_deviations[row] * rng.standard_normal((row.size, d))
-            drawn_table = IncompleteRows.of(x, table.precisions[row], table.variances)
-            means = mixture.centred(c).conditionals(drawn_table).means[0]
-            drawn[draw, row] = cells.means[c, row] + z - means
-        if self.variance_exponents is None and self.variance_inflation is None:
+        if isinstance(self.parameters, RowsParameters):
+            drawn, inflation = self.draws_of_parameters(self.parameters, table, rng, m), None
+        else:
+            drawn, inflation = draws_given(mixture, table, rng, m), self.variance_inflation
+        if self.variance_exponents is None and inflation is None:
             return drawn
+        cells = mixture.conditionals(table)
         weights = cells.responsibilities.T[:, :, None]
         mean, variance = moments_of(weights, cells.means, cells.variances)
-        return mean + self.scales(variance) * (drawn - mean)
+        scales = attrs.evolve(self, variance_inflation=inflation).scales(variance)
+        return mean + scales * (drawn - mean)
+
+    def draws_of_parameters(
+        self,
+        parameters: RowsParameters,
+        table: IncompleteRows,
+        rng: np.random.Generator,
+        m: int,
+    ) -> Array:
+        """Draws of the rows of a table, each given its own draw of means and covariances."""
+        source = self.table if self.estimated_from is None else self.estimated_from
+        observed = np.any(source.precisions > 0.0, axis=1)
+        values, precisions = source.values[observed], source.precisions[observed]
+        missing = float(np.max(parameters.missing_shares(precisions), initial=0.0))
+        size = max(BATCH_NUMBERS // max(source.values.size, table.values.size, 1), 1)
+        drawn = np.empty((m, *table.values.shape))
+        for first in range(0, m, size):
+            batch = slice(first, min(first + size, m))
+            count = batch.stop - first
+            components = augmented(parameters, (values, precisions), count, missing, rng)
+            drawn[batch], _ = rows_given(components, table, rng)
+        return drawn
 
     def condition(self, values: Array, precisions: Array) -> "RowsPosterior":
         """Return the posterior of other rows under the same parameters.
@@ -387,7 +222,10 @@ class RowsPosterior:
         """
         table = IncompleteRows.of(values, precisions, self.table.variances)
         _, responsibilities = self.components.evidence(table)
-        return attrs.evolve(self, table=table, responsibilities=responsibilities)
+        source = self.table if self.estimated_from is None else self.estimated_from
+        return attrs.evolve(
+            self, table=table, responsibilities=responsibilities, estimated_from=source
+        )
 
     def step(self, values: Array, precisions: Array) -> "RowsPosterior":
         """Return the posterior after one step with other values or precisions of the same rows.
@@ -479,6 +317,29 @@ def variance_exponents_of(squares: Array, variances: Array) -> Array:
     exponents = posterior_mode(float(posterior_mode(1.0, None)[0]), 0)
     deviation = 1.0 / np.sqrt(EXPONENT_PRIOR_PRECISION + 0.5 * np.sum(logs**2))
     return np.where(observed.any(axis=0), np.maximum(exponents - deviation, LEAST_EXPONENT), 1.0)
+
+
+def draws_given(
+    mixture: RowMixture | LowRankRows, table: IncompleteRows, rng: np.random.Generator, m: int
+) -> Array:
+    """m draws of z of all rows of a table (m x n x d) given the distribution of a row."""
+    n, d = table.values.shape
+    cells = mixture.conditionals(table)
+    ends = np.cumsum(cells.responsibilities, axis=1)
+    ends[:, -1] = 1.0
+    component = np.argmax(rng.random((m, n))[:, :, None] < ends, axis=2)
+    drawn = np.empty((m, n, d))
+    noise_deviations = np.sqrt(table.noise)
+    for c in range(len(mixture.means)):
+        draw, row = np.nonzero(component == c)
+        if not row.size:
+            continue
+        z = mixture.draws(c, row.size, rng)
+        x = z + noise_deviations[row] * rng.standard_normal((row.size, d))
+        drawn_table = IncompleteRows.of(x, table.precisions[row], table.variances)
+        means = mixture.centred(c).conditionals(drawn_table).means[0]
+        drawn[draw, row] = cells.means[c, row] + z - means
+    return drawn
 
 
 def posterior_given(
