@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from mcframe import __version__
 from mcframe.commands.demo import add_demo
 from mcframe.commands.parsing import LAYOUT, Parser, run_command
+from mcframe.commands.ratings import add_ratings
 from mcframe.commands.verbs import add_verbs
 
 ABOUT = """\
@@ -23,6 +24,7 @@ def parser() -> Parser:
     top.add_argument("--version", action="version", version=f"mcframe {__version__}")
     commands = top.add_subparsers(dest="command", metavar="command", title="commands")
     add_verbs(commands)
+    add_ratings(commands)
     add_demo(commands)
     return top
 

@@ -6,6 +6,7 @@ import os
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -31,6 +32,10 @@ COMMANDS = {
     "fit": ["fit", "{table}", "--out", "fit.npz", "--max-seconds", "2"],
     "verify": ["verify", "{table}", "--rows", "6", "--max-seconds", "2"],
     "explain": ["explain", "{table}"],
+    "ratings": [
+        *("ratings", "{table}", "--columns", "town,kinds,numbers", "--duplicates", "mean"),
+        *("--top", "2", "--out", "done.csv"),
+    ],
     "predict": ["predict", "saved.npz", "--out", "done.csv"],
 }
 # What is predicted by, and the options of ``predict``.
@@ -116,6 +121,8 @@ def command_lines(draw):
             check_cells(frame, dialect)
         if code == 0 and name == "predict":
             check_ends("--intervals" in given, "--column" in given)
+        elif code != 2 and name == "ratings":
+            check_ratings(frame, "--intervals" in given)
         elif code != 2 and "saved.npz" in given:
             assert main(["predict", "saved.npz", "--out", "again.csv"]) in (0, 1)
             whole = "--intervals" in given
@@ -139,6 +146,16 @@ def check_ends(has_intervals, is_one_column):
     for name in set(lower.select_dtypes("number")) & set(upper.select_dtypes("number")):
         assert not (lower[name] > upper[name]).any(), name
     assert len(lower) == len(done) == len(upper)
+
+
+def check_ratings(frame, has_intervals):
+    """At most two finite predictions for each label of a row, within their intervals."""
+    done = pd.read_csv("done.csv", dtype={"town": str}, keep_default_na=False)
+    assert done["town"].value_counts().max() <= 2
+    assert set(done["town"]) <= set(frame["town"].dropna().astype(str))
+    assert np.isfinite(done["predicted"]).all()
+    if has_intervals:
+        assert (done["lower"] <= done["upper"]).all()
 
 
 def check_cells(frame, dialect):

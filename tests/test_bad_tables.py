@@ -94,7 +94,11 @@ def test_new_values_of_another_type_are_refused(completed, kind, verb):
     read = getattr(completed if verb == "complete_rows" else completed.declared, verb)
     with pytest.raises(mc.DataError) as caught:
         read(table().assign(length=pd.Series(values)))
-    assert str(caught.value) == f"column 'length' was declared 'number', but {why}"
+    remedy = ". Convert them to what the table has there, or mark them as missing"
+    assert str(caught.value) == (
+        f"column 'length' is taken for: number, but in the new rows {why}"
+        f"{remedy * why.startswith('its values')}"
+    )
 
 
 def test_columns_that_say_nothing_keep_their_holes_with_one_warning():

@@ -1,5 +1,6 @@
 """The commands at a terminal, as users give them: files in, files out, mistakes in one line."""
 
+import contextlib
 import csv
 import datetime as dt
 import json
@@ -320,6 +321,17 @@ def test_a_list_of_warnings_stays_a_list():
     assert in_one_line(message) == "two lines in one\n\n- a list\n- of lines"
 
 
+def test_null_in_toml_is_a_text(place):
+    toml = MODEL.replace('"Gaussian"', '{ is = "Gaussian", variance = "null" }')
+    Path("null.toml").write_text(toml.replace(", weight = 0.5", ', weight = "null"'))
+    model, columns = files.read_model("null.toml")
+    assert model.blocks[0].likelihood == mc.Gaussian(variance=None)
+    assert model.terms == (mc.NuclearNorm(),)
+    assert columns["sizes"] == ["height", "weight"]
+    Path("types.toml").write_text('height = ["number", 0, "null"]')
+    assert files.read_types(["types.toml"]) == {"height": ["number", 0, None]}
+
+
 @pytest.mark.parametrize("model", [[], ["--model", "model.toml", "--method", "posterior"]])
 def test_intervals_and_draws_stand_beside_the_table(model, place):
     command = ["impute", "table.csv", "--out", "done.csv", "--intervals", "0.9", "--draws", "2"]
@@ -581,6 +593,7 @@ def bad_files():
         "quote.csv": 'a,b\n1,x\n2,"y\n' + "3,x\n" * 9,
         "quotes.csv": 'a,b\n1,x\n2,"y\n3,x\n4,"z\n5,x\n6,y\n',
         "part.toml": MODEL.replace("terms =", "constraints = []\nterms ="),
+        "null.toml": MODEL.replace('"Gaussian"', '{ is = "Gaussian", variance = null }'),
     }
     for name, text in texts.items():
         Path(name).write_text(text, encoding="latin-1" if "latin" in name else "utf-8")
@@ -589,6 +602,7 @@ def bad_files():
 
 
 MISTAKES = [
+    (["fit", "table.csv", "--model", "null.toml", "--out", "f.npz"], 'write "null" with quotes'),
     (["impute", "none.csv", "--out", "done.csv"], "there is no file 'none.csv'"),
     (["impute", "table.xlsx", "--out", "done.csv"], "the ending .csv, .parquet, .arrow, .feather"),
     (["impute", "folder.csv", "--out", "done.csv"], "is a folder"),
@@ -786,3 +800,111 @@ def test_types_of_other_packages_stay_what_they_are(ending, place):
     command = ["-m", "mcframe", "impute", f"months.{ending}", "--out", "done.csv"]
     subprocess.run([sys.executable, *command], check=True, capture_output=True)
     assert pd.read_csv("done.csv")["month"].tolist() == [str(month) for month in months]
+
+
+# Lists of ratings
+
+
+@pytest.fixture(scope="module")
+def liked(tmp_path_factory):
+    """A folder with a list of ratings, those of other pairs, and what was hidden there."""
+    folder = tmp_path_factory.mktemp("ratings")
+    rng = np.random.default_rng(0)
+    stars = 3.0 + np.outer(rng.standard_normal(40), rng.standard_normal(25))
+    stars = np.clip(stars + 0.3 * rng.standard_normal(stars.shape), 1.0, 5.0).round(2)
+    pairs = [(f"u{k:02d}", f"{j:02d}", stars[k, j]) for k in range(40) for j in range(25)]
+    hidden = rng.random(len(pairs)) < 0.3
+    seen = [pair for pair, gap in zip(pairs, hidden, strict=True) if not gap]
+    rest = [pair for pair, gap in zip(pairs, hidden, strict=True) if gap]
+    write(folder / "seen.csv", [["who", "film", "stars"], *seen])
+    write(folder / "timed.csv", [["who", "film", "stars", "day"], *((*pair, 3) for pair in seen)])
+    write(folder / "rest.csv", [["film", "who"], *((film, who) for who, film, _ in rest)])
+    write(folder / "twice.csv", [["who", "film", "stars"], *seen, seen[0]])
+    write(folder / "strange.csv", [["who", "film"], ["u01", "07"], ["zoe", "07"]])
+    return folder, seen, rest
+
+
+RATINGS = ["ratings", "seen.csv", "--bounds", "1,5"]
+
+
+def test_pairs_of_a_list_are_predicted_with_intervals(liked, monkeypatch, capsys):
+    folder, seen, rest = liked
+    monkeypatch.chdir(folder)
+    asked = ["--pairs", "rest.csv", "--intervals", "0.9"]
+    assert main([*RATINGS, *asked, "--out", "pairs.csv", "--save", "saved.npz"]) == 0
+    assert "40 rows by 'who', 25 columns by 'film', values of 'stars'" in capsys.readouterr().out
+    header, *lines = read("pairs.csv")
+    assert header == ["film", "who", "predicted", "lower", "upper"]
+    assert [(who, film) for film, who, *_ in lines] == [(who, film) for who, film, _ in rest]
+    numbers = np.array([line[2:] for line in lines], dtype=float)
+    truth = np.array([stars for *_, stars in rest])
+    assert np.sqrt(np.mean(np.square(numbers[:, 0] - truth))) < 0.6 * truth.std()
+    assert np.mean((numbers[:, 1] <= truth) & (truth <= numbers[:, 2])) > 0.8
+    assert numbers.min() >= 1.0
+    assert numbers.max() <= 5.0
+
+    users, films, stars = zip(*seen, strict=True)
+    triples = mc.from_triples(row=users, column=films, value=stars)
+    block = mc.Block("stars", mc.Gaussian(variance=None), bias=True, bounds=(1, 5))
+    model = mc.Model([block], [mc.NuclearNorm()])
+    posterior = mc.posterior(model, {"stars": triples}, random_state=0)
+    pairs = [(who, film) for who, film, _ in rest]
+    np.testing.assert_allclose(numbers[:, 0], posterior.predict_pairs("stars", pairs), rtol=1e-9)
+    ends = posterior.interval("stars", 0.9, pairs=pairs)
+    np.testing.assert_allclose(numbers[:, 1:], np.column_stack(ends), rtol=1e-9)
+
+    assert main(["ratings", "saved.npz", *asked, "--out", "again.csv"]) == 0
+    assert read("again.csv") == read("pairs.csv")
+    timed = ["ratings", "timed.csv", "--columns", "who,film,stars", "--bounds", "1,5"]
+    assert main([*timed, *asked, "--out", "timed_pairs.csv"]) == 0
+    assert read("timed_pairs.csv") == read("pairs.csv")
+
+    assert main(["ratings", "saved.npz", "--top", "3", "--out", "best.csv"]) == 0
+    header, *lines = read("best.csv")
+    assert header == ["who", "film", "predicted", "sd"]
+    assert len(lines) == 3 * 40
+    assert not {(who, film) for who, film, *_ in lines} & set(zip(users, films, strict=True))
+    expected = posterior.top("stars", ["u00"], n=3)
+    assert [line[1] for line in lines[:3]] == [film for _, film, *_ in expected]
+    capsys.readouterr()
+
+    assert (
+        main(["ratings", "saved.npz", "--pairs", "strange.csv", "--out", "unsure.csv"]) == 0
+    )
+    assert "1 of 2 pairs have a 'who' or 'film' that the list does not" in capsys.readouterr().err
+    assert read("unsure.csv")[2] == ["zoe", "07", ""]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ratings", "timed.csv"], "4 columns ('who', 'film', 'stars', 'day') where a list has"),
+        (["ratings", "seen.csv", "--columns", "who,flim,stars"], "did you mean 'film'?"),
+        (["ratings", "seen.csv", "--columns", "who,film"], "2 columns ('who', 'film') where"),
+        (["ratings", "twice.csv"], "--duplicates"),
+        (["ratings", "seen.csv", "--bounds", "5,1"], "the lower one first, such as 1,5"),
+        (["ratings", "seen.csv", "--bounds", "2,5"], "bounds are (2.0, 5.0)"),
+        (["ratings", "seen.csv", "--columns", "who,stars,film"], "'film'"),
+        (["ratings", "seen.csv", "--top", "3", "--pairs", "rest.csv"], "leave out it or --pairs"),
+        (["ratings", "seen.csv", "--pairs", "seen.csv", "--out", "seen.csv"], "is an input"),
+        (["ratings", "none.csv"], "there is no file 'none.csv'"),
+        (["ratings", "plain.npz"], "holds a Fit of no list; give a list"),
+        (["ratings", "plain.npz", "--bounds", "1,5"], "--bounds belongs to a list"),
+    ],
+    ids=" ".join,
+)
+def test_mistakes_with_lists_of_ratings(arguments, message, liked, monkeypatch, capsys):
+    monkeypatch.chdir(liked[0])
+    if "plain.npz" in arguments:
+        model = mc.Model([mc.Block("x", mc.Gaussian())], [mc.NuclearNorm(1.0)])
+        mc.fit(model, {"x": np.eye(3)}).save("plain.npz")
+    with contextlib.suppress(SystemExit):
+        assert main([*arguments[:2], "--out", "none_out.csv", *arguments[2:]]) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("none_out.csv").exists()
+
+
+def test_a_list_in_the_place_of_a_table_names_the_command(liked, monkeypatch, capsys):
+    monkeypatch.chdir(liked[0])
+    assert main(["explain", "seen.csv"]) == 0
+    assert "give it to mcframe ratings, with --columns who,film,stars" in capsys.readouterr().err

@@ -80,6 +80,13 @@ def test_intervals_of_whole_numbers_may_hold_all_of_them():
     assert (upper["count"][:3] > counts.max()).all()
 
 
+@pytest.mark.parametrize("ending", ["csv", "CSV", "parquet", "xlsx"])
+def test_an_answer_is_not_saved_as_a_table(by_posterior, ending, tmp_path):
+    with pytest.raises(mc.ModelError, match=r"no table: give another ending, such as \.npz"):
+        by_posterior.save(tmp_path / f"done.{ending}")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("path", ["", ".", "/"])
 def test_the_path_of_an_answer_has_a_name(by_posterior, path):
     with pytest.raises(mc.ModelError, match="the path of a file is needed"):

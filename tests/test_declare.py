@@ -273,7 +273,7 @@ def test_columns_are_what_they_are_declared_to_be(values, types, kind, likelihoo
 
 
 def test_skipped_columns_stand_in_no_block():
-    assert taken([1.5, 2.5, 3.5], "skip") == ("set aside", "declared")
+    assert taken([1.5, 2.5, 3.5], "skip") == ("set aside", "declared 'skip'")
 
 
 ANOTHER_TYPE = "Declare another type, or convert its values first"
@@ -386,8 +386,14 @@ def test_types_are_checked():
         "types['x'] is 'nominal'; one of 'number', 'count', 'label', 'category', 'ordinal',"
         " 'date', 'skip', bounds of a number such as [\"number\", 0, 100], a list of different"
         " levels from the lowest to the highest, or a likelihood such as mc.Huber() is needed;"
-        " did you mean 'ordinal'?"
+        " did you mean 'category'?"
     )
+    elsewhere = {"label": [bool, "boolean"], "number": [float, "int"], "date": ["datetime"]}
+    elsewhere |= {"category": [str, "string"], "count": ["counts"], "skip": ["ignore"]}
+    for kind, words in elsewhere.items():
+        for word in words:
+            message = refusal(frame, {"x": word}, mc.ModelError)
+            assert message.endswith(f"did you mean {kind!r}?")
     wrong = {"bounds of a number such as": [("number",), (0, None), [], ["a"], None]}
     wrong["with lower below upper"] = [("number", 2, 1), ("number", 0), ("number", 0, "a")]
     wrong["with lower below upper"] += [("count", 0, 5)]
@@ -594,6 +600,35 @@ def test_columns_that_stand_in_no_block_are_not_predicted():
     )
     with pytest.raises(mc.ModelError, match="there is no column 'nowhere' in the table"):
         declared.predict(fit, "nowhere")
+    skipped = mc.declare(mixed(), {"stage": "skip"})
+    with pytest.raises(mc.ModelError, match="nothing is predicted of it: declared 'skip'"):
+        skipped.predict(mc.fit(*skipped, tol=1e-2), "stage")
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_dates_are_predicted_as_dates(library, zone):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(60)
+    start = pd.Timestamp("2020-01-01", tz=zone)
+    days = start + pd.to_timedelta((100.0 * x).round(), unit="D")
+    frame = pd.DataFrame({"x": x, "day": days})
+    frame.loc[:5, "day"] = pd.NaT
+    types = {"day": "date"}
+    completed = mc.complete(library(frame), types=types)
+    table = completed.table if library is pd.DataFrame else completed.table.to_pandas()
+    predicted = completed.predict("day")
+    ends = completed.declared.predict_interval(
+        completed.posterior, "day", completed.declared.frame.to_native(), 0.9
+    )
+    if library is not pd.DataFrame:
+        predicted, ends = predicted.to_pandas(), ends.to_pandas()
+    assert (predicted["day"].dt.tz is None) == (zone is None)
+    assert predicted["day"][:6].tolist() == table["day"][:6].tolist()
+    error = (predicted["day"] - days).abs().max()
+    assert error < pd.Timedelta(days=30)
+    assert (ends["lower"] <= ends["day"]).all()
+    assert (ends["day"] <= ends["upper"]).all()
 
 
 def test_columns_set_aside_come_back_as_they_were_and_constants_are_filled():
@@ -907,7 +942,8 @@ def test_absent_columns_count_as_missing_with_one_warning():
         ),
         (
             {"length": ["a", "b"]},
-            "column 'length' was declared 'number', but its values are text ('a' in row 0)",
+            "column 'length' is taken for: number, but in the new rows its values are text ('a' in"
+            " row 0). Convert them to what the table has there, or mark them as missing",
         ),
         (
             {"length": [1.0, np.inf]},

@@ -247,6 +247,8 @@ def test_every_random_state_takes_a_seed_a_generator_or_none():
             lambda model, data: mc.path(model, data, cuont=3),
             "has no option 'cuont'",
         ),
+        (lambda model, data: mc.fit(model, data, seed=3), "did you mean 'random_state'"),
+        (lambda model, data: mc.posterior(model, data, rank=3), "did you mean 'factors'"),
     ],
 )
 def test_options_that_are_gone_name_their_successors(call, named):

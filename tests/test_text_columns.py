@@ -1,6 +1,7 @@
 """Columns of text: numbers that are read, and quantities that are not."""
 
 import contextlib
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -114,12 +115,18 @@ QUANTITIES = {
     "date": ["31.12.2020", "1.2.2021", "24.3.99"],
     "iso": ["2020-01-02", "2021-05-06", "2022-07-08"],
     "money": ["€ 3", "$4.50", "5,000 €"],
+    "mass": ["70 kg", "80.5kg", "154 lb"],
+    "speed": ["5 km/h", "7 km/h", "9 m/s"],
+    "heat": ["37 °C", "36.5°C", "39 °C"],
 }
 WORDS = {
     "age": ["18-24", "25-34", "65+"],
     "code": ["007", "012", "000"],
     "version": ["1.2.3", "1.2.4", "2.0.0"],
     "class": ["a1", "b2", "c3"],
+    "school": ["5A", "5B", "6a"],
+    "rank": ["1st", "2nd", "3rd"],
+    "street": ["1 High Street", "2 High Street", "7 Mill Lane"],
     "half": ["50%", "100%", "50%"],  # a label of two values
 }
 
@@ -135,6 +142,25 @@ def test_quantities_that_are_not_read_are_named(name):
     else:
         declared = mc.declare(frame)
     assert declared.column(name).kind in ("category", "label")
+
+
+@pytest.mark.parametrize(
+    "values", [["yes", "Yes"], ["yes", "yes ", "no"], ["New York", "new  york", "Rome"]], ids=str
+)
+@pytest.mark.parametrize("dtype", ["str", "category"])
+def test_values_that_are_spelt_in_two_ways_are_named(values, dtype):
+    frame = pd.DataFrame({"town": (values * 40)[:60], "beside": np.arange(60.0)})
+    frame = frame.astype({"town": dtype})
+    with pytest.warns(UserWarning, match="differ in case or spaces alone .* 'town' .such as") as w:
+        mc.declare(frame)
+    (message,) = [str(item.message) for item in w]
+    assert sum(repr(value) in message for value in values) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mc.declare(frame, {"town": "category"})
+        mc.declare(
+            frame.assign(town=frame["town"].astype("str").str.split().str.join("").str.lower())
+        )
 
 
 @pytest.mark.parametrize("library", [pl.from_pandas, pa.Table.from_pandas], ids=["pl", "pa"])

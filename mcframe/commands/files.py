@@ -5,6 +5,7 @@ import datetime as dt
 import io
 import json
 import os
+import re
 import shlex
 import sys
 import tomllib
@@ -303,16 +304,37 @@ def texts_of(series: Any) -> list[Any]:
 
 
 def read_document(path: str) -> dict[str, Any]:
-    """Read a file of TOML or JSON that holds a table of values."""
-    file = find_file(path)
+    """Read a file of TOML or JSON that holds a table of values.
+
+    TOML has no null; the text ``"null"`` stands for it there.
+    """
+    file, hint = find_file(path), ""
+    is_toml = file.suffix.lower() == ".toml"
     try:
         text = file.read_text(encoding="utf-8-sig")
-        document: Any = tomllib.loads(text) if file.suffix.lower() == ".toml" else json.loads(text)
+        if is_toml and UNQUOTED_NULL.search(text):
+            hint = '; TOML has no null of its own, write "null" with quotes'
+        document: Any = with_nulls(tomllib.loads(text)) if is_toml else json.loads(text)
     except (OSError, ValueError) as error:  # of which errors of TOML and JSON are a kind
-        raise DataError(f"{path} cannot be read as TOML or JSON: {error}") from None
+        raise DataError(f"{path} cannot be read as TOML or JSON: {error}{hint}") from None
     if not isinstance(document, dict):
         raise DataError(f"{path} holds {a_type(document)}; names with values are needed")
     return document
+
+
+UNQUOTED_NULL = re.compile(r"[=,\[]\s*(null|None)\b")
+
+
+def with_nulls(value: Any) -> Any:
+    """A value of TOML with None where the text is "null", but for names."""
+    if isinstance(value, dict):
+        return {
+            key: part if key in ("name", "columns") else with_nulls(part)
+            for key, part in value.items()
+        }
+    if isinstance(value, list):
+        return [with_nulls(part) for part in value]
+    return None if value == "null" else value
 
 
 def is_document(text: str) -> bool:

@@ -352,7 +352,8 @@ def predict(arguments: argparse.Namespace) -> Report:
     if not isinstance(completed, Completion):
         raise DataError(
             f"{arguments.fit} holds {a_type(completed)} without the columns of a table; give"
-            " what mcframe fit, mcframe impute --save or completed.save has written"
+            " what mcframe fit, mcframe impute --save or completed.save has written (what mcframe"
+            " ratings --save has written is for mcframe ratings)"
         )
     if arguments.intervals and not isinstance(completed.answer, Posterior):
         raise ModelError(
@@ -483,7 +484,7 @@ def output(
     arguments: argparse.Namespace, path: str | Path, endings: Iterable[str] = FORMATS
 ) -> Path:
     """The path of an output, checked: none of the files that the command reads."""
-    named = [vars(arguments).get(name) for name in ("table", "model", "fit", "rows")]
+    named = [vars(arguments).get(name) for name in ("table", "model", "fit", "rows", "pairs")]
     named += [text for text in vars(arguments).get("types", ()) if is_document(text)]
     inputs = [find_file(name) for name in named if name is not None]
     return checked_output(Path(path), endings, inputs, arguments.overwrite)

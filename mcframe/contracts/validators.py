@@ -163,10 +163,27 @@ def counted(count: float, one: str, more: str = "") -> str:
     return f"{count:.15g} {one if count == 1 else more or f'{one}s'}"
 
 
+# What other packages call some options.
+NAMES_ELSEWHERE = {
+    "random_state": ("seed", "rng"),
+    "progress": ("verbose",),
+    "max_seconds": ("timeout", "time_limit"),
+    "method": ("algorithm",),
+    "factors": ("rank", "n_components", "n_factors"),
+    "backend": ("solver",),
+    "missing": ("na_values",),
+    "missing_values": ("na_values",),
+    "likelihoods": ("losses",),
+}
+
+
 def meant(word: str, candidates: Sequence[str], what: str) -> str:
     """The end of a message about an unknown word: the nearest known one, or some of them."""
     near = difflib.get_close_matches(word, candidates, n=1) or [
-        name for name in candidates if len(name) > 2 and len(word) > 2 and word.startswith(name)
+        name
+        for name in candidates
+        if (len(name) > 2 and len(word) > 2 and word.startswith(name))
+        or word in NAMES_ELSEWHERE.get(name, ())
     ]
     return f"did you mean {near[0]!r}?" if near else f"the {what} are {some_names(candidates)}"
 

@@ -405,7 +405,7 @@ def with_nan(X: Any) -> Any:
                 return X
             for series in filter(leaves_zeros_out, table.iter_columns()):
                 read_column(series)  # refuses it
-            return like_frame(table, table.columns, numbers_of_frame(table))
+            return like_frame(table, table.columns, numbers_of_frame(table).T)
         array = np.asarray(X) if isinstance(X, list | tuple) else X
         if isinstance(array, np.ma.MaskedArray) or (
             isinstance(array, np.ndarray) and array.dtype.kind not in REAL_KINDS + "c"

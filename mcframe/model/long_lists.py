@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,8 +70,9 @@ class ListOfEntries:
             arguments = f"row=X[{self.row!r}], column=X[{self.column!r}], value={self.target}"
         remedy = wording().either(
             python=f"fit mc.from_triples({arguments}{duplicates})",
-            command=f"give it with a row for each {self.row!r} and a column for each"
-            f" {self.column!r}",
+            command="give it to mcframe ratings, with"
+            f" --columns {shlex.quote(f'{self.row},{self.column},{self.value}')}"
+            f"{' --duplicates mean' * (not self.are_unique)}",
         )
         return (
             f"To complete the table of {self.shape[0]} x {self.shape[1]} entries that it lists,"

@@ -18,6 +18,7 @@ from mcframe.contracts.validators import (
     reads_as_number,
     suggests_options,
 )
+from mcframe.contracts.wording import wording
 from mcframe.model.labels import (
     AxisLabels,
     code_labels,
@@ -305,11 +306,14 @@ def repeated(triples: Triples, cells: Any, values: Array, fresh: Mask) -> DataEr
     row, column = (int(place) for place in divmod(cells[second], len(triples.names)))
     count = int(np.unique(cells[~fresh]).size)
     others = f" ({counted(count - 1, 'more such pair')})" if count > 1 else ""
+    option = wording().either(
+        python='duplicates="mean", "last" or "sum"', command="--duplicates mean, last or sum"
+    )
     return DataError(
         f"{FUNCTION}: {triples.index.name} {in_words(triples.index[row])} and {triples.names.name}"
         f" {in_words(triples.names[column])} stand together more than once, with the values"
         f" {exact(values[second - 1])} and {exact(values[second])}{others}; leave one of them, or"
-        ' choose their common value by duplicates="mean", "last" or "sum"'
+        f" choose their common value by {option}"
     )
 
 

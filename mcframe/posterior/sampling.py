@@ -141,7 +141,9 @@ def run_chains(
             judged = judge(watch, chains, sweep)
             share = min(judged.effective_draws / target, 1.0)
             current().report(
-                f"{judged.effective_draws:.0f} of {target:.0f} effective draws", share
+                f"R-hat {judged.r_hat:.3f}, {judged.effective_draws:.0f} effective draws"
+                f" ({target:.0f} are needed)",
+                share,
             )
             if judged.converged and judged.effective_draws >= target:
                 ending = Ending(

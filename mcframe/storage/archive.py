@@ -333,9 +333,25 @@ def path_of_file(path: object, name: str) -> Path:
     return file
 
 
+# Endings of files that other programs would read as tables, which no answer is.
+ENDINGS_OF_TABLES = (".csv", ".tsv", ".txt", ".parquet", ".arrow", ".feather", ".xls", ".xlsx")
+
+
 def save(answer: object, path: object) -> Path:
-    """Write an answer into a file, which takes the place of one that is there; see ``load``."""
+    """Write an answer into a file, which takes the place of one that is there; see ``load``.
+
+    Raises
+    ------
+    ModelError
+        If the ending of the path is that of a table, such as ``.csv``.
+    """
     archive = Archive(path_of_file(path, "path"), "file")
+    if archive.path.suffix.lower() in ENDINGS_OF_TABLES:
+        raise ModelError(
+            f"path={as_given(path)} was given; save writes an answer, which mc.load reads, and no"
+            " table: give another ending, such as .npz. A table of pandas is written by its to_csv"
+            " or to_parquet, such as completed.table.to_csv(path)"
+        )
     header = json.dumps(header_of(type(answer).__name__, {}))
     archive.write({HEADER: header, **members_of_value(ANSWER, answer, {})}, keep=False)
     return archive.path

@@ -26,7 +26,6 @@ from mcframe.tables.columns import (
 )
 from mcframe.tables.declared_column import (
     DeclaredColumn,
-    contradiction,
     conversion_of_dates,
     predicted_codes,
     refuse_numbers,
@@ -199,9 +198,7 @@ def codes_of(declared: DeclaredColumn, column: Column) -> Array:
         wanted = {"boolean", "number", "text", "category", "ordered"}
     if column.form not in wanted:
         hint = f"; {conversion_of_dates()}" * isinstance(coding, Dates)
-        raise contradiction(
-            column, declared.kind, column.trouble or f"its values are {what(column)}{hint}"
-        )
+        raise unlike(declared, column, hint)
     if isinstance(coding, Numbers) and column.form == "number":
         bounds = Bounds(coding.lower, coding.upper)
         kind = declared.kind if bounds == Bounds() else bounds
@@ -240,11 +237,17 @@ def completed_column(
         return declared.column.like(table, whole)
     if column.form in ("category", "ordered"):
         return filled_series(with_categories(column.series, values), missing, values)
-    raise contradiction(
-        column,
-        declared.kind,
-        column.trouble
-        or f"its values are {what(column)}, beside which no {plain(values[0])!r} can stand",
+    raise unlike(declared, column, f", beside which no {plain(values[0])!r} can stand")
+
+
+def unlike(declared: DeclaredColumn, column: Column, more: str) -> DataError:
+    """The error of new values that are of another form than those of the table."""
+    why = column.trouble or f"its values are {what(column)}{more}"
+    remedy = ". Convert them to what the table has there, or mark them as missing"
+    remedy *= not (more or column.trouble)
+    return DataError(
+        f"column {plain(column.name)!r} is taken for: {declared.kind}, but in the new rows"
+        f" {why}{remedy}"
     )
 
 

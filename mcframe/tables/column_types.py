@@ -37,6 +37,16 @@ from mcframe.tables.gaps import (
     warn_of_suspects,
 )
 
+# What Python and other packages call some types of columns.
+KINDS_ELSEWHERE = {
+    "number": ("int", "integer", "float", "numeric", "continuous", "real"),
+    "label": ("bool", "boolean", "binary"),
+    "category": ("str", "string", "text", "object", "nominal", "factor", "categorical"),
+    "ordinal": ("ordered",),
+    "date": ("datetime", "timestamp", "time"),
+    "skip": ("ignore", "drop", "id"),
+}
+
 
 @attrs.frozen(eq=False)
 class ReadTable:
@@ -88,14 +98,11 @@ def read_table(
             f" declare what a column holds by {wording().types_of_any()}"
         )
     warn_of_text(columns, declared_types)
-    warn_of_words(
-        [
-            declared_column
-            for declared_column in placed
-            if declared_column.name not in declared_types
-        ],
-        option,
-    )
+    detected = [
+        declared_column for declared_column in placed if declared_column.name not in declared_types
+    ]
+    warn_of_words(detected, option)
+    warn_of_spellings(detected)
     warn_of_codes(placed, gaps, option)
     for column in placed:
         coding = column.coding
@@ -163,6 +170,30 @@ def warn_of_words(columns: Iterable[DeclaredColumn], option: str) -> None:
         warn_caller(
             f"text that usually stands for missing entries is taken for a value: {listed(words)};"
             f" {wording().gaps(option, gaps)} makes it a gap"
+        )
+
+
+def warn_of_spellings(columns: Iterable[DeclaredColumn]) -> None:
+    """A ``UserWarning`` of values that differ in case and spaces alone, as "yes" and "Yes "."""
+    doubtful = []
+    for column in columns:
+        if not isinstance(column.coding, Choice):
+            continue
+        spellings = dict[str, list[str]]()
+        for value in column.coding.places:
+            if isinstance(value, str):
+                spellings.setdefault("".join(value.split()).casefold(), []).append(value)
+        several = [values for values in spellings.values() if len(values) > 1]
+        if several:
+            pair = " and ".join(map(repr, several[0][:2]))
+            doubtful.append(f"{plain(column.name)!r} (such as {pair})")
+    if doubtful:
+        remedy = wording().either(
+            python="column.str.strip().str.lower() makes them one", command="spell them alike"
+        )
+        warn_caller(
+            "values that differ in case or spaces alone are taken for different ones:"
+            f" {listed(doubtful)}; {remedy}, {wording().types_of_any('category')} confirms this"
         )
 
 
@@ -248,7 +279,10 @@ def needed_instead(declared: Any) -> str:
             return f"the level {plain(twice[0])!r} stands twice; give each level once"
         if None not in declared:
             return ""
-    near = difflib.get_close_matches(declared, KINDS, n=1) if isinstance(declared, str) else []
+    word = declared.__name__ if isinstance(declared, type) else declared
+    near = [kind for kind, words in KINDS_ELSEWHERE.items() if is_word(word, *words)]
+    if not near and isinstance(word, str):
+        near = difflib.get_close_matches(word, KINDS, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return (
         f"one of {', '.join(map(repr, KINDS))}, bounds of a number such as"

@@ -64,7 +64,8 @@ REMEDIES = {
     "Python dates": "convert it by pandas.to_datetime",
     "an Arrow dictionary": "convert it by .astype('category')",
 }
-# How commands read numbers and dates that are text.
+# How numbers and dates that are text are converted, in Python and by commands.
+BY_PANDAS = " (as by pandas.to_datetime; types={name: 'date'} then takes dates as days)"
 BY_OPTIONS = " (--dates FORMAT reads dates, and --decimal CHAR numbers)"
 
 
@@ -508,10 +509,12 @@ def filled_arrow(pa: Any, native: Any, rows: IntArray, values: list[Any]) -> Any
 LEAST_SHARE_READ = 0.9
 
 
-# Quantities that are not read as such: money and shares, dates, and times of day.
+# Quantities that are not read as such: money and shares, dates and times of day, and numbers with
+# a unit, which stands apart or is in small letters (5A may be a class of a school, 5th is a rank).
 QUANTITY = re.compile(
     r"(?=.*[€$£¥%‰])[€$£¥]?\s*[+-]?\d[\d.,' ]*[€$£¥%‰]?|\d\d?:\d\d(:\d\d)?"
     r"|\d{4}([./-])\d\d?\2\d\d?|\d\d?([./-])\d\d?\3(\d{4}|\d\d)"
+    r"|[+-]?\d[\d.,]*(\s+[^\W\d_]+|\s*[°µ][^\W\d_]+|(?!st|nd|rd|th)[a-z]{2,5})[²³]?(/[^\W\d_]+[²³]?)?"
 )
 
 
@@ -747,8 +750,8 @@ def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
     if unread:
         warn_caller(
             f"columns of text hold quantities that are not read as such: {listed(unread)}; convert"
-            f" them to numbers or dates{wording().either(python='', command=BY_OPTIONS)}, or"
-            f" confirm by {wording().types_of_any('category')} or 'skip'"
+            f" them to numbers or dates{wording().either(python=BY_PANDAS, command=BY_OPTIONS)},"
+            f" or confirm by {wording().types_of_any('category')} or 'skip'"
         )
     converted = []
     for column in columns:

@@ -370,7 +370,7 @@ class Completion(Answer["CompletionPictures"], Generic[Frame]):
                 numbers[missing] = errors[column.name]
             columns.append(numbers)
         names = [column.name for column in self.declared.columns]
-        return like_frame(self.declared.frame, names, np.column_stack(columns))
+        return like_frame(self.declared.frame, names, columns)
 
     def interval(self, level: float = 0.9) -> tuple[Frame, Frame]:
         """Lower and upper ends of intervals that contain the missing entry with this probability.

@@ -18,7 +18,7 @@ from mcframe.model import Model
 from mcframe.posterior.answer import Posterior
 from mcframe.regularizers import NuclearNorm
 from mcframe.tables.coded_rows import CodedRows, conditioned
-from mcframe.tables.coding import BaseCoding, Choice, Numbers
+from mcframe.tables.coding import BaseCoding, Choice, Dates, Numbers
 from mcframe.tables.columns import read_frame
 from mcframe.tables.declared_column import (
     DeclaredColumn,
@@ -215,7 +215,7 @@ class Declared(Generic[Frame]):
 
         For a label, a category or levels there is one column of probabilities for each value,
         named by the value (by its text in polars and pyarrow, where names are text). For a number
-        or a count there is one column with its mean.
+        or a count there is one column with its mean, for dates one with the dates nearest to it.
 
         Parameters
         ----------
@@ -275,8 +275,8 @@ class Declared(Generic[Frame]):
         coding = column.block_coding
         [(_, answer)] = answers(fit, [(column, np.arange(table.shape[0]))])
         if isinstance(coding, Choice):
-            return like_frame(table, [plain(value) for value in coding.places], answer)
-        return like_frame(table, [name], (answer * coding.unit)[:, None])
+            return like_frame(table, [plain(value) for value in coding.places], answer.T)
+        return like_frame(table, [name], [values_like(column, table, answer)])
 
     def predict_interval(self, posterior: Posterior, name: Any, frame: Any, level: float) -> Any:
         """A number's mean and ends of intervals, in rows of this table or in new ones.
@@ -315,8 +315,8 @@ class Declared(Generic[Frame]):
                 " for its predictions without one, the probabilities of its values"
             )
         codes = codes_of_intervals(answer, [(column, np.arange(rows.shape[0]))], level)
-        numbers = column.coding.unit * np.column_stack([end[column.name] for end in codes])
-        ends = like_frame(rows, ["lower", "upper"], numbers)
+        of_ends = [values_like(column, rows, end[column.name]) for end in codes]
+        ends = like_frame(rows, ["lower", "upper"], of_ends)
         return nw.concat(list(map(nw.from_native, (means, ends))), how="horizontal").to_native()
 
     def column(self, name: Any) -> DeclaredColumn:
@@ -355,3 +355,11 @@ class Declared(Generic[Frame]):
 def declared_of(columns: Sequence[DeclaredColumn], table: Any) -> Declared[Any]:
     """Return the data of columns that have their places, and a model with the weight 1."""
     return Declared.of(columns, table, Model(blocks_of(columns), [NuclearNorm(1.0)]))
+
+
+def values_like(column: DeclaredColumn, table: Any, codes: Array) -> Any:
+    """Means or ends of intervals of a number in its own unit, or as dates, for rows of a table."""
+    coding = column.coding
+    if isinstance(coding, Dates):
+        return column.column.like(table, coding.values(codes))
+    return codes * coding.unit if isinstance(coding, Numbers) else codes

@@ -544,7 +544,8 @@ def declared_kind(column: Column, declared: Any, source: str = "declared") -> De
         If its values are not that, or nothing can be said of them.
     """
     if isinstance(declared, str) and declared == "skip":
-        return attrs.evolve(set_aside(column, source), is_skipped=True)
+        skipped = set_aside(column, f"{source} {wording().value('skip')}")
+        return attrs.evolve(skipped, is_skipped=True)
     check_form(column, declared)
     if isinstance(declared, Likelihood):
         return declared_likelihood(column, declared, source)

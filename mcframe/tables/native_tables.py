@@ -1,12 +1,10 @@
 """Tables of the user's own library with columns that were changed or added."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
-
-from mcframe.contracts.arrays import Array
 
 
 def with_columns(table: Any, changed: Sequence[Any]) -> Any:
@@ -45,12 +43,15 @@ def with_pandas_types(table: Any) -> Any:
     return table.replace_schema_metadata(metadata)
 
 
-def like_frame(table: Any, names: list[Any], numbers: Array) -> Any:
-    """Return numbers (n_rows x names) as a table of the library of another, with its index."""
+def like_frame(table: Any, names: list[Any], columns: Iterable[Any]) -> Any:
+    """Return an array or a series for each name as a table like another, with its index."""
     pandas = table.implementation.is_pandas()
     labels = range(len(names)) if pandas else names
-    columns = {str(name): values for name, values in zip(labels, numbers.T, strict=True)}
-    made = nw.from_dict(columns, backend=table.implementation).to_native()
+    of_labels = {  # native, since narwhals leaves zones of dates of pandas out
+        str(name): nw.to_native(values, pass_through=True)
+        for name, values in zip(labels, columns, strict=True)
+    }
+    made = nw.from_dict(of_labels, backend=table.implementation).to_native()
     if pandas:
         native = table.to_native()
         made.columns = native.columns if list(native.columns) == names else names

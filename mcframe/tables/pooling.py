@@ -227,13 +227,16 @@ def checked(numbers: Any, what: str) -> Array:
     except (NotANumber, TypeError, ValueError) as error:
         example = f" with {error.value!r}" if isinstance(error, NotANumber) else ""
         raise DataError(
-            f"{what} of type {type(numbers).__name__}{example} were given; a number, or an array"
-            " of one length, for each completed table is needed"
+            f"{what} of type {type(numbers).__name__}{example} were given; each completed table"
+            " needs a number, a list of numbers or a pandas.Series, of the same length in all of"
+            " them"
         ) from None
     if values.ndim not in (1, 2):
+        remedy = "; of a covariance matrix give its diagonal, numpy.diag(matrix)"
+        is_square = values.ndim == 3 and values.shape[1] == values.shape[2]
         raise DataError(
-            f"{what} of shape {values.shape} were given; (m,) or (m x p) of m completed tables is"
-            " needed"
+            f"{what} of shape {values.shape} were given; each completed table needs a number or a"
+            f" list of numbers{remedy * is_square}"
         )
     if not values.size:
         raise DataError(f"{what} of shape {values.shape} were given; there is nothing to combine")
