@@ -818,6 +818,7 @@ def liked(tmp_path_factory):
     rest = [pair for pair, gap in zip(pairs, hidden, strict=True) if gap]
     write(folder / "seen.csv", [["who", "film", "stars"], *seen])
     write(folder / "timed.csv", [["who", "film", "stars", "day"], *((*pair, 3) for pair in seen)])
+    write(folder / "named.csv", [["user", "item", "rating"], *seen])
     write(folder / "rest.csv", [["film", "who"], *((film, who) for who, film, _ in rest)])
     write(folder / "twice.csv", [["who", "film", "stars"], *seen, seen[0]])
     write(folder / "strange.csv", [["who", "film"], ["u01", "07"], ["zoe", "07"]])
@@ -868,9 +869,7 @@ def test_pairs_of_a_list_are_predicted_with_intervals(liked, monkeypatch, capsys
     assert [line[1] for line in lines[:3]] == [film for _, film, *_ in expected]
     capsys.readouterr()
 
-    assert (
-        main(["ratings", "saved.npz", "--pairs", "strange.csv", "--out", "unsure.csv"]) == 0
-    )
+    assert main(["ratings", "saved.npz", "--pairs", "strange.csv", "--out", "unsure.csv"]) == 0
     assert "1 of 2 pairs have a 'who' or 'film' that the list does not" in capsys.readouterr().err
     assert read("unsure.csv")[2] == ["zoe", "07", ""]
 
@@ -884,7 +883,7 @@ def test_pairs_of_a_list_are_predicted_with_intervals(liked, monkeypatch, capsys
         (["ratings", "twice.csv"], "--duplicates"),
         (["ratings", "seen.csv", "--bounds", "5,1"], "the lower one first, such as 1,5"),
         (["ratings", "seen.csv", "--bounds", "2,5"], "bounds are (2.0, 5.0)"),
-        (["ratings", "seen.csv", "--columns", "who,stars,film"], "'film'"),
+        (["ratings", "seen.csv", "--columns", "who,stars,film"], "value '00' at who 'u00', stars"),
         (["ratings", "seen.csv", "--top", "3", "--pairs", "rest.csv"], "leave out it or --pairs"),
         (["ratings", "seen.csv", "--pairs", "seen.csv", "--out", "seen.csv"], "is an input"),
         (["ratings", "none.csv"], "there is no file 'none.csv'"),
@@ -906,5 +905,5 @@ def test_mistakes_with_lists_of_ratings(arguments, message, liked, monkeypatch, 
 
 def test_a_list_in_the_place_of_a_table_names_the_command(liked, monkeypatch, capsys):
     monkeypatch.chdir(liked[0])
-    assert main(["explain", "seen.csv"]) == 0
-    assert "give it to mcframe ratings, with --columns who,film,stars" in capsys.readouterr().err
+    assert main(["explain", "named.csv"]) == 0
+    assert "mcframe ratings, with --columns user,item,rating" in capsys.readouterr().err

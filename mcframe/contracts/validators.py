@@ -171,6 +171,8 @@ NAMES_ELSEWHERE = {
     "method": ("algorithm",),
     "factors": ("rank", "n_components", "n_factors"),
     "backend": ("solver",),
+    "criterion": ("scoring", "metric"),
+    "missing_rate": ("rate",),
     "missing": ("na_values",),
     "missing_values": ("na_values",),
     "likelihoods": ("losses",),
