@@ -27,7 +27,7 @@ from mcframe.commands.verbs import (
     added,
     list_of_files,
     output,
-    table_of,
+    table_in_file,
 )
 from mcframe.contracts.endings import Status
 from mcframe.contracts.errors import DataError, ModelError, warn_caller
@@ -151,7 +151,7 @@ def answer_of(arguments: argparse.Namespace) -> Posterior:
                 " mcframe ratings --save has written"
             )
         return answer
-    table = table_of(arguments)
+    table = table_in_file(arguments)
     row, column, value = columns_of_list(arguments.columns, nw.from_native(table).columns)
     duplicates = arguments.duplicates or "refuse"
     triples = from_triples(table, row=row, column=column, value=value, duplicates=duplicates)
@@ -186,7 +186,7 @@ def predicted_pairs(
         for axis in (labels.rows, labels.columns)
         if all(isinstance(label, str) for label in axis.values)
     }
-    table = table_of(arguments, arguments.pairs, texts)
+    table = table_in_file(arguments, arguments.pairs, texts)
     double = [name for name in PREDICTED if name in nw.from_native(table).columns]
     if double:
         raise DataError(
