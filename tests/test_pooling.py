@@ -134,11 +134,11 @@ def test_intervals_cover_a_mean_with_missing_entries():
         (([[1.0, 2.0], [1.0]], [1.0, 1.0]), "estimates of type list"),
         ((["one", "two"], [1.0, 1.0]), "estimates of type list.*one"),
         ((1.0, 1.0), r"estimates of shape \(\)"),
-        ((np.ones((3, 2)), np.ones((3, 2, 2))), "covariance matrix give its diagonal, numpy.diag"),
+        ((np.ones((3, 2)), np.ones((3, 2, 2))), "covariance matrix give the diagonal"),
         ((np.ones((3, 2, 4)), np.ones((3, 2))), "needs a number or a list of numbers$"),
         (
             ([{"x": 1.0}] * 2, [1.0, 1.0]),
-            "with {'x': 1.0} .* numbers or a pandas.Series",
+            "with {'x': 1.0} .* numbers or a Series",
         ),
         (([1.0, 2.0], [1.0, 1.0], 0), "complete_degrees_of_freedom=0"),
         (([1.0, 2.0], [1.0, 1.0], np.nan), "complete_degrees_of_freedom=nan"),

@@ -20,8 +20,10 @@ __all__ = [
 EPS = float(np.finfo(np.float64).eps)
 #: Divisors are at least this: even a hundred million over it is finite.
 TINY = 1e-300
-#: Numbers from here to there have finite squares and inverses.
-LEAST_MODERATE, LARGEST_MODERATE = 1e-150, 1e150
+#: The least number that has a finite square and a finite inverse,
+LEAST_MODERATE = 1e-150
+#: and the largest one.
+LARGEST_MODERATE = 1e150
 #: In units of the length scale of a loss: exp(-x) underflows to 0 well before.
 FAR_PREDICTOR = 1000.0
 #: A number that a few operations give, relative to the sizes of its summands.

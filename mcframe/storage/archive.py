@@ -348,9 +348,9 @@ def save(answer: object, path: object) -> Path:
     archive = Archive(path_of_file(path, "path"), "file")
     if archive.path.suffix.lower() in ENDINGS_OF_TABLES:
         raise ModelError(
-            f"path={as_given(path)} was given; save writes an answer, which mc.load reads, and no"
-            " table: give another ending, such as .npz. A table of pandas is written by its to_csv"
-            " or to_parquet, such as completed.table.to_csv(path)"
+            f"path={as_given(path)} was given; save writes an answer, which load reads, and no"
+            " table: give another ending, such as .npz. The completed table is written by the"
+            " library that it is of, as by to_csv of pandas"
         )
     header = json.dumps(header_of(type(answer).__name__, {}))
     archive.write({HEADER: header, **members_of_value(ANSWER, answer, {})}, keep=False)

@@ -64,8 +64,7 @@ REMEDIES = {
     "Python dates": "convert it by pandas.to_datetime",
     "an Arrow dictionary": "convert it by .astype('category')",
 }
-# How numbers and dates that are text are converted, in Python and by commands.
-BY_PANDAS = " (as by pandas.to_datetime; types={name: 'date'} then takes dates as days)"
+# How commands read numbers and dates that are text.
 BY_OPTIONS = " (--dates FORMAT reads dates, and --decimal CHAR numbers)"
 
 
@@ -748,9 +747,13 @@ def warn_of_text(columns: Sequence[Column], declared: Any) -> None:
         if column.name not in declared and is_of_quantities(column)
     ]
     if unread:
+        how = wording().either(
+            python=" (as by pandas.to_datetime; types={name: 'date'} then takes dates as days)",
+            command=BY_OPTIONS,
+        )
         warn_caller(
             f"columns of text hold quantities that are not read as such: {listed(unread)}; convert"
-            f" them to numbers or dates{wording().either(python=BY_PANDAS, command=BY_OPTIONS)},"
+            f" them to numbers or dates{how},"
             f" or confirm by {wording().types_of_any('category')} or 'skip'"
         )
     converted = []

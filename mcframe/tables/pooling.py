@@ -228,11 +228,11 @@ def checked(numbers: Any, what: str) -> Array:
         example = f" with {error.value!r}" if isinstance(error, NotANumber) else ""
         raise DataError(
             f"{what} of type {type(numbers).__name__}{example} were given; each completed table"
-            " needs a number, a list of numbers or a pandas.Series, of the same length in all of"
+            " needs a number, a list of numbers or a Series, of the same length in all of"
             " them"
         ) from None
     if values.ndim not in (1, 2):
-        remedy = "; of a covariance matrix give its diagonal, numpy.diag(matrix)"
+        remedy = "; of a covariance matrix give the diagonal"
         is_square = values.ndim == 3 and values.shape[1] == values.shape[2]
         raise DataError(
             f"{what} of shape {values.shape} were given; each completed table needs a number or a"
