@@ -534,7 +534,9 @@ def test_a_format_of_dates_that_fits_no_column_is_named(dated, capsys):
 
 def test_new_rows_whose_dates_are_text_get_a_remedy(dated, capsys):
     assert main(["predict", "a.npz", "dated.csv", "--out", "p.csv"]) == 2
-    assert "'day' was declared 'date', but its values are text" in (err := capsys.readouterr().err)
+    assert "'day' is taken for: date, but in the new rows its values are text" in (
+        err := capsys.readouterr().err
+    )
     assert "see --dates" in err
 
 
@@ -731,7 +733,7 @@ def test_a_mistake_is_exit_code_2_and_one_line(place, capsys, arguments, remedy)
         (["fit", "table.csv", "--out", "f.npz", "--seed", "1.5"], "a whole number from 0"),
         (["verify", "table.csv", "--rows", "none"], "a whole number from 1 is needed"),
         (["inpute", "table.csv"], "'inpute' was given; did you mean 'impute'?"),
-        (["frobnicate"], "the commands are impute, fit, predict, verify, explain, demo"),
+        (["frobnicate"], "the commands are impute, fit, predict, verify, explain, ratings, demo"),
     ],
 )
 def test_wrong_arguments_are_exit_code_2_and_one_line(place, capsys, arguments, message):
